@@ -179,7 +179,10 @@ class Interpreter(GateInterpreter):
         return [self.mid_measure(wire, **{name: eqn.params[name] for name in names})]
 
     def _interpret_region(self, eqn: JaxprEqn, *operands: Operand) -> Sequence[Any]:
-        raise AssertionError(f"{self.where}: an adjoint or ctrl of a function was not expanded.")
+        raise AssertionError(
+            f"{self.where}: an adjoint or controlled function was not expanded. Use a RegionPass "
+            "whose target is this interpreter."
+        )
 
     def _interpret_for_loop(self, eqn: JaxprEqn, *operands: Operand) -> Sequence[Any]:
         """Interpret a for loop by `for_loop`."""

@@ -37,7 +37,7 @@ from bellhop.circuits.ir.gate_jaxpr import GateJaxpr, has_other_effects, outcome
 from bellhop.circuits.ir.interpreter import Interpreter
 from bellhop.circuits.ir.measurement_types import is_measurement
 from bellhop.circuits.ir.wires import is_dynamic
-from bellhop.circuits.passes.allocation import AllocationPass
+from bellhop.circuits.passes.allocate import AllocationPass
 from bellhop.circuits.passes.backend_circuit import BackendCircuit
 from bellhop.circuits.passes.circuit_pass import CircuitPass
 from bellhop.circuits.passes.operation_transforms import make_rewrite

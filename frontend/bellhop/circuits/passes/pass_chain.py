@@ -15,7 +15,7 @@ from jax.extend.core import ClosedJaxpr
 
 from bellhop.circuits.ir.circuit_config import CircuitConfig
 from bellhop.circuits.ir.interpreter import GateReceiver, Interpreter
-from bellhop.circuits.passes.allocation import AllocationPass
+from bellhop.circuits.passes.allocate import AllocationPass
 from bellhop.circuits.passes.fold import append_folds
 from bellhop.circuits.passes.operation_transforms import Folding, make_rewrite
 from bellhop.circuits.passes.regions.region_pass import RegionPass

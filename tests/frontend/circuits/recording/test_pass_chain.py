@@ -103,3 +103,14 @@ def test_an_adjoint_is_expanded_before_the_backend() -> None:
         return qml.expval(qml.Z(1))
 
     assert record(inverse, Recorder()) == ["Adjoint(S) on [1]", "Adjoint(RX) on [0]"]
+
+
+def test_a_backend_alone_rejects_regions() -> None:
+    def trace(x: Any) -> Any:
+        function = lambda y: [qml.adjoint(lambda: qml.RX(y, 0) and None)(), qml.probs()][1]
+        once, inputs = CachedFunction(function).bind_arguments((x,), {})
+        with pytest.raises(AssertionError, match="controlled function was not expanded"):
+            Recorder().interpret(once.get_traced("test", inputs).closed, *inputs)
+        return x
+
+    bellhop.qjit(trace)(jnp.asarray(0.3))

@@ -1,7 +1,7 @@
 """Collect the operations that an adjoint or controlled function applies."""
 
 from collections.abc import Sequence
-from typing import Any, NoReturn
+from typing import Any
 
 from bellhop.circuits.ir.gate_jaxpr import GateJaxpr
 from bellhop.circuits.ir.interpreter import Interpreter
@@ -53,13 +53,8 @@ class _OperationCollector(Interpreter):
     def find_site(self, *_: object) -> str:
         return ""
 
-    def for_loop(self, *_: object, **__: object) -> tuple[()]:
+    def _leave_out(self, *_: object, **__: object) -> tuple[()]:
         return ()
 
-    def branch(self, *_: object) -> None:
-        pass
-
-    def _reject(self, *_: object, **__: object) -> NoReturn:
-        raise AssertionError("evaluated gates have no while loops and no measurements")
-
-    mid_measure = while_loop = _reject
+    # Evaluated gates have no while loops and no measurements.
+    for_loop = branch = while_loop = mid_measure = _leave_out
