@@ -36,6 +36,9 @@ struct Group {
   // In terms of these bits, and of the parameters that they use: `slots` has their
   // places among all.
   std::vector<Operation> operations;
+  // The same operations for the forward pass of a state without a tangent, with CNOTs
+  // merged into the gates before them (kPairsThenFlip).
+  std::vector<Operation> merged;
   std::vector<Factor> factors;
   std::vector<std::vector<std::uint8_t>> targets;
   std::vector<std::size_t> slots;
@@ -43,6 +46,10 @@ struct Group {
   Program program(const Program& whole) const {
     return {operations.data(), operations.size(), factors.data(), factors.size(),
             whole.constants,   slots.size(),      whole.gathered};
+  }
+  Program merged_program(const Program& whole) const {
+    return {merged.data(),   merged.size(), factors.data(), factors.size(),
+            whole.constants, slots.size(),  whole.gathered};
   }
 };
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <cstdlib>
 #include <functional>
 #include <memory>
@@ -90,6 +91,8 @@ class States {
   Amplitudes get(std::size_t i);
   void set_zero(const Amplitudes& state) const;        // all amplitudes 0
   void set_zero_state(const Amplitudes& state) const;  // |0...0>
+  // Sets the amplitudes to 0 whose index has a bit outside of `written`.
+  void set_zero_outside(const Amplitudes& state, std::uint64_t written) const;
   void copy(const Amplitudes& from, const Amplitudes& to) const;
   void multiply(const Amplitudes& state, double factor) const;
 
