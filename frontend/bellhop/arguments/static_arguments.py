@@ -147,8 +147,8 @@ class StaticArguments:
         for position in chosen:
             if position in self._positions or position < 0:
                 raise ValueError(
-                    f"qjit of {self._where}: {option} has {position}, which is static or below 0. "
-                    "Name dynamic arguments, from 0 on."
+                    f"qjit of {self._where}: {option} has {position}, expected non-negative "
+                    "positions of arguments that are not static. Correct the positions."
                 )
             if position >= count and not is_open:
                 raise ValueError(self._too_many_error(option, position, count))

@@ -242,7 +242,7 @@ class Runner:
         except ValueError:
             # JAX cannot flatten a dictionary whose keys have no order.
             self._refuse(*call.caller_arguments, are_values=True)
-            # Arguments on several devices are refused by JAX, before anything runs.
+            # JAX raises for arguments on several devices before anything runs.
             if gathers or has_single_device((call.args, call.kwargs)):
                 raise
             self._gathers = True

@@ -1,4 +1,4 @@
-"""Keep plain ``jax.jit`` functions with Bellhop callbacks out of JAX's C++ fast path.
+"""Keep plain ``jax.jit`` functions with Bellhop callbacks out of the C++ fast path in JAX.
 
 For ``f = jax.jit(g)``, where ``g`` has a Bellhop callback that raises ``KeyError``::
 
@@ -17,6 +17,7 @@ each other, the exception is raised when the execution has ended (``around``).
 Versions: 0.10 to 0.12.
 Upstream: fast calls that raise ``JaxRuntimeError``, and JAX dropping the tokens of failed
 executions.  JAX has no public option to avoid the fast path.
+Issue: jax#34083.
 Installed: when a call of Bellhop is first lowered in a plain ``jax.jit``.
 Test: ``test_stable_plain_jit.py`` and ``test_partitioned_programs.py``.
 """
@@ -53,7 +54,7 @@ def run_without_fast_calls(
     before_run: Callable[[], None],
     around: Callable[[Any, Sequence[Any], Callable[[], Any]], Any],
 ) -> None:
-    """Keep some programs out of JAX's fast path, and make their calls synchronous.
+    """Keep some programs out of the fast path in JAX, and make their calls synchronous.
 
     XLA starts an execution late if an argument is not ready. The callbacks must be alive then,
     although the user may delete the ``jit`` as soon as the call has returned.

@@ -16,6 +16,7 @@ becomes a ``JaxRuntimeError(text)``, which ``runtime_error`` converts to the ori
 Replaced: ``pjit._run_python_pjit``.
 Versions: 0.10 to 0.12.
 Upstream: fast calls that raise ``JaxRuntimeError``.
+Issue: jax#34083.
 Installed: when a call of Bellhop is first lowered in a plain ``jax.jit``.
 Test: ``test_plain_jit_calls.py``.
 """
@@ -81,9 +82,12 @@ class _PlainCall:
             *rest: further arguments of JAX's function.
         """
         self._arguments.rest = p, rest
+        self._arguments.error = None
         try:
             results = self.call(*args)
         except ValueError as error:
+            if error is self._arguments.error:
+                raise
             message = str(error)
         else:
             if type(results) is UnexecutedProgram:
@@ -93,7 +97,7 @@ class _PlainCall:
             first.block_until_ready()
             return results, (), p.out_tree, args, p.params["jaxpr"], None, None, ()
         finally:
-            self._arguments.rest = None
+            self._arguments.rest = self._arguments.error = None
         # Raised outside of the handler, so that XLA's error is not the context.
         raise jax.errors.JaxRuntimeError(message)
 
@@ -103,10 +107,14 @@ class _PlainCall:
         compilation.results = [None] * len(p.params["jaxpr"].out_avals)
         try:
             *_, executable, _, constants = self._run(p, list(args), *rest)
+        except ValueError as error:
+            # Not the text of a failed execution: `run` must not convert this error.
+            self._arguments.error = error
+            raise
         finally:
             compilation.results = None
         self._executables.append(executable)
-        return _Compiled(executable, _CallParams(p.out_tree, constants))
+        return _JitProgram(executable, _CallParams(p.out_tree, constants))
 
 
 class _CallParams:
@@ -119,7 +127,7 @@ class _CallParams:
         self.const_args = const_args
 
 
-class _Compiled:
+class _JitProgram:
     """The attributes of ``jax.stages.Compiled`` that ``make_fast_call`` needs."""
 
     def __init__(self, executable: Any, params: _CallParams) -> None:
@@ -129,7 +137,7 @@ class _Compiled:
 
 def _never_called(*_: Any) -> None:
     """Stand for the Python function, which JAX calls under ``jax.disable_jit`` only."""
-    raise AssertionError("jax.jit does not reach its program under jax.disable_jit.")
+    raise NotImplementedError
 
 
 @patch("the slow calls of jit", "programs with circuits in a plain jax.jit are called from C++")

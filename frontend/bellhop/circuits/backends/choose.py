@@ -11,7 +11,7 @@ from bellhop.circuits.ir.backend_registry import Runner, find_backend
 from bellhop.circuits.ir.circuit import Circuit
 from bellhop.circuits.ir.circuit_config import CircuitConfig
 from bellhop.circuits.ir.diff_method import HADAMARD
-from bellhop.circuits.ir.precision import has_single_precision
+from bellhop.circuits.ir.precision import Precision
 from bellhop.tracing.state import trace_state
 
 _SIMULATED = ("DefaultQubit", "DefaultMixed")
@@ -51,7 +51,9 @@ def choose_backend(device: Any, config: CircuitConfig) -> Runner | None:
         return run_null
     is_compiled = hasattr(device, "get_c_interface") and config.diff_method != HADAMARD
     # A plugin has double-precision states, which do not suit a single-precision device.
-    is_too_precise = has_single_precision(device) and not (has_engine(device) and config.engine)
+    is_too_precise = Precision.is_single_device(device) and not (
+        has_engine(device) and config.engine
+    )
     if not is_compiled or is_too_precise:
         return None
     from bellhop.circuits.backends.compiled.lowering.runtime_devices import run_on_plugin

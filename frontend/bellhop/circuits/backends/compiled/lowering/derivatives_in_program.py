@@ -29,7 +29,7 @@ from bellhop.circuits.backends.compiled.differentiable.derivative_fallback impor
 from bellhop.circuits.backends.compiled.lowering.traced_call import TracedCall
 from bellhop.circuits.backends.compiled.outcomes.shot_grouping import has_outcomes_in_dynamic_loops
 from bellhop.circuits.gates.nonunitary import may_change_norm
-from bellhop.circuits.gates.shift_rules import UNKNOWN_FREQUENCIES
+from bellhop.circuits.gates.shift_rules import FrequencyBits
 from bellhop.circuits.ir.device_measurements import Expval, Probs, Var
 from bellhop.circuits.ir.diff_method import (
     ADJOINT,
@@ -68,7 +68,7 @@ def _find_missing_in_equation(eqn: JaxprEqn, circuit: Jaxpr) -> str:
         return ""
     if measuring.differentiation.method == LIKELIHOOD_RATIO:
         return _find_missing_with_shots(eqn)
-    if UNKNOWN_FREQUENCIES in measuring.differentiation.frequencies:
+    if FrequencyBits.UNKNOWN in measuring.differentiation.frequencies:
         return "it has a gate without a parameter-shift rule"
     if not all(isinstance(each, Expval | Probs | Var) for each in measuring.measurements):
         return "it returns a state, or a function of a state"
@@ -159,7 +159,7 @@ def run_differentiable(circuit: TracedCall, device: Any, wires: WireMap) -> Any:
         return leaves
 
     def run_in_program(*operand_values: Any) -> list[Any]:
-        """Run the circuit in the program; return leaves of the same dtypes."""
+        """Run the circuit as JAX operations; return the same leaves as `run_in_runtime`."""
         from bellhop.circuits.backends.arrays.run_qnode import run_on_arrays
 
         obstacle = "the runtime has not all of its derivatives"
@@ -175,7 +175,12 @@ def run_differentiable(circuit: TracedCall, device: Any, wires: WireMap) -> Any:
     circuit_of_all = convert_constvars_jaxpr(circuit.closed)
 
     def supports_derivative(is_perturbed: Sequence[bool], order: int) -> bool:
-        """Return whether the runtime has a derivative by these operands."""
+        """Return whether the runtime has a derivative of this order.
+
+        Args:
+            is_perturbed: for each operand, whether it is differentiated with respect to.
+            order: order of the derivative.
+        """
         constants_perturbed = [
             id(const) in places and is_perturbed[places[id(const)]]
             for const in circuit.closed.consts

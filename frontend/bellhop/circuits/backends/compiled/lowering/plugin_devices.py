@@ -7,8 +7,8 @@ import importlib.metadata
 from typing import TYPE_CHECKING
 
 from bellhop._versions import SUPPORTED, is_supported
-from bellhop.circuits.ir.device_spec import DEVICES_OF_ANY_SIZE, DeviceSpec, find_plugin_defects
-from bellhop.circuits.ir.precision import get_state_bits
+from bellhop.circuits.ir.device_spec import DeviceSpec, GateSet
+from bellhop.circuits.ir.precision import Precision
 from bellhop.errors import CompileError
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def make_device_spec(device: qml.devices.Device, qubits: int) -> DeviceSpec:
         qubits,
         shots=0,
         engine=device.name.startswith("lightning."),
-        precision=get_state_bits(device),
+        precision=Precision.get_state_bits(device),
     )
 
 
@@ -79,7 +79,7 @@ def _find_lightning_package(name: str) -> str:
 
 def has_engine(device: qml.devices.Device) -> bool:
     """Return whether the engine can run a device's circuits of any size."""
-    return device.name in DEVICES_OF_ANY_SIZE
+    return DeviceSpec.has_engine(device.name)
 
 
 def check_options(device: qml.devices.Device, where: str) -> None:
@@ -122,7 +122,7 @@ def check_plugin_limits(name: str, where: str, *, is_tree: bool, n_groups: int) 
     Raises:
         CompileError: names the QNode and a remedy.
     """
-    traps = find_plugin_defects(name)
+    traps = GateSet.find_plugin_defects(name)
     if is_tree and traps.projections:
         raise CompileError(
             f"{where}: it has mid-circuit measurements without shots, and {name} does not project "

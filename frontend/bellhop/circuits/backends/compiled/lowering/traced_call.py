@@ -38,15 +38,14 @@ from bellhop.circuits.backends.compiled.outcomes.sampled_execution import (
 )
 from bellhop.circuits.backends.compiled.outcomes.shot_grouping import should_share_runs
 from bellhop.circuits.backends.compiled.record.runtime_circuit import RuntimeCircuit
-from bellhop.circuits.ir.broadcasting import ROW_STRUCT, Rows
+from bellhop.circuits.ir.broadcasting import Rows
 from bellhop.circuits.ir.circuit import ONE_SHOT, SHARED, TREE, Circuit
 from bellhop.circuits.ir.circuit_config import Shots
 from bellhop.circuits.ir.device_spec import DeviceSpec, GateSet
-from bellhop.circuits.ir.measurement_types import is_state_sized
-from bellhop.circuits.ir.postselection import can_runs_differ, mask_impossible
+from bellhop.circuits.ir.postselection import mask_impossible
 from bellhop.circuits.ir.randomness import Randomness
 from bellhop.circuits.ir.results import Results
-from bellhop.circuits.ir.seeds import offer_device_seed
+from bellhop.circuits.ir.seeds import offer_device_seed, random_effect
 from bellhop.circuits.ir.statistics import Statistic
 from bellhop.circuits.ir.vectorize.vectorize import vectorize_jaxpr
 from bellhop.circuits.ir.wires import WireMap
@@ -54,7 +53,9 @@ from bellhop.circuits.measure.device_values import DeviceValues
 from bellhop.circuits.measure.measurement_registry import (
     measure_results,
 )
+from bellhop.circuits.measure.result_types import is_state_sized
 from bellhop.circuits.passes.operation_transforms import make_rewrite
+from bellhop.jaxprs.equations import inner_jaxprs, iterate_equations
 from bellhop.mesh.explicit_mesh import leave_mesh
 
 
@@ -130,6 +131,22 @@ class TracedCall:
         return self.results.finish(values, total=total, is_accepted=is_accepted)
 
 
+def _can_runs_differ(once: ClosedJaxpr) -> bool:
+    """Return whether callbacks may make two executions with equal outcomes differ.
+
+    The program's own random numbers, for the bases of classical shadows, do not count: they are
+    drawn after all outcomes.
+
+    Args:
+        once: the jaxpr of one execution.
+    """
+    return any(
+        eqn.effects - {random_effect} and eqn.outvars
+        for eqn in iterate_equations(once.jaxpr)
+        if next(inner_jaxprs(eqn), None) is None
+    )
+
+
 def trace_for_runtime(
     call: Circuit,
     device: Any,
@@ -156,7 +173,7 @@ def trace_for_runtime(
     precision = spec.precision if in_engine else 64
     spec = replace(spec, passes=config.passes, engine=in_engine, precision=precision)
     tracer = _CircuitTracer(call, wires, gates, spec, choice, Rows(where))
-    with leave_mesh([ROW_STRUCT, *call.inputs]) as inputs:
+    with leave_mesh([Rows.STRUCT, *call.inputs]) as inputs:
         defers = config.mcm_method in (None, "deferred")
         once = tracer.trace(inputs, defers=defers, shares=True)
         has_rows = any(statistic.is_per_shot for statistic in once.results.statistics)
@@ -175,7 +192,7 @@ def trace_for_runtime(
         closed, randomness = vectorize_jaxpr(once.closed), once.randomness
         postselects = once.postselects and method != TREE
         if postselects and not config.drops_shots:
-            randomness = Randomness.ANEW if can_runs_differ(closed) else Randomness.CONDITIONED
+            randomness = Randomness.ANEW if _can_runs_differ(closed) else Randomness.CONDITIONED
         if method == ONE_SHOT or postselects:
             closed = make_sampled_execution(closed, where, until_accepted=postselects)
         if method == ONE_SHOT:
