@@ -84,39 +84,6 @@ bool is_controlled_flip(const Operation& operation) {
          std::popcount(operation.mask) + std::popcount(operation.outer_mask) == 2;
 }
 
-// Returns the operations of a tile with each CNOT merged into the gate before it, if
-// that is on the CNOT's target alone. The gate commutes with all operations between.
-std::vector<Operation> merge_flips(const std::vector<Operation>& operations) {
-  std::vector<Operation> merged = operations;
-  std::vector<bool> is_merged(operations.size());
-  // By bit: the index of the last operation on it plus 1, or 0.
-  std::array<std::size_t, 64> last{};
-  for (std::size_t i = 0; i < merged.size(); ++i) {
-    Operation& operation = merged[i];
-    if (is_controlled_flip(operation)) {
-      const std::size_t before = last[std::countr_zero(operation.flips)];
-      if (before != 0 && can_exchange(merged[before - 1])) {
-        const Operation& gate = merged[before - 1];
-        operation.kind = OperationKind::kPairsThenFlip;
-        operation.form = gate.form;
-        operation.factor = gate.factor;
-        operation.factors = gate.factors;
-        is_merged[before - 1] = true;
-      }
-    }
-    for (std::uint64_t bits = bits_in_tile(operations[i]); bits != 0;
-         bits &= bits - 1) {
-      last[std::countr_zero(bits)] = i + 1;
-    }
-  }
-  std::size_t kept = 0;
-  for (std::size_t i = 0; i < merged.size(); ++i) {
-    if (!is_merged[i]) merged[kept++] = merged[i];
-  }
-  merged.resize(kept);
-  return merged;
-}
-
 class Grouping {
  public:
   Grouping(const Program& program, std::size_t qubits)
@@ -222,6 +189,38 @@ class Grouping {
 };
 
 }  // namespace
+
+std::vector<Operation> merge_flips(const std::vector<Operation>& operations) {
+  std::vector<Operation> merged = operations;
+  std::vector<bool> is_merged(operations.size());
+  // By bit: the index of the last operation on it plus 1, or 0.
+  std::array<std::size_t, 64> last{};
+  for (std::size_t i = 0; i < merged.size(); ++i) {
+    // The gate commutes with all operations between it and the CNOT.
+    Operation& operation = merged[i];
+    if (is_controlled_flip(operation)) {
+      const std::size_t before = last[std::countr_zero(operation.flips)];
+      if (before != 0 && can_exchange(merged[before - 1])) {
+        const Operation& gate = merged[before - 1];
+        operation.kind = OperationKind::kPairsThenFlip;
+        operation.form = gate.form;
+        operation.factor = gate.factor;
+        operation.factors = gate.factors;
+        is_merged[before - 1] = true;
+      }
+    }
+    for (std::uint64_t bits = bits_in_tile(operations[i]); bits != 0;
+         bits &= bits - 1) {
+      last[std::countr_zero(bits)] = i + 1;
+    }
+  }
+  std::size_t kept = 0;
+  for (std::size_t i = 0; i < merged.size(); ++i) {
+    if (!is_merged[i]) merged[kept++] = merged[i];
+  }
+  merged.resize(kept);
+  return merged;
+}
 
 std::vector<Group> groups_of(const Program& program, std::size_t qubits) {
   return Grouping(program, qubits).run();

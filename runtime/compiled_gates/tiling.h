@@ -60,6 +60,10 @@ inline bool is_large(const Operation& operation) {
          (operation.kind == Kind::kMatrix && operation.targets > kMostTableTargets);
 }
 
+// Returns the operations with each CNOT merged into the gate before it
+// (kPairsThenFlip), if that gate is on the CNOT's target alone.
+std::vector<Operation> merge_flips(const std::vector<Operation>& operations);
+
 // Groups whose operations, in order, are equivalent to the program: only commuting
 // operations are reordered.
 std::vector<Group> groups_of(const Program& program, std::size_t qubits);

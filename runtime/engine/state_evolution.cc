@@ -131,7 +131,7 @@ void Walk::forward(const Step& step, const Inputs& inputs) {
   }
   for (std::size_t number = 0; number < parts_of(step); ++number) {
     if (number > 0) check_signals();
-    const Segment segment = segment_of(step, number, here, -1);
+    Segment segment = segment_of(step, number, here, -1);
     if (is_tiled()) {
       // A preparation of all amplitudes writes each of them.
       if (plan_->prepares_all() && is_unset_) {
@@ -147,6 +147,12 @@ void Walk::forward(const Step& step, const Inputs& inputs) {
     }
     const Ket all = ket_with_tangent();
     states_.fit(program_, all.moves());
+    const Program merged = plan_->merged_program();
+    // The backward pass reuses the matrices of the forward pass only if both have the
+    // same program.
+    if (!can_go_back_ && !all.moves() && !states_.layout().rows_in_lanes) {
+      segment.program = &merged;
+    }
     states_.sweeps().forward(states_.layout(), &segment, 1, all, states_.scratch());
   }
 }
