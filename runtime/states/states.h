@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "kernels/kernels.h"
@@ -79,6 +80,13 @@ class States {
 
   // Discards the cached matrices. Must be called when parameters change.
   void forget_matrices() { prepared_ = {}; }
+
+  // Sets the cache lines that sweeps request between operations. The addresses must
+  // stay where they are until the next call.
+  void set_ahead(std::span<const void* const> lines) {
+    scratch_.ahead = lines.data();
+    scratch_.n_ahead = lines.size();
+  }
 
   const Layout& layout() const { return layout_; }
   const Scratch& scratch() const { return scratch_; }

@@ -17,6 +17,12 @@ namespace {
 // added in order.
 constexpr std::size_t kMostParts = 64;
 
+// The cache lines of a next tile that fit into the second-level cache beside this one.
+constexpr std::size_t kMostLinesAhead = 4096;
+// The size of a state from which on its tiles are requested ahead. Smaller states are
+// in the second-level cache, where the requests take longer than they save.
+constexpr std::size_t kBytesReadAhead = std::size_t{4} << 20;
+
 std::atomic<std::uint64_t> passed_so_far{0};
 
 std::size_t parts_of(std::size_t tiles) { return std::min(tiles, kMostParts); }
@@ -77,7 +83,8 @@ class TileWorker {
  public:
   explicit TileWorker(Sweep& sweep)
       : sweep_(sweep),
-        tiles_({sweep.group.bits.size(), /*rows_in_lanes=*/false, sweep.precision}) {
+        tiles_({sweep.group.bits.size(), /*rows_in_lanes=*/false, sweep.precision}),
+        reads_ahead_(sweep.runs.size() > 1 && sweep.qubits >= kQubitsReadAhead) {
     tiles_.fit(sweep.program, sweep.ket.moves());
     const std::uint64_t inside = bits_of(sweep.group);
     for (std::uint8_t bit = 0; bit < sweep.qubits; ++bit) {
@@ -99,6 +106,7 @@ class TileWorker {
     for (std::size_t b = 0; b < n; ++b) {
       bras_.push_back(gathered(sweep_.bras[b], 1 + b, first));
     }
+    find_lines_ahead(tile + 1);
     const bool differentiates = !sweep_.derivatives.empty();
     const Segment segment{&sweep_.program,
                           1,
@@ -157,6 +165,36 @@ class TileWorker {
     return to;
   }
 
+  // Collects the cache lines of the next tile, which is not contiguous, so that they
+  // are in the second-level cache when it is gathered.
+  void find_lines_ahead(std::size_t tile) {
+    ahead_.clear();
+    if (!reads_ahead_) return;
+    const std::size_t first = spread(tile, outer_);
+    if (tile < sweep_.tiles() && (first & ~sweep_.written) == 0) {
+      add_lines(sweep_.ket.state, first);
+      if (ket_moves()) add_lines(sweep_.ket.tangent, first);
+      for (const Amplitudes& bra : sweep_.bras) {
+        if (ahead_.size() < kMostLinesAhead) add_lines(bra, first);
+      }
+    }
+    tiles_.set_ahead(ahead_);
+  }
+  void add_lines(const Amplitudes& from, std::size_t first) {
+    with_numbers(
+        tiles_.layout(),
+        [&](auto whole) {
+          constexpr std::size_t kLine = 64 / sizeof(*whole.real);
+          for (const std::size_t run : sweep_.runs) {
+            for (std::size_t i = 0; i < sweep_.run; i += kLine) {
+              ahead_.push_back(whole.real + first + run + i);
+              ahead_.push_back(whole.imag + first + run + i);
+            }
+          }
+        },
+        from);
+  }
+
   // Copies a tile back into the state, unless it was processed in place.
   void scatter(const Amplitudes& from, const Amplitudes& to, std::size_t first) const {
     if (is_in_place()) return;
@@ -182,8 +220,10 @@ class TileWorker {
 
   Sweep& sweep_;
   States tiles_;
+  const bool reads_ahead_;
   std::vector<std::uint8_t> outer_;
   std::vector<Amplitudes> bras_;
+  std::vector<const void*> ahead_;
 };
 
 // Collects the data for processing a group.
