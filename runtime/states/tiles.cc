@@ -19,9 +19,9 @@ constexpr std::size_t kMostParts = 64;
 
 // The cache lines of a next tile that fit into the second-level cache beside this one.
 constexpr std::size_t kMostLinesAhead = 4096;
-// The size of a state from which on its tiles are requested ahead. Smaller states are
-// in the second-level cache, where the requests take longer than they save.
-constexpr std::size_t kBytesReadAhead = std::size_t{4} << 20;
+// From this number of qubits on, the next tile is requested ahead. For smaller states
+// the requests take longer than they save (doc/architecture/engine.md).
+constexpr std::size_t kQubitsReadAhead = 20;
 
 std::atomic<std::uint64_t> passed_so_far{0};
 
