@@ -13,8 +13,7 @@ import pytest
 import bellhop
 import bellhop_runtime
 from bellhop._jax.patches.removed_jax_names import restore_removed_names
-from bellhop.circuits.backends.compiled.record import loop_unrolling
-from bellhop.circuits.passes import gate_replay
+from bellhop.circuits.backends.compiled.record import loop_unrolling, nest_unrolling
 
 TOLERANCE = 1e-9
 
@@ -36,7 +35,7 @@ def nothing_left_open():
 @pytest.fixture
 def loops_stay(monkeypatch: pytest.MonkeyPatch) -> None:
     """Keep loops of few gates, which stand for long ones."""
-    for module in (gate_replay, loop_unrolling):
+    for module in (nest_unrolling, loop_unrolling):
         monkeypatch.setattr(module, "MAX_UNROLLED_GATES", 0)
 
 

@@ -242,7 +242,12 @@ class CliffordCircuit(ProgramCircuit):
             self._is_fresh = False
 
     def for_loop(
-        self, n_iterations: Any, body: Callable[..., Any], carried: tuple[Any, ...]
+        self,
+        n_iterations: Any,
+        body: Callable[..., Any],
+        carried: tuple[Any, ...],
+        *,
+        is_nest: bool = False,
     ) -> tuple[Any, ...]:
         """Add a loop as a ``REPEAT`` block, or unrolled if its iterations differ.
 
@@ -250,6 +255,7 @@ class CliffordCircuit(ProgramCircuit):
             n_iterations: the trip count, which must be static.
             body: ``(*carried, index) -> carried``.
             carried: the initial carried values.
+            is_nest: not used.
 
         Returns:
             the final carried values.

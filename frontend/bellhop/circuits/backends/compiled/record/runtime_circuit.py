@@ -56,6 +56,7 @@ from bellhop.circuits.backends.compiled.record.loop_precompute import (
     stack_iterations,
 )
 from bellhop.circuits.backends.compiled.record.loop_unrolling import unroll_loop
+from bellhop.circuits.backends.compiled.record.nest_unrolling import UnrolledNest
 from bellhop.circuits.backends.compiled.record.recorded_gates import GateEquationRecorder
 from bellhop.circuits.backends.compiled.record.traced_bodies import TracedLoop, record_branches
 from bellhop.circuits.gates.concretization_errors import explain_concretization
@@ -70,19 +71,17 @@ from bellhop.circuits.ir.diff_method import (
     DIFFERENCE_METHODS,
     PARAMETER_SHIFT,
 )
-from bellhop.circuits.ir.gate_jaxpr import MAX_UNROLLED_GATES
+from bellhop.circuits.ir.gate_jaxpr import MAX_UNROLLED_GATES, ForLoop
 from bellhop.circuits.ir.measurement_request import MeasurementRequest
 from bellhop.circuits.ir.memory import MemoryCheck
 from bellhop.circuits.ir.precision import Precision
 from bellhop.circuits.ir.statistics import Statistic
 from bellhop.circuits.ir.wires import WireMap, is_dynamic
-from bellhop.circuits.passes.gate_evaluation import make_iteration_indices
-from bellhop.circuits.passes.gate_replay import Player
-from bellhop.circuits.passes.played_circuit import PlayedCircuit
+from bellhop.circuits.passes.backend_circuit import BackendCircuit
 from bellhop.tracing.current_circuit import Branches
 
 
-class RuntimeCircuit(PlayedCircuit):
+class RuntimeCircuit(BackendCircuit):
     """A circuit of the runtime's, which is traced to ``quantum_gates``, ``scan``, ``cond``, ...
 
     If the body of a loop only applies gates and has no side effects, the program first computes the
@@ -125,23 +124,42 @@ class RuntimeCircuit(PlayedCircuit):
         self.postselects = False
         self.groups: tuple[int, ...] = ()
         self._runs_in_engine = device.engine
+        # The nest of loops that is being unrolled.
+        self._nest: UnrolledNest | None = None
 
     def apply(self, operations: Sequence[Any]) -> None:
+        """Apply operations, or collect them while a nest of loops is unrolled."""
+        if self._nest is None:
+            super().apply(operations)
+        else:
+            self._nest.collect(operations)
+
+    def apply_gates(self, operations: Sequence[Any]) -> None:
         """Append the gates of operations."""
         for run in self._build_gate_list(operations).sequences:
             if isinstance(run, GateSequence):
                 self.gates.add_sequence(run)
             else:
-                Player().play_operation(run)
+                self.apply_control_flow(run)
 
-    @property
-    def can_flatten_nests(self) -> bool:
-        """Whether gates of loops of loops may be written one after another: passes see loops."""
-        return not self.device.passes
+    def _unroll_nest(self, n_iterations: int | Operand, body: Callable[..., Any]) -> bool:
+        """Apply the gates of a nest of loops one after another, if they are few.
 
-    def apply_straight(self, operations: list[Any]) -> bool:
-        """Apply the gates of a loop of loops, if they are few; tell whether."""
-        gates = self._build_gate_list(operations, MAX_UNROLLED_GATES)
+        Args:
+            n_iterations: the trip count of the outer loop.
+            body: the body of the outer loop, as in ``for_loop``.
+
+        Returns:
+            whether they were applied.
+        """
+        nest = self._nest = UnrolledNest(len(self.labels()))
+        try:
+            nest.unroll(n_iterations, body)
+        finally:
+            self._nest = None
+        if not nest.is_straight:
+            return False
+        gates = self._build_gate_list(nest.operations, MAX_UNROLLED_GATES)
         is_straight = gates.is_straight(MAX_UNROLLED_GATES)
         for run in gates.sequences if is_straight else ():
             assert isinstance(run, GateSequence)
@@ -174,9 +192,22 @@ class RuntimeCircuit(PlayedCircuit):
         return gates
 
     def for_loop(
-        self, n_iterations: int | Operand, body: Callable[..., Any], carried: tuple[Any, ...]
+        self,
+        n_iterations: int | Operand,
+        body: Callable[..., Any],
+        carried: tuple[Any, ...],
+        *,
+        is_nest: bool = False,
     ) -> tuple[Any, ...]:
-        """Run a loop whose body applies gates; return the carried values after it."""
+        """Run a loop whose body applies gates; return the carried values after it.
+
+        A nest is unrolled if its gates are few, unless compiler passes need its loops.
+        """
+        if self._nest is not None:
+            self._nest.unroll(n_iterations, body)
+            return ()
+        if is_nest and not self.device.passes and self._unroll_nest(n_iterations, body):
+            return ()
         body = self.allocations.enter_part()(body)
         if isinstance(n_iterations, int):
             return self._run_static_loop(n_iterations, body, carried)
@@ -232,7 +263,7 @@ class RuntimeCircuit(PlayedCircuit):
         if repeated is None:
 
             def scan_loop(now: Any) -> Any:
-                now, stacked = jax.lax.scan(loop.step, now, make_iteration_indices(n_iterations))
+                now, stacked = jax.lax.scan(loop.step, now, ForLoop.make_indices(n_iterations))
                 gates.append_params(jnp.ravel(stacked), np.tile(loop.frequencies, n_iterations))
                 return now
 
@@ -281,7 +312,9 @@ class RuntimeCircuit(PlayedCircuit):
         """Run one branch of a conditional, which may apply gates; return its result."""
         return record_branches(self.gates, branches.map_functions(self.allocations.enter_part()))
 
-    def mid_measure(self, label: Wire, *, reset: bool, postselect: int, site: str) -> Any:
+    def mid_measure(
+        self, label: Wire, *, reset: bool, postselect: int, site: str, is_joint: bool = False
+    ) -> Any:
         """Measure a wire, collapse the state, and return the outcome."""
         wires, is_known = self.wires, not is_dynamic(label)
         wire = (
