@@ -24,9 +24,8 @@ ROOT = Path(__file__).parents[2]
 # Quick tests of circuits, callbacks, control flow and derivatives, on each backend that remains.
 TESTS = (
     "tests/conformance/test_conformance.py",
-    "tests/frontend/circuits/gates/test_pauli_exponentials.py",
-    "tests/frontend/circuits/measure",
-    "tests/frontend/callbacks/exceptions",
+    "tests/frontend/circuits/measure/test_circuit_measurements.py",
+    "tests/frontend/callbacks/exceptions/test_exceptions_in_programs.py",
 )
 MYPY_CACHE = Path(tempfile.gettempdir()) / "bellhop-deletion-mypy"
 QUICK = "quick or not (matrix or subprocess or memory or hessian or large or long)"

@@ -7,7 +7,7 @@ from tests.deletion import __main__ as script
 from tests.deletion.abilities import ABILITIES
 from tests.deletion.forget import forget
 
-REGISTRY = '''\
+REGISTRY = """\
 from a import shadow, mean
 from b import (
     shadow,  # a comment
@@ -26,9 +26,9 @@ def choose(name):
     if name == "shadow":
         return run()
     return isinstance(name, mean | shadow)
-'''
+"""
 
-REMAINDER = '''\
+REMAINDER = """\
 from a import mean
 from b import (
     mean,
@@ -43,7 +43,7 @@ __all__ = ["mean"]
 
 def choose(name):
     return isinstance(name, mean)
-'''
+"""
 
 
 def test_only_entries_with_the_word_are_removed():

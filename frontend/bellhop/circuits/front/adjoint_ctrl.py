@@ -61,7 +61,7 @@ class AppliedFunction(Gates):
         if any(isinstance(wire, jax.core.Tracer) for wire in controls):
             return qml.wires.Wires(self._circuit.labels())
         wires = UsedWires(self._gates.closed).all_or(self._circuit.labels())
-        return qml.wires.Wires.all_wires([qml.wires.Wires(controls), wires])
+        return qml.wires.Wires.all_wires([qml.wires.Wires(controls), qml.wires.Wires(wires)])
 
 
 def apply_adjoint(circuit: RecordingCircuit, function: Callable[[], Any]) -> AppliedFunction:

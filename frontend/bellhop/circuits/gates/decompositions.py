@@ -177,7 +177,7 @@ class Modifiers(NamedTuple):
     def is_preparation(cls, op: qml.operation.Operator) -> bool:
         """Return whether an operation without its modifiers prepares a state."""
         base, _ = cls.strip(op)
-        return isinstance(base, qml.operation.StatePrepBase)
+        return OperationKind.classify(base).is_pure_preparation
 
     def apply(self, part: Any) -> Any:
         """Return an operation with the adjoint and the controls."""
@@ -202,6 +202,17 @@ class Modifiers(NamedTuple):
         """
         with qml.QueuingManager.stop_recording():
             return [qml.adjoint(gate, lazy=is_lazy) for gate in reversed(gates)]
+
+    @staticmethod
+    def find_control_wires(op: qml.operation.Operator) -> set[Any]:
+        """Return the wires of an operator that are only controls, in all of its parts."""
+        if isinstance(op, qml.ops.Adjoint | qml.ops.Pow | qml.ops.SProd):
+            return Modifiers.find_control_wires(op.base)
+        if isinstance(op, qml.ops.CompositeOp):
+            changed = [set(part.wires) - Modifiers.find_control_wires(part) for part in op.operands]
+            return set(op.wires).difference(*changed)
+        # Operators that are not operations have no ``control_wires``.
+        return set(getattr(op, "control_wires", ()))
 
     def decompose_phase(self, phase: Any) -> list[qml.operation.Operator]:
         """Decompose a controlled global phase into a (controlled) phase shift.

@@ -73,7 +73,7 @@ def apply_to_shard(op: qml.operation.Operator, shard: Any, devices: DeviceWires)
     if split is not None:
         base, values = split
         local_controls = [(place, value) for place, value in values.items() if place >= k]
-        inner = Modifiers(adjoint=False, controls=local_controls).add_to(base)
+        inner = Modifiers(adjoint=False, controls=local_controls).apply(base)
         holds = jnp.bool_(True)
         for place, value in values.items():
             if place < k:
