@@ -18,7 +18,8 @@ def test_there_is_a_page_for_each_seam():
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_its_example_runs(page):
+def test_its_example_runs(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # programs write their modules to the working directory
     text = page.read_text()
     blocks = re.findall(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
     assert any("assert" in block for block in blocks)
