@@ -17,7 +17,7 @@ import numpy as np
 import pennylane as qml
 
 from bellhop.circuits.ir.gate_jaxpr import GateJaxpr
-from bellhop.circuits.passes.collected_operations import collect_operations
+from bellhop.circuits.passes.regions.collected_operations import collect_operations
 from bellhop.circuits.passes.tracing_circuit import TracingCircuit
 from bellhop.circuits.passes.used_wires import UsedWires
 from bellhop.control_flow.trace_body import Gates

@@ -212,10 +212,8 @@ class QuantumFunction:
         # Decompositions with control flow call further methods, which `BackendCircuit` has.
         current = cast(CurrentCircuit, circuit)
         traced = self.get_traced(circuit.where, inputs, current)
-        # A chain that a backend built rewrites operations itself.
-        passes = self._passes if first is None else self._passes.drop_rewrite()
         with circuit_scope(current), qml.QueuingManager.stop_recording():
-            operands = passes.interpret(first or circuit, traced.closed, inputs)
+            operands = self._passes.interpret(circuit, first, traced.closed, inputs)
         leaves = []
         for traced_leaf, (site, observable_site) in zip(
             traced.leaves.with_values(operands), traced.sites, strict=True

@@ -26,7 +26,7 @@ interprets such a jaxpr, any number of times: the user's function is not called 
 """
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -41,7 +41,7 @@ from bellhop._jax.private import register_effect
 from bellhop.arguments.flat_tree import make_flat_jaxpr
 from bellhop.circuits.ir.vectorize.elementwise import is_elementwise
 from bellhop.jaxprs.constant_eval import fold_constant
-from bellhop.jaxprs.equations import iterate_equations
+from bellhop.jaxprs.equations import inner_jaxprs
 
 
 class _GateEffect(Effect):
@@ -59,7 +59,7 @@ MAX_UNROLLED_GATES = 512
 # The program computes the iteration indices of longer loops, instead of storing a constant.
 _MAX_CONSTANT_SIZE = 64
 
-# operands: the tracers in the operations -> ()
+# operands: the tracers in the operations -> (). ``allocates``: whether any of them allocates wires.
 operations_p = Primitive("quantum_operations")
 # operands: the wire if it is traced -> the outcome
 outcome_p = Primitive("quantum_outcome_of_wire")
@@ -100,6 +100,15 @@ def has_gates(eqn: JaxprEqn) -> bool:
 def has_other_effects(eqn: JaxprEqn) -> bool:
     """Return whether an equation has effects other than gates, such as callbacks."""
     return bool(eqn.effects - {GATE_EFFECT})
+
+
+def _iterate_gates(jaxpr: Jaxpr) -> Iterator[JaxprEqn]:
+    """Yield the equations with gates of a jaxpr, and of the jaxprs in them."""
+    for eqn in filter(has_gates, jaxpr.eqns):
+        yield eqn
+        if eqn.primitive not in (operations_p, outcome_p):
+            for inner in inner_jaxprs(eqn):
+                yield from _iterate_gates(inner)
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,10 +156,29 @@ class GateJaxpr:
             None if controls is None else controls.with_values(operands[n:]),
         )
 
+    def iterate_gates(self) -> Iterator[JaxprEqn]:
+        """Yield the equations with gates, also of jaxprs in equations."""
+        return _iterate_gates(self.closed.jaxpr)
+
     @property
     def has_regions(self) -> bool:
         """Whether it has adjoint or controlled functions."""
-        return any(eqn.primitive is region_p for eqn in iterate_equations(self.closed.jaxpr))
+        return any(eqn.primitive is region_p for eqn in self.iterate_gates())
+
+    @property
+    def has_nested_loops(self) -> bool:
+        """Whether a for loop is in another for loop."""
+        loops = (eqn for eqn in self.iterate_gates() if eqn.primitive is for_loop_p)
+        return any(
+            inner.primitive is for_loop_p
+            for loop in loops
+            for inner in _iterate_gates(loop.params["body"].jaxpr)
+        )
+
+    @property
+    def has_allocations(self) -> bool:
+        """Whether it allocates or deallocates wires."""
+        return any(eqn.params.get("allocates") for eqn in self.iterate_gates())
 
 
 class UnknownValue:
@@ -209,7 +237,7 @@ class ForLoop:
         n, body = eqn.params["n_consts"], eqn.params["body"]
         constants, carried = rest[:n], tuple(rest[n:])
         is_known = isinstance(length, int) and not carried
-        loops = (inner.primitive is for_loop_p for inner in iterate_equations(body.jaxpr))
+        loops = (inner.primitive is for_loop_p for inner in _iterate_gates(body.jaxpr))
         is_nest = is_known and any(loops) and _has_only_loops(body.jaxpr)
         # Loops with more gates are not unrolled.
         is_nest = is_nest and length * _count_min_gates(body.jaxpr) <= MAX_UNROLLED_GATES
@@ -249,7 +277,8 @@ def _has_only_loops(jaxpr: Jaxpr) -> bool:
         if not has_gates(eqn):
             return is_elementwise(eqn) or (eqn.primitive is iota_p)
         if eqn.primitive is operations_p:
-            return True
+            # The wires that an allocation frees depend on the code around the loop.
+            return not eqn.params["allocates"]
         is_part = eqn.primitive in (for_loop_p, region_p) and not eqn.outvars
         return is_part and not has_other_effects(eqn) and _has_only_loops(eqn.params["body"].jaxpr)
 

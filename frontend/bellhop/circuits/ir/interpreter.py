@@ -179,9 +179,13 @@ class Interpreter(GateInterpreter):
         return [self.mid_measure(wire, **{name: eqn.params[name] for name in names})]
 
     def _interpret_region(self, eqn: JaxprEqn, *operands: Operand) -> Sequence[Any]:
-        raise AssertionError(f"{self.where}: an adjoint or ctrl of a function was not expanded.")
+        raise AssertionError(
+            f"{self.where}: an adjoint or controlled function was not expanded. Use a RegionPass "
+            "whose target is this interpreter."
+        )
 
     def _interpret_for_loop(self, eqn: JaxprEqn, *operands: Operand) -> Sequence[Any]:
+        """Interpret a for loop by `for_loop`."""
         loop = ForLoop.from_equation(eqn, operands)
 
         def body(carried: tuple[Any, ...], number: Any) -> tuple[Any, ...]:
@@ -190,6 +194,7 @@ class Interpreter(GateInterpreter):
         return self.for_loop(loop.length, body, loop.carried, is_nest=loop.is_nest)
 
     def _interpret_while_loop(self, eqn: JaxprEqn, *operands: Operand) -> Sequence[Any]:
+        """Interpret a while loop by `while_loop`."""
         loop = WhileLoop.from_equation(eqn, operands)
 
         def body(carried: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -198,6 +203,7 @@ class Interpreter(GateInterpreter):
         return self.while_loop(loop.condition, body, loop.carried)
 
     def _interpret_cond(self, eqn: JaxprEqn, *given: Any) -> Sequence[Any]:
+        """Interpret a conditional by `branch`."""
         index, *operands = given
         functions = [
             partial(self.interpret, branch, *operands) for branch in eqn.params["branches"]
@@ -222,11 +228,14 @@ class GateReceiver(Interpreter):
 
     Attributes:
         has_operation_outcomes: whether mid-circuit outcomes are PennyLane objects, not arrays.
+        allocates_wires: whether the backend executes allocations of wires itself; for others they
+            become wires of the device.
         has_users_callbacks: whether callbacks that are called now are the user's; PennyLane's
             transforms execute tapes in theirs.
     """
 
     has_operation_outcomes: bool = False
+    allocates_wires: bool = False
     has_users_callbacks: bool = True
 
     def __init__(self, wires: WireMap, where: str) -> None:
@@ -236,6 +245,15 @@ class GateReceiver(Interpreter):
         # Lines by ``id`` of the operation. References are weak, because operations may hold
         # tracers; `find_site` checks them, because Python reuses an ``id``.
         self._sites: dict[int, tuple[weakref.ref[Any], str]] = {}
+
+    def add_own_passes(self, closed: ClosedJaxpr) -> Interpreter:
+        """Return the first of the backend's own passes for a circuit; without any, ``self``.
+
+        Args:
+            closed: the circuit, a jaxpr with gates.
+        """
+        del closed
+        return self
 
     def labels(self) -> Sequence[Any]:
         """Return the wire labels of the circuit, as far as they are known."""

@@ -1,30 +1,29 @@
 """``BackendCircuit``: what the circuits of Bellhop's backends have in common.
 
-It allocates wires, applies loops and conditionals in decompositions, and checks measurements.
+It applies loops and conditionals in decompositions, and checks measurements.
 """
 
-import itertools
-from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NoReturn
 
 import numpy as np
+from jax.extend.core import ClosedJaxpr
 from pennylane import Identity
 
-from bellhop.base.source import user_site
-from bellhop.circuits.gates.allocation import Allocations
+from bellhop.circuits.gates.decompositions import Modifiers
 from bellhop.circuits.gates.tape_control_flow import ControlFlow
 from bellhop.circuits.ir.broadcasting import TracedRow
 from bellhop.circuits.ir.circuit import ONE_SHOT, SHARED
-from bellhop.circuits.ir.interpreter import GateReceiver
+from bellhop.circuits.ir.interpreter import GateReceiver, Interpreter
 from bellhop.circuits.ir.wires import WireMap
-from bellhop.circuits.passes.regions import apply_control_flow
+from bellhop.circuits.passes.regions.region_pass import apply_control_flow
 from bellhop.circuits.passes.tracing_circuit import (
     ControlFlowQueue,
     as_operation,
     foreign_queue_error,
 )
+from bellhop.circuits.passes.unroll import UnrollPass
 from bellhop.tracing.current_circuit import GateRecorder
 
 
@@ -49,7 +48,6 @@ class BackendCircuit(GateReceiver):
         super().__init__(wires, where)
         self.rows = rows
         self.has_mid_circuit = False
-        self.allocations = Allocations(wires, where)
 
     @property
     def is_one_shot(self) -> bool:
@@ -57,42 +55,35 @@ class BackendCircuit(GateReceiver):
         return self.method in (ONE_SHOT, SHARED)
 
     @property
+    def unrolls_nests(self) -> bool:
+        """Whether nests of loops with few gates are unrolled, by `apply_straight`."""
+        return False
+
+    def apply_straight(self, operations: Sequence[Any]) -> bool:
+        """Apply operations if they are few gates without control flow; return whether they are."""
+        raise NotImplementedError
+
+    def add_own_passes(self, closed: ClosedJaxpr) -> Interpreter:
+        """Return this circuit, or a pass before it that unrolls nests of loops."""
+        is_needed = self.unrolls_nests and UnrollPass.is_needed(closed)
+        return UnrollPass(self, self.apply_straight) if is_needed else self
+
+    @property
     def has_run_per_shot(self) -> bool:
         """Whether the runtime executes the circuit once per shot."""
         return False
 
-    def apply(self, operations: Sequence[Any]) -> None:
-        """Apply operations in order; allocate or deallocate wires for allocations."""
-        for are_allocations, group in itertools.groupby(operations, Allocations.is_allocation):
-            if are_allocations:
-                for op in group:
-                    self.allocate(op)
-            else:
-                self.apply_gates(list(group))
-
-    @abstractmethod
-    def apply_gates(self, operations: Sequence[Any]) -> None:
-        """Apply operations that are not allocations, in order."""
-
     def apply_control_flow(self, op: Any) -> None:
         """Apply a `ControlFlow` operation, which may be inside of adjoints and controls."""
-        apply_control_flow(self, op)
-
-    def allocate(self, op: Any) -> None:
-        """Allocate or deallocate the wires of an ``Allocate`` or ``Deallocate`` operation."""
-
-        def reset(wire: Any) -> None:
-            self.mid_measure(wire, reset=True, postselect=-1, site=user_site())
-
-        self.allocations.apply(op, reset)
+        base, _ = Modifiers.strip(op)
+        apply_control_flow(self.add_own_passes(base.hyperparameters["gates"]), op)
 
     def unroll_iterations(
         self, n_iterations: int, body: Callable[..., Any], carried: tuple[Any, ...]
     ) -> tuple[Any, ...]:
         """Unroll a loop with a static trip count; the body gets its index as a constant."""
         for number in range(n_iterations):
-            with self.allocations.enter_part():
-                carried = body(carried, np.asarray(number))
+            carried = body(carried, np.asarray(number))
         return carried
 
     @contextmanager

@@ -21,14 +21,14 @@ again without deferral.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn
+from jax.extend.core import ClosedJaxpr, JaxprEqn
 from jax.extend.core.primitives import cond_p
 
 from bellhop.base.types import Wire
@@ -36,14 +36,15 @@ from bellhop.circuits.gates.allocation import Allocations
 from bellhop.circuits.gates.decompositions import Modifiers
 from bellhop.circuits.gates.operation_kind import OperationKind
 from bellhop.circuits.ir.circuit_config import CircuitConfig
-from bellhop.circuits.ir.gate_jaxpr import get_operations, has_gates, has_other_effects, outcome_p
+from bellhop.circuits.ir.gate_jaxpr import GateJaxpr, has_other_effects, outcome_p
 from bellhop.circuits.ir.interpreter import Interpreter
 from bellhop.circuits.ir.measurement_types import is_measurement
 from bellhop.circuits.ir.wires import is_dynamic
+from bellhop.circuits.passes.allocate import AllocationPass
 from bellhop.circuits.passes.backend_circuit import BackendCircuit
 from bellhop.circuits.passes.circuit_pass import CircuitPass
-from bellhop.circuits.passes.control import ControlPass
 from bellhop.circuits.passes.operation_transforms import make_rewrite
+from bellhop.circuits.passes.regions.control import ControlPass
 from bellhop.circuits.passes.rewrite import add_rewrite
 from bellhop.control_flow.tagged_values import ValueTag, has_tag, tag_value
 from bellhop.jaxprs.constant_eval import evaluate_static, find_deciding_inputs
@@ -106,12 +107,13 @@ class _DeferredWiresCheck(CircuitPass):
     It comes after other passes, which may replace operations.
 
     Args:
-        circuit: the circuit, which gets the operations until deferral fails.
+        target: gets the operations until deferral fails.
+        circuit: the circuit.
         deferral: the state of deferring, which is updated.
     """
 
-    def __init__(self, circuit: BackendCircuit, deferral: _Deferral) -> None:
-        super().__init__(circuit)
+    def __init__(self, target: Interpreter, circuit: BackendCircuit, deferral: _Deferral) -> None:
+        super().__init__(target)
         self._circuit = circuit
         self._deferral = deferral
 
@@ -168,12 +170,14 @@ class DeferralPass(CircuitPass):
 
     Args:
         circuit: the circuit.
+        closed: the jaxpr with gates.
         config: the circuit's configuration, whose transforms see the controlled operations.
     """
 
-    def __init__(self, circuit: BackendCircuit, config: CircuitConfig) -> None:
+    def __init__(self, circuit: BackendCircuit, closed: ClosedJaxpr, config: CircuitConfig) -> None:
         self._deferral = _Deferral()
-        check = _DeferredWiresCheck(circuit, self._deferral)
+        target = AllocationPass.wrap_circuit(circuit, closed)
+        check = _DeferredWiresCheck(target, circuit, self._deferral)
         super().__init__(add_rewrite(check, make_rewrite(config)))
         self._circuit = circuit
 
@@ -185,7 +189,8 @@ class DeferralPass(CircuitPass):
         values.
         """
         jaxpr = closed.jaxpr
-        outcomes = list(_iterate_outcomes(jaxpr))
+        gates = GateJaxpr(closed, ()).iterate_gates()
+        outcomes = [eqn for eqn in gates if eqn.primitive is outcome_p]
         is_plain = lambda eqn: not eqn.params["reset"] and eqn.params["postselect"] < 0
         return bool(outcomes) and (
             # A measurement in a loop or a branch may be executed several times, or never.
@@ -195,7 +200,7 @@ class DeferralPass(CircuitPass):
             and all(
                 inner.primitive.name in _FINITE_PRIMITIVES
                 and inner.params.get("length", 0) is not None
-                and not any(map(Allocations.is_allocation, get_operations(inner)))
+                and not inner.params.get("allocates", False)
                 for eqn in iterate_equations(jaxpr)
                 if eqn.primitive is cond_p
                 for branch in inner_jaxprs(eqn)
@@ -222,7 +227,7 @@ class DeferralPass(CircuitPass):
 
     @staticmethod
     def uses_outcome(eqn: JaxprEqn) -> bool:
-        """Return whether an equation of a recorded circuit stands for a deferred outcome.
+        """Return whether an equation of a recorded circuit is the placeholder of an outcome.
 
         If it is not dead code, the program uses the outcome.
         """
@@ -266,12 +271,3 @@ class DeferralPass(CircuitPass):
         finally:
             self.target = outer
         return results
-
-
-def _iterate_outcomes(jaxpr: Jaxpr) -> Iterator[JaxprEqn]:
-    """Yield the mid-circuit measurements of a jaxpr with gates, and of the jaxprs in it."""
-    for eqn in filter(has_gates, jaxpr.eqns):
-        if eqn.primitive is outcome_p:
-            yield eqn
-        for inner in inner_jaxprs(eqn):
-            yield from _iterate_outcomes(inner)

@@ -19,8 +19,8 @@ from jax.extend.core import ClosedJaxpr
 from bellhop.circuits.gates.decompositions import Modifiers
 from bellhop.circuits.ir.interpreter import Interpreter
 from bellhop.circuits.passes.circuit_pass import CircuitPass
-from bellhop.circuits.passes.inverse import evaluate_gates
-from bellhop.circuits.passes.regions import RegionPass
+from bellhop.circuits.passes.regions.inverse import evaluate_gates
+from bellhop.circuits.passes.regions.region_pass import RegionPass
 
 
 def append_folds(

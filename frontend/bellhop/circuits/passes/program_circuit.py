@@ -48,7 +48,7 @@ class ProgramCircuit(BackendCircuit):
         n_outcomes: the maximal number of mid-circuit outcomes of an execution, without
             postselected outcomes.
         can_apply_observables: whether an observable among the gates is applied as its matrix.
-        count_gates: called with the gates of each `apply_gates`, for statistics.
+        count_gates: called with the gates of each `apply`, for statistics.
     """
 
     can_apply_observables = True
@@ -87,7 +87,7 @@ class ProgramCircuit(BackendCircuit):
     def _flush(self) -> None:
         """Apply the queued gates."""
 
-    def apply_gates(self, operations: Sequence[Any]) -> None:
+    def apply(self, operations: Sequence[Any]) -> None:
         """Check the wires of operations and apply the operations in order."""
         gates = [op for op in operations if not ControlFlow.is_instance(op)]
         if gates:
@@ -213,8 +213,7 @@ class ProgramCircuit(BackendCircuit):
         outer = self._gate_state, self.n_outcomes
         self._gate_state, self.n_outcomes = before, 0
         try:
-            with self.allocations.enter_part():
-                results = function(*args)
+            results = function(*args)
             self._n_part_outcomes = self.n_outcomes
             return (self._gate_state, *results)
         finally:

@@ -35,5 +35,5 @@ class RewritePass(CircuitPass):
 
 
 def add_rewrite(interpreter: Interpreter, rewrite: Rewrite | None) -> Interpreter:
-    """Return an interpreter that rewrites operations for another one; itself for None."""
+    """Return a `RewritePass` before ``interpreter``, or for None ``interpreter`` itself."""
     return interpreter if rewrite is None else RewritePass(interpreter, rewrite)

@@ -34,6 +34,8 @@ class TapeCircuit(BackendCircuit):
         steps: the operations so far, in order; a subclass may append other objects.
     """
 
+    allocates_wires = True
+
     def __init__(
         self,
         where: str,
@@ -65,11 +67,7 @@ class TapeCircuit(BackendCircuit):
         if self._knows_wires and any(is_dynamic(wire) for part in parts for wire in part.wires):
             raise self._make_error(f"{label} on wires that the program computes")
 
-    def allocate(self, op: Any) -> None:
-        """Append the operation as a step: the device allocates and deallocates wires."""
-        self.apply_gates([op])
-
-    def apply_gates(self, operations: Sequence[Any]) -> None:
+    def apply(self, operations: Sequence[Any]) -> None:
         """Check operations and append them to the steps."""
         self.check_static(operations, "gates")
         self.steps += operations

@@ -40,8 +40,8 @@ from bellhop.circuits.ir.gate_jaxpr import (
     region_p,
 )
 from bellhop.circuits.ir.measurement_types import is_measurement
-from bellhop.circuits.passes.inverse import evaluate_gates
-from bellhop.circuits.passes.region_errors import allocation_error, measurement_error
+from bellhop.circuits.passes.regions.inverse import evaluate_gates
+from bellhop.circuits.passes.regions.region_errors import allocation_error, measurement_error
 from bellhop.circuits.passes.used_wires import UsedWires
 from bellhop.control_flow.trace_body import trace_branches, trace_step
 from bellhop.errors import CompileError
@@ -231,7 +231,8 @@ class TracingCircuit:
             parts = [list(TracedOperator.decompose_functions(op, self.where)) for op in operations]
             operator, operands = TracedOperator.partition(list(itertools.chain(*parts)))
             sites = tuple(site for site, each in zip(sites, parts, strict=True) for _ in each)
-        operations_p.bind(*operands, operator=operator, sites=sites)
+        allocates = any(map(Allocations.is_allocation, operations))
+        operations_p.bind(*operands, operator=operator, sites=sites, allocates=allocates)
 
     def append_region(self, gates: GateJaxpr, controls: tuple[Any, Any] | None) -> None:
         """Append an equation for the adjoint of a function or for a controlled function.

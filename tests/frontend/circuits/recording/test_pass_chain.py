@@ -18,11 +18,11 @@ class Recorder(GateReceiver):
     """A backend that lists the constructs which it gets."""
 
     def __init__(self) -> None:
-        super().__init__(WireMap((0, 1, 2), "test"), "test")
+        super().__init__(WireMap((0, 1, 2), "test", lambda: (2,)), "test")
         self.constructs: list[str] = []
 
     def apply(self, operations: Sequence[Any]) -> None:
-        self.constructs += [f"{op.name} on {op.wires.tolist()}" for op in operations]
+        self.constructs += [f"{op.name} on {list(map(self.wires, op.wires))}" for op in operations]
 
     def mid_measure(self, label: Any, **_: Any) -> Any:
         self.constructs.append(f"measure {label}")
@@ -85,9 +85,32 @@ def test_a_circuit_without_work_for_passes_meets_none(monkeypatch: pytest.Monkey
     assert len(record(circuit, Recorder())) == 8
 
 
+def test_allocated_wires_are_spare_wires_for_any_backend() -> None:
+    def allocating(x: Any) -> Any:
+        def body(i: Any) -> None:
+            with qml.allocate(1) as [spare]:
+                qml.CNOT([0, spare])
+
+        bellhop.for_loop(0, 3)(body)()
+        return qml.expval(qml.Z(1))
+
+    assert record(allocating, Recorder()) == ["loop of 3", "CNOT on [0, 2]", "measure 2"]
+
+
 def test_an_adjoint_is_expanded_before_the_backend() -> None:
     def inverse(x: Any) -> Any:
         qml.adjoint(lambda: (qml.RX(x, 0), qml.S(1)))()
         return qml.expval(qml.Z(1))
 
     assert record(inverse, Recorder()) == ["Adjoint(S) on [1]", "Adjoint(RX) on [0]"]
+
+
+def test_a_backend_alone_rejects_regions() -> None:
+    def trace(x: Any) -> Any:
+        function = lambda y: [qml.adjoint(lambda: qml.RX(y, 0) and None)(), qml.probs()][1]
+        once, inputs = CachedFunction(function).bind_arguments((x,), {})
+        with pytest.raises(AssertionError, match="controlled function was not expanded"):
+            Recorder().interpret(once.get_traced("test", inputs).closed, *inputs)
+        return x
+
+    bellhop.qjit(trace)(jnp.asarray(0.3))

@@ -131,9 +131,9 @@ class SimulatedCircuit(ProgramCircuit):
         finally:
             self.simulator.is_orthogonal &= outer
 
-    def apply_gates(self, operations: Sequence[Any]) -> None:
+    def apply(self, operations: Sequence[Any]) -> None:
         """Apply operations to the state, in order."""
-        super().apply_gates(merge_preparations(operations) if self._is_fresh else operations)
+        super().apply(merge_preparations(operations) if self._is_fresh else operations)
 
     def _flush(self) -> None:
         """Apply the pending operations."""

@@ -342,8 +342,7 @@ class CliffordCircuit(ProgramCircuit):
         last = len(branches.functions) - 1
         number = evaluate_constant(branches.index)
         if number is not None:
-            with self.allocations.enter_part():
-                return branches.functions[min(max(int(number), 0), last)]()
+            return branches.functions[min(max(int(number), 0), last)]()
         parts: list[tuple[list[Any], int]] = []
         before, place = self.fault, self._position
         obstacle = CompileError(

@@ -43,7 +43,7 @@ class TemplateCircuit(TapeCircuit):
         self.operands: dict[int, Any] = {}
         self._n_operands = 0
 
-    def apply_gates(self, operations: Sequence[Any]) -> None:
+    def apply(self, operations: Sequence[Any]) -> None:
         """Append operations to the steps, with control flow resolved."""
         for op in operations:
             with self.error_location(op):

@@ -32,7 +32,7 @@ from bellhop.circuits.passes.circuit_pass import CircuitPass
 from bellhop.circuits.passes.noise.noise_models import NoiseInserter
 from bellhop.circuits.passes.operation_transforms import make_rewrite, make_rewrite_before_noise
 from bellhop.circuits.passes.program_circuit import ProgramCircuit
-from bellhop.circuits.passes.regions import apply_control_flow
+from bellhop.circuits.passes.regions.region_pass import apply_control_flow
 from bellhop.circuits.passes.rewrite import add_rewrite
 from bellhop.errors import CompileError
 from bellhop.tracing.current_circuit import Branches

@@ -251,7 +251,7 @@ class _CircuitTracer:
             deferral = None
             function = call.function.get_traced(call.where, inputs, circuit)
             if defers and DeferralPass.is_needed(function.closed):
-                deferral = DeferralPass(circuit, call.config)
+                deferral = DeferralPass(circuit, function.closed, call.config)
             leaves, tree = call.function.apply_to_circuit(circuit, inputs, deferral)
             if deferral is not None:
                 if not deferral.has_succeeded(leaves):

@@ -56,7 +56,6 @@ from bellhop.circuits.backends.compiled.record.loop_precompute import (
     stack_iterations,
 )
 from bellhop.circuits.backends.compiled.record.loop_unrolling import unroll_loop
-from bellhop.circuits.backends.compiled.record.nest_unrolling import UnrolledNest
 from bellhop.circuits.backends.compiled.record.recorded_gates import GateEquationRecorder
 from bellhop.circuits.backends.compiled.record.traced_bodies import TracedLoop, record_branches
 from bellhop.circuits.gates.concretization_errors import explain_concretization
@@ -124,17 +123,8 @@ class RuntimeCircuit(BackendCircuit):
         self.postselects = False
         self.groups: tuple[int, ...] = ()
         self._runs_in_engine = device.engine
-        # The nest of loops that is being unrolled.
-        self._nest: UnrolledNest | None = None
 
     def apply(self, operations: Sequence[Any]) -> None:
-        """Apply operations, or collect them while a nest of loops is unrolled."""
-        if self._nest is None:
-            super().apply(operations)
-        else:
-            self._nest.collect(operations)
-
-    def apply_gates(self, operations: Sequence[Any]) -> None:
         """Append the gates of operations."""
         for run in self._build_gate_list(operations).sequences:
             if isinstance(run, GateSequence):
@@ -142,24 +132,14 @@ class RuntimeCircuit(BackendCircuit):
             else:
                 self.apply_control_flow(run)
 
-    def _unroll_nest(self, n_iterations: int | Operand, body: Callable[..., Any]) -> bool:
-        """Apply the gates of a nest of loops one after another, if they are few.
+    @property
+    def unrolls_nests(self) -> bool:
+        """Whether nests of loops with few gates are unrolled; compiler passes need the loops."""
+        return not self.device.passes
 
-        Args:
-            n_iterations: the trip count of the outer loop.
-            body: the body of the outer loop, as in ``for_loop``.
-
-        Returns:
-            whether they were applied.
-        """
-        nest = self._nest = UnrolledNest(len(self.labels()))
-        try:
-            nest.unroll(n_iterations, body)
-        finally:
-            self._nest = None
-        if not nest.is_straight:
-            return False
-        gates = self._build_gate_list(nest.operations, MAX_UNROLLED_GATES)
+    def apply_straight(self, operations: Sequence[Any]) -> bool:
+        """Append the gates of operations if they are few, and a straight run; return whether."""
+        gates = self._build_gate_list(operations, MAX_UNROLLED_GATES)
         is_straight = gates.is_straight(MAX_UNROLLED_GATES)
         for run in gates.sequences if is_straight else ():
             assert isinstance(run, GateSequence)
@@ -199,16 +179,7 @@ class RuntimeCircuit(BackendCircuit):
         *,
         is_nest: bool = False,
     ) -> tuple[Any, ...]:
-        """Run a loop whose body applies gates; return the carried values after it.
-
-        A nest is unrolled if its gates are few, unless compiler passes need its loops.
-        """
-        if self._nest is not None:
-            self._nest.unroll(n_iterations, body)
-            return ()
-        if is_nest and not self.device.passes and self._unroll_nest(n_iterations, body):
-            return ()
-        body = self.allocations.enter_part()(body)
+        """Run a loop whose body applies gates; return the carried values after it."""
         if isinstance(n_iterations, int):
             return self._run_static_loop(n_iterations, body, carried)
         return self._run_dynamic_loop(
@@ -223,9 +194,7 @@ class RuntimeCircuit(BackendCircuit):
         """Run a loop while a condition holds; return the carried values."""
         goes_on = lambda now: condition(now[0])
         return self._run_dynamic_loop(
-            TracedLoop.trace(
-                self.gates, "while_loop", self.allocations.enter_part()(body), carried
-            ),
+            TracedLoop.trace(self.gates, "while_loop", body, carried),
             lambda step, now: jax.lax.while_loop(goes_on, lambda x: step(x)[0], now),
             functools.partial(consume_while_iterations, condition),
         )
@@ -310,7 +279,7 @@ class RuntimeCircuit(BackendCircuit):
 
     def branch(self, branches: Branches) -> Any:
         """Run one branch of a conditional, which may apply gates; return its result."""
-        return record_branches(self.gates, branches.map_functions(self.allocations.enter_part()))
+        return record_branches(self.gates, branches)
 
     def mid_measure(
         self, label: Wire, *, reset: bool, postselect: int, site: str, is_joint: bool = False

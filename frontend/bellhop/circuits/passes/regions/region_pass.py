@@ -22,8 +22,8 @@ from bellhop.circuits.gates.decompositions import Modifiers
 from bellhop.circuits.ir.gate_jaxpr import GateJaxpr
 from bellhop.circuits.ir.interpreter import Interpreter
 from bellhop.circuits.passes.circuit_pass import CircuitPass
-from bellhop.circuits.passes.control import ControlPass
-from bellhop.circuits.passes.inverse import evaluate_gates
+from bellhop.circuits.passes.regions.control import ControlPass
+from bellhop.circuits.passes.regions.inverse import evaluate_gates
 
 
 class RegionPass(CircuitPass):
@@ -35,6 +35,7 @@ class RegionPass(CircuitPass):
         return GateJaxpr(closed, ()).has_regions
 
     def _interpret_region(self, eqn: JaxprEqn, *operands: Operand) -> Sequence[Any]:
+        """Apply the gates of an adjoint or controlled function to the target."""
         gates, controls = GateJaxpr.from_region(eqn, operands)
         if controls is None:
             evaluated = evaluate_gates(gates.closed, gates.operands, self.where)

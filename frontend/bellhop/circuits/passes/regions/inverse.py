@@ -31,8 +31,8 @@ from bellhop.circuits.gates.allocation import Allocations
 from bellhop.circuits.gates.decompositions import Modifiers
 from bellhop.circuits.ir.gate_jaxpr import ForLoop, GateJaxpr, WhileLoop, has_other_effects
 from bellhop.circuits.ir.interpreter import GateInterpreter, Interpreter
-from bellhop.circuits.passes.control import ControlPass
-from bellhop.circuits.passes.region_errors import allocation_error, measurement_error
+from bellhop.circuits.passes.regions.control import ControlPass
+from bellhop.circuits.passes.regions.region_errors import allocation_error, measurement_error
 from bellhop.errors import CompileError
 from bellhop.tracing.current_circuit import Branches
 
@@ -181,6 +181,7 @@ class _GateEvaluator(GateInterpreter):
         [evaluated] = inner
 
         def act(interpreter: Interpreter, backwards: bool) -> None:
+            """Apply the function's gates with its controls, or the inverse of its adjoint."""
             if controls is None:
                 evaluated.apply(interpreter, backwards=not backwards)
             else:
@@ -209,6 +210,8 @@ class _GateEvaluator(GateInterpreter):
             results, kept = self._save(make)
 
         def act(interpreter: Interpreter, backwards: bool) -> None:
+            """Apply a conditional whose branches recompute their values."""
+
             def apply_branch(number: int) -> None:
                 run(number, kept).apply(interpreter, backwards=backwards)
 

@@ -1,13 +1,13 @@
 """Collect the operations that an adjoint or controlled function applies."""
 
 from collections.abc import Sequence
-from typing import Any, NoReturn
+from typing import Any
 
 from bellhop.circuits.ir.gate_jaxpr import GateJaxpr
 from bellhop.circuits.ir.interpreter import Interpreter
 from bellhop.circuits.ir.precision import Precision
-from bellhop.circuits.passes.control import ControlPass
-from bellhop.circuits.passes.inverse import NOTHING_SAVED, evaluate_gates
+from bellhop.circuits.passes.regions.control import ControlPass
+from bellhop.circuits.passes.regions.inverse import NOTHING_SAVED, evaluate_gates
 
 
 def collect_operations(gates: GateJaxpr, controls: tuple[Any, Any] | None, where: str) -> list[Any]:
@@ -53,13 +53,8 @@ class _OperationCollector(Interpreter):
     def find_site(self, *_: object) -> str:
         return ""
 
-    def for_loop(self, *_: object, **__: object) -> tuple[()]:
+    def _leave_out(self, *_: object, **__: object) -> tuple[()]:
         return ()
 
-    def branch(self, *_: object) -> None:
-        pass
-
-    def _reject(self, *_: object, **__: object) -> NoReturn:
-        raise AssertionError("evaluated gates have no while loops and no measurements")
-
-    mid_measure = while_loop = _reject
+    # Evaluated gates have no while loops and no measurements.
+    for_loop = branch = while_loop = mid_measure = _leave_out
