@@ -61,7 +61,7 @@ class QNodeTransforms:
         return not _NOISE_TRANSFORMS.isdisjoint(self.names)
 
     @property
-    def are_piecewise(self) -> bool:
+    def is_piecewise(self) -> bool:
         """Whether each transform may see the pieces of a circuit one at a time."""
         return all(map(_is_piecewise, self.transforms))
 

@@ -67,7 +67,7 @@ def _sum_in_program(transform: Any) -> Any:
 
 def needs_tape(qnode: qml.QNode) -> bool:
     """Return whether a QNode has a transform that needs the whole circuit as a tape."""
-    return not QNodeTransforms(qnode.compile_pipeline).are_piecewise
+    return not QNodeTransforms(qnode.compile_pipeline).is_piecewise
 
 
 def call_on_tape(

@@ -69,7 +69,7 @@ class NoiseInserter:
         is_noise_first = QNodeTransforms(config.transforms).names[:1] == ("add_noise",)
         is_mixed = type(device) is qml.devices.DefaultMixed
         rest = QNodeTransforms(config.transforms[1:])
-        return is_mixed and is_noise_first and rest.are_piecewise and trace_state().folding is None
+        return is_mixed and is_noise_first and rest.is_piecewise and trace_state().folding is None
 
     @staticmethod
     def is_same_operation(one: Any, other: Any) -> bool:
