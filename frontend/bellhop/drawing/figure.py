@@ -43,8 +43,9 @@ def make_figure(graph: Graph) -> tuple[Any, Any]:
     for (source, target), types in graph.edges.items():
         points = layout.edges[source, target]
         curve = Path(points, [Path.MOVETO] + [Path.CURVE4] * (len(points) - 1))
-        arrow = {"arrowstyle": "-|>", "mutation_scale": 7, "color": "0.45", "lw": 0.8}
-        axes.add_patch(FancyArrowPatch(path=curve, **arrow))
+        axes.add_patch(
+            FancyArrowPatch(path=curve, arrowstyle="-|>", mutation_scale=7, color="0.45", lw=0.8)
+        )
         if (source, target) in layout.labels:
             ground = {"fc": "white", "ec": "none", "pad": 0.5}
             place = layout.labels[source, target]
@@ -57,8 +58,11 @@ def make_figure(graph: Graph) -> tuple[Any, Any]:
         axes.add_patch(FancyBboxPatch(corner, across - 4, up - 4, style, fc=color, ec="0.3"))
         axes.text(x, y, "\n".join(node.text), ha="center", va="center", fontsize=7.5)
     kinds = {node.kind for node in graph.nodes()}
-    legend = [Patch(fc=fc, ec="0.3", label=kind.value) for kind, fc in _COLORS.items()]
-    legend = [patch for patch in legend if BoxKind(patch.get_label()) in kinds]
+    legend = [
+        Patch(fc=color, ec="0.3", label=kind.value)
+        for kind, color in _COLORS.items()
+        if kind in kinds
+    ]
     if legend:
         picture.legend(
             handles=legend, loc="upper center", ncols=len(legend), fontsize=7, frameon=False

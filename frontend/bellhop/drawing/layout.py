@@ -61,7 +61,8 @@ def _read_layout(found: dict) -> Layout:
             layout.boxes[int(name.removeprefix("n"))] = (x, y, *size)
     nodes = {item["_gvid"]: item["name"] for item in found.get("objects", [])}
     for edge in found.get("edges", []):
-        key = tuple(int(nodes[edge[end]].removeprefix("n")) for end in ("tail", "head"))
+        tail, head = (int(nodes[edge[end]].removeprefix("n")) for end in ("tail", "head"))
+        key = tail, head
         words = edge["pos"].split()
         # "e,x,y" is the arrow's tip, and the remaining words are the curve's control points.
         tips = [_point(word[2:]) for word in words if word.startswith("e,")]
@@ -73,6 +74,7 @@ def _read_layout(found: dict) -> Layout:
 
 
 def _numbers(text: str) -> list[float]:
+    """Parse numbers separated by commas."""
     return [float(word) for word in text.split(",")]
 
 
@@ -91,18 +93,20 @@ def _rank_nodes(graph: Graph) -> Layout:
         rank[index] = 1 + max(sources, default=-1)
     rank |= dict.fromkeys(results, 1 + max(rank.values(), default=-1))
     rows: dict[int, list[int]] = defaultdict(list)
-    for index, row in rank.items():
-        rows[row].append(index)
+    for index, number in rank.items():
+        rows[number].append(index)
     pitch = _BOX[0] + _GAPS[0], _BOX[1] + _GAPS[1]
     width = pitch[0] * max(map(len, rows.values()), default=1)
     layout = Layout((width, pitch[1] * max(len(rows), 1)))
-    for y, row in rows.items():
+    for number, row in rows.items():
+        y = layout.size[1] - pitch[1] * (number + 0.5)
         for column, index in enumerate(row):
             x = width / 2 + pitch[0] * (column - (len(row) - 1) / 2)
-            layout.boxes[index] = (x, layout.size[1] - pitch[1] * (y + 0.5), *_BOX)
+            layout.boxes[index] = (x, y, *_BOX)
     for source, target in graph.edges:
-        (x, y, _, height), (to_x, to_y, _, to_height) = layout.boxes[source], layout.boxes[target]
-        begin, end = (x, y - height / 2), (to_x, to_y + to_height / 2)
+        from_x, from_y, _, height = layout.boxes[source]
+        to_x, to_y, _, to_height = layout.boxes[target]
+        begin, end = (from_x, from_y - height / 2), (to_x, to_y + to_height / 2)
         layout.edges[source, target] = [begin, begin, end, end]
         layout.labels[source, target] = (begin[0] + end[0]) / 2, (begin[1] + end[1]) / 2
     for group in collect_groups(graph.top):
