@@ -90,5 +90,3 @@ napoleon_google_docstring = True
 napoleon_numpy_docstring = False
 napoleon_use_ivar = True
 nitpicky = False
-# A folder of pages may still be empty.
-suppress_warnings = ["toc.empty_glob"]

@@ -98,7 +98,7 @@ def _process_signature(
     app: Any, what: str, name: str, value: Any, options: Any, signature: str, returns: str
 ) -> tuple[str, None] | None:
     if name in WITHOUT_CONSTRUCTOR or (inspect.isclass(value) and issubclass(value, Exception)):
-        return "", None
+        return None if signature is None else ("", None)
     if what not in ("function", "method", "class"):
         return None
     try:
