@@ -7,12 +7,13 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from tests import needs
 
 ROOT = Path(__file__).parents[1]
 RELEASE = ROOT / ".ci" / "release"
 
 
-pytestmark = pytest.mark.skipif(not RELEASE.exists(), reason="an sdist has no .ci")
+pytestmark = needs.CLONE.unless(RELEASE.exists())
 
 
 @pytest.fixture
@@ -59,6 +60,16 @@ def test_the_page_says_what_passed_failed_and_was_skipped(release, tmp_path):
     assert "**Incomplete**" in passed
     complete = page.format_page("0.1.0", "abc", parts[:1], {"good"}, {"good": outcomes["good"]}, [])
     assert "**Complete**: all parts passed." in complete
+
+
+def test_a_check_resumes_on_the_same_sources(release, tmp_path):
+    check, outcome = release("check"), release("page").Outcome
+    file = tmp_path / "outcomes.json"
+    assert check.read_outcomes(file, "abc") == {}
+    passed, failed = outcome(0, 1.5, ["3 passed"]), outcome(1, 2.0)
+    check.save_outcomes(file, "abc", {"quick": passed, "rest": failed})
+    assert check.read_outcomes(file, "abc") == {"quick": passed}
+    assert check.read_outcomes(file, "def") == {}
 
 
 def test_the_address_is_put_into_all_files(release, tmp_path):

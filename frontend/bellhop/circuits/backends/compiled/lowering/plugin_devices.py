@@ -79,7 +79,7 @@ def _find_lightning_package(name: str) -> str:
 
 def has_engine(device: qml.devices.Device) -> bool:
     """Return whether the engine can run a device's circuits of any size."""
-    return DeviceSpec.has_engine_for(device.name)
+    return DeviceSpec.has_engine(device.name)
 
 
 def check_options(device: qml.devices.Device, where: str) -> None:
