@@ -57,10 +57,16 @@ frame.addEventListener("load", () => setTimeout(() => {{
   const describe = (item) => item.tagName.toLowerCase() + ": "
     + item.textContent.trim().replace(/\\s+/g, " ").slice(0, 60);
   const hides = (item) => item.scrollWidth > item.clientWidth + 1;
+  const scrolls = (item) => {{
+    for (let box = item.parentElement; box && box !== view.body; box = box.parentElement)
+      if (getComputedStyle(box).overflowX !== "visible") return true;
+    return false;
+  }};
   const wide = [];
   if (shown.scrollWidth > shown.clientWidth + 1) {{
-    const past = [...view.querySelectorAll(".bd-article *")]
-      .filter((item) => item.getBoundingClientRect().right > shown.clientWidth + 1);
+    const past = [...view.querySelectorAll("body *")]
+      .filter((item) => item.getBoundingClientRect().right > shown.clientWidth + 1)
+      .filter((item) => !scrolls(item));
     wide.push(["the page", ...past.slice(0, 3).map(describe)].join(", "));
   }}
   for (const table of view.querySelectorAll(".bd-article table")) {{

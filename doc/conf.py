@@ -89,6 +89,6 @@ autodoc_typehints = "none"
 napoleon_google_docstring = True
 napoleon_numpy_docstring = False
 napoleon_use_ivar = True
+# `signatures` adds the types of attributes.
+napoleon_attr_annotations = False
 nitpicky = False
-# A folder of pages may still be empty.
-suppress_warnings = ["toc.empty_glob"]

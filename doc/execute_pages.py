@@ -85,7 +85,11 @@ def main() -> int:
         pages = [page.resolve() for page in args.pages] or list_pages()
         futures = {pool.submit(execute_page, page): page for page in pages}
         for future in as_completed(futures):
-            seconds, error = future.result()
+            try:
+                seconds, error = future.result()
+            except Exception as raised:
+                # Raised here, it would be shown when all other pages are done.
+                seconds, error = 0.0, f"{type(raised).__name__}: {raised}"
             print(f"{seconds:6.1f} s  {futures[future].relative_to(DOC)}", flush=True)
             if error:
                 failed += 1

@@ -28,6 +28,14 @@ def test_a_page_shows_a_file_of_the_root(extension, name):
     assert targets or name == "release-notes"
 
 
+def test_patterns_of_contents_without_pages_are_left_out(extension, tmp_path):
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "page.md").write_text("# Page\n")
+    text = "a/*\nb/*\n[0-9]*\nfour * five\n"
+    assert extension.drop_empty_patterns(tmp_path, text) == "a/*\nfour * five\n"
+    assert extension.drop_empty_patterns(tmp_path, "a/page\na/*\n") == "a/page\n"
+
+
 def test_gallery_has_all_tutorials(extension):
     text = (DOC / "tutorials" / "index.md").read_text()
     entries = extension.ENTRY.findall(text)

@@ -2,6 +2,7 @@
 
 - A tutorial gets a link under its title, which downloads the tutorial as a notebook.
 - The gallery of tutorials gets the last picture of each.
+- Patterns of a table of contents that match no page besides the listed pages are left out.
 - A page whose text is ``See [NAME](../NAME).`` gets this file of the repository's root, so that
   the page leads to the file on a code host too.
 """
@@ -18,6 +19,8 @@ TUTORIALS = "tutorials/"
 GALLERY = TUTORIALS + "index"
 DOWNLOADS, THUMBNAILS = "_notebooks", "_thumbnails"
 MARKER = re.compile(r"^See \[(\S+)\]\((?:\.\./)+\1\)\.$", re.M)
+# An entry of a table of contents that is a pattern.
+PATTERN = re.compile(r"^[\w/\[\]-]*\*\n", re.M)
 # A link of a page, and an entry of the gallery.
 LINK = re.compile(r"(?<!!)\[([^\[\]]+)\]\((?!https?:|#)([^()\s]+)\)")
 ENTRY = re.compile(r"^- \[([^\]]+)\]\(([\w-]+)\.md\): (.+(?:\n  .+)*)", re.M)
@@ -69,9 +72,25 @@ def include_root_files(docname: str, text: str) -> str:
     return MARKER.sub(read_file, text)
 
 
-def change_source(_app: Any, docname: str, source: list[str]) -> None:
+def drop_empty_patterns(folder: Path, text: str) -> str:
+    """Leave out lines that are patterns and match no other page than other lines of the text name.
+
+    Sphinx warns of such a pattern, without a type by which the warning could be suppressed.
+    """
+    listed = set(text.splitlines())
+
+    def keep_if_matched(line: re.Match[str]) -> str:
+        pages = folder.glob(f"{line[0].strip()}.md")
+        names = {page.relative_to(folder).with_suffix("").as_posix() for page in pages}
+        return line[0] if names - listed else ""
+
+    return PATTERN.sub(keep_if_matched, text)
+
+
+def change_source(app: Any, docname: str, source: list[str]) -> None:
     """Change the text of a page before it is parsed."""
     source[0] = include_root_files(docname, source[0])
+    source[0] = drop_empty_patterns(Path(app.srcdir, docname).parent, source[0])
     if docname == GALLERY:
         source[0] = add_thumbnails(source[0])
     elif is_tutorial(docname):
@@ -81,10 +100,10 @@ def change_source(_app: Any, docname: str, source: list[str]) -> None:
 def to_notebook(text: str) -> nbformat.NotebookNode:
     """Return a tutorial as a notebook, in whose text links to other pages are plain words."""
     # Imported here, so that tests of the other functions need no Sphinx.
-    from myst_nb.core.config import NbParserConfig
     from myst_nb.core.read import read_myst_markdown_notebook
+    from myst_parser.config.main import MdParserConfig
 
-    notebook = read_myst_markdown_notebook(text, NbParserConfig())
+    notebook = read_myst_markdown_notebook(text, MdParserConfig())
     for cell in notebook.cells:
         if cell.cell_type == "markdown":
             cell.source = LINK.sub(r"\1", cell.source)

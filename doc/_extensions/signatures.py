@@ -98,7 +98,7 @@ def _process_signature(
     app: Any, what: str, name: str, value: Any, options: Any, signature: str, returns: str
 ) -> tuple[str, None] | None:
     if name in WITHOUT_CONSTRUCTOR or (inspect.isclass(value) and issubclass(value, Exception)):
-        return "", None
+        return None if signature is None else ("", None)
     if what not in ("function", "method", "class"):
         return None
     try:
@@ -111,13 +111,12 @@ def _process_docstring(
     app: Any, what: str, name: str, value: Any, options: Any, lines: list[str]
 ) -> None:
     try:
-        parameters = inspect.signature(value).parameters
         hints = typing.get_type_hints(value)
     except (TypeError, ValueError, NameError):
         return
     for index in range(len(lines) - 1, -1, -1):
-        match = re.match(r":param (\\?\*{0,2}(?:\\\*)*)(\w+):", lines[index])
-        if match and match[2] in parameters and not match[1]:
-            text = format_type(hints.get(match[2], inspect.Parameter.empty))
-            if text:
-                lines.insert(index, f":type {match[2]}: {text}")
+        match = re.match(r":(param|ivar) (\w+):", lines[index])
+        text = match and format_type(hints.get(match[2], inspect.Parameter.empty))
+        if match and text:
+            field = "type" if match[1] == "param" else "vartype"
+            lines.insert(index, f":{field} {match[2]}: {text}")

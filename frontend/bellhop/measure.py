@@ -34,9 +34,8 @@ def measure(wires: Any, reset: bool = False, postselect: int | None = None) -> A
       postselection fails; with ``postselect_mode="hw-like"`` that shot is dropped instead.
       Returned values that are not measurements, such as outcomes, get a leading axis of shots.
     - ``"tree-traversal"`` (the default without shots): the circuit runs once for each combination
-    of
-      outcomes with nonzero probability, and results are exact means over the combinations.  With
-      shots it is ``"one-shot"``.
+      of outcomes with nonzero probability, and results are exact means over the combinations.
+      With shots it is ``"one-shot"``.
     - ``"deferred"``, ``"device"``: the same as ``"tree-traversal"``.
     - ``"single-branch-statistics"`` (the default without shots if the QNode returns outcomes, or
       other values that are not measurements): the circuit runs once, and results are conditioned on

@@ -42,14 +42,14 @@ def tossed() -> Any:
     return qml.sample(wires=0)
 
 
-@row("measurements in the middle, without shots")
+@row("mid-circuit measurements, without shots")
 def _() -> None:
     np.testing.assert_allclose(bellhop.qjit(node(coin))(), [0, 0.5], atol=1e-12)
     z, m = bellhop.qjit(node(coin, mcm_method="single-branch-statistics"), seed=1)()
     assert (round(float(z)), float(m)) in [(1, 0.0), (-1, 1.0)]
 
 
-@row("`qml.state` after measurements in the middle")
+@row("`qml.state` after mid-circuit measurements")
 def _() -> None:
     def body(measured: Callable[[], Any]) -> Any:
         return lambda: (qml.H(0), bellhop.measure(0), measured())[-1]
@@ -80,7 +80,7 @@ def _() -> None:
     assert set(np.unique(samples)) == {1, -(2**31)}
 
 
-@row("a postselection that cannot be")
+@row("a postselection with probability zero")
 def _() -> None:
     for shots in (None, 5):
         assert np.isnan(bellhop.qjit(node(impossible, shots))())
@@ -136,7 +136,7 @@ def _() -> None:
     assert len(traces) == 3
 
 
-@row("results that are made of Python numbers")
+@row("results computed from Python numbers")
 def _() -> None:
     result = bellhop.qjit(lambda x: 2 * x)(1.5)
     assert (result + jnp.ones(2, jnp.float32)).dtype == jnp.float32
@@ -193,7 +193,7 @@ def _() -> None:
     np.testing.assert_allclose(bellhop.qjit(program)(0.2), (0.6, -2))
 
 
-@row("several numbers of shots, `qml.set_shots(circuit, (10, 20))`")
+@row("shot vectors, `qml.set_shots(circuit, (10, 20))`")
 def _() -> None:
     results = bellhop.qjit(node(lambda: qml.expval(qml.Z(0)), (10, 20)))()
     np.testing.assert_array_equal(results, [1, 1])
@@ -219,7 +219,7 @@ def rotated(x: Any) -> Any:
     return qml.expval(qml.Z(0))
 
 
-@row("an array in place of an angle")
+@row("an array as an angle")
 def _() -> None:
     angles = jnp.array([0.1, 0.4])
     np.testing.assert_allclose(bellhop.qjit(node(rotated))(angles), np.cos(angles))
@@ -295,7 +295,7 @@ def _() -> None:
     assert bellhop.qjit(lambda n: bellhop.for_loop(0, 3, n)(lambda i, x: x + 1)(1))(0) == 1
 
 
-@row("an array of computed size, or as many wires of a device")
+@row("an array of dynamic size, or a dynamic number of a device's wires")
 def _() -> None:
     with pytest.raises(TypeError):
         bellhop.qjit(lambda n: jnp.ones([n]))(3)
@@ -340,7 +340,7 @@ def _() -> None:
 
 @row(
     "passes to Pauli product rotations, `disentangle_cnot`, `parity_synth` and other passes that "
-    "are not in the table above"
+    "[Names](from-catalyst.md#names) does not list"
 )
 def _() -> None:
     with pytest.raises(AttributeError, match=r"'disentangle_cnot' \(of Catalyst\)"):
