@@ -100,8 +100,7 @@ struct Beginning {
   bool record;  // whether to store the applied steps
   bool tape;    // whether the device also records, for its own derivatives
   bool own;     // whether derivatives are the engine's own
-  Tree tree;
-  Redraw redraw;
+  Outcomes outcomes;
   std::size_t rows;
   bool engine;                  // whether the engine may execute the circuit
   engine::Precision precision;  // of the engine's amplitudes

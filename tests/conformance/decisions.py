@@ -161,8 +161,8 @@ def _describe_execution(eqn: Any) -> str:
         ]
         record = choose_record_mode(body.closed) if body.derivative_order else 0
         parts = [
-            f"plugin: {body.obstacle}" if body.obstacle else "engine",
-            f"{body.randomness.value} outcomes",
+            body.plan.backend,
+            f"{body.outcomes.value} outcomes",
             *(["order " + str(body.derivative_order)] if body.derivative_order else []),
             *([f"record {record}"] if record else []),
             *(["single precision"] if body.device.precision == 32 else []),

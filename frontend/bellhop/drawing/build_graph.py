@@ -273,7 +273,7 @@ def _format_circuit(params: dict[str, Any], *, along: bool) -> list[str]:
 
     body, batch = params["body"], params["batch"]
     device, order = body.device, body.derivative_order
-    runner = "for the plugin" if body.obstacle else "for the engine"
+    runner = str(body.plan)
     if along:
         runner = f"derivative along a tangent, {runner}"
     elif any(CircuitEquation(eqn).is_sweep for eqn in iterate_equations(body.closed.jaxpr)):

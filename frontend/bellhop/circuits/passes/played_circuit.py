@@ -17,7 +17,7 @@ from bellhop.base.types import Operand, Wire
 from bellhop.circuits.gates.allocation import Allocations
 from bellhop.circuits.gates.tape_control_flow import ControlFlow
 from bellhop.circuits.ir.broadcasting import TracedRow
-from bellhop.circuits.ir.circuit import ONE_SHOT, SHARED
+from bellhop.circuits.ir.executors import Outcomes
 from bellhop.circuits.ir.precision import Precision
 from bellhop.circuits.ir.wires import WireMap
 from bellhop.circuits.passes.tracing_circuit import (
@@ -39,14 +39,14 @@ class PlayedCircuit(ABC):
     Attributes:
         has_mid_circuit: whether the circuit has measured a wire mid-circuit so far.
         precision: derives the precision of the results from the parameters' dtypes.
-        method: the method for mid-circuit measurements, see ``Circuit.choose_mcm_method``.
+        treatment: how random outcomes are treated, see ``choose_outcomes``.
         has_operation_outcomes: whether mid-circuit outcomes are PennyLane objects, not arrays.
         drops_shots: whether a run may drop shots, so that frequencies do not give counts.
         has_users_callbacks: whether callbacks that are called now are the user's; PennyLane's
             transforms execute tapes in theirs.
     """
 
-    method: str | None = None
+    treatment: Outcomes = Outcomes.NONE
     has_operation_outcomes: bool = False
     drops_shots: bool = False
     has_users_callbacks: bool = True
@@ -65,7 +65,7 @@ class PlayedCircuit(ABC):
     @property
     def is_one_shot(self) -> bool:
         """Whether the method executes the circuit once per shot."""
-        return self.method in (ONE_SHOT, SHARED)
+        return self.treatment.is_for_shots
 
     @property
     def has_run_per_shot(self) -> bool:

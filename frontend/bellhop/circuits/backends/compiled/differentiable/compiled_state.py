@@ -22,7 +22,7 @@ import jax.numpy as jnp
 from jax.extend.core import JaxprEqn
 
 from bellhop.base.types import Operand
-from bellhop.circuits.backends.compiled.differentiable.differentiation_choice import Differentiation
+from bellhop.circuits.backends.compiled.differentiable.differentiation import Differentiation
 from bellhop.circuits.backends.compiled.differentiable.measurement_primitives import (
     MeasurementSet,
     MeasureOperands,
@@ -45,7 +45,7 @@ from bellhop.circuits.backends.compiled.differentiable.state_primitives import (
 )
 from bellhop.circuits.ir.device_measurements import Measurement, ShotMembership
 from bellhop.circuits.ir.device_spec import DeviceSpec
-from bellhop.circuits.ir.diff_method import LIKELIHOOD_RATIO
+from bellhop.circuits.ir.diff_method import DiffMethod
 from bellhop.circuits.ir.precision import real_type
 from bellhop_mlir.dialects.gate import Gate
 
@@ -159,7 +159,7 @@ class CompiledState(NamedTuple):
             the handle of the state afterwards, and an integer array ``[shots]`` of ones and zeros.
         """
         nothing = jnp.zeros(0, real_type())
-        by_likelihood = Differentiation(LIKELIHOOD_RATIO)
+        by_likelihood = Differentiation(DiffMethod.LIKELIHOOD_RATIO)
         operands = nothing, nothing, nothing, nothing
         return self.measure([ShotMembership()], device, by_likelihood, *operands)
 

@@ -31,13 +31,8 @@ from bellhop.circuits.backends.compiled.outcomes.shot_grouping import has_outcom
 from bellhop.circuits.gates.nonunitary import may_change_norm
 from bellhop.circuits.gates.shift_rules import UNKNOWN_FREQUENCIES
 from bellhop.circuits.ir.device_measurements import Expval, Probs, Var
-from bellhop.circuits.ir.diff_method import (
-    ADJOINT,
-    BEST,
-    LIKELIHOOD_RATIO,
-    PARAMETER_SHIFT,
-)
-from bellhop.circuits.ir.randomness import Randomness
+from bellhop.circuits.ir.diff_method import DiffMethod
+from bellhop.circuits.ir.executors import Executor
 from bellhop.circuits.ir.wires import WireMap
 from bellhop.jaxprs.equations import find_dependents, has_tangent, iterate_equations
 
@@ -49,7 +44,7 @@ def find_missing_derivative(traced: TracedCall) -> str:
         traced: the circuit, to be differentiated to any order and by any of its inputs.
     """
     circuit = traced.closed.jaxpr
-    if traced.randomness.draws_for_each_shot:
+    if traced.plan.outcomes.is_drawn_in_each_run:
         # Only the engine supports outcomes in loops with a dynamic trip count.
         is_alone = has_outcomes_in_dynamic_loops(circuit)
         return "" if is_alone else "it runs once for each shot"
@@ -66,7 +61,7 @@ def _find_missing_in_equation(eqn: JaxprEqn, circuit: Jaxpr) -> str:
     measuring = of_circuit.measuring
     if measuring is None:
         return ""
-    if measuring.differentiation.method == LIKELIHOOD_RATIO:
+    if measuring.differentiation.method == DiffMethod.LIKELIHOOD_RATIO:
         return _find_missing_with_shots(eqn)
     if UNKNOWN_FREQUENCIES in measuring.differentiation.frequencies:
         return "it has a gate without a parameter-shift rule"
@@ -162,8 +157,9 @@ def run_differentiable(circuit: TracedCall, device: Any, wires: WireMap) -> Any:
         """Run the circuit in the program; return leaves of the same dtypes."""
         from bellhop.circuits.backends.arrays.run_qnode import run_on_arrays
 
-        obstacle = "the runtime has not all of its derivatives"
-        program_call = replace(call, inputs=operand_values[len(constants) :], obstacle=obstacle)
+        reason = "the runtime has not all of its derivatives"
+        plan = replace(call.plan, executor=Executor.ARRAYS, reason=reason)
+        program_call = replace(call, inputs=operand_values[len(constants) :], plan=plan)
         with played.override_constants(operand_values[: len(constants)]):
             results = run_on_arrays(program_call, device, wires)
         leaves = jax.tree.leaves(results)
@@ -192,13 +188,15 @@ def run_differentiable(circuit: TracedCall, device: Any, wires: WireMap) -> Any:
 def _needs_program_derivatives(circuit: TracedCall) -> bool:
     """Return whether derivatives must be exact, and the engine lacks some of them."""
     method = circuit.call.config.diff_method
-    if circuit.randomness not in (Randomness.NONE, Randomness.TREE):
+    if circuit.plan.outcomes.is_drawn:
         return False
-    if method == PARAMETER_SHIFT:
+    if method == DiffMethod.PARAMETER_SHIFT:
         # Other derivatives without a shift rule raise an error.
         return any(
             _find_missing_in_equation(eqn, circuit.closed.jaxpr)
             for eqn in iterate_equations(circuit.closed.jaxpr)
             if CircuitEquation(eqn).is_gates
         )
-    return method in (BEST, ADJOINT) and bool(find_missing_derivative(circuit))
+    return method in (DiffMethod.BEST, DiffMethod.ADJOINT) and bool(
+        find_missing_derivative(circuit)
+    )

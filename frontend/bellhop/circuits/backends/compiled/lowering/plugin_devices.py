@@ -7,7 +7,7 @@ import importlib.metadata
 from typing import TYPE_CHECKING
 
 from bellhop._versions import SUPPORTED, is_supported
-from bellhop.circuits.ir.device_spec import DEVICES_OF_ANY_SIZE, DeviceSpec, find_plugin_defects
+from bellhop.circuits.ir.device_spec import DeviceSpec, find_plugin_defects
 from bellhop.circuits.ir.precision import get_state_bits
 from bellhop.errors import CompileError
 
@@ -75,11 +75,6 @@ def _find_lightning_package(name: str) -> str:
     except importlib.metadata.PackageNotFoundError:
         return "pennylane-lightning"
     return package
-
-
-def has_engine(device: qml.devices.Device) -> bool:
-    """Return whether the engine can run a device's circuits of any size."""
-    return device.name in DEVICES_OF_ANY_SIZE
 
 
 def check_options(device: qml.devices.Device, where: str) -> None:

@@ -15,12 +15,10 @@ from jax.extend.core import ClosedJaxpr
 
 from bellhop._jax.jaxprs import dce, lower_high_primitives
 from bellhop.base.types import Handle
+from bellhop.circuits.backends.choose.choose_outcomes import choose_outcomes
 from bellhop.circuits.backends.compiled.differentiable import linearize_rule
 from bellhop.circuits.backends.compiled.differentiable.circuit_primitive import CircuitBody
 from bellhop.circuits.backends.compiled.differentiable.compiled_state import CompiledState
-from bellhop.circuits.backends.compiled.differentiable.differentiation_choice import (
-    DifferentiationChoice,
-)
 from bellhop.circuits.backends.compiled.differentiable.score_function import (
     forbid_unscored_derivatives,
 )
@@ -39,12 +37,12 @@ from bellhop.circuits.backends.compiled.outcomes.sampled_execution import (
 from bellhop.circuits.backends.compiled.outcomes.shot_grouping import should_share_runs
 from bellhop.circuits.backends.compiled.record.runtime_circuit import RuntimeCircuit
 from bellhop.circuits.ir.broadcasting import ROW_STRUCT, Rows
-from bellhop.circuits.ir.circuit import ONE_SHOT, SHARED, TREE, Circuit
-from bellhop.circuits.ir.circuit_config import Shots
+from bellhop.circuits.ir.circuit import Circuit
 from bellhop.circuits.ir.device_spec import DeviceSpec, GateSet
+from bellhop.circuits.ir.execution_plan import ExecutionPlan
+from bellhop.circuits.ir.executors import Outcomes
 from bellhop.circuits.ir.measurement_types import is_state_sized
 from bellhop.circuits.ir.postselection import can_runs_differ, mask_impossible
-from bellhop.circuits.ir.randomness import Randomness
 from bellhop.circuits.ir.results import Results
 from bellhop.circuits.ir.seeds import offer_device_seed
 from bellhop.circuits.ir.statistics import Statistic
@@ -68,22 +66,20 @@ class TracedCall:
         closed: the jaxpr, from handle, row and inputs to handle and values.  If results are sums
             over several runs, the jaxpr of one run.
         device: the device, with the shots of one run.
-        method: how a circuit with mid-circuit measurements is run; None for other circuits.
         postselects: whether a mid-circuit measurement postselects.
         has_score: whether a run returns its score.
         results: the results of the circuit.
-        randomness: how random outcomes are handled.
+        plan: what executes the circuit, and how.
     """
 
     call: Circuit
     rows: Rows
     closed: ClosedJaxpr
     device: DeviceSpec
-    method: str | None
     postselects: bool
     has_score: bool
     results: Results
-    randomness: Randomness
+    plan: ExecutionPlan
 
     def run(self, consts: Sequence[Any] | None = None, inputs: Sequence[Any] | None = None) -> Any:
         """Bind the circuit; return its results in the quantum function's structure.
@@ -100,7 +96,7 @@ class TracedCall:
             operands = [*consts, *([row] if has_rows else []), *inputs]
             return self._finish_results(linearize_rule.bind_circuit(self._circuit_body, operands))
 
-        differ = self.method is not None
+        differ = self.plan.outcomes.is_mid_circuit
         return self.rows.map_rows(run, lambda all_: self.results.finish_rows(all_, differ=differ))
 
     @functools.cached_property
@@ -115,7 +111,7 @@ class TracedCall:
             config.where,
             config.site,
             self.device,
-            self.randomness,
+            self.plan,
         )
 
     def _finish_results(self, values: Sequence[Any]) -> Any:
@@ -123,7 +119,7 @@ class TracedCall:
         total = is_accepted = None
         if self.postselects:
             first, *values = values
-            if self.method == TREE:
+            if self.plan.outcomes is Outcomes.ALL:
                 total = mask_impossible(first)
             else:
                 is_accepted = first
@@ -136,7 +132,6 @@ def trace_for_runtime(
     wires: WireMap,
     gates: GateSet,
     spec: DeviceSpec,
-    differentiation: DifferentiationChoice | None = None,
 ) -> TracedCall:
     """Trace a call of a QNode for the runtime, with all runs of its circuit.
 
@@ -146,39 +141,37 @@ def trace_for_runtime(
         wires: the circuit's wires.
         gates: the device's gate set.
         spec: the data by which the runtime opens the device.
-        differentiation: how the circuit is differentiated; None for the QNode's ``diff_method``.
     """
     config, shots, where = call.config, call.shots, call.where
-    choice = differentiation or DifferentiationChoice(
-        config.diff_method, tuple(config.read_diff_options().items()), gates.has_adjoint
-    )
     in_engine = spec.engine and config.engine
     precision = spec.precision if in_engine else 64
     spec = replace(spec, passes=config.passes, engine=in_engine, precision=precision)
-    tracer = _CircuitTracer(call, wires, gates, spec, choice, Rows(where))
+    tracer = _CircuitTracer(call, wires, gates, spec, Rows(where))
     with leave_mesh([ROW_STRUCT, *call.inputs]) as inputs:
         defers = config.mcm_method in (None, "deferred")
         once = tracer.trace(inputs, defers=defers, shares=True)
         has_rows = any(statistic.is_per_shot for statistic in once.results.statistics)
-        if once.method == SHARED and not should_share_runs(
+        if once.plan.outcomes is Outcomes.SHARED_RUNS and not should_share_runs(
             once.closed, once.device, has_rows=has_rows
         ):
             once = tracer.trace(inputs, defers=False, shares=False)
-        method = once.method
+        outcomes = once.plan.outcomes
+        is_exact, has_run_per_shot = outcomes is Outcomes.ALL, outcomes is Outcomes.RUN_PER_SHOT
         # Checked after tracing, since deferred measurements are not mid-circuit measurements.
         check_plugin_limits(
             spec.name,
             where,
-            is_tree=method == TREE,
-            n_groups=0 if method == ONE_SHOT else len(shots.copies),
+            is_tree=is_exact,
+            n_groups=0 if has_run_per_shot else len(shots.copies),
         )
-        closed, randomness = vectorize_jaxpr(once.closed), once.randomness
-        postselects = once.postselects and method != TREE
+        closed = vectorize_jaxpr(once.closed)
+        postselects = once.postselects and not is_exact
         if postselects and not config.drops_shots:
-            randomness = Randomness.ANEW if can_runs_differ(closed) else Randomness.CONDITIONED
-        if method == ONE_SHOT or postselects:
+            differ = can_runs_differ(closed)
+            outcomes = Outcomes.REPEATED_ANEW if differ else Outcomes.REPEATED
+        if has_run_per_shot or postselects:
             closed = make_sampled_execution(closed, where, until_accepted=postselects)
-        if method == ONE_SHOT:
+        if has_run_per_shot:
             closed = loop_over_shots(
                 closed,
                 once.results.statistics,
@@ -187,9 +180,9 @@ def trace_for_runtime(
                 postselects=postselects,
                 has_score=once.has_score,
             )
-    if randomness not in (Randomness.NONE, Randomness.TREE):
+    if outcomes.is_drawn:
         offer_device_seed(device)
-    return replace(once, closed=closed, randomness=randomness)
+    return replace(once, closed=closed, plan=replace(once.plan, outcomes=outcomes))
 
 
 @dataclass(frozen=True)
@@ -201,7 +194,6 @@ class _CircuitTracer:
         wires: the circuit's wires.
         gates: the device's gate set.
         device: the data by which the runtime opens the device.
-        differentiation: how the circuit is differentiated.
         rows: the batch of the gates' parameters.
     """
 
@@ -209,7 +201,6 @@ class _CircuitTracer:
     wires: WireMap
     gates: GateSet
     device: DeviceSpec
-    differentiation: DifferentiationChoice
     rows: Rows
 
     def trace(self, inputs: Sequence[Any], *, defers: bool, shares: bool) -> TracedCall:
@@ -233,7 +224,7 @@ class _CircuitTracer:
                 self.gates,
                 self.wires,
                 call.where,
-                self.differentiation,
+                call.plan,
                 self.rows.get_row(row),
             )
             player, deferral = None, Deferral(deferred)
@@ -243,10 +234,10 @@ class _CircuitTracer:
             leaves, tree = call.function.apply_to_circuit(circuit, inputs, player)
             if not deferral.can_defer(leaves):
                 return []
-            method = call.choose_mcm_method(circuit, leaves)
-            if method == ONE_SHOT and shares and circuit.can_share_runs():
-                method = SHARED
-            circuit.method = method
+            outcomes = choose_outcomes(call.config, circuit, leaves)
+            if outcomes is Outcomes.RUN_PER_SHOT and shares and circuit.can_share_runs():
+                outcomes = Outcomes.SHARED_RUNS
+            circuit.treatment = outcomes
             circuit.device = replace(
                 self.device, shots=1 if circuit.has_run_per_shot else shots.total
             )
@@ -258,11 +249,10 @@ class _CircuitTracer:
                 call,
                 self.rows,
                 device=circuit.device,
-                method=method,
                 postselects=circuit.postselects,
                 has_score=bool(scores),
                 results=results,
-                randomness=_choose_randomness(method, shots),
+                plan=circuit.plan,
             )
             return [circuit.gates.flush().handle, *weights, *scores, *results.take_values()]
 
@@ -294,7 +284,7 @@ class _CircuitTracer:
             weights = list[Any]()
             statistics = circuit.mask_other_shots(measure_results(leaves, circuit))
         else:
-            exact = DeviceValues(circuit, is_tree=circuit.method == TREE)
+            exact = DeviceValues(circuit, is_tree=circuit.treatment is Outcomes.ALL)
             statistics = measure_results(leaves, circuit, exact)
             weights = exact.weights
             if self.device.precision == 32:
@@ -307,14 +297,3 @@ class _CircuitTracer:
             fewest = min(shots.copies) if circuit.postselects else None
             statistics = forbid_unscored_derivatives(statistics, score, fewest)
         return weights, scores, statistics
-
-
-def _choose_randomness(method: str | None, shots: Shots) -> Randomness:
-    """Return how random outcomes are handled, before postselections are known."""
-    if method == TREE:
-        return Randomness.TREE
-    if method == SHARED:
-        return Randomness.SHARED
-    if method is not None:
-        return Randomness.OUTCOMES
-    return Randomness.SAMPLES if shots.total else Randomness.NONE
