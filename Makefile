@@ -4,10 +4,13 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 WERROR ?= OFF
 # One of each version of CPython that is here and has a PennyLane.
-PYTHONS = $(shell .ci/pythons 3.11 3.12 3.13)
+PYTHONS = $(shell .ci/pythons 3.11 3.12 3.13 3.14)
 SOURCES := pyproject.toml CMakeLists.txt $(shell find frontend mlir runtime -type f -not -name '*.pyc')
 
-.PHONY: help demo test test-rest test-optional test-needs test-full test-gpu test-long test-tpu test-oldest-jax test-newest-jax durations stress soak fuzz sanitize docs linkcheck lint format bench wheels gpu-bundle clean
+.PHONY: help demo test test-rest test-optional test-needs test-full test-gpu test-long test-longest \
+  test-tpu test-oldest-jax test-newest-jax environments optional-environment oldest-environment \
+  newest-environment durations stress soak fuzz fuzz-hostile sanitize docs docs-with-options linkcheck \
+  lint format bench wheels gpu-bundle release-check clean
 help:
 	@echo "make demo    set up and run the main example, a VQE of H2"
 	@echo "make test    set up and run every behaviour once: at most 5 minutes on two cores"
@@ -21,14 +24,17 @@ help:
 	@echo "make durations  record what quick tests take, for make lint"
 	@echo "make stress  run programs that hang elsewhere 200 times, from 16 threads at once, and random nested calls"
 	@echo "make soak    run millions of callbacks and look at the memory that they leave"
-	@echo "make fuzz    draw programs for MINUTES=10 and hold them against plain Python"
+	@echo "make fuzz    draw programs for MINUTES=10 and hold them against plain Python,"
+	@echo "             and against another installation with AGAINST=/its/python"
 	@echo "make sanitize  test the runtime under Address, UndefinedBehavior and ThreadSanitizer"
-	@echo "make docs    run and build the documentation, and compare what it prints"
+	@echo "make docs    run and build the documentation, compare its outputs, check its layout"
 	@echo "make linkcheck  ask every address in the documentation whether it is there (online)"
 	@echo "make lint    what CI checks besides the tests"
 	@echo "make format  format Python and C++"
 	@echo "make bench   time the same programs under bellhop, JAX and Catalyst; write tables and plots"
 	@echo "make wheels  build an sdist, and a wheel for each Python that is here; audit and try them"
+	@echo "make fuzz-hostile  give handlers and load mutated inputs, handlers under AddressSanitizer"
+	@echo "make release-check  run all that a release needs; write a page of evidence to doc/releases"
 	@echo "make gpu-bundle  write build/gpu-bundle, which reports on a machine with a GPU and no network"
 	@echo "make clean   remove what was built"
 
@@ -58,8 +64,8 @@ $(VENV)/.installed-%: $(BIN)/python $(SOURCES)
 	$(BIN)/python -m pip install --quiet --force-reinstall --no-deps $(WHEEL)/*.whl
 	@touch $@
 
-# The CPU build, where an index of CPU builds is configured (PIP_EXTRA_INDEX_URL); others weigh gigabytes.
-TORCH := torch==2.13.0
+# The CPU build, which weighs a twentieth of the build with CUDA: pip prefers 2.13.0+cpu to 2.13.0.
+TORCH := torch==2.13.0 --extra-index-url https://download.pytorch.org/whl/cpu
 
 demo: $(VENV)/.installed-demo
 	$(BIN)/python examples/h2_vqe.py
@@ -79,11 +85,14 @@ test-rest: $(VENV)/.installed-dev
 
 # What `needs` something that the two above do not install, in an environment that has all of it.
 OPTIONAL := build/optional
-test-optional:
+optional-environment: $(WHEEL)
 	$(MAKE) VENV=$(OPTIONAL) WHEEL=$(WHEEL) $(OPTIONAL)/.installed-dev
 	$(OPTIONAL)/bin/python -m pip install --quiet $(TORCH) stim quimb cloudpickle numba \
+	  equinox flax optimistix diffrax numpyro blackjax pyscf orbax-checkpoint tensorboardX wandb \
 	  "$$(echo $(WHEEL)/*.whl)[kokkos]"
 	$(OPTIONAL)/bin/python -m pip install --quiet --no-deps pennylane-qrack-cpu pyqrack-cpu
+
+test-optional: optional-environment
 	BELLHOP_TESTS_HAVE_ALL=1 $(MAKE) VENV=$(OPTIONAL) WHEEL=$(WHEEL) test-needs
 
 test-needs: $(VENV)/.installed-dev
@@ -100,8 +109,11 @@ test-gpu: $(VENV)/.installed-dev
 	$(BIN)/python -m tests.standin $(if $(REQUIRED),--required) $(BIN)/python -m pytest -m gpu
 
 # Stress and soak are among the long tests.
-test-long: $(VENV)/.installed-dev
+test-longest: $(VENV)/.installed-dev
 	$(PYTEST) -m long
+
+test-long:
+	$(MAKE) test-longest
 	$(MAKE) test-tpu
 	$(MAKE) sanitize
 	$(MAKE) $(JAX_VERSIONS:%=test-with-jax-%)
@@ -126,10 +138,12 @@ test-with-jax-%:
 
 # What JAX's oldest release has not, found without the hour that test-with-jax-0.10.0 takes.
 OLDEST := build/oldest-jax
-test-oldest-jax: export JAX_DISABLE_MOST_OPTIMIZATIONS := 1
-test-oldest-jax:
+oldest-environment: $(WHEEL)
 	$(MAKE) VENV=$(OLDEST) WHEEL=$(WHEEL) $(OLDEST)/.installed-dev
 	$(OLDEST)/bin/python -m pip install --quiet jax==0.10.0 jaxlib==0.10.0
+
+test-oldest-jax: export JAX_DISABLE_MOST_OPTIMIZATIONS := 1
+test-oldest-jax: oldest-environment
 	$(OLDEST)/bin/python examples/h2_vqe.py
 	$(OLDEST)/bin/python -m pytest -n $(WORKERS) --dist worksteal -m "$(QUICK)" \
 	  tests/frontend/_jax tests/frontend/compiled tests/frontend/transformations \
@@ -139,14 +153,24 @@ test-oldest-jax:
 # environment and a build of its own.
 NEWEST := build/newest-jax
 NEWEST_PYTHON = $(shell .ci/pythons 3.13)
-test-newest-jax: export JAX_DISABLE_MOST_OPTIMIZATIONS := 1
-test-newest-jax:
+newest-environment:
 	@test -n "$(NEWEST_PYTHON)" || { echo "test-newest-jax needs Python 3.13, and there is none"; exit 1; }
 	$(MAKE) VENV=$(NEWEST) PYTHON=$(NEWEST_PYTHON) WHEEL=$(NEWEST)/wheel $(NEWEST)/.installed-dev
 	$(NEWEST)/bin/python -m pip install --quiet "jax~=$(lastword $(JAX_VERSIONS)).0"
+
+test-newest-jax: export JAX_DISABLE_MOST_OPTIMIZATIONS := 1
+test-newest-jax: newest-environment
 	$(NEWEST)/bin/python -m pytest -n $(WORKERS) --dist worksteal -m "$(QUICK)" \
 	  tests/frontend/_jax tests/frontend/control_flow tests/frontend/transformations \
 	  tests/frontend/callbacks/callback_types tests/frontend/compiled/test_eager_transformations.py
+
+# What tests in other environments need, so that CI makes them beside tests of one process.  One after
+# the other, as each uses the cores that are left.
+environments:
+	$(MAKE) optional-environment
+	$(MAKE) oldest-environment
+	$(if $(NEWEST_PYTHON),$(MAKE) newest-environment)
+	$(MAKE) VENV=$(OPTIONAL) WHEEL=$(WHEEL) $(OPTIONAL)/.needs-docs
 
 durations: $(VENV)/.installed-dev
 	$(PYTEST) --record-durations -m "$(QUICK)"
@@ -156,7 +180,18 @@ stress soak: $(VENV)/.installed-dev
 
 MINUTES ?= 10
 fuzz: $(VENV)/.installed-dev
-	$(BIN)/python -m tests.fuzz --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) $(if $(X64),--x64 $(X64))
+	$(BIN)/python -m tests.fuzz --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) $(if $(X64),--x64 $(X64)) \
+	  $(if $(AGAINST),--against $(AGAINST))
+
+# Saved files run in processes of their own, without a sanitizer: XLA has none.
+sanitize fuzz-hostile: export CMAKE ?= $(BIN)/cmake
+CALLS ?= 100000
+FILES ?= 2000
+fuzz-hostile: $(VENV)/.installed-dev
+	$(BIN)/python -m pip install --quiet cmake nanobind
+	runtime/sanitize.sh address,undefined $(CURDIR)/$(BIN)/python \
+	  -m tests.fuzz.hostile.handlers $(CALLS)
+	$(BIN)/python -m tests.fuzz.hostile.files run $(FILES)
 
 # Tests of memory are left out: under AddressSanitizer freed memory is kept.
 CIRCUITS := tests/frontend/circuits/
@@ -166,25 +201,31 @@ REPEATED := $(addprefix $(CIRCUITS)recording/test_,repeated_runs.py dynamic_repe
   mid_circuit.py mid_circuit_errors.py outcome_values.py)
 sanitize: $(VENV)/.installed-dev
 	$(BIN)/python -m pip install --quiet cmake nanobind
-	CMAKE=$(BIN)/cmake runtime/sanitize.sh address,undefined $(CURDIR)/$(BIN)/python \
+	runtime/sanitize.sh address,undefined $(CURDIR)/$(BIN)/python \
 	  tests/runtime tests/frontend/callbacks tests/integration/under_load/test_many_in_flight.py \
 	  tests/fuzz/hostile \
 	  $(BATCHES) $(REPEATED) $(CIRCUITS)derivatives/test_shifts_in_dynamic_loops.py \
 	  $(CIRCUITS)operations/test_mid_circuit_seeds.py \
 	  -k "not leak and not soak and not large_results and not memory"
-	CMAKE=$(BIN)/cmake runtime/sanitize.sh thread $(CURDIR)/$(BIN)/python \
+	runtime/sanitize.sh thread $(CURDIR)/$(BIN)/python \
 	  tests/integration/under_load/test_many_in_flight.py tests/frontend/callbacks/exceptions/test_reentrance.py \
 	  tests/frontend/callbacks/callback_types/test_tap.py tests/frontend/callbacks/callback_types/test_barrier.py \
 	  tests/runtime/circuit/test_circuit_threads.py $(BATCHES) $(REPEATED) \
 	  $(CIRCUITS)operations/test_mid_circuit_seeds.py -k "not leak and not memory"
 
-# Cells are executed again in each build: the cache of executed pages is keyed by the page's text, not by
-# the installed package.
+# doc/_build/executed keeps executed pages for each state of the installed packages, so a second
+# build executes only pages that changed.
 docs: $(VENV)/.installed-docs
-	$(BIN)/python -m pip install --quiet $(TORCH)
-	rm -rf doc/_build
-	$(BIN)/sphinx-build -W --keep-going -b html doc doc/_build/html
+	$(BIN)/python -c "import torch" 2> /dev/null || $(BIN)/python -m pip install --quiet $(TORCH)
+	$(BIN)/python doc/execute_pages.py --jobs $(WORKERS)
+	rm -rf doc/_build/html doc/_build/doctrees
+	$(BIN)/sphinx-build -j $(WORKERS) -W --keep-going -b html -d doc/_build/doctrees doc doc/_build/html
 	$(BIN)/python doc/check_outputs.py
+	$(BIN)/python doc/check_layout.py
+
+# In the environment of test-optional, which has PyTorch.
+docs-with-options:
+	$(MAKE) VENV=$(OPTIONAL) WHEEL=$(WHEEL) docs
 
 linkcheck: $(VENV)/.installed-docs
 	$(BIN)/sphinx-build -b linkcheck -D nb_execution_mode=off doc doc/_build/linkcheck
@@ -218,6 +259,12 @@ wheels:
 # For the Python of that machine; CONTRIBUTING.md says how it is used.
 gpu-bundle:
 	.ci/gpu-bundle $(shell .ci/pythons 3.12)
+
+# All parts take most of a day; ONLY="lint quick" and SKIP="fuzz" choose, and the page says so.
+release-check: MINUTES := $(if $(filter command line,$(origin MINUTES)),$(MINUTES),120)
+release-check: $(VENV)/.installed-dev
+	$(BIN)/python .ci/release/check.py --python $(BIN)/python --jax $(JAX_VERSIONS) \
+	  --minutes $(MINUTES) --only $(ONLY) --skip $(SKIP) $(if $(PAGE),--out $(PAGE))
 
 clean:
 	rm -rf $(VENV) build dist

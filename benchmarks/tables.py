@@ -69,7 +69,7 @@ TABLES = {
             (*FRAMEWORKS, *PARAMETRIC),
         ),
     ),
-    "doc/guide/external-callbacks.md": (
+    "doc/how-to/external-callbacks.md": (
         Table(
             {
                 "callback-traffic": "`pure_callback` of a scalar",

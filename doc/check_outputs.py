@@ -1,8 +1,8 @@
-"""Hold what the pages' code cells printed against what is recorded.
+"""Compare the outputs of the pages' code cells with the recorded outputs.
 
-``python doc/check_outputs.py`` compares the pages that the last build executed with
-``doc/expected/``; ``--record`` writes them there instead.  A line that ends with ``...`` is
-held to its beginning only: for times and versions.
+``python doc/check_outputs.py`` compares the executed pages with ``doc/expected/``; ``--record``
+writes them there instead. A recorded line that ends with ``...`` is compared up to the dots only,
+for times and versions.
 """
 
 import argparse
@@ -10,26 +10,29 @@ import difflib
 import itertools
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 
+from conf import nb_execution_cache_path
+from execute_pages import DOC, list_pages, read_page
 from jupyter_cache import get_cache
 from nbformat import NotebookNode
 
-HERE = Path(__file__).parent
-EXECUTED = HERE / "_build" / "executed"
-EXPECTED = HERE / "expected"
+EXPECTED = DOC / "expected"
 
 
 def executed_pages() -> dict[str, NotebookNode]:
-    """Return the last execution of each page that there still is, by its name."""
-    cache = get_cache(EXECUTED)
+    """Return the executed notebook of each page with code cells, by the page's name.
+
+    Raises:
+        KeyError: a page was not executed as it is now.
+    """
+    cache = get_cache(nb_execution_cache_path)
     pages = {}
-    for record in sorted(cache.list_cache_records(), key=lambda record: record.created):
-        source = Path(record.uri)
-        if source.exists() and source.is_relative_to(HERE):
-            name = str(source.relative_to(HERE).with_suffix(""))
-            pages[name] = cache.get_cache_bundle(record.pk).nb
-    return dict(sorted(pages.items()))
+    for page in sorted(list_pages()):
+        notebook, _ = read_page(page)
+        record = cache.match_cache_notebook(notebook)
+        name = str(page.relative_to(DOC).with_suffix(""))
+        pages[name] = cache.get_cache_bundle(record.pk).nb
+    return pages
 
 
 def outputs(notebook: NotebookNode) -> Iterator[str]:
@@ -60,9 +63,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--record", action="store_true", help="write what was printed")
     record = parser.parse_args().record
-    pages = executed_pages()
-    if not pages:
-        print(f"no executed pages in {EXECUTED}: run `make docs`", file=sys.stderr)
+    try:
+        pages = executed_pages()
+    except KeyError as error:
+        print(f"{error}: a page is not executed, run `make docs`", file=sys.stderr)
         return 1
     differing = 0
     for name, notebook in pages.items():

@@ -21,7 +21,8 @@ DOC = Path(__file__).resolve().parent
 def main() -> None:
     """Write both pictures."""
     mpl.rcParams |= {"svg.hashsalt": "bellhop", "svg.fonttype": "none"}
-    (example,) = re.findall(r"```python\n(.*?)```", (DOC.parent / "README.md").read_text(), re.S)
+    examples = re.findall(r"```python\n(.*?)```", (DOC.parent / "README.md").read_text(), re.S)
+    (example,) = [example for example in examples if "def energy" in example]
     path = DOC.parent / "README.md"
     program: dict[str, object] = {}
     exec(compile(example, path, "exec"), program)  # noqa: S102
@@ -45,12 +46,12 @@ def main() -> None:
 
 
 def _noise():
-    """Return expectation values by the strength of the noise, of the program in guide/noise.md."""
-    page = (DOC / "guide" / "noise.md").read_text()
+    """Return expectation values by the strength of the noise, of the program in how-to/noise.md."""
+    page = (DOC / "how-to" / "noise.md").read_text()
     cells = re.findall(r"```{code-cell}\n(.*?)```", page, re.S)
     program: dict[str, object] = {}
     for cell in cells:
-        exec(compile(cell, "guide/noise.md", "exec"), program)  # noqa: S102
+        exec(compile(cell, "how-to/noise.md", "exec"), program)  # noqa: S102
     strengths = jnp.linspace(0, 0.1, 40)
     plain, mitigated = bellhop.qjit(jax.vmap(program["both"]))(strengths)
     figure, axes = plt.subplots(figsize=(6, 3.5))

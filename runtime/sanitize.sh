@@ -3,6 +3,7 @@
 #
 #   runtime/sanitize.sh address,undefined PYTHON TEST...
 #   runtime/sanitize.sh thread PYTHON TEST...
+#   runtime/sanitize.sh address,undefined PYTHON -m MODULE ARGUMENT...
 #
 # PYTHON has the dependencies of the project.  Python, NumPy and jaxlib are not instrumented, so the
 # sanitizer's library must be loaded before them, and their own memory accesses are not checked.
@@ -64,6 +65,7 @@ case $loaded in
     ;;
 esac
 status=0
-"${run[@]}" env LD_PRELOAD="$preload" "$python" -m pytest -p no:cacheprovider "$@" || status=$?
+[ "$1" = -m ] || set -- -m pytest -p no:cacheprovider "$@"
+"${run[@]}" env LD_PRELOAD="$preload" "$python" "$@" || status=$?
 cat "$build"/report.* 2> /dev/null || true
 exit $status

@@ -5,21 +5,6 @@ import types
 from typing import Any
 
 import bellhop
-from bellhop.callbacks.pure_callback import PureCallback
-from bellhop.drawing.draw import Drawing
-from bellhop.frameworks.call_torch import TorchFunction
-from bellhop.native.native_callback import NativeCallback
-from bellhop.profiling.profile import Profile, Row
-
-# Classes without a name of their own in ``bellhop``: users get objects of them.
-RETURNED = {
-    "bellhop.native.native_callback.NativeCallback": NativeCallback,
-    "bellhop.callbacks.pure_callback.PureCallback": PureCallback,
-    "bellhop.drawing.draw.Drawing": Drawing,
-    "bellhop.frameworks.call_torch.TorchFunction": TorchFunction,
-    "bellhop.profiling.profile.Profile": Profile,
-    "bellhop.profiling.profile.Row": Row,
-}
 
 
 def documented() -> dict[str, Any]:
@@ -36,7 +21,7 @@ def documented() -> dict[str, Any]:
             value = getattr(module, member)
             if not any(value is known for known in found.values()):
                 found[f"{name}.{member}"] = value
-    return found | RETURNED
+    return found
 
 
 def with_examples() -> dict[str, Any]:

@@ -14,9 +14,10 @@ from tests.raise_sites import ROOT, find_sites, is_quoted, read_reviewed, read_t
 
 # How a message says what to do: by a verb that asks for it, or by what there is to choose from.
 ADVICE = re.compile(
-    r"\b(Add|Annotate|Apply|Call|Carry|Cast|Change|Choose|Compile|Compute|Convert|Declare|"
-    r"Decompose|Define|Give|Install|Keep|Loop|Make|Measure|Move|Name|Number|Partition|Pass|Put|Read|"
-    r"Register|Reinstall|Return|Save|Say|Set|Show|Take|Use|Write)\b"
+    r"\b(Add|Annotate|Apply|Call|Carry|Cast|Change|Choose|Compile|Compute|Convert|Correct|Count|"
+    r"Declare|Decompose|Define|Give|Install|Keep|Leave|Loop|Make|Map|Measure|Move|Multiply|Name|"
+    r"Number|Partition|Pass|Put|Read|Register|Reinstall|Remove|Return|Save|Say|Set|Show|Swap|Take|"
+    r"Use|Write)\b"
     r"|\b(call|give|leave|pass|register|report|use|write) \S"
     r"|\bmust\b|\b(takes?|needs?|expected|declared)\b|\bthere (is|are)\b|\bin place of\b"
     r"|\b(returns|has|have|argument is|is from|is one of|are) [^.]*\{|\b[Oo]nly\b"

@@ -8,8 +8,7 @@ import pytest
 DOC = Path(__file__).parents[1] / "doc"
 EXECUTED = {
     page.relative_to(DOC).with_suffix(""): n_cells
-    for folder in ("guide", "tutorials")
-    for page in sorted(DOC.glob(f"{folder}/*.md"))
+    for page in sorted(DOC.glob("[!_]*/**/*.md"))
     if (n_cells := page.read_text().count("\n```{code-cell}"))
 }
 

@@ -2,7 +2,7 @@
 
 ::
 
-    python -m benchmarks.gpu_report.summary     # writes them into doc/guide/gpu.md
+    python -m benchmarks.gpu_report.summary     # writes them into doc/how-to/gpu.md
 
 The page has the tables of the newest report of a real GPU in `benchmarks/results/gpu/`, and "not
 measured yet" where there is none.  A test compares them.
@@ -20,7 +20,7 @@ from benchmarks.gpu_report.report_file import find_records, read_report
 
 ROOT = Path(__file__).resolve().parents[2]
 RESULTS = ROOT / "benchmarks" / "results" / "gpu"
-PAGE = ROOT / "doc" / "guide" / "gpu.md"
+PAGE = ROOT / "doc" / "how-to" / "gpu.md"
 BEGIN = "<!-- written by `python -m benchmarks.gpu_report.summary` -->"
 END = "<!-- as far as here -->"
 MISSING = "not measured yet"

@@ -31,7 +31,7 @@ from bellhop.cache import enable_cache  # noqa: E402
 from bellhop.callbacks.buffer_callback import buffer_callback  # noqa: E402
 from bellhop.callbacks.callback import callback  # noqa: E402
 from bellhop.callbacks.io_callback import io_callback  # noqa: E402
-from bellhop.callbacks.pure_callback import pure_callback  # noqa: E402
+from bellhop.callbacks.pure_callback import PureCallback, pure_callback  # noqa: E402
 from bellhop.compiled.loaded_function import load  # noqa: E402
 from bellhop.compiled.qjit import QJIT, qjit  # noqa: E402
 from bellhop.compiler import regions  # noqa: E402, F401
@@ -40,7 +40,7 @@ from bellhop.control_flow.for_loop import for_loop  # noqa: E402
 from bellhop.control_flow.progress import progress  # noqa: E402
 from bellhop.control_flow.switch import switch  # noqa: E402
 from bellhop.control_flow.while_loop import while_loop  # noqa: E402
-from bellhop.drawing.draw import draw, draw_graph  # noqa: E402
+from bellhop.drawing.draw import Drawing, draw, draw_graph  # noqa: E402
 from bellhop.errors import (  # noqa: E402
     AutoGraphError,
     CallbackException,
@@ -48,17 +48,18 @@ from bellhop.errors import (  # noqa: E402
     CompileError,
     DifferentiableCompileError,
 )
-from bellhop.frameworks.call_torch import call_torch  # noqa: E402
+from bellhop.frameworks.call_torch import TorchFunction, call_torch  # noqa: E402
 from bellhop.frameworks.to_torch import to_torch  # noqa: E402
 from bellhop.measure import measure  # noqa: E402
 from bellhop.mitigate import mitigate_with_zne  # noqa: E402
-from bellhop.native.native_callback import native_callback  # noqa: E402
+from bellhop.native.native_callback import NativeCallback, native_callback  # noqa: E402
 from bellhop.observers.assertion import debug_assert  # noqa: E402
 from bellhop.observers.barrier import barrier_wait, tap_queue_limit  # noqa: E402
 from bellhop.observers.tap import tap  # noqa: E402
 from bellhop.ops import adjoint, ctrl  # noqa: E402
 from bellhop.passes import pipeline  # noqa: E402
-from bellhop.profiling.profile import profile  # noqa: E402
+from bellhop.profiling.profile import Profile, profile  # noqa: E402
+from bellhop.profiling.profile_entry import ProfileRow  # noqa: E402
 from bellhop.profiling.watchdog import watch_by_environment  # noqa: E402
 from bellhop.tracing import measurement_tracer  # noqa: E402, F401
 from bellhop.tracing.options import CompileOptions  # noqa: E402
@@ -88,7 +89,7 @@ if TYPE_CHECKING:
 else:
 
     def __getattr__(name: str) -> Any:
-        """Import what needs diastatic-malt, or looks into the installation, when asked for."""
+        """Import AutoGraph's functions, or find the version, when the name is first used."""
         if name == "__version__":
             metadata = importlib.import_module("importlib.metadata")
             return globals().setdefault(name, metadata.version("pennylane-bellhop"))
@@ -98,7 +99,7 @@ else:
         raise AttributeError(f"module 'bellhop' has no attribute '{name}'")
 
     def __dir__() -> list[str]:
-        """Return what users use: not what this module imports for itself."""
+        """Return the public names, without the imports of this module."""
         return sorted([*__all__, *(name for name in globals() if name.startswith("__"))])
 
 
@@ -110,6 +111,12 @@ __all__ = [
     "CompileError",
     "CompileOptions",
     "DifferentiableCompileError",
+    "Drawing",
+    "NativeCallback",
+    "Profile",
+    "ProfileRow",
+    "PureCallback",
+    "TorchFunction",
     "accelerate",
     "adjoint",
     "autograph_ignore_fallbacks",

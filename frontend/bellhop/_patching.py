@@ -1,17 +1,16 @@
-"""Patches of other libraries: of JAX in ``_jax/patches/``, of PennyLane in ``_pennylane/patches/``.
+"""Patches of JAX (``_jax/patches/``) and PennyLane (``_pennylane/patches/``).
 
-A patch is a function that replaces something of a library, once::
+A patch is a function that replaces a part of a library, once::
 
-    @patch("the transposition rule of while", "loops of computed length have a reverse mode")
+    @patch("the transposition rule of while", "loops with a dynamic trip count have reverse mode")
     def patch_while_transpose(rule): ad.primitive_transposes[while_p] = rule
 
     patch_while_transpose(rule)      # installed, once per process
-    installed_patches()                    # {"the transposition rule of while": "loops of computed
-    ..."}
+    installed_patches()              # {"the transposition rule of while": "loops with ..."}
 
-Importing bellhop installs none of JAX, and one of Lightning where that is imported, or else when it
-is (``call_when_imported``).  The docstring of each file says what is replaced and why, in which
-versions, what upstream would make it needless, when it is installed, and the test for it.
+Importing bellhop does not patch JAX. It patches Lightning as soon as Lightning is imported
+(``call_when_imported``).  The docstring of each patch's file names the replaced part, the reason,
+the versions, the upstream change that would make it needless, when it is installed, and its test.
 """
 
 import functools
@@ -25,25 +24,28 @@ from typing import Any
 from bellhop._versions import SUPPORTED
 from bellhop.errors import CompileError
 
-# Packages by the names of their modules.
+# Package of each module, as pip names it.
 _PACKAGES = {"jax": "jax", "malt": "diastatic-malt", "pennylane": "pennylane"}
 
 _in_force: dict[str, str] = {}
-# A patch may install another one.
+# Reentrant, as a patch may install a second patch.
 _lock = threading.RLock()
 
 
 def patch(replaced: str, reason: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Return a decorator for a function that installs a patch: only its first call does.
+    """Return a decorator for a function that installs a patch, once per process.
 
     Args:
-        replaced: the part of the library that is replaced.
-        reason: what the patch is for.
+        replaced: name of the part of the library that is replaced.
+        reason: purpose of the patch.
     """
 
     def decorate(install: Callable[..., None]) -> Callable[..., None]:
+        """Wrap `install` so that it runs once per process."""
+
         @functools.wraps(install)
         def install_once(*arguments: Any) -> None:
+            """Install the patch and list it, if it is not installed yet."""
             if replaced in _in_force:
                 return
             with _lock:
@@ -57,10 +59,14 @@ def patch(replaced: str, reason: str) -> Callable[[Callable[..., None]], Callabl
 
 
 def original(owner: Any, name: str) -> Any:
-    """Return the part of a library that a patch replaces.
+    """Return the attribute of a library that a patch replaces.
+
+    Args:
+        owner: module or class of the library.
+        name: the attribute.
 
     Raises:
-        CompileError: where the version that is installed does not have it.
+        CompileError: if the installed version does not have it.
     """
     try:
         return getattr(owner, name)
@@ -75,9 +81,14 @@ def original(owner: Any, name: str) -> Any:
 
 
 def call_when_imported(module: str, change: Callable[[Any], None]) -> None:
-    """Hand a module to ``change``: now if it is imported, else when it is."""
+    """Call ``change`` with a module, now or as soon as the module is imported.
+
+    Args:
+        module: full name of the module.
+        change: takes the module object.
+    """
     if module in sys.modules:
-        # Another thread may be importing it, which this waits for.
+        # Waits if another thread is importing the module.
         change(importlib.import_module(module))
     else:
         sys.meta_path.insert(0, _ImportHook(module, change))
@@ -86,7 +97,11 @@ def call_when_imported(module: str, change: Callable[[Any], None]) -> None:
 class _ImportHook:
     """Import hook that calls `change` on one module right after it is first imported.
 
-    The hook is removed only then, so lookups and failed imports do not use it up.
+    The hook is removed only then, so that lookups and failed imports do not use it up.
+
+    Args:
+        module: full name of the module.
+        change: takes the module object.
     """
 
     def __init__(self, module: str, change: Callable[[Any], None]):
@@ -96,6 +111,16 @@ class _ImportHook:
     def find_spec(
         self, name: str, path: Sequence[str] | None, target: Any = None
     ) -> ModuleSpec | None:
+        """Find the module with the other finders, and make its loader call `change`.
+
+        Args:
+            name: full name of the module that Python imports.
+            path: search path of its package.
+            target: module object for a reload.
+
+        Returns:
+            the module's spec; None for all other modules.
+        """
         if name != self._module:
             return None
         others = (finder for finder in sys.meta_path if finder is not self)
@@ -106,6 +131,7 @@ class _ImportHook:
             run = loader.exec_module
 
             def run_and_change(module: Any) -> None:
+                """Execute the module, call `change` and remove the hook."""
                 run(module)
                 self._change(module)
                 if self in sys.meta_path:
@@ -116,5 +142,5 @@ class _ImportHook:
 
 
 def installed_patches() -> dict[str, str]:
-    """Return the patches that are installed: what each replaces, and its reason."""
+    """Return the installed patches: the reason for each replaced part."""
     return dict(_in_force)

@@ -1,4 +1,4 @@
-"""accelerate: run a jax.jit-compatible function on a device of choice."""
+"""`accelerate`: run a ``jax.jit``-compatible function on a chosen device."""
 
 import functools
 import inspect
@@ -7,9 +7,18 @@ from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar, overload
 
 import jax
+import numpy as np
 
+from bellhop._jax.fast_dispatch import ARRAY
 from bellhop._jax.patches.jit_platforms import choose_jit_platforms
-from bellhop._jax.private import backends_are_initialized, equation_site, trace_state_clean
+from bellhop._jax.private import (
+    AT_TOP_LEVEL,
+    DEFAULT_DEVICE,
+    VALUE_OF,
+    backends_are_initialized,
+    equation_site,
+    trace_state_clean,
+)
 from bellhop.arguments.signature import check_arrays, flatten_result
 from bellhop.arguments.static_arguments import StaticArguments
 from bellhop.base.pickling import PickledByName
@@ -21,7 +30,7 @@ from bellhop.base.source import (
     make_call_from_site,
 )
 from bellhop.base.value_checks import check_no_measurements
-from bellhop.compiler.deadlock_check import check_device_not_waiting
+from bellhop.compiler.deadlock_check import check_device_not_waiting, get_waiting_devices
 from bellhop.compiler.lowering_context import current_lowering
 from bellhop.devices.devices import (
     StateAxes,
@@ -41,9 +50,19 @@ from bellhop_mlir.region_name import RegionName
 P = ParamSpec("P")
 R = TypeVar("R")
 
+# Types of arguments without a device, to which `_move_arrays` does nothing.
+_NOT_PLACED = frozenset({float, int, bool, complex, np.ndarray})
+_TRACE, _NO_TRACE, _AXES, _NO_AXES = AT_TOP_LEVEL
+
 
 class AcceleratedFunction(PickledByName):
-    """A function whose calls are regions on a device; see ``accelerate``."""
+    """A function whose calls are regions on a device; see ``accelerate``.
+
+    Args:
+        function: the user's function.
+        dev: the device, in a form that ``accelerate`` accepts.
+        options: options for ``jax.jit``.
+    """
 
     def __init__(self, function: Callable[..., Any], dev: Any, options: dict[str, Any]) -> None:
         functools.update_wrapper(self, function)
@@ -51,21 +70,30 @@ class AcceleratedFunction(PickledByName):
         self._dev = dev
         self._options = options
         self._regions: dict[Target, Callable[..., Any]] = {}
-        # Of each instance, where the function is that of a class.
+        # The device of the last call without a default device, outside of traces, and its region.
+        self._last_target: Target | None = None
+        self._last_region: Callable[..., Any] | None = None
+        # By instance, if the function is a class attribute.
         self._methods: weakref.WeakKeyDictionary[Any, AcceleratedFunction] = (
             weakref.WeakKeyDictionary()
         )
-        # Looking a name up makes JAX's devices, which may not have been configured yet.
+        # Looking up a name initializes JAX's devices, which the user may still want to configure.
         if dev is not None and (backends_are_initialized() or not isinstance(dev, str)):
             resolve_target(dev, self._where)
 
     @functools.cached_property
     def _where(self) -> str:
-        """What it is and of which function, for errors."""
+        """Description of the function in errors."""
         return describe_derived_function("accelerate", self._function)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the function on its device."""
+        if (region := self._last_region) is not None and self._can_call_last(args, kwargs):
+            try:
+                return region(*args, **kwargs)
+            except (TypeError, OverflowError):
+                self._check_arrays(args, kwargs)
+                raise
         target = resolve_target(self._dev, self._where)
         region = self._regions.get(target)
         if region is None:
@@ -75,20 +103,52 @@ class AcceleratedFunction(PickledByName):
         if trace_state_clean():
             check_device_not_waiting(target_name(target), function_name(self._function))
             args, kwargs = _move_arrays((args, kwargs), target, commits=self._dev is not None)
+            if isinstance(target, jax.Device) and DEFAULT_DEVICE.value is None:
+                self._last_region, self._last_target = region, target
         try:
             if trace_state_clean() or equation_site() is not None:
                 return region(*args, **kwargs)
-            # What is traced is this function itself, and no line of the user's calls it.
+            # The function itself is traced: no line of the user's code calls it.
             return make_call_from_site(callable_site(self._function))(region, args, kwargs)
         except (TypeError, OverflowError):
             self._check_arrays(args, kwargs)
             raise
+
+    def _can_call_last(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+        """Return whether a call needs only the region of the last call.
+
+        This holds outside of traces and callbacks if the target is the same and no argument must be
+        moved to it. The checks cost a tenth of a call.
+
+        Args:
+            args: positional arguments.
+            kwargs: keyword arguments.
+        """
+        if (
+            VALUE_OF(_TRACE) is not _NO_TRACE
+            or VALUE_OF(_AXES) is not _NO_AXES
+            or DEFAULT_DEVICE.value is not None
+            or get_waiting_devices()
+        ):
+            return False
+        commits = self._dev is not None
+        for arg in (*args, *kwargs.values()) if kwargs else args:
+            if type(arg) is ARRAY:
+                if arg._committed:
+                    if arg.device is not self._last_target:
+                        return False
+                elif commits:
+                    return False
+            elif commits or type(arg) not in _NOT_PLACED:
+                return False
+        return True
 
     def __repr__(self) -> str:
         name = function_name(self._function)
         return f"<accelerate '{name}'{'' if self._dev is None else f' on {self._dev}'}>"
 
     def _check_arrays(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Raise a `TypeError` that names the argument if a dynamic argument is not an array."""
         options = self._options
         static = StaticArguments(
             self._function, options.get("static_argnums"), options.get("static_argnames")
@@ -100,14 +160,14 @@ class AcceleratedFunction(PickledByName):
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         if instance is None:
             return self
-        # What is a pytree is an argument, and numbers of arguments count the instance.
+        # An instance that is a pytree is an argument, and argnums count the instance.
         is_argument = not jax.tree_util.all_leaves([instance])
         if is_argument or not self._options.keys() <= {"static_argnames", "donate_argnames"}:
             return functools.partial(self, instance)
         try:
             known = self._methods.get(instance)
         except TypeError:
-            # Not hashable: compiled anew each time.
+            # Not hashable: compiled again at each access.
             return _AcceleratedMethod(self._bind_method(instance), instance)
         if known is None:
             known = self._methods[instance] = self._bind_method(instance)
@@ -117,6 +177,7 @@ class AcceleratedFunction(PickledByName):
         return AcceleratedFunction, (self._function, self._dev, self._options)
 
     def _bind_method(self, instance: Any) -> "AcceleratedFunction":
+        """Return the accelerated method of an instance, which it references weakly."""
         function, reference = self._function, weakref.ref(instance)
 
         def method(*args: Any, **kwargs: Any) -> Any:
@@ -130,7 +191,14 @@ class AcceleratedFunction(PickledByName):
 
 
 class _AcceleratedMethod:
-    """An accelerated method, with the instance, to which the region refers weakly."""
+    """An accelerated method together with its instance.
+
+    The region references the instance weakly; this object keeps the instance alive during the call.
+
+    Args:
+        region: the accelerated function, bound to the instance.
+        instance: the instance.
+    """
 
     def __init__(self, region: AcceleratedFunction, instance: Any) -> None:
         functools.update_wrapper(self, region, updated=())
@@ -145,10 +213,15 @@ class _AcceleratedMethod:
 
 
 def _move_arrays(tree: Any, target: Target, *, commits: bool) -> Any:
-    """Move what is an array; the rest may be static arguments.
+    """Move the arrays among the leaves of a pytree to the device of a region.
 
-    JAX runs on its default device what is committed to none, and so may its results be.  The types
-    of arrays tell of a mesh of explicit axes, and a region is traced as where there is none.
+    Uncommitted arrays stay, if `commits` is false: JAX places them itself. A mesh with explicit
+    axes is replaced by one with automatic axes, as regions are traced without explicit axes.
+
+    Args:
+        tree: arguments; leaves that are not arrays may be static arguments.
+        target: a device, or a sharding.
+        commits: whether to move uncommitted arrays.
     """
     if isinstance(target, jax.sharding.NamedSharding):
         mesh = target.mesh
@@ -170,18 +243,25 @@ def _make_region(
     state_axes: StateAxes | None,
     options: dict[str, Any],
 ) -> Callable[..., Any]:
-    """Return ``function`` as a ``jax.jit`` whose name says that it is a region, and where.
+    """Return ``function`` as a ``jax.jit`` function whose name marks it as a region.
 
-    JAX keeps the rules of ``jit`` complete and the name through all of them, so the pass
-    outline-regions finds every piece that differentiation and batching make of it.
+    JAX's rules for ``jit`` keep the name, so the pass outline-regions finds every function that
+    differentiation and batching derive from the region.
+
+    Args:
+        function: the user's function.
+        target: device or sharding of the region.
+        state_axes: mesh axes over which circuits partition their state; None for one device.
+        options: options for ``jax.jit``.
     """
 
     choose_jit_platforms(_find_region_platform)
-    # States of many devices would cross between the forward and the backward region.
+    # Residuals between the forward and the backward region must not be partitioned states.
     platform = target_platform(target)
     call = function if state_axes is None else recompute_partitioned_states(function)
 
     def region(*args: Any, **kwargs: Any) -> Any:
+        """Trace the function as a region; raise `CompileError` if it cannot be traced."""
         try:
             with override_trace_state(in_region=True, platform=platform, state_axes=state_axes):
                 result = call(*args, **kwargs)
@@ -202,15 +282,29 @@ def _make_region(
 
 
 def _find_region_platform(name: str) -> tuple[str, dict[str, Any]] | None:
+    """Return platform and lowering caches for a ``jit`` function that is a region.
+
+    Args:
+        name: name of the ``jit`` function.
+
+    Returns:
+        None if the function is not a region, or is not lowered for a `qjit` program.
+    """
     region = RegionName.parse(name)
     lowering = current_lowering()
-    # In a program of JAX's own, a region runs where that program runs.
+    # In a plain `jax.jit`, a region runs on the devices of that program.
     if region is None or lowering is None:
         return None
     return target_platform(find_target(region.device)), lowering.platform_caches
 
 
 def _not_jittable_error(function: Callable[..., Any], error: Exception) -> CompileError:
+    """Return the error for a function that ``jax.jit`` cannot trace.
+
+    Args:
+        function: the user's function.
+        error: the exception that tracing raised.
+    """
     cause = str(error).splitlines()[0].rstrip(".")
     return CompileError(
         f"accelerate: '{function_name(function)}' ({definition_site(function)}) cannot be traced "
@@ -229,37 +323,37 @@ def accelerate(
 ) -> Any:
     """Run a ``jax.jit``-compatible function on a chosen device.
 
-    Shapes are inferred by abstract evaluation and derivatives are JAX's own: no rules are
-    needed.  On the program's own device the function becomes part of the program; on another
-    it is compiled when the program is, and called at run time.  It nests and composes as
-    ``jax.jit`` does.
+    Shapes follow from abstract evaluation and derivatives from JAX: the function needs no rules.
+    On the program's own device the function becomes part of the program; for a different device it
+    is compiled together with the program, and called at run time.  ``accelerate`` nests and
+    composes like ``jax.jit``.
 
-    Outside ``qjit``, a call on its own runs on the device too.  In a plain ``jax.jit`` it runs
-    where that program runs, since such a program stands on one set of devices, and under a
-    transformation of its own, such as ``jax.grad(accelerate(f))``, where its arguments are.
+    Outside of ``qjit``, a direct call also runs on the device.  In a plain ``jax.jit`` the function
+    runs on the devices of that program; under an eager transformation, such as
+    ``jax.grad(accelerate(f))``, on the device of its arguments.
 
     Args:
         func: the function of pytrees of arrays.
-        dev: a ``jax.Device``; ``"platform"`` or ``"platform:id"``; a list of these, over which
-            the region then runs sharded along the first axes of its arguments, as over a
-            ``jax.sharding.Mesh``; or a ``jax.sharding.Sharding`` of its arguments.  Arguments
-            that a sharding does not fit are copied to each of its devices.  The function may
-            hold a ``jax.shard_map`` or ``with_sharding_constraint`` over as many devices, of a
-            mesh whose axes are ``AxisType.Auto``, as those of its arguments are.
-            None is JAX's default device when the program is compiled.  The state of a QNode on
-            ``default.qubit`` or ``lightning.qubit`` is partitioned over the axes of a mesh, or
-            those that the spec of a ``NamedSharding`` does not name.
+        dev: a ``jax.Device``; ``"platform"`` or ``"platform:id"``; a list of these, over which the
+            region is sharded along the first axes of its arguments, as over a
+            ``jax.sharding.Mesh``; or a ``jax.sharding.Sharding`` of its arguments.  Arguments that
+            cannot be sharded this way are copied to each device.  The function may contain a
+            ``jax.shard_map`` or ``with_sharding_constraint`` over a mesh with equally many devices,
+            whose axes are ``AxisType.Auto``.  None is JAX's default device when the program is
+            compiled.  The state of a QNode on ``default.qubit`` or ``lightning.qubit`` is
+            partitioned over the axes of a mesh; for a ``NamedSharding``, over the axes that its
+            spec does not name.
         jit_options: ``static_argnums``, ``static_argnames``, ``donate_argnums`` and
-            ``donate_argnames``, as ``jax.jit`` takes them.  Inside ``qjit`` the arguments that
-            reach another device are copies already, and are always donated there.
+            ``donate_argnames`` of ``jax.jit``.  Inside ``qjit``, arguments on a different device
+            are copies, which are always donated.
 
     Returns:
         a function with the signature of ``func``; without ``func``, a decorator.
 
     Raises:
-        CompileError: when traced, if ``func`` cannot be traced by JAX; names it.
-        ValueError: if there is no such device; names those there are. A name is looked up at once
-            where JAX has made its devices, and otherwise when the function is called.
+        CompileError: when traced, if JAX cannot trace ``func``; names it.
+        ValueError: if the device does not exist; lists the existing devices. A name is checked at
+            once if JAX's devices are initialized, and otherwise when the function is called.
 
     Example:
         >>> import bellhop, jax, jax.numpy as jnp
@@ -271,7 +365,7 @@ def accelerate(
         Array([[2.80120452, 1.67518663],
                [1.61605839, 4.42856163]], dtype=float64)
 
-    The interface is that of Catalyst's ``accelerate``, with the options of ``jax.jit``.
+    Same interface as Catalyst's ``accelerate``, with the options of ``jax.jit``.
     """
     unknown = jit_options.keys() - _JIT_OPTIONS
     if unknown:

@@ -1,4 +1,4 @@
-"""Keeping compiled programs from one process to the next."""
+"""Cache of compiled programs on disk, shared by processes."""
 
 import os
 import stat
@@ -10,24 +10,24 @@ from bellhop.base.source import warn_user
 
 
 def enable_cache(path: str | os.PathLike[str], *, group_may_write: bool = False) -> None:
-    """Keep compiled programs in a folder, so that another process need not compile them.
+    """Cache compiled programs in a folder that processes share.
 
-    This is JAX's persistent compilation cache, set to keep every program however small. It
-    serves bellhop's programs, callbacks included, because they hold nothing of the process
-    that made them; a callback whose closure changed is still the new one.
+    This configures JAX's persistent compilation cache to keep every program, however small.  It
+    works for programs with callbacks too: a program holds no Python objects, and a callback whose
+    closure changed is called with its new closure.
 
-    The files are machine code, and a process that finds one runs it without a further look.  So
-    the folder is trusted as a folder of programs is: whoever may write to it, or to a folder above
-    it, may run code in every process that uses it.
+    The files are machine code, which a process loads and runs without a check.  Trust the folder
+    like a folder of executables: everybody who may write to it, or to a folder above it, can run
+    code in every process that uses it.
 
     Args:
-        path: a folder; it is made if it is not there, and then only its owner may write to it.
-            Several processes may share it.
-        group_may_write: whether it is meant that the folder's group may write to it; without it
-            such a folder is warned of.
+        path: the folder. If it does not exist, it is created with write permission for its owner
+            alone. Several processes may share it.
+        group_may_write: whether to accept, without a warning, that the folder's group may write to
+            it.
 
     Raises:
-        NotADirectoryError: if there is something else under that name.
+        NotADirectoryError: if `path` is not a folder.
         PermissionError: if everybody may write to the folder.
 
     Warns:
@@ -45,21 +45,22 @@ def enable_cache(path: str | os.PathLike[str], *, group_may_write: bool = False)
     folder = Path(path).expanduser().resolve()
     if folder.exists() and not folder.is_dir():
         raise NotADirectoryError(
-            f"{folder} is not a folder, so it cannot hold compiled programs. Give the "
-            "path of a folder, or of none."
+            f"enable_cache: {folder} is a file, expected a folder or an unused path. Pass the "
+            "path of a folder."
         )
     folder.mkdir(mode=0o755, parents=True, exist_ok=True)
     mode = folder.stat().st_mode
     if mode & stat.S_IWOTH:
         raise PermissionError(
-            f"enable_cache: everybody may write to {folder} (mode {stat.filemode(mode)}), and what "
-            "is in it is run. Take that right away, chmod o-w, or give a folder of your own."
+            f"enable_cache: everybody may write to {folder} (mode {stat.filemode(mode)}), expected "
+            "its owner alone, as programs in it are executed. Remove the permission, chmod o-w, or "
+            "pass a different folder."
         )
     if mode & stat.S_IWGRP and not group_may_write:
         warn_user(
-            f"enable_cache: a group may write to {folder} (mode {stat.filemode(mode)}), and what "
-            "its members put there is run. Take that right away, chmod g-w, or say "
-            "group_may_write=True where it is meant."
+            f"enable_cache: a group may write to {folder} (mode {stat.filemode(mode)}), and "
+            "programs in it are executed. Remove the permission, chmod g-w, or pass "
+            "group_may_write=True."
         )
     jax.config.update("jax_compilation_cache_dir", str(folder))
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)

@@ -1,4 +1,4 @@
-"""Looking inside programs: printing, callbacks, what they wait for, and how they are compiled."""
+"""Debugging of programs: prints, callbacks, pending work, and stages of compilation."""
 
 import builtins
 import contextlib
@@ -40,19 +40,19 @@ def __dir__() -> list[str]:
 
 
 def get_compilation_stage(fn: QJIT[..., Any], stage: str) -> str:
-    """Return the module of a compiled function after a pass.
+    """Return the MLIR module of a compiled function after a pass.
 
     Args:
-        fn: a function made with ``qjit(keep_intermediate=True)`` and compiled before.
-        stage: the name of a pass, as ``bellhop-opt --list`` gives it, or ``"lowered"`` (or
-            ``"mlir"``): before the first.
+        fn: a function made with ``qjit(keep_intermediate=True)``, which has been compiled.
+        stage: name of a pass, as in ``bellhop-opt --list``; or ``"lowered"`` (or ``"mlir"``), the
+            module before the first pass.
 
     Returns:
         the module as text.
 
     Raises:
-        TypeError: where ``fn`` is no qjit function.
-        CompileError: naming the stages that there are.
+        TypeError: if ``fn`` is not a qjit function.
+        CompileError: if the stage does not exist; lists the stages.
 
     Example:
         >>> import bellhop
@@ -71,13 +71,14 @@ def get_compilation_stage(fn: QJIT[..., Any], stage: str) -> str:
 
 
 def get_compilation_stages_groups(options: Any = None) -> list[tuple[str, list[str]]]:
-    """Return the passes, in order, in groups: those that optimise, and those that convert.
+    """Return the names of all passes, in order, in two groups.
 
     Args:
-        options: for Catalyst's interface; the passes are the same for all.
+        options: accepted for compatibility with Catalyst; ignored.
 
     Returns:
-        pairs of the name of a group and the names of its passes.
+        pairs of a group's name, ``"optimization"`` or ``"conversion"``, and the names of its
+        passes.
 
     Example:
         >>> import bellhop
@@ -90,19 +91,21 @@ def get_compilation_stages_groups(options: Any = None) -> list[tuple[str, list[s
 
 
 def replace_ir(fn: QJIT[..., Any], stage: str, new_ir: str) -> None:
-    """Replace a module of a compiled function's newest program; its next call runs that.
+    """Replace the MLIR module of a compiled function's latest program.
+
+    The next call compiles the new module from the replaced stage on.
 
     Args:
         fn: the function.
-        stage: what is replaced: ``"lowered"`` (or ``"mlir"``), the module before the first
-            pass, or the name of an optimising pass, after which the compilation goes on.
-        new_ir: the text of a module whose ``@main`` has the same arguments and results, and
-            that declares the same callbacks by the same numbers.
+        stage: ``"lowered"`` (or ``"mlir"``), the module before the first pass; or the name of an
+            optimization pass, after which compilation continues.
+        new_ir: text of a module. Its ``@main`` must have the same arguments and results, and it
+            must declare the same callbacks with the same ids.
 
     Raises:
-        TypeError: where ``fn`` is no qjit function.
-        CompileError: where nothing is compiled yet, or nothing can go on after that stage; at
-            the next call, for a module that cannot be compiled.
+        TypeError: if ``fn`` is not a qjit function.
+        CompileError: if ``fn`` has not been compiled, or ``stage`` is unknown or is not an
+            optimization pass; at the next call, if the module cannot be compiled.
 
     Example:
         >>> import bellhop
@@ -114,7 +117,7 @@ def replace_ir(fn: QJIT[..., Any], stage: str, new_ir: str) -> None:
         >>> print(f(3.0))
         9.0
 
-    The interface is that of Catalyst's ``debug.replace_ir``.
+    Same interface as Catalyst's ``debug.replace_ir``.
     """
     stages = [LOWERED, *(pass_.name for pass_ in OPTIMIZATION)]
     name = LOWERED if stage == "mlir" else stage
@@ -126,19 +129,19 @@ def replace_ir(fn: QJIT[..., Any], stage: str, new_ir: str) -> None:
 
 
 def get_cmain(fn: Any, *args: Any) -> str:
-    """Refuse to write a program in C: there is no object code to link it to.
+    """Raise: Bellhop makes no object code that a C program could link.
 
     Raises:
-        NotImplementedError: always; names what there is instead.
+        NotImplementedError: always; names the alternative.
     """
     raise NotImplementedError(f"debug.get_cmain: {_NO_EXECUTABLES}")
 
 
 def compile_executable(fn: Any, *args: Any) -> str:
-    """Refuse to make an executable: XLA compiles programs in the process that runs them.
+    """Raise: XLA compiles a program in the process that runs it, not to an executable.
 
     Raises:
-        NotImplementedError: always; names what there is instead.
+        NotImplementedError: always; names the alternative.
     """
     raise NotImplementedError(f"debug.compile_executable: {_NO_EXECUTABLES}")
 
@@ -150,6 +153,7 @@ _NO_EXECUTABLES = (
 
 
 def _check_qjit(label: str, fn: Any) -> QJIT[..., Any]:
+    """Check that `fn` is a qjit function; return it."""
     if not isinstance(fn, QJIT):
         raise TypeError(f"{label} takes a qjit function first, got a {type(fn).__name__}.")
     return fn
@@ -159,15 +163,15 @@ def _check_qjit(label: str, fn: Any) -> QJIT[..., Any]:
 def instrumentation(
     session_name: str, filename: str | Path | None = None, detailed: bool = False
 ) -> Iterator[None]:
-    """Measure what compiled functions do inside: compilation, stage by stage, and runs.
+    """Measure the stages of compilation and the runs of compiled functions.
 
     Args:
-        session_name: heads the results.
-        filename: a file that the results are appended to, as YAML; without one they are printed.
-        detailed: whether each pass counts by itself.
+        session_name: heading of the results.
+        filename: file to which the results are appended, as YAML; None prints them.
+        detailed: whether to list each pass.
 
     Returns:
-        a context; what is compiled and run inside is measured.
+        a context manager; compilations and runs inside the context are measured.
 
     Example:
         >>> import bellhop
@@ -178,7 +182,7 @@ def instrumentation(
         stage           wall         CPU   lines
         tracing ... ms ...
 
-    The interface is that of Catalyst's ``debug.instrumentation``.
+    Same interface as Catalyst's ``debug.instrumentation``.
     """
     with record_stages() as session:
         yield

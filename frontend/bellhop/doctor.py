@@ -1,4 +1,4 @@
-"""Looking after an installation: versions, devices, and a small program on each."""
+"""Check of an installation: versions, devices, and a small program on each device."""
 
 import importlib.metadata
 import platform
@@ -22,20 +22,20 @@ from bellhop.settings.config import read_environment_engine
 from bellhop_runtime import engine_limits
 
 _PACKAGES = ("pennylane-bellhop", "jax", "jaxlib", "numpy", "pennylane", "pennylane-lightning")
-# Of which the fastest says what a crossing takes.
+# Number of timed calls; the fastest is reported as the duration of a host call.
 _CALLS = 20
 _OPTIONAL = ("pennylane-lightning-kokkos", "torch", "optax")
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One line of the screen.
+    """One row of the printed table.
 
     Attributes:
-        topic: what was looked at.
-        works: whether it works; None where there is nothing to try.
-        detail: what was found.
-        advice: what to do where it does not work.
+        topic: the part that was checked.
+        works: whether it works; None if there is nothing to try.
+        detail: observation, such as versions or durations.
+        advice: remedy if it does not work.
     """
 
     topic: str
@@ -45,7 +45,7 @@ class Finding:
 
 
 def examine(console: Console | None = None, *, verbose: bool = False) -> int:
-    """Print what is installed and whether it works.
+    """Print the installed versions and devices, and whether each works.
 
     Args:
         console: where to print; standard output if None.
@@ -80,6 +80,7 @@ def examine(console: Console | None = None, *, verbose: bool = False) -> int:
 
 
 def _collect_findings() -> Iterator[Finding]:
+    """Check the parts of an installation one by one."""
     yield _check_versions()
     yield _check_jax_settings()
     yield _try("callback", "call a Python function", _run_callback)
@@ -94,11 +95,12 @@ def _collect_findings() -> Iterator[Finding]:
 
 
 def _collect_internals() -> list[Finding]:
-    """Collect what helps with a report of a fault; the programs of other findings have run."""
+    """Return findings for fault reports; call it after the programs of all other checks."""
     return [_check_engine(), _check_patches()]
 
 
 def _check_versions() -> Finding:
+    """Check that all required packages are installed, in supported versions."""
     installed = {}
     for package in (*_PACKAGES, *_OPTIONAL):
         try:
@@ -121,7 +123,7 @@ def _check_versions() -> Finding:
 
 
 def _describe_gil() -> str:
-    """Tell whether threads run Python one at a time."""
+    """Return whether Python has the global interpreter lock, in words."""
     if not sysconfig.get_config_var("Py_GIL_DISABLED"):
         return "with the GIL"
     is_on = getattr(sys, "_is_gil_enabled", lambda: True)()
@@ -142,7 +144,13 @@ def _check_jax_settings() -> Finding:
 
 
 def _try(topic: str, detail: str, program: Callable[[], str | None]) -> Finding:
-    """Run a program; what it returns is part of the finding, and so is whatever it raises."""
+    """Run a small program; return whether it worked.
+
+    Args:
+        topic: topic of the finding.
+        detail: description of the part that was tried.
+        program: raises if it does not work; may return a text to append to `detail`.
+    """
     try:
         more = program()
     except Exception as error:
@@ -155,6 +163,7 @@ def _first_line(error: Exception) -> str:
 
 
 def _expect(observed: object, expected: float) -> None:
+    """Raise `ArithmeticError` if a result differs from the expected value."""
     if not np.allclose(np.asarray(observed), expected):
         raise ArithmeticError(f"The result is {observed} and should be {expected}.")
 
@@ -165,7 +174,7 @@ def _run_callback() -> None:
 
 
 def _run_region(device: jax.Device) -> str | None:
-    """Run a region; return how long a call of it takes, where it is on a device of its own."""
+    """Run a region on a device; return the duration of a call unless it is the host."""
     double = bellhop.qjit(lambda x: bellhop.accelerate(lambda x: 2 * x, dev=device)(x))
     x = np.float32(1.5)
     _expect(double(x), 3.0)
@@ -209,7 +218,7 @@ def _check_circuits() -> Iterator[Finding]:
 
 
 def _check_engine() -> Finding:
-    """Tell what may run circuits on Lightning's devices."""
+    """Report the limits of the engine that runs circuits on Lightning's devices."""
     on_cpu, on_gpus, lanes = engine_limits()
     detail = f"up to {on_cpu} qubits, on GPUs up to {on_gpus}; {lanes} numbers at a time"
     if read_environment_engine() == "plugin":
@@ -218,13 +227,13 @@ def _check_engine() -> Finding:
 
 
 def _check_patches() -> Finding:
-    """Tell which parts of JAX, PennyLane and malt are replaced, now that programs have run."""
+    """Report which parts of JAX, PennyLane and malt are replaced after programs have run."""
     parts = "; ".join(f"{part}: {reason}" for part, reason in installed_patches().items())
     return Finding("replaced parts", None, parts or "nothing")
 
 
 def _check_compiler() -> Finding:
-    """Tell whether PennyLane finds bellhop by its name."""
+    """Check that PennyLane finds bellhop as a compiler."""
     names = {entry.name for entry in importlib.metadata.entry_points(group="pennylane.compilers")}
     return Finding(
         'qml.qjit(compiler="bellhop")',

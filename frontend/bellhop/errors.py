@@ -1,11 +1,11 @@
-"""The exceptions that bellhop raises on purpose."""
+"""The exceptions that Bellhop raises."""
 
 import difflib
 from collections.abc import Iterable
 
 
 class CompileError(Exception):
-    """A program cannot be compiled; the message says what, where and what to do.
+    """A program cannot be compiled; the message names place, fault and remedy.
 
     Example:
         >>> import bellhop
@@ -32,10 +32,10 @@ class NotCompiledError(CompileError, AttributeError):
 
 
 class DifferentiableCompileError(CompileError):
-    """A program cannot be differentiated as it is asked to be.
+    """A program cannot be differentiated, or not in this mode or to this order.
 
     Attributes:
-        where: what is differentiated, where the message begins with that.
+        where: name of the differentiated function, if the message begins with it; otherwise empty.
 
     Example:
         >>> import bellhop, math
@@ -49,9 +49,9 @@ class DifferentiableCompileError(CompileError):
 
 
 class CircuitError(RuntimeError):
-    """A circuit failed when it ran; the message names the QNode, its line, and what was wrong.
+    """A circuit failed at run time; the message names the QNode, its line and the fault.
 
-    Compiled programs raise it, also those of a plain ``jax.jit``; later calls work.
+    Compiled programs raise it, including plain ``jax.jit`` programs; later calls work.
 
     Example:
         >>> import bellhop, pennylane as qml
@@ -67,7 +67,7 @@ class CircuitError(RuntimeError):
 
 
 class AutoGraphError(Exception):
-    """A function's Python control flow cannot be converted as it is asked to be.
+    """AutoGraph cannot convert the Python control flow of a function.
 
     Example:
         >>> import bellhop
@@ -83,10 +83,10 @@ class AutoGraphError(Exception):
 
 
 class CallbackException(Exception):  # noqa: N818, a name that is known from host_callback
-    """Tapped functions raised; the last exception is the cause.
+    """Tapped functions raised exceptions; the last exception is the cause.
 
     Attributes:
-        exceptions: what they raised, in order.  Of very many, the first ones and the last one.
+        exceptions: the exceptions in order; if there are very many, the first ones and the last.
 
     Example:
         >>> import bellhop, jax
@@ -114,9 +114,9 @@ def suggest_name(name: str, names: Iterable[str]) -> str:
 
 
 def format_value(value: object) -> str:
-    """Return how errors show a value: as ``repr`` does, and no longer than a line or two."""
+    """Return a value as errors show it: its ``repr``, cut after 160 characters."""
     if isinstance(value, int) and value.bit_length() > 256:
-        # Of longer ones Python refuses the digits.
+        # Python raises for the decimal digits of longer integers.
         return f"<int of {value.bit_length()} bits>"
     text = repr(value)
     return text if len(text) <= 160 else f"{text[:160]}..."

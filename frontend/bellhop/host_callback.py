@@ -1,12 +1,10 @@
-"""host_callback: JAX's former module of that name, for programs written for it.
+"""Replacement for the module ``jax.experimental.host_callback`` that JAX removed.
 
-``from bellhop import host_callback as hcb`` in place of ``from jax.experimental import
-host_callback as hcb`` runs them.  Taps and prints are those of ``bellhop.tap``: another thread
-makes the calls, in order.  JAX removed the module in favour of the callbacks that ``bellhop``
-offers too.
+Replace ``from jax.experimental import host_callback as hcb`` by ``from bellhop import host_callback
+as hcb``.  Taps and prints work like ``bellhop.tap``: another thread makes the calls, in order.
 
-Two things are better than they were: taps run whether or not their results are used, and an
-exception in ``call`` reaches the caller as the object that it is.
+Two differences from JAX's module: taps run even if their results are not used, and the caller
+gets the exception object that a function in ``call`` raised.
 """
 
 import enum
@@ -53,7 +51,7 @@ _print_lock = threading.Lock()
 
 
 class CallbackFlavor(enum.Enum):
-    """Taken for compatibility, and without effect, as it was by default.
+    """Option in JAX's module, accepted for compatibility; it has no effect.
 
     Example:
         >>> from bellhop import host_callback as hcb
@@ -66,7 +64,14 @@ class CallbackFlavor(enum.Enum):
     DEBUG = 3
 
 
-def _refuse(label: str, instead: str) -> Callable[..., Any]:
+def _make_unsupported_rule(label: str, instead: str) -> Callable[..., Any]:
+    """Return a rule of a JAX primitive that raises `NotImplementedError`.
+
+    Args:
+        label: name of the transformation in the error.
+        instead: alternative, for the error.
+    """
+
     def rule(callback_type: CallbackType, *args: Any, target: CallbackTarget) -> Any:
         raise NotImplementedError(
             f"{callback_type.name} of '{target.name}' (called from {target.site}) has no rule for "
@@ -77,11 +82,11 @@ def _refuse(label: str, instead: str) -> Callable[..., Any]:
 
 
 class _HostCall(CallbackType):
-    """Calls in order, which nothing transforms."""
+    """Ordered calls that support neither ``vmap`` nor differentiation."""
 
     effects = frozenset({ordered_effect})
-    jvp = transpose = _refuse("differentiation", "jax.custom_jvp or custom_vjp")
-    batch = _refuse("vmap", "jax.lax.map")
+    jvp = transpose = _make_unsupported_rule("differentiation", "jax.custom_jvp or custom_vjp")
+    batch = _make_unsupported_rule("vmap", "jax.lax.map")
 
 
 _HOST_CALL = _HostCall("host_callback.call", primitive="host_call")
@@ -98,26 +103,26 @@ def id_tap(
     callback_flavor: CallbackFlavor = CallbackFlavor.IO_CALLBACK,
     **kwargs: Any,
 ) -> Any:
-    """Return ``arg``, and leave it to a Python function.
+    """Send ``arg`` to a Python function, and return ``arg``.
 
     Args:
         tap_func: called as ``tap_func(arg, transforms)`` with NumPy arrays.  ``transforms`` are
-            pairs of a name and parameters: ``("batch", {"batch_dims": ...})`` under ``vmap``,
-            with the batched dimension of each leaf or None, and ``("transpose", {})`` for
-            cotangents of a tapped tangent.  Under differentiation it sees primal values.
+            pairs of a name and parameters: ``("batch", {"batch_dims": ...})`` under ``vmap``, with
+            the batch axis of each leaf or None, and ``("transpose", {})`` for cotangents of a
+            tapped tangent. Under differentiation the function gets primal values.
         arg: a pytree of arrays.
-        result: what to return instead, if given; it is not tapped.
-        tap_with_device: whether the function also gets ``device=``, where the value is from.
-        device_index: 0; others never worked on a CPU.
-        callback_flavor: without effect.
-        kwargs: refused, as they were.
+        result: value to return instead of ``arg``; it is not tapped.
+        tap_with_device: whether the function also gets ``device=``, the device of the value.
+        device_index: must be 0.
+        callback_flavor: has no effect.
+        kwargs: not supported; raises an error, as in JAX's module.
 
     Returns:
-        ``arg``, or ``result`` if given.
+        ``arg``, or ``result`` unless it is None.
 
     Raises:
-        TypeError: where there is no function, or there are other keyword arguments.
-        ValueError: where ``device_index`` is not 0.
+        TypeError: if ``tap_func`` is not callable, or there are other keyword arguments.
+        ValueError: if ``device_index`` is not 0.
 
     Example:
         >>> from bellhop import host_callback as hcb
@@ -151,24 +156,23 @@ def id_print(
     callback_flavor: CallbackFlavor = CallbackFlavor.IO_CALLBACK,
     **kwargs: Any,
 ) -> Any:
-    """Return ``arg``, and print it: first ``kwargs``, sorted by name, then the value.
+    """Print ``kwargs``, sorted by name, and then ``arg``; return ``arg``.
 
     Args:
         arg: a pytree of arrays.
-        result: as for ``id_tap``.
+        result: value to return instead of ``arg``.
         tap_with_device: whether to print the device too.
-        device_index: as for ``id_tap``.
-        output_stream: what to write to with its method ``write``; None prints.
-        threshold: from which size on arrays are abbreviated, as ``numpy.array2string`` takes
-            it.
-        callback_flavor: without effect.
-        kwargs: values to print before, ``name: value``; ``transforms`` is added to them.
+        device_index: must be 0.
+        output_stream: object whose method ``write`` gets the text; None for standard output.
+        threshold: size above which arrays are abbreviated, as in ``numpy.array2string``.
+        callback_flavor: has no effect.
+        kwargs: values to print first, as ``name: value``; ``transforms`` is added to them.
 
     Returns:
-        ``arg``, or ``result`` if given.
+        ``arg``, or ``result`` unless it is None.
 
     Raises:
-        ValueError: where ``device_index`` is not 0.
+        ValueError: if ``device_index`` is not 0.
 
     Example:
         >>> from bellhop import host_callback as hcb
@@ -177,7 +181,9 @@ def id_print(
         ( 1. 2. )
     """
     return id_tap(
-        functools.partial(_show, output_stream=output_stream, threshold=threshold, values=kwargs),
+        functools.partial(
+            _print_value, output_stream=output_stream, threshold=threshold, values=kwargs
+        ),
         arg,
         result=result,
         tap_with_device=tap_with_device,
@@ -195,24 +201,24 @@ def call(
     device_index: int = 0,
     callback_flavor: CallbackFlavor = CallbackFlavor.IO_CALLBACK,
 ) -> Any:
-    """Call a Python function and return its result, in order with taps and other calls.
+    """Call a Python function, in order with taps; return its result.
 
     Args:
         callback_func: called as ``callback_func(arg)`` with NumPy arrays.
         arg: a pytree of arrays.
-        result_shape: a pytree of numbers, or of what has ``shape`` and ``dtype``, as the
-            function returns it; None or ``()`` for none.
-        call_with_device: whether the function also gets ``device=``, where it is called from.
-        device_index: 0; others never worked on a CPU.
-        callback_flavor: without effect.
+        result_shape: type of the result: a pytree of numbers, or of objects with ``shape`` and
+            ``dtype``; None or ``()`` for functions without a result.
+        call_with_device: whether the function also gets ``device=``, the device of the call.
+        device_index: must be 0.
+        callback_flavor: has no effect.
 
     Returns:
-        what the function returned, of the declared shapes and dtypes.
+        the function's result, which must have the declared shapes and dtypes.
 
     Raises:
-        ValueError: where ``result_shape`` says no shapes, or ``device_index`` is not 0.
+        ValueError: if ``result_shape`` has leaves without a shape, or ``device_index`` is not 0.
         NotImplementedError: when traced, under differentiation and ``vmap``.
-        TypeError: when called, where the result is not as declared.
+        TypeError: when called, if the result differs from its declaration.
 
     Example:
         >>> import jax, numpy as np
@@ -234,13 +240,13 @@ def call(
 
 
 def barrier_wait(logging_name: str | None = None) -> None:
-    """Wait until all taps so far are over; see ``bellhop.barrier_wait``.
+    """Wait until all earlier taps have finished; see ``bellhop.barrier_wait``.
 
     Args:
-        logging_name: without effect.
+        logging_name: has no effect.
 
     Raises:
-        CallbackException: where tapped functions raised.
+        CallbackException: if tapped functions raised.
 
     Example:
         >>> from bellhop import host_callback as hcb
@@ -254,7 +260,7 @@ def barrier_wait(logging_name: str | None = None) -> None:
 
 
 def stop_outfeed_receiver() -> None:
-    """Do nothing: there is no such receiver.
+    """Do nothing: Bellhop has no outfeed receiver.
 
     Example:
         >>> from bellhop import host_callback as hcb
@@ -265,7 +271,7 @@ def stop_outfeed_receiver() -> None:
 
 @dataclass(frozen=True)
 class _OrderedFunction:
-    """Calls a function after the taps before it; equal functions are equal callbacks."""
+    """A function that runs after all earlier taps; equal functions give equal callbacks."""
 
     function: Callable[..., Any]
 
@@ -284,6 +290,7 @@ class _OrderedFunction:
 
 
 def _check_callable(name: str, function: Any) -> None:
+    """Raise `TypeError` if a function passed to `host_callback.<name>` is not callable."""
     if not callable(function):
         raise TypeError(
             f"host_callback.{name} takes a function first, got {function!r} of type "
@@ -299,6 +306,17 @@ def _check_device_index(device_index: int) -> None:
 def _result_aval(
     function: Callable[..., Any], leaf: Any, result_shape: Any
 ) -> jax.core.ShapedArray:
+    """Return the type of a result leaf as a program represents it.
+
+    Args:
+        function: the user's function, for errors.
+        leaf: a number, or an object with ``shape`` and ``dtype``.
+        result_shape: the whole declaration, for errors.
+
+    Raises:
+        ValueError: if the leaf has no shape.
+        ResultTypeError: if the dtype is not supported.
+    """
     where = f"host_callback.call '{function_name(function)}' ({definition_site(function)})"
     try:
         dtype = jax.dtypes.canonicalize_dtype(getattr(leaf, "dtype", None) or np.result_type(leaf))
@@ -307,12 +325,12 @@ def _result_aval(
         raise
     except Exception as error:
         raise ValueError(
-            "result_shape is a pytree of numbers, or of what has a shape and a dtype; got "
-            f"{result_shape!r}."
+            f"{where}: result_shape is {result_shape!r}, expected a pytree of numbers or of "
+            "objects with shape and dtype. Pass jax.ShapeDtypeStruct(shape, dtype)."
         ) from error
 
 
-def _show(
+def _print_value(
     arg: Any,
     transforms: Sequence[tuple[str, dict[str, Any]]],
     *,
@@ -321,34 +339,51 @@ def _show(
     threshold: int | None,
     values: dict[str, Any],
 ) -> None:
+    """Print named values and an array pytree: the function that ``id_print`` taps.
+
+    Args:
+        arg: a pytree of NumPy arrays.
+        transforms: pairs of a transformation's name and parameters.
+        device: device of the value, or None.
+        output_stream: object with a method ``write``; None for standard output.
+        threshold: size above which arrays are abbreviated.
+        values: named values to print first.
+    """
     values = dict(values)
     if transforms:
         values["transforms"] = [(name, params) if params else name for name, params in transforms]
     if device is not None:
         values["device"] = device
     lines = [" ".join(f"{name}: {value}" for name, value in sorted(values.items()))]
-    lines = [line for line in lines if line] + [_text(arg, threshold)]
+    lines = [line for line in lines if line] + [_format_value(arg, threshold)]
     text = "".join(f"{line}\n" for line in lines)
     with _print_lock:
-        # One write, which lines of other threads do not break.
+        # One write, so that other threads cannot print between the lines.
         if output_stream is None:
             print(text, end="")
         else:
             output_stream.write(text)
 
 
-def _text(value: Any, threshold: int | None) -> str:
+def _format_value(value: Any, threshold: int | None) -> str:
+    """Format a pytree of NumPy arrays as JAX's module does.
+
+    Args:
+        value: the pytree, or a part of it.
+        threshold: size above which arrays are abbreviated.
+    """
     if isinstance(value, dict):
-        parts = [f"{name}={_text(each, threshold)}" for name, each in sorted(value.items())]
-        return _joined("{", parts, "}")
+        parts = [f"{name}={_format_value(each, threshold)}" for name, each in sorted(value.items())]
+        return _join_parts("{", parts, "}")
     if isinstance(value, tuple | list):
         ends = "()" if isinstance(value, tuple) else "[]"
-        return _joined(ends[0], [_text(each, threshold) for each in value], ends[1])
+        return _join_parts(ends[0], [_format_value(each, threshold) for each in value], ends[1])
     if isinstance(value, np.ndarray):
         return np.array2string(value, threshold=threshold)
     return str(value)
 
 
-def _joined(begin: str, parts: Sequence[str], end: str) -> str:
+def _join_parts(begin: str, parts: Sequence[str], end: str) -> str:
+    """Join parts between brackets, on one line if they fit, else on a line each."""
     line = " ".join([begin, *parts, end])
     return line if len(line) <= _WIDTH else begin + " " + "\n  ".join(parts) + " " + end

@@ -1,4 +1,4 @@
-"""measure: a measurement in the middle of a circuit."""
+"""`measure`: mid-circuit measurements."""
 
 from typing import Any
 
@@ -9,44 +9,43 @@ from bellhop.tracing.state import current_circuit, is_tracing
 
 
 def measure(wires: Any, reset: bool = False, postselect: int | None = None) -> Any:
-    """Measure a wire in the middle of a circuit, and collapse its state.
+    """Measure a wire of a circuit before its end, and collapse the state.
 
     Args:
-        wires: the wire, a label or an integer that the program computes; one.
-        reset: bring the wire to zero afterwards.
-        postselect: 0 or 1 asks for this outcome.  Results are then conditioned on it; where it
-            cannot be they are NaN.
+        wires: the wire: a label, or a traced integer.
+        reset: whether to set the wire to zero after the measurement.
+        postselect: 0 or 1, the outcome to select; None for no postselection.  Results are then
+            conditioned on the outcome; they are NaN if it has probability zero.
 
     Returns:
-        the outcome, a boolean of the program, which loops, conditionals, callbacks and
-        accelerated functions take like any other.  Arithmetic takes it for 0 or 1, so
-        ``m0 + m1`` counts, and ``~m0`` is its opposite, as with PennyLane.  ``qml.expval``,
-        ``var``, ``probs``, ``sample`` and ``counts`` take outcomes too.
+        the outcome, a traced boolean for use in loops, conditionals, callbacks and accelerated
+        functions.  Arithmetic converts it to 0 or 1, so ``m0 + m1`` counts, and ``~m0`` is its
+        negation, as in PennyLane.  ``qml.expval``, ``var``, ``probs``, ``sample`` and ``counts``
+        accept outcomes too.
 
-    In a QNode that is not compiled it is ``qml.measure``, as ``cond`` is ``qml.cond`` there.
+    In a QNode that is not compiled, ``measure`` is ``qml.measure``.
 
     Raises:
-        CompileError: outside a QNode, for several wires, or for another
-            ``postselect``.
+        CompileError: outside of a QNode, for several wires, or if ``postselect`` is invalid.
 
-    The QNode's ``mcm_method`` says what its results mean:
+    The QNode's ``mcm_method`` determines the meaning of its results:
 
-    - ``"one-shot"`` (the default with shots): the circuit runs once for each shot, and again where
-      a postselection fails; with ``postselect_mode="hw-like"`` that shot is dropped.  What the
-      QNode returns beside measurements, outcomes too, gets an axis of shots in front.
-    - ``"tree-traversal"`` (the default without): it runs once for each combination of outcomes
-      that happens, and results are exact means over them.  With shots it is ``"one-shot"``.
-    - ``"deferred"``, ``"device"``: as ``"tree-traversal"``.
-    - ``"single-branch-statistics"`` (the default without shots where the QNode returns outcomes, or
-      other values that are no measurements): it runs once, and results are those of the outcomes
-      that came.
+    - ``"one-shot"`` (the default with shots): the circuit runs once for each shot, and again if a
+      postselection fails; with ``postselect_mode="hw-like"`` that shot is dropped instead.
+      Returned values that are not measurements, such as outcomes, get a leading axis of shots.
+    - ``"tree-traversal"`` (the default without shots): the circuit runs once for each combination
+    of
+      outcomes with nonzero probability, and results are exact means over the combinations.  With
+      shots it is ``"one-shot"``.
+    - ``"deferred"``, ``"device"``: the same as ``"tree-traversal"``.
+    - ``"single-branch-statistics"`` (the default without shots if the QNode returns outcomes, or
+      other values that are not measurements): the circuit runs once, and results are conditioned on
+      the random outcomes of that run.
 
-    Without shots, results are differentiated, the probabilities of the outcomes with them: by
-    a sweep back through each branch in the engine, by JAX where the circuit is a part of the
-    program.
-
-    There, as on ``default.mixed``, each combination of outcomes is gone through, and at most 12
-    measurements may be.
+    Without shots, results are differentiable, including their dependence on outcome probabilities:
+    the engine uses a backward sweep for each branch, JAX differentiates circuits that are part of
+    the program.  Circuits in the program, and circuits on ``default.mixed``, evaluate every
+    combination of outcomes, and support at most 12 measurements.
 
     Example:
         >>> import bellhop, pennylane as qml
@@ -61,7 +60,7 @@ def measure(wires: Any, reset: bool = False, postselect: int | None = None) -> A
         >>> round(float(ones), 6), round(float(z), 6)
         (1.0, 0.877583)
 
-    The interface is that of PennyLane's and Catalyst's ``measure``.
+    Same interface as ``measure`` of PennyLane and Catalyst.
     """
     if is_recording():
         import pennylane as qml
@@ -69,7 +68,7 @@ def measure(wires: Any, reset: bool = False, postselect: int | None = None) -> A
         return qml.measure(wires, reset=reset, postselect=postselect)
     if not is_tracing():
         raise CompileError(
-            "bellhop.measure stands outside of a QNode. Call it in a quantum function."
+            "bellhop.measure is called outside of a QNode. Call it in a quantum function."
         )
     from bellhop.circuits.front.mid_circuit_measure import measure_wire
 

@@ -1,4 +1,4 @@
-"""mitigate_with_zne: zero-noise extrapolation of circuits."""
+"""`mitigate_with_zne`: zero-noise extrapolation of circuits."""
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
@@ -13,7 +13,8 @@ from bellhop.compiled.qjit import QJIT
 from bellhop.tracing.state import override_trace_state
 from bellhop.transformations.inline_trace import trace_inline
 
-# A random choice of gates serves factors between the odd ones: of odd factors all are folded.
+# PennyLane's "local-random" folds a random subset of the gates for factors between odd integers;
+# for odd factors it folds all gates.
 _FOLDINGS = {"global": "global", "local-all": "local-all", "local-random": "local-all"}
 
 
@@ -27,25 +28,25 @@ def mitigate_with_zne(
 ) -> Any:
     """Mitigate errors of noisy devices by extrapolation to zero noise.
 
-    Each QNode that the function calls runs once for each scale factor, with every gate applied
-    so many times: it, and then its inverse and it again.  Without noise that changes nothing;
-    with noise it multiplies that, and what the results tend to for none is returned.
+    Each QNode that the function calls runs once for each scale factor ``s``.  Every gate ``G`` is
+    replaced by ``s`` gates, ``G``, ``G†``, ``G``, ...: without noise this changes nothing, with
+    noise it multiplies the noise by ``s``.  The results are then extrapolated to ``s = 0``.
 
     Args:
-        fn: a QNode, a qjit function, or any function of QNodes.
-        scale_factors: odd integers above zero, two or more.
-        extrapolate: takes scale factors and values, and returns the value at zero; traced.
-            Without it ``qml.noise.richardson_extrapolate``, a polynomial through all values.
-        extrapolate_kwargs: passed on to it.
-        folding: ``"global"``, the circuit as a whole, or ``"local-all"``, each gate by itself.
-            ``"local-random"`` is the same: gates are chosen only for factors between odd ones.
+        fn: a QNode, a qjit function, or any function that calls QNodes.
+        scale_factors: two or more positive odd integers.
+        extrapolate: takes scale factors and values, and returns the value at zero; traced.  None
+            for ``qml.noise.richardson_extrapolate``, a polynomial through all values.
+        extrapolate_kwargs: keyword arguments for ``extrapolate``.
+        folding: ``"global"``, the circuit is folded as a whole, or ``"local-all"``, each gate by
+            itself. ``"local-random"`` equals ``"local-all"``, as all scale factors are odd.
 
     Returns:
         a function with the arguments of ``fn``; without ``fn``, a decorator.
 
     Raises:
-        ValueError: for other scale factors or another folding.
-        CompileError: when traced, for global folding of a circuit that measures in the middle.
+        ValueError: if ``scale_factors`` or ``folding`` is invalid.
+        CompileError: when traced, for global folding of a circuit with mid-circuit measurements.
 
     Example:
         >>> import bellhop, pennylane as qml
@@ -58,7 +59,7 @@ def mitigate_with_zne(
         1.000
 
     Temme et al., Phys. Rev. Lett. 119, 180509 (2017); Li and Benjamin, Phys. Rev. X 7, 021050
-    (2017).  The interface is that of Catalyst's ``mitigate_with_zne``.
+    (2017).  Same interface as Catalyst's ``mitigate_with_zne``.
     """
     if fn is None:
         return functools.partial(
@@ -72,7 +73,7 @@ def mitigate_with_zne(
         raise TypeError(
             f"mitigate_with_zne takes a function, got {fn!r} of type {type(fn).__name__}."
         )
-    scales = _checked(scale_factors)
+    scales = _check_scale_factors(scale_factors)
     if folding not in _FOLDINGS:
         raise ValueError(
             f"mitigate_with_zne: folding is one of {', '.join(_FOLDINGS)}, not {folding!r}."
@@ -89,7 +90,8 @@ def mitigate_with_zne(
 
     @functools.wraps(fn)
     def run(*args: Any, **kwargs: Any) -> Any:
-        # Here, since PennyLane is imported where there is a circuit.
+        """Trace `fn` with its QNodes mitigated."""
+        # Imported here, as programs without circuits do not import PennyLane.
         import pennylane as qml
 
         chosen = extrapolate or qml.noise.richardson_extrapolate
@@ -100,7 +102,12 @@ def mitigate_with_zne(
     return run
 
 
-def _checked(scale_factors: Any) -> tuple[int, ...]:
+def _check_scale_factors(scale_factors: Any) -> tuple[int, ...]:
+    """Return the scale factors as integers.
+
+    Raises:
+        ValueError: if they are not two or more different odd positive integers.
+    """
     try:
         scales = tuple(int(scale) for scale in scale_factors)
         is_right = all(s == g for s, g in zip(scales, scale_factors, strict=True))
@@ -119,10 +126,10 @@ def _checked(scale_factors: Any) -> tuple[int, ...]:
 
 @dataclass(frozen=True)
 class _Mitigation:
-    """How QNodes are mitigated.
+    """Parameters of the mitigation of QNodes.
 
     Attributes:
-        scale_factors: how many times each gate is applied.
+        scale_factors: odd integers, by which noise is multiplied.
         extrapolate: takes scale factors and values; returns the value at zero.
         folding: ``"global"`` or ``"local-all"``.
     """
@@ -133,23 +140,32 @@ class _Mitigation:
 
     def run(self, circuit: Callable[[], Any]) -> Any:
         """Call a circuit for each scale factor, and return its extrapolated results."""
-        from bellhop.circuits.passes.operation_transforms import fold_circuits
+        from bellhop.circuits.passes.operation_transforms import Folding
 
         results = []
         for scale in self.scale_factors:
-            with override_trace_state(mitigation=None), fold_circuits(scale, self.folding):
+            with override_trace_state(mitigation=None), Folding.fold_circuits(scale, self.folding):
                 results.append(circuit())
-        return jax.tree.map(self._at_zero, *results)
+        return jax.tree.map(self._extrapolate_to_zero, *results)
 
-    def _at_zero(self, *values: Any) -> Any:
+    def _extrapolate_to_zero(self, *values: Any) -> Any:
+        """Extrapolate one result leaf, elementwise.
+
+        Args:
+            values: the leaf for each scale factor, arrays of equal shapes.
+
+        Returns:
+            an array of that shape.
+        """
         scales = np.asarray(self.scale_factors, float)
         table = jnp.stack(values)
         columns = jnp.reshape(table, (len(values), -1)).T
-        extrapolated = jnp.stack([_number(self.extrapolate(scales, c)) for c in columns])
+        extrapolated = jnp.stack([_to_scalar(self.extrapolate(scales, c)) for c in columns])
         return jnp.reshape(extrapolated, table.shape[1:])
 
 
-def _number(extrapolated: Any) -> jax.Array:
+def _to_scalar(extrapolated: Any) -> jax.Array:
+    """Check that `extrapolate` returned one number; return it with shape ``()``."""
     if jax.tree.structure(extrapolated).num_nodes != 1 or jnp.size(extrapolated) != 1:
         raise TypeError(
             "mitigate_with_zne: extrapolate must return one number, the value at zero, of scale "

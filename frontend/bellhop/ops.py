@@ -1,9 +1,10 @@
-"""What ``qml.*`` means inside compiled programs; PennyLane looks these names up here.
+"""Meaning of ``qml.*`` functions in compiled programs.
 
-PennyLane knows the module as the entry point ``bellhop.ops``.
+PennyLane looks up the names of this module through the entry point ``bellhop.ops``.
 """
 
 import functools
+from collections.abc import Sequence
 from typing import Any
 
 from bellhop.control_flow.cond import cond
@@ -33,21 +34,21 @@ __all__ = [
 
 
 def adjoint(fn: Any, lazy: bool = True) -> Any:
-    """Return the inverse of an operation, or of a function that applies some.
+    """Return the adjoint of an operation, or of a function that applies operations.
 
     Args:
-        fn: an operation, a class of operations, or a quantum function.  In a circuit that is
-            compiled the function may hold loops and conditionals.  What a loop of unknown length
-            carries is computed again for each iteration of the reverse loop.
-        lazy: whether an operation may stay what it is, marked as inverted.
+        fn: an operation, a class of operations, or a quantum function.  In a compiled circuit the
+            function may contain loops and conditionals.  Values that a loop with a dynamic trip
+            count carries are recomputed for each iteration of the reversed loop.
+        lazy: whether to return a symbolic ``Adjoint`` rather than a simplified operation.
 
     Returns:
-        the inverted operation, or a function with the arguments of ``fn``.  What that returns
-        has the ``wires`` that it acted on, and the ``operation`` that it applied, or None where
-        these were several.
+        the adjoint operation, or a function with the arguments of ``fn``.  Its result has
+        attributes ``wires``, the wires that were acted on, and ``operation``, the applied
+        operation, or None if there are several.
 
     Raises:
-        CompileError: for measurements in the function.
+        CompileError: if the function contains measurements.
 
     Example:
         >>> import bellhop, pennylane as qml
@@ -62,7 +63,7 @@ def adjoint(fn: Any, lazy: bool = True) -> Any:
         >>> circuit(0.3)
         Array(1., dtype=float64)
 
-    The interface is that of PennyLane's and Catalyst's ``adjoint``.
+    Same interface as ``adjoint`` of PennyLane and Catalyst.
     """
     from pennylane.ops.op_math.adjoint import create_adjoint_op
 
@@ -73,6 +74,7 @@ def adjoint(fn: Any, lazy: bool = True) -> Any:
 
     @functools.wraps(fn)
     def inverse(*args: Any, **kwargs: Any) -> Any:
+        """Apply the adjoint of the operations that `fn` applies."""
         circuit = current_circuit()
         if circuit is None:
             return adjoint(fn, lazy)(*args, **kwargs)
@@ -89,25 +91,25 @@ def ctrl(
     work_wires: Any = None,
     work_wire_type: str = "borrowed",
 ) -> Any:
-    """Return an operation, or a function that applies some, with controls.
+    """Return a controlled operation, or control a function that applies operations.
 
     Args:
-        op: an operation, a class of operations, or a quantum function.  In a circuit that is
-            compiled the function may hold loops and conditionals.
-        control: wires.
-        control_values: a bool for each of them, or one; true without.  In a circuit the program
-            may compute them.
+        op: an operation, a class of operations, or a quantum function.  In a compiled circuit the
+            function may contain loops and conditionals.
+        control: control wires.
+        control_values: a boolean for each control wire, or one for a single wire; None for true.
+            In a compiled circuit they may be traced.
         work_wires: wires that decompositions may use.
-        work_wire_type: what is known of these.
+        work_wire_type: ``"borrowed"`` or ``"zeroed"``, the state of the work wires.
 
     Returns:
-        the controlled operation, or a function with the arguments of ``op``.  What that returns
-        has the ``wires`` that it acted on, and the ``operation`` that it applied, or None where
-        these were several.
+        the controlled operation, or a function with the arguments of ``op``.  Its result has
+        attributes ``wires``, the wires that were acted on, and ``operation``, the applied
+        operation, or None if there are several.
 
     Raises:
-        CompileError: for measurements in the function.
-        ValueError: for another number of values than of wires.
+        CompileError: if the function contains measurements.
+        ValueError: if the numbers of control values and control wires differ.
 
     Example:
         >>> import bellhop, pennylane as qml
@@ -120,7 +122,7 @@ def ctrl(
         >>> circuit()
         Array(-1., dtype=float64)
 
-    The interface is that of PennyLane's and Catalyst's ``ctrl``.
+    Same interface as ``ctrl`` of PennyLane and Catalyst.
     """
     from pennylane.ops.op_math.controlled import create_controlled_op
 
@@ -131,11 +133,13 @@ def ctrl(
             "each wire."
         )
     circuit = current_circuit()
-    known, flips = control_values, list[Any]()
+    known, split = control_values, None
+    flips: Sequence[Any] = ()
     if circuit is not None:
-        from bellhop.circuits.gates.traced_controls import split_control_values, surround_with_flips
+        from bellhop.circuits.front.traced_controls import SplitControlValues
 
-        known, flips = split_control_values(control, control_values)
+        split = SplitControlValues.from_values(control, control_values)
+        known, flips = split.static, split.flips
     if flips and isinstance(op, type):
         options = {"work_wires": work_wires, "work_wire_type": work_wire_type}
         return lambda *args, **kwargs: ctrl(op(*args, **kwargs), control, control_values, **options)
@@ -147,11 +151,12 @@ def ctrl(
             work_wires=work_wires,
             work_wire_type=work_wire_type,
         )
-        return surround_with_flips(flips, made) if flips else made
+        return made if split is None else split.surround(made)
     from bellhop.circuits.front.adjoint_ctrl import apply_controlled
 
     @functools.wraps(op)
     def controlled(*args: Any, **kwargs: Any) -> Any:
+        """Apply the controlled operations that `op` applies."""
         circuit = current_circuit()
         if circuit is None:
             whole = ctrl(op, control, control_values, work_wires, work_wire_type)
@@ -167,7 +172,7 @@ def ctrl(
 
 
 def _length(value: Any, *, one: int | None) -> int | None:
-    """Return how many there are in a sequence; of what is none, ``one``."""
+    """Return the length of a sequence; `one` for None, a string or a single value."""
     if isinstance(value, str):
         return one
     try:
@@ -177,7 +182,7 @@ def _length(value: Any, *, one: int | None) -> int | None:
 
 
 def _is_function(value: Any) -> bool:
-    """Tell whether a value is a quantum function, and no operation or class of such."""
+    """Return whether a value is a quantum function rather than an operation or its class."""
     import pennylane as qml
 
     is_class = isinstance(value, type) and issubclass(value, qml.operation.Operator)

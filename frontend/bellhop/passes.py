@@ -1,4 +1,4 @@
-"""Passes over the circuits of a QNode: ``bellhop.passes``, and ``pipeline`` of several."""
+"""Circuit passes: decorators for QNodes in ``bellhop.passes``, and ``pipeline``."""
 
 import copy
 from collections.abc import Callable, Mapping
@@ -13,16 +13,16 @@ __all__ = [
     "pipeline",
 ]
 
-# What `circuits` does while it traces a circuit that asks for it.
+# Passes that Bellhop applies while it traces a circuit.
 CANCEL_INVERSES, MERGE_LOOP_BOUNDARIES = "cancel-inverses", "merge-loop-boundaries"
 MERGE_ROTATIONS, PAULI_TWIRLING = "merge-rotations", "pauli-twirling"
 _PASSES = (CANCEL_INVERSES, MERGE_LOOP_BOUNDARIES, MERGE_ROTATIONS, PAULI_TWIRLING)
-# Passes of Catalyst's that are transforms of PennyLane's.
+# Catalyst passes that are PennyLane transforms.
 _TRANSFORMS = ("combine_global_phases", "diagonalize_measurements", "gridsynth")
 
 NO_PLUGINS = "there are no plugins of MLIR"
 _PAULI = "circuits are of gates here, not of Pauli product rotations and measurements"
-# Catalyst's that we have not, and why.
+# Catalyst passes that Bellhop does not have, and the reason.
 _FOREIGN = {
     "Pass": 'a pass is its name: bellhop.pipeline({"merge-rotations": {}})',
     "PassPlugin": NO_PLUGINS,
@@ -40,7 +40,7 @@ _FOREIGN = {
     _PAULI,
 )
 
-# Where a QNode holds its passes; PennyLane copies a QNode with all that it holds.
+# Attribute of a QNode with its passes; copies of a QNode keep it.
 _ATTRIBUTE = "_bellhop_passes"
 
 
@@ -61,11 +61,15 @@ def __getattr__(name: str) -> Any:
 
 
 def pass_names(label: str, passes: Mapping[str, Mapping[str, Any]]) -> tuple[str, ...]:
-    """Return the names of passes, as the compiler knows them.
+    """Check names and options of circuit passes; return the names with hyphens.
+
+    Args:
+        label: name of the option or function, for errors.
+        passes: options of each pass, by name.
 
     Raises:
-        TypeError: where they are no mapping.
-        ValueError: for a pass, or an option of one, that there is not.
+        TypeError: if `passes` is not a mapping.
+        ValueError: for an unknown pass, or an unknown option of a pass.
     """
     if not isinstance(passes, Mapping):
         raise TypeError(
@@ -87,24 +91,25 @@ def pass_names(label: str, passes: Mapping[str, Mapping[str, Any]]) -> tuple[str
 
 
 def requested_passes(qnode: Any) -> tuple[str, ...] | None:
-    """Return the passes that a QNode asks for; None where it leaves that to the program."""
+    """Return the passes chosen for a QNode; None if it uses the passes of the program."""
     return getattr(qnode, _ATTRIBUTE, None)
 
 
 def pipeline(passes: Mapping[str, Mapping[str, Any]]) -> Callable[[Any], Any]:
-    """Choose the passes that run over the circuits of a QNode, in compiled programs.
+    """Choose the circuit passes for a QNode in compiled programs.
 
     Args:
-        passes: the names, in order, each with a dictionary of options.  Those of ``bellhop.passes``
-            have none; ``combine_global_phases``, ``diagonalize_measurements`` and ``gridsynth``
-            are PennyLane's transforms, come before these, and have their options.
+        passes: names of passes, in order, each with a dictionary of options.  The passes in
+            ``bellhop.passes`` have no options; ``combine_global_phases``,
+            ``diagonalize_measurements`` and ``gridsynth`` are PennyLane's transforms with its
+            options, and are applied first.
 
     Returns:
-        a decorator for QNodes; they get these passes in place of those of the program
+        a decorator for QNodes.  These passes replace the passes of the program
         (``qjit(circuit_transform_pipeline=...)``).
 
     Raises:
-        ValueError: for a pass that there is not.
+        ValueError: for an unknown pass.
 
     Example:
         >>> import bellhop, pennylane as qml
@@ -120,7 +125,7 @@ def pipeline(passes: Mapping[str, Mapping[str, Any]]) -> Callable[[Any], Any]:
         >>> circuit(0.4)
         Array(1., dtype=float64)
 
-    The interface is that of Catalyst's ``pipeline``.
+    Same interface as Catalyst's ``pipeline``.
     """
     if not isinstance(passes, Mapping):
         pass_names("pipeline", passes)
@@ -130,6 +135,7 @@ def pipeline(passes: Mapping[str, Mapping[str, Any]]) -> Callable[[Any], Any]:
     )
 
     def decorate(qnode: Any) -> Any:
+        """Return the QNode with the passes and transforms."""
         changed = _with_passes(qnode, names)
         for name, options in transforms.items():
             changed = __getattr__(_transform_name(name))(changed, **options)
@@ -139,15 +145,15 @@ def pipeline(passes: Mapping[str, Mapping[str, Any]]) -> Callable[[Any], Any]:
 
 
 def apply_pass(name: str, *flags: str, **options: Any) -> Callable[[Any], Any]:
-    """Return a decorator that adds a pass, by its name, to those of a QNode.
+    """Return a decorator that appends a circuit pass to the passes of a QNode.
 
     Args:
-        name: of the pass, as ``pipeline`` takes it.
-        flags: options without a value.
+        name: name of the pass, as in ``pipeline``.
+        flags: names of options whose value is True.
         options: options with a value.
 
     Raises:
-        ValueError: for a pass, or an option of one, that there is not.
+        ValueError: for an unknown pass, or an unknown option.
 
     Example:
         >>> import bellhop, pennylane as qml
@@ -174,13 +180,13 @@ def apply_pass(name: str, *flags: str, **options: Any) -> Callable[[Any], Any]:
 
 
 def cancel_inverses(qnode: Any) -> Any:
-    """Drop pairs of gates that undo one another from the circuits of a QNode.
+    """Drop pairs of gates that undo each other from the circuits of a QNode.
 
     Args:
         qnode: the QNode.
 
     Returns:
-        a QNode, whose circuits are so simplified in compiled programs; elsewhere it is the same.
+        a QNode whose circuits are simplified in compiled programs; uncompiled it is unchanged.
 
     Example:
         >>> import bellhop, pennylane as qml
@@ -200,16 +206,16 @@ def cancel_inverses(qnode: Any) -> Any:
 
 
 def merge_rotations(qnode: Any) -> Any:
-    """Merge rotations about the same axis in the circuits of a QNode.
+    """Merge adjacent rotations about the same axis in the circuits of a QNode.
 
-    Angles that the program computes are summed in it, and differentiated there: gradients are
-    the same, by fewer parameters of the circuit.
+    The program adds traced angles and differentiates the sum, so gradients are equal but the
+    circuit has fewer parameters.
 
     Args:
         qnode: the QNode.
 
     Returns:
-        a QNode, whose circuits are so simplified in compiled programs; elsewhere it is the same.
+        a QNode whose circuits are simplified in compiled programs; uncompiled it is unchanged.
 
     Example:
         >>> import bellhop, pennylane as qml
@@ -229,16 +235,17 @@ def merge_rotations(qnode: Any) -> Any:
 
 
 def merge_loop_boundaries(qnode: Any) -> Any:
-    """Cancel and merge gates at the end of an iteration with those at the beginning of the next.
+    """Cancel and merge gates across the boundary between iterations of a loop.
 
-    Gates with constant parameters take part, in loops of any number of iterations.  Rotations by
-    computed angles do in loops of gates alone, whose bounds are Python numbers.
+    Gates at the end of an iteration meet gates at the beginning of the next iteration.  Gates with
+    constant parameters are merged in all loops; rotations by traced angles are merged in loops that
+    contain only gates and have Python integers as bounds.
 
     Args:
         qnode: the QNode.
 
     Returns:
-        a QNode, whose circuits are so simplified in compiled programs; elsewhere it is the same.
+        a QNode whose circuits are simplified in compiled programs; uncompiled it is unchanged.
 
     Example:
         >>> import bellhop, pennylane as qml
@@ -260,18 +267,18 @@ def merge_loop_boundaries(qnode: Any) -> Any:
 
 
 def pauli_twirling(qnode: Any) -> Any:
-    """Apply random Paulis around each CNOT and CZ, which together change nothing.
+    """Surround each CNOT and CZ by random Paulis that cancel without noise.
 
-    The Paulis are drawn when the program runs: anew at each call, in each iteration of a loop and
-    in each row of a `vmap`. With ``qjit(seed=...)`` every call draws the same; a device with a seed
-    gives a sequence of draws. A noise model of ``qml.add_noise`` on ``default.mixed`` sees
-    the Paulis as gates. Without noise every call returns the same value.
+    The Paulis are drawn when the program runs: for each call, each iteration of a loop and each row
+    of a ``vmap``. With ``qjit(seed=...)`` every call draws the same Paulis; a device with a seed
+    gives a sequence of draws. For a noise model of ``qml.add_noise`` on ``default.mixed``, the
+    Paulis are gates.
 
     Args:
         qnode: the QNode.
 
     Returns:
-        a QNode, whose circuits are twirled in compiled programs; elsewhere it is the same.
+        a QNode whose circuits are twirled in compiled programs; uncompiled it is unchanged.
 
     Source: J. J. Wallman and J. Emerson, Physical Review A 94, 052325 (2016).
 
@@ -291,12 +298,17 @@ def pauli_twirling(qnode: Any) -> Any:
 
 
 def _transform_name(name: str) -> str:
-    """Return the name of PennyLane's transform that a pass is; nothing for one of ours."""
+    """Return the name of the PennyLane transform for a pass, or "" for Bellhop's own passes."""
     name = name.replace("-", "_")
     return name if name in _TRANSFORMS else ""
 
 
 def _with_passes(qnode: Any, names: tuple[str, ...] | None) -> Any:
+    """Return a copy of a QNode with circuit passes; None keeps its passes.
+
+    Raises:
+        TypeError: if `qnode` is not a QNode.
+    """
     from pennylane import QNode
 
     if not isinstance(qnode, QNode):

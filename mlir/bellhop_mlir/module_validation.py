@@ -161,7 +161,7 @@ def _verify_type(type_: ir.Type, *, any_element: bool) -> None:
         raise VerificationError(f"it has a value of type {type_}, which is not an array")
     if not any_element and str(type_.element_type) not in ELEMENTS:
         raise VerificationError(
-            f"it has a value of type {type_}, whose elements saved programs do not have"
+            f"it has a value of type {type_}, whose element type is not supported"
         )
     if 16 * math.prod(type_.shape) > _LARGEST_VALUE:
         raise VerificationError(f"it has a value of type {type_}, which exceeds the supported size")

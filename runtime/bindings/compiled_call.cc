@@ -128,17 +128,19 @@ PyObject* call_slow_path(PyObject* self, PyObject* begun, PyObject* failed,
   return result;
 }
 
-// Calls JAX's function with `first` before the arguments; returns its result (new
-// reference) or null with an error set.
-PyObject* call_jit(PyObject* jit, PyObject* first, PyObject* args, PyObject* kwargs) {
+// Calls JAX's function with `key`, unless null, and `handle` before the arguments;
+// returns its result (new reference) or null with an error set.
+PyObject* call_jit(PyObject* jit, PyObject* key, PyObject* handle, PyObject* args,
+                   PyObject* kwargs) {
   const Py_ssize_t count = PyTuple_GET_SIZE(args);
-  SmallArray<PyObject*, 16> with_first(count + 2);
-  with_first[1] = first;
-  for (Py_ssize_t i = 0; i < count; ++i) with_first[i + 2] = PyTuple_GET_ITEM(args, i);
+  SmallArray<PyObject*, 16> all(count + 3);
+  Py_ssize_t size = 1;  // The first place is free for the callee.
+  if (key != nullptr) all[size++] = key;
+  all[size++] = handle;
+  for (Py_ssize_t i = 0; i < count; ++i) all[size++] = PyTuple_GET_ITEM(args, i);
   return call_or_sleep([&] {
-    return PyObject_VectorcallDict(jit, with_first.data() + 1,
-                                   (count + 1) | PY_VECTORCALL_ARGUMENTS_OFFSET,
-                                   kwargs);
+    return PyObject_VectorcallDict(jit, all.data() + 1,
+                                   (size - 1) | PY_VECTORCALL_ARGUMENTS_OFFSET, kwargs);
   });
 }
 
@@ -175,6 +177,14 @@ Outcome call_fast(PyObject* self, PyObject* object, PyObject* args, PyObject* kw
   if (!fast.can_be_fast(args)) return outcome;
   const RunCounter run;
   if (run.others() >= fast.most_runs) return outcome;
+  std::optional<SplitArguments> split;
+  if (fast.has_static()) {
+    split = fast.split(args, kwargs);
+    if (!split) return outcome;
+    args = split->args.ptr();
+    kwargs = split->kwargs.ptr();
+  }
+  PyObject* const key = split ? split->key.ptr() : nullptr;
   PyObject* const taken = fast.convert_arguments(args, kwargs);
   if (taken == nullptr) return outcome;
   const bool begins = fast.can_begin_here(taken, kwargs);
@@ -193,7 +203,7 @@ Outcome call_fast(PyObject* self, PyObject* object, PyObject* args, PyObject* kw
                                   ? Py_NewRef(fast.handle.ptr())
                                   : begin_call(call, fast, ready, named);
       if (first != nullptr)
-        outcome.result = call_jit(fast.jit.ptr(), first, ready, named);
+        outcome.result = call_jit(fast.jit.ptr(), key, first, ready, named);
       if (outcome.result == nullptr) outcome.failed = take_exception();
       Py_XDECREF(first);
     }

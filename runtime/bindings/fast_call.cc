@@ -5,6 +5,8 @@
 #include <nanobind/operators.h>
 
 #include <cstddef>
+#include <utility>
+#include <vector>
 
 namespace bellhop {
 
@@ -176,6 +178,54 @@ PyObject* FastCall::convert_arguments(PyObject* args, PyObject* kwargs) const {
   return all;
 }
 
+std::optional<SplitArguments> FastCall::split(PyObject* args, PyObject* kwargs) const {
+  // Four items for each argument: position or name, type, hash and value.
+  std::vector<nb::object> key, dynamic;
+  const auto add = [&](nb::handle name, nb::handle value) {
+    const Py_hash_t hash = PyObject_Hash(value.ptr());
+    if (hash == -1) {
+      PyErr_Clear();
+      return false;
+    }
+    key.push_back(nb::borrow(name));
+    key.push_back(nb::borrow(value.type()));
+    key.push_back(nb::steal(PyLong_FromSsize_t(hash)));
+    key.push_back(nb::borrow(value));
+    return true;
+  };
+  std::size_t next = 0;  // of static_positions
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(args); ++i) {
+    const nb::handle value = PyTuple_GET_ITEM(args, i);
+    const bool is_static = next < static_positions.size() &&
+                           PyLong_AsSsize_t(static_positions[next].ptr()) == i;
+    if (!is_static) {
+      dynamic.push_back(nb::borrow(value));
+    } else if (!add(static_positions[next++], value)) {
+      return std::nullopt;
+    }
+  }
+  nb::object named = nb::borrow(kwargs);
+  bool is_copied = false;
+  for (std::size_t i = 0; kwargs != nullptr && i < static_names.size(); ++i) {
+    const nb::handle name = static_names[i];
+    PyObject* const value = PyDict_GetItemWithError(kwargs, name.ptr());
+    if (value == nullptr) continue;
+    if (!add(name, value)) return std::nullopt;
+    if (!is_copied) named = nb::steal(PyDict_Copy(kwargs));
+    is_copied = true;
+    if (PyDict_DelItem(named.ptr(), name.ptr()) != 0) PyErr_Clear();
+  }
+  if (is_copied && PyDict_GET_SIZE(named.ptr()) == 0) named = {};
+  const auto to_tuple = [](std::vector<nb::object>& items) {
+    PyObject* const tuple = PyTuple_New(static_cast<Py_ssize_t>(items.size()));
+    for (std::size_t i = 0; tuple != nullptr && i < items.size(); ++i) {
+      PyTuple_SET_ITEM(tuple, static_cast<Py_ssize_t>(i), items[i].release().ptr());
+    }
+    return nb::steal(tuple);
+  };
+  return SplitArguments{to_tuple(key), to_tuple(dynamic), std::move(named)};
+}
+
 bool FastCall::can_begin_here(PyObject* args, PyObject* kwargs) const {
   if (!begins_here) return true;
   const auto is_leaf = [&](PyObject* value) {
@@ -206,12 +256,14 @@ void define_fast_call(nb::module_& m) {
   nb::class_<FastCall>(m, "FastCall", nb::type_slots(fast_slots),
                        "The data for fast calls of a compiled function.")
       .def(nb::init<nb::object, nb::object, nb::object, nb::tuple, nb::tuple, nb::tuple,
-                    nb::tuple, nb::tuple, nb::tuple, nb::object, Py_ssize_t, bool, bool,
-                    nb::object, nb::object, nb::object, nb::object, nb::object>(),
+                    nb::tuple, nb::tuple, nb::tuple, nb::object, nb::tuple, nb::tuple,
+                    Py_ssize_t, bool, bool, nb::object, nb::object, nb::object,
+                    nb::object, nb::object>(),
            nb::kw_only(), "jit"_a, "handle"_a, "value_of"_a, "contexts"_a, "defaults"_a,
            "settings"_a, "unless"_a, "others"_a, "special"_a, "declared"_a.none(),
-           "most_runs"_a, "waits"_a, "begins_here"_a, "arrays"_a, "numpy_arrays"_a,
-           "flatten"_a, "make_ready"_a, "table"_a.none())
+           "static_positions"_a, "static_names"_a, "most_runs"_a, "waits"_a,
+           "begins_here"_a, "arrays"_a, "numpy_arrays"_a, "flatten"_a, "make_ready"_a,
+           "table"_a.none())
       .def(nb::self == nb::self);
 }
 

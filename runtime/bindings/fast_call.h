@@ -5,10 +5,18 @@
 #include <nanobind/nanobind.h>
 
 #include <array>
+#include <optional>
 
 namespace bellhop {
 
 namespace nb = nanobind;
+
+// The arguments of a call, split into static and dynamic arguments.
+struct SplitArguments {
+  nb::object key;     // Static.key of the static arguments; null without static ones
+  nb::object args;    // dynamic positional arguments
+  nb::object kwargs;  // dynamic keyword arguments; null if there are none
+};
 
 // The data for fast calls of a compiled function, set by Python. Immutable, so that
 // other threads see either all of it or none.
@@ -25,6 +33,10 @@ struct FastCall {
   // None, or for each argument a tuple: dtype, shape, scalar constructor, and a tuple
   // of the Python types that the constructor accepts.
   nb::object declared;
+  // Positions and names of the static arguments, both ascending. Empty if the function
+  // has none.
+  nb::tuple static_positions;
+  nb::tuple static_names;
   // With this many active runs of all functions, use the slow path.
   Py_ssize_t most_runs;
   bool waits;        // whether the run may still be active when JAX returns
@@ -44,6 +56,12 @@ struct FastCall {
   // with no error set, if Python must convert them.
   PyObject* convert_arguments(PyObject* args, PyObject* kwargs) const;
 
+  bool has_static() const { return static_positions.size() + static_names.size() > 0; }
+
+  // Splits the arguments of a call. Returns nothing, with no error set, if Python must
+  // do it: a static argument has no hash.
+  std::optional<SplitArguments> split(PyObject* args, PyObject* kwargs) const;
+
   // Returns whether a run can begin at once on its caller's thread, since all arguments
   // are ready. Returns false if that is unknown.
   bool can_begin_here(PyObject* args, PyObject* kwargs) const;
@@ -53,11 +71,12 @@ struct FastCall {
 
   // Returns all Python objects, for comparison and for the garbage collector.
   auto objects() const {
-    return std::array{jit.ptr(),      handle.ptr(),     value_of.ptr(),
-                      contexts.ptr(), defaults.ptr(),   settings.ptr(),
-                      unless.ptr(),   others.ptr(),     special.ptr(),
-                      declared.ptr(), arrays.ptr(),     numpy_arrays.ptr(),
-                      flatten.ptr(),  make_ready.ptr(), table.ptr()};
+    return std::array{
+        jit.ptr(),         handle.ptr(),     value_of.ptr(), contexts.ptr(),
+        defaults.ptr(),    settings.ptr(),   unless.ptr(),   others.ptr(),
+        special.ptr(),     declared.ptr(),   arrays.ptr(),   numpy_arrays.ptr(),
+        flatten.ptr(),     make_ready.ptr(), table.ptr(),    static_positions.ptr(),
+        static_names.ptr()};
   }
   bool operator==(const FastCall& other) const {
     return objects() == other.objects() && most_runs == other.most_runs &&

@@ -132,8 +132,8 @@ bool collect(const NativeFunction& function, void* const* buffers, int64_t count
   return true;
 }
 
-// Calls a function with the buffers of a frame. False, without a call, where they are
-// not those that the function was described with.
+// Calls a function with the buffers of a frame. Returns false, without a call, if types
+// or shapes of the buffers differ from the function's description.
 [[gnu::noinline]] bool call_with_buffers(const NativeFunction& function,
                                          const XLA_FFI_CallFrame& frame) {
   SmallArray<char*, 8> data(function.n_operands());

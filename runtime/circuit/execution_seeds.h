@@ -37,7 +37,7 @@ class RunSeeds {
     generator.seed(words);
   }
 
-  // The key of a run's samples in the engine; of zeros where there are no shots.
+  // The random key of a run's samples in the engine; a key of zeros without shots.
   RandomKey key(std::size_t run) const {
     return {words_.value_or(std::array<std::uint32_t, 4>{}), run};
   }

@@ -27,7 +27,8 @@ inline PerRow<std::vector<double>> as_doubles(
 }
 
 // Doubles that a step of a circuit owns, or that its caller owns and keeps until the
-// circuit has ended. It can be moved and not copied, so a view of its own stays valid.
+// circuit has ended. Movable but not copyable, so that views of owned doubles stay
+// valid.
 class KeptNumbers {
  public:
   using value_type = double;

@@ -39,7 +39,7 @@ inline double to_uniform(std::uint32_t high, std::uint32_t low) {
 // Names the random numbers of one run of a circuit.
 class RandomKey {
  public:
-  // Args: the words of a seed, and the number of the run among those of one call.
+  // Args: the words of a seed, and the index of the run among the runs of one call.
   RandomKey(const std::array<std::uint32_t, 4>& words, std::size_t run) {
     const auto hash = philox({words[0], words[1]},
                              {words[2], words[3], static_cast<std::uint32_t>(run),
@@ -48,7 +48,7 @@ class RandomKey {
     salt_ = hash[2];
   }
 
-  // Two numbers in [0, 1): those of the shots 2 * pair and 2 * pair + 1.
+  // Two random numbers in [0, 1), for the shots 2 * pair and 2 * pair + 1.
   std::array<double, 2> numbers_of_shots(std::uint64_t pair) const {
     const auto bits = philox(key_, {static_cast<std::uint32_t>(pair),
                                     static_cast<std::uint32_t>(pair >> 32), 0, salt_});
@@ -65,8 +65,8 @@ class RandomKey {
   std::uint32_t salt_;
 };
 
-// Numbers in [0, 1), one after another, of the sequence with some number below 2^31. No
-// sequence shares numbers with another one, or with shots.
+// Random numbers in [0, 1) of one of 2^31 sequences. Sequences are independent of each
+// other and of the numbers for shots.
 class NumberSequence {
  public:
   NumberSequence(const RandomKey& key, std::size_t sequence)

@@ -241,7 +241,7 @@ class Planner {
     factor.scale = (gate_->inverse ? -0.5 : 0.5) * gate_->scale;
     const std::int64_t slot = gate_->slots[0];
     if (slot < 0) {
-      factor.kind = FactorKind::kFixed;  // its angle stands in `scale`
+      factor.kind = FactorKind::kFixed;  // `scale` is its angle
       factor.scale *= plan_.constants_[static_cast<std::size_t>(-1 - slot)];
     } else {
       factor.slot = first_slot_ + static_cast<std::size_t>(slot);

@@ -28,7 +28,7 @@ struct Group {
   Group& operator=(Group&&) = default;
 
   // Bits of the whole state's index, ascending. All bits if an operation fits into no
-  // tile; it then has a group of its own.
+  // tile; it is then the only operation of its group.
   std::vector<std::uint8_t> bits;
   // Of a large operation, which is alone in its group: it is applied to the whole
   // state, and its parameters stay where they are. All that follows is empty then.
@@ -53,8 +53,8 @@ inline bool is_large(const Operation& operation) {
          (operation.kind == Kind::kMatrix && operation.targets > kMostTableTargets);
 }
 
-// Groups whose operations, in order, do what the program does: those that have another
-// order there commute.
+// Groups whose operations, in order, are equivalent to the program: only commuting
+// operations are reordered.
 std::vector<Group> groups_of(const Program& program, std::size_t qubits);
 
 }  // namespace bellhop::engine

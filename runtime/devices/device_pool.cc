@@ -47,6 +47,22 @@ void* open_library(const std::string& library) {
   return handle;
 }
 
+// Throws CircuitError for a plugin of another version of the device interface, whose
+// virtual functions have another order. Calls no function of the plugin's devices.
+void check_interface(void* opened, const std::string& library) {
+  // The lookup covers the plugin's dependencies too, and not Bellhop's own copy.
+  void* address = dlsym(opened, "bellhop_device_interface");
+  if (address == nullptr) return;
+  const int version = reinterpret_cast<int (*)()>(address)();
+  if (version == BELLHOP_DEVICE_INTERFACE) return;
+  throw CircuitError("the device plugin '" + library + "': expected version " +
+                     std::to_string(BELLHOP_DEVICE_INTERFACE) +
+                     " of the device interface, got version " +
+                     std::to_string(version) +
+                     ". Compile the plugin with the header of this Bellhop, in " +
+                     "bellhop_runtime.include_dir().");
+}
+
 // Returns whether a plugin contains Kokkos' execution space for CUDA, HIP or SYCL.
 bool is_built_for_gpu(void* library) {
   return std::ranges::any_of(
@@ -107,6 +123,7 @@ DevicePool& DevicePool::get(const std::string& library, const std::string& facto
   if (pool == nullptr) {
     const std::string symbol = factory + "Factory";
     void* opened = open_library(library);
+    check_interface(opened, library);
     void* address = dlsym(opened, symbol.c_str());
     if (address == nullptr) {
       throw CircuitError("the device plugin '" + library + "' does not export '" +

@@ -169,7 +169,7 @@ std::size_t count_unshared(const RowPlan& plan, std::size_t threads) {
                   : plan.groups;
 }
 
-// Gives groups of rows, as many as a register has lanes, to `work`, on several threads.
+// Calls `work` with groups of rows, one row per lane of a register, on several threads.
 template <typename Work>
 void for_each_group(const Session& batch, const Measuring& measuring,
                     const Jacobians* jacobians, const Helpers& helpers,

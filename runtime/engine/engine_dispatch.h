@@ -35,7 +35,7 @@ bool may_wait(const Session& session);
 // batch side by side.
 bool has_large_operations(const Session& session, const Step& step);
 
-// Whether the engine can measure this wire in the middle of a circuit.
+// Returns whether the engine can measure this wire before the end of a circuit.
 bool may_measure(const Session& session, std::int32_t wire);
 
 // Returns whether the engine can apply the stored gates.

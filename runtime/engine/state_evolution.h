@@ -94,7 +94,7 @@ class Walk {
   Program program_{};
   bool can_go_back_;
   Direction direction_;
-  // Of the step under way, in place of its parameters; null where it has these.
+  // Replaces the parameters of the current step; null if the step has its parameters.
   const float* singles_ = nullptr;
   std::vector<double> widened_;
   std::vector<std::byte> removed_;

@@ -14,8 +14,8 @@
 
 namespace bellhop {
 
-// The slots of a gate's parameters, as in the contract: below zero, -1 - index of a
-// constant. The slots of an array take the same room whatever its size.
+// The slots of a gate's parameters, as in the contract: a negative slot is -1 - index
+// of a constant. The slots of an array are stored as a range, in constant space.
 class Slots {
  public:
   Slots() = default;

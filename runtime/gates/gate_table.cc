@@ -131,8 +131,8 @@ void apply_basis_state(Session& session, const Gate& gate, const Inputs& inputs)
 // where j and s have an odd number of ones in common.
 void apply_diagonal(Session& session, const Gate& gate, const Inputs& inputs) {
   Device& device = *session.device;
-  // Controls are wires in front, behind which all phases but those of their values are
-  // zero.
+  // Controls become leading wires of a larger diagonal, whose phases are zero unless
+  // all controls have their values.
   std::vector<QubitIdType> wires = device.controls;
   wires.insert(wires.end(), device.wires.begin(), device.wires.end());
   std::size_t controlled = 0;
@@ -253,7 +253,7 @@ void note(Tape& tape, const Gate& gate, std::int32_t offset) {
     if (gate.slots.size() > 1) tape.many_parameters = gate.name;
   }
   if (gate.kind == Gate::Kind::kDiagonal) {
-    // The rotations that it becomes, whose angles are no parameters.
+    // The device decomposes it to rotations whose angles are not differentiated.
     tape.parameters.insert(tape.parameters.end(),
                            std::size_t{1} << (gate.wires.size() + gate.controls.size()),
                            Tape::kNotDifferentiable);

@@ -31,8 +31,8 @@ struct Scratch {
   double* sines = nullptr;
   double* matrices = nullptr;  // 8 numbers for each operation, 16 where kets move
   // For a matrix: 2 * 2^targets gathered amplitudes, then 2 * 4^targets entries if
-  // these are parameters, then as many for the table of a small matrix; each element
-  // has room for a double in every lane.
+  // these are parameters, then 2 * 4^targets elements for the table of a small matrix;
+  // each element is one double per lane.
   void* gathered = nullptr;
   Prepared* prepared = nullptr;
 };
@@ -62,11 +62,11 @@ struct Sweeps {
   // Writes Re <bra|P|ket>, once or for each lane.
   void (*word_overlap)(const Layout&, const PauliBits&, const Amplitudes& bra,
                        const Amplitudes& ket, double* out);
-  // Applies a matrix on more than kMostTableTargets qubits of a state of no rows in
-  // lanes, to amplitudes whose index and `mask` is `value`: `entries` as those of an
-  // Operation of kind kMatrix. Of the values of all other qubits, of which there are a
-  // power of two, only those from `first` on. `memory`, aligned as a state, has
-  // wide_matrix_bytes(targets).
+  // Applies a matrix on more than kMostTableTargets qubits of a state without rows in
+  // lanes, to the amplitudes with `(index & mask) == value`. `entries` are as in an
+  // Operation of kind kMatrix. Of the values of all other qubits, a power of two, only
+  // `count` values from `first` on are processed. `memory`, aligned as a state, has
+  // wide_matrix_bytes(targets) bytes.
   void (*apply_wide_matrix)(std::size_t qubits, const std::uint8_t* bits,
                             std::size_t targets, std::uint64_t mask,
                             std::uint64_t value, const double* entries, bool is_adjoint,
@@ -77,8 +77,8 @@ struct Sweeps {
   // multiple of 16.
   void (*turn)(const double* angles, std::size_t count, double* cosines, double* sines);
 
-  // Applies a matrix on qubits, which need not be unitary: `entries` as those of an
-  // Operation of kind kMatrix, the same for all rows.
+  // Applies a matrix, which need not be unitary, to qubits. `entries` are as in an
+  // Operation of kind kMatrix, and equal for all rows.
   void (*apply_matrix)(const Layout&, const std::uint8_t* bits, std::size_t targets,
                        const double* entries, const Amplitudes& state, const Scratch&);
 };

@@ -4,10 +4,10 @@
 namespace bellhop::engine::BELLHOP_INSTRUCTION_SET {
 namespace {
 
-// A *column* is the amplitudes that the matrix multiplies: those with any values at its
-// qubits and the same at all others. A panel is so many columns next to each other, and
-// a block of the product so many rows of registers: what fits the registers, with the
-// sums in real and imaginary parts.
+// A *column* is a vector of amplitudes that the matrix multiplies: all values of its
+// qubits, at fixed values of all other qubits. A panel has kColumnsOfBlock adjacent
+// columns, and a block of the product has kRowsOfBlock rows: their sums, real and
+// imaginary parts, fit into the registers.
 constexpr std::size_t kRegistersOfBlock = 2;
 constexpr std::size_t kRowsOfBlock = kLanes * sizeof(Real) == 64 ? 4 : 2;
 constexpr std::size_t kColumnsOfBlock = kRegistersOfBlock * kLanes;
@@ -82,8 +82,8 @@ class WideMatrix {
     rows_ = imag_ + size_ * columns_;
   }
 
-  // Columns first .. first + count, of which there are as many as the other qubits have
-  // values.
+  // Multiplies the columns first .. first + count. The state has one column for each
+  // value of the other qubits.
   void apply(const Amplitudes& state, std::size_t first, std::size_t count) {
     for (std::size_t done = 0; done < count; done += columns_) {
       const std::size_t n = count - done < columns_ ? count - done : columns_;
@@ -149,7 +149,7 @@ class WideMatrix {
   void multiply_block(const Amplitudes& state, std::size_t row, std::size_t column,
                       const std::size_t* base, std::size_t wanted,
                       bool is_one_piece) const {
-    // Each sum is a variable of its own: the compiler leaves arrays in memory.
+    // Separate variables for the sums: the compiler would leave an array in memory.
     SumsOfRow sums_0{}, sums_1{}, sums_2{}, sums_3{};
     for (std::size_t j = 0; j < size_; ++j) {
       const Lanes* const real = as<Lanes>(real_ + j * columns_ + column);

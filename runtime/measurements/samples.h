@@ -63,8 +63,8 @@ void for_each_in_groups(const std::vector<std::size_t>& groups,
   });
 }
 
-// Writes the outcomes of a measurement's wires, a row for each shot of the circuit;
-// zeros for those that have no sample. bit(i, wire) gives a sample's.
+// Writes the outcomes of a measurement's wires, one row for each shot of the circuit;
+// zeros for shots without a sample. bit(i, wire) returns the outcome of sample i.
 template <typename Bit>
 void write_samples(const Measurement& measurement, std::size_t qubits,
                    const ShotNumbers& shots, const Bit& bit,

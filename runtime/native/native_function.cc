@@ -153,7 +153,7 @@ void NativeFunction::call_all(char* const* data, const Helpers& helpers) const {
   if (batch_shape_.empty()) return call_.run(address_, data, nullptr, 1);
   if (helpers.threads == 1 || !shares_rows()) return call_rows(data, 0, rows_);
   const size_t blocks = (rows_ + kRowsOfThread - 1) / kRowsOfThread;
-  // A helper computes in the mode of the calling thread, whatever its own is.
+  // A helper thread computes in the floating-point mode of the calling thread.
   const FloatingPointMode::Bits mode = FloatingPointMode::read();
   for_each_row(blocks, helpers, [&]() -> RowWorker {
     return [&](size_t block) {

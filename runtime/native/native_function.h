@@ -37,7 +37,7 @@ struct NativeOperand {
 // order, or on several threads where the function is thread-safe.
 //
 // Threading: immutable, so any number of threads may call at once; no call needs the
-// GIL. Ownership: whoever made it keeps the code at the address loaded.
+// GIL. Ownership: the creator keeps the code at the address loaded.
 class NativeFunction {
  public:
   // `operands` are the arguments, then the results. Where `returns_value`, the only
@@ -58,9 +58,8 @@ class NativeFunction {
     return is_thread_safe_ && !batch_shape_.empty() && rows_ >= 2 * kRowsOfThread;
   }
 
-  // How a single call is made of a function of scalars of one floating-point type,
-  // which is no batch and computes in XLA's environment. `call` is null for other
-  // functions.
+  // Direct call of a function of scalars of one floating-point type, for a single row
+  // and in XLA's floating-point environment. `call` is null for all other functions.
   struct ScalarCall {
     CallScalars call = nullptr;
     void* address = nullptr;

@@ -1,10 +1,9 @@
-// states/cells.h: the basis states of a circuit, those together that no measurement of
-// a call tells apart.
+// states/cells.h: sets of basis states that no measurement of a call distinguishes.
 //
 // The measurements of a call with shots read parities of bits: the outcome of a wire is
 // one bit, and the sign of Z(0) @ Z(1) is the parity of two. A cell is the set of basis
-// states that agree in all of these parities, and its number is a linear function of
-// their bits. For Z(0) @ Z(1) alone there are two cells, whatever the number of qubits.
+// states that agree in all of these parities, and its index is a linear function of
+// their bits. For Z(0) @ Z(1) alone there are two cells, for any number of qubits.
 #pragma once
 
 #include <bit>
@@ -52,8 +51,8 @@ class Cells {
   bool are_basis_states() const { return bits() == qubits_; }
   // The cell of each basis state.
   const ParityMap& cell_of() const { return map_; }
-  // The mask of bits of a cell's number whose parity is that of its basis states under
-  // one of the masks.
+  // The mask of bits of a cell's index whose parity equals the parity of its basis
+  // states under `mask`, which is one of the masks.
   std::uint64_t to_mask_of_cells(std::uint64_t mask) const;
 
  private:

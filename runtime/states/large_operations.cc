@@ -20,7 +20,8 @@ namespace {
 
 using Kind = Operation::Kind;
 
-// The work is shared in parts of at least so many amplitudes, at most so many.
+// Work is shared in parts of at least kAmplitudesOfSharedPart amplitudes, and in at
+// most kMostSharedParts parts.
 constexpr std::size_t kAmplitudesOfSharedPart = std::size_t{1} << 14;
 constexpr std::size_t kMostSharedParts = 64;
 constexpr double kNanosecondsOfMappedAmplitude = 1.0;
@@ -58,7 +59,7 @@ class BitMap {
     for (std::size_t i = 0; i < low_.size(); ++i) low_[i] = map(i);
     is_same_ = from == to;
   }
-  // Whether indices with no other bits stay what they are.
+  // Whether the map is the identity on indices without other bits.
   bool is_same() const { return is_same_; }
   std::size_t map_high(std::size_t index) const {
     return map(index & ~(low_.size() - 1));
@@ -109,7 +110,8 @@ void for_each_mapped(const BitMap& map, std::size_t first, std::size_t count,
   }
 }
 
-// Writes amplitudes; those of indices that other qubits make too are zero already.
+// Writes the prepared amplitudes; all amplitudes at nonzero values of the other qubits
+// are zero already.
 template <typename Number, typename Real>
 void prepare(const Operation& operation, const Number* entries, const States& states,
              const AmplitudesOf<Real>& state) {
@@ -204,18 +206,18 @@ class Diagonal {
         state);
   }
 
-  // Adds what a state that it was applied to changes by where the angles change, whose
-  // changes are `dots`: tangent += i dot state.
-  void add_change(const double* dots, bool is_adjoint, const Amplitudes& state,
-                  const Amplitudes& tangent) const {
+  // Adds the tangent of a state after the diagonal, whose angles have the tangents
+  // `angle_tangents`: tangent += i angle_tangent state.
+  void add_change(const double* angle_tangents, bool is_adjoint,
+                  const Amplitudes& state, const Amplitudes& tangent) const {
     const double sign = is_adjoint != operation_.is_adjoint ? -1 : 1;
     with_numbers(
         states_.layout(),
         [&]<typename Real>(AmplitudesOf<Real> of, AmplitudesOf<Real> to) {
           for_each_part_of_state([&](std::size_t i, std::size_t j, std::size_t) {
-            const Real dot = static_cast<Real>(sign * dots[j]);
-            to.real[i] -= dot * of.imag[i];
-            to.imag[i] += dot * of.real[i];
+            const Real rate = static_cast<Real>(sign * angle_tangents[j]);
+            to.real[i] -= rate * of.imag[i];
+            to.imag[i] += rate * of.real[i];
           });
         },
         state, tangent);
@@ -243,7 +245,7 @@ class Diagonal {
   }
 
  private:
-  // So many that their sums take no more room than the state.
+  // Number of parts; their sums together take no more memory than the state.
   std::size_t sums_of_parts() const {
     return std::min(shared_parts(engine::size_of(states_)),
                     engine::size_of(states_) / size_);

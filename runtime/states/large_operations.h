@@ -1,9 +1,8 @@
 // states/large_operations.h: operations that go through the whole state: preparations,
 // diagonals, and matrices on many qubits.
 //
-// Threading: the amplitudes are shared among the threads that the states were lent,
-// each of which writes amplitudes and sums of its own. Sums do not depend on how many
-// threads there are.
+// Threading: the helper threads of the states process disjoint amplitudes, and each
+// part has separate sums. Sums do not depend on the number of threads.
 #pragma once
 
 #include <cstddef>
@@ -19,8 +18,8 @@ namespace bellhop::engine {
 void apply_large(const Operation& operation, const TiledProgram& program,
                  const States& states, const Ket& ket);
 
-// Adds the derivatives by the operation's parameters, and takes the ket and the bras
-// back through it; arguments as those of backward_by_tiles.
+// Adds the derivatives by the operation's parameters, and applies its inverse to the
+// ket and the bras. The arguments are the same as for backward_by_tiles.
 void go_back_large(const Operation& operation, const TiledProgram& program,
                    const States& states, const Ket& ket,
                    std::span<const Amplitudes> bras, double* jacobian,

@@ -16,15 +16,15 @@ std::uint64_t mask_of(std::int64_t wire, std::size_t qubits) {
   return std::uint64_t{1} << (qubits - 1 - static_cast<std::size_t>(wire));
 }
 
-// The wires whose ones change the sign of a frequency: those that stand an odd number
-// of times among the signs.
+// Mask of the wires whose ones change the sign of a frequency: wires that occur an odd
+// number of times among the signs.
 std::uint64_t sign_mask_of(const Measurement& measurement, std::size_t qubits) {
   std::uint64_t mask = 0;
   for (const std::int64_t wire : measurement.signs) mask ^= mask_of(wire, qubits);
   return mask;
 }
 
-// The parities that frequencies are made of.
+// Masks of the parities that the frequencies depend on.
 std::vector<std::uint64_t> masks_of(const MeasurementList& list, std::size_t qubits) {
   std::vector<std::uint64_t> masks;
   for (const Measurement& measurement : list.measurements()) {
@@ -95,8 +95,8 @@ class ByteTable {
 
 }  // namespace
 
-// Samples are drawn where they are asked for, and where a later derivative begins at
-// the sample of the only shot.
+// Samples are drawn if a measurement returns samples, and if a later derivative begins
+// at the sample of the only shot.
 bool SampledMeasurements::draws_samples() const {
   const auto& all = measuring_.measurements.measurements();
   return std::ranges::any_of(all, [&](const Measurement& measurement) {
@@ -214,10 +214,10 @@ void SampledMeasurements::write_bits(const Measurement& measurement,
   });
 }
 
-// The derivative of the logarithm of a cell's probability p, that of the sum of |a|^2
-// over its basis states, is 2 Re <bra|, that of the ket> with the bra a / p there and
-// zero elsewhere. Of a state of another norm, or after outcomes, it is that of all that
-// was drawn.
+// A cell's probability p is the sum of |a|^2 over its basis states. The derivative of
+// log(p) is 2 Re <bra|tangent of the ket>, where the bra is a / p in the cell and zero
+// elsewhere. For a state that is not normalized, or after outcomes, it is the
+// derivative of the joint probability of all outcomes.
 void SampledMeasurements::add_bra(std::size_t i, const Weight& weight,
                                   const Amplitudes& into) {
   draw();

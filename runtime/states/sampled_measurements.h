@@ -1,9 +1,9 @@
-// states/sampled_measurements.h: measurements of states of the engine that are made of
-// shots: samples, frequencies, and which shots a run is of.
+// states/sampled_measurements.h: measurements with shots of states of the engine:
+// samples, frequencies, and the shots that a run represents.
 //
-// Where samples are asked for, all measurements of a call are made of the same samples.
-// Else how often each cell of basis states comes is drawn once for all of them, so the
-// joint distribution of their results is the same.
+// If a measurement of a call returns samples, all measurements use the same samples.
+// Otherwise the counts of all cells of basis states are drawn once for all
+// measurements, so the joint distribution of their results is the same.
 #pragma once
 
 #include <cstddef>
@@ -52,8 +52,8 @@ class SampledMeasurements {
   // The weight of a value of a measurement in a lane.
   using Weight = std::function<double(std::size_t value, std::size_t lane)>;
 
-  // Adds the bra of measurement i, which are frequencies: the derivative of how likely
-  // what was drawn is.
+  // Adds the bra of measurement i, whose results are frequencies: the derivative of the
+  // logarithm of the drawn outcomes' probability (score function).
   void add_bra(std::size_t i, const Weight& weight, const Amplitudes& into);
 
  private:

@@ -20,10 +20,11 @@ constexpr std::size_t kCellsOfPart = std::size_t{1} << 11;
 constexpr double kNanosecondsOfBinomial = 60;
 constexpr double kNanosecondsOfSum = 1;
 
-// A binomial number takes about as long as so many samples.
+// Number of samples that take about as long as one binomial random number.
 constexpr std::size_t kShotsOfBinomial = 4;
 
-// Adds the probabilities of the basis states of a part to those of their cells.
+// Adds the probabilities of basis states begin to end - 1 to the weights of their
+// cells.
 template <typename Probability>
 void add_to_cells(const Cells& cells, std::size_t begin, std::size_t end,
                   const Probability& probability, double* weights) {
@@ -97,9 +98,9 @@ class Inversion {
   std::uint32_t last_ = 0;  // that has a weight
 };
 
-// Draws how many of some shots come to each of the indexes begin to end - 1, one after
-// another: of those that are left, a binomial number with the index's share in what is
-// left of the weights. Calls take(index, count) where the count is not zero.
+// Draws multinomial counts of shots for each weight: for one index after another, a
+// binomial number of the remaining shots, whose probability is the weight's share in
+// the remaining weights. Calls take(index, count) for each count that is not zero.
 template <typename Take>
 void draw_multinomial(std::span<const double> weights, std::uint64_t shots,
                       NumberSequence numbers, const Take& take) {
@@ -157,7 +158,7 @@ std::vector<double> weigh_cells(const States& states, const Amplitudes& ket,
   const std::size_t size = std::size_t{1} << states.layout().qubits;
   const std::size_t lanes = states.lanes();
   std::vector<double> weights(cells.size());
-  // The sums of parts of the state are no larger together than the state.
+  // Together, the sums of all parts are at most as large as the state.
   const std::size_t of_part = cells.are_basis_states()
                                   ? kAmplitudesOfPart
                                   : std::max(kAmplitudesOfPart, cells.size());

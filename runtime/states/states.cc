@@ -58,10 +58,10 @@ void States::fit_gathered(std::size_t numbers) {
   scratch_.gathered = gathered_.get();
 }
 
-void States::fit(const Program& program, bool moves) {
+void States::fit(const Program& program, bool has_tangents) {
   fit_gathered(program.gathered);
   const std::size_t used = program.n_factors * lanes();
-  const std::size_t matrices = (moves ? 16 : 8) * program.size;
+  const std::size_t matrices = (has_tangents ? 16 : 8) * program.size;
   if (program.n_factors <= factors_ && matrices <= matrices_) {
     // The last register of angles may have more lanes than there are factors.
     std::fill(scratch_.angles + used, scratch_.angles + rounded(used), 0.0);

@@ -57,9 +57,9 @@ class States {
   States(const States&) = delete;
   States& operator=(const States&) = delete;
 
-  // Enlarge the scratch memory for a program (of states with tangents if `moves`), and
-  // for a matrix on some qubits.
-  void fit(const Program& program, bool moves);
+  // Enlarge the scratch memory for a program (with tangents of the state if
+  // `has_tangents`), and for a matrix on `targets` qubits.
+  void fit(const Program& program, bool has_tangents);
   void fit_matrix(std::size_t targets) {
     fit_gathered(gathered_numbers(targets, true));
   }

@@ -41,7 +41,7 @@ class Rows {
       if (!is_known) worker(0);
     });
     if (rows_ > 1 && can_work) {
-      // The first row shows how long the others take.
+      // The duration of the first row predicts the duration of all rows.
       if (!is_known) {
         invite(helpers, std::max(Clock::now() - began, Clock::duration{1}), 1);
       }
@@ -61,7 +61,7 @@ class Rows {
   }
 
  private:
-  // Invites as many as the rows from `first` on are worth.
+  // Invites helpers in proportion to the work in the rows from `first` on.
   void invite(const Helpers& helpers, Clock::duration a_row, std::size_t first) {
     const std::size_t left = rows_ - first;
     const auto work = a_row * static_cast<Clock::rep>(left);

@@ -25,8 +25,8 @@ using RowWorker = std::function<void(std::size_t row)>;
 // worker. Returns when all rows are processed; does not wait for pool threads that have
 // not started, because the pool may have other work.
 //
-// `expected` is about how long a row takes one thread, where the caller knows: then
-// helpers are invited at once. Else the first row shows how long the others take.
+// `expected` is the approximate duration of a row on one thread, if the caller knows
+// it: helpers are then invited at once. Otherwise the first row is timed.
 //
 // Throws what the first of the rows threw that failed, whichever thread it ran on:
 // all rows before it were done, and some behind it were not.

@@ -13,7 +13,7 @@
 namespace bellhop {
 namespace {
 
-// Another thread wakes in 10 to 50 us, which is to be a small part of what it does.
+// A thread wakes up in 10 to 50 us, which must be small compared with its work.
 constexpr double kNanosecondsForHelper = 200e3;
 
 // Looks for a change, about 10 us, before a waiting thread offers its core to others.
@@ -87,8 +87,8 @@ class WorkCrew::Shared {
   static std::size_t next_of(std::uint64_t ticket) { return ticket & 0xffff; }
   static std::size_t parts_of(std::uint64_t ticket) { return ticket >> 16 & 0xffff; }
 
-  // A loop goes on until each of its parts is done, so whoever has a part may use what
-  // the loop refers to.
+  // A loop ends only when all parts are done, so a thread that has taken a part may use
+  // the objects that the loop references.
   std::optional<Part> take() {
     std::uint64_t ticket = ticket_.load(std::memory_order_acquire);
     while (next_of(ticket) < parts_of(ticket)) {

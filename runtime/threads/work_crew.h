@@ -18,7 +18,7 @@ class WorkCrew {
   static constexpr std::size_t kMostParts = 0xffff;
 
   explicit WorkCrew(const Helpers& helpers);
-  // Lets the helpers go. None of them is in the middle of a loop.
+  // Stops the helper threads. The crew must not be running a loop.
   ~WorkCrew();
   WorkCrew(const WorkCrew&) = delete;
   WorkCrew& operator=(const WorkCrew&) = delete;

@@ -1,5 +1,7 @@
 """The device of the examples: any device with a compiled interface runs, or says why not."""
 
+import ctypes
+import subprocess
 import sys
 from pathlib import Path
 
@@ -8,6 +10,7 @@ import pytest
 from tests.needs import COMPILER
 
 import bellhop
+import bellhop_runtime
 
 pytestmark = [pytest.mark.subprocess, COMPILER.mark]
 
@@ -80,3 +83,39 @@ def test_what_it_does_not_have_is_said_by_name(reversible):
         return qml.expval(qml.Z(0))
 
     assert float(right()) == -1
+
+
+# A device of another version, whose factory would end the process.
+OTHER_VERSION = """
+#include <cstdlib>
+extern "C" int bellhop_device_interface() { return VERSION; }
+extern "C" void* ReversibleFactory(const char*) { std::abort(); }
+"""
+
+
+@pytest.mark.parametrize("difference", [-1, 1])
+def test_a_device_of_another_interface_is_not_loaded(reversible, tmp_path, difference):
+    plugin = ctypes.CDLL(str(reversible.build()))
+    current = plugin.bellhop_device_interface()
+    header = Path(bellhop_runtime.include_dir(), "bellhop/quantum_device.h").read_text()
+    assert f"#define BELLHOP_DEVICE_INTERFACE {current}\n" in header
+
+    other = current + difference
+    source, library = tmp_path / "other.cc", tmp_path / "libother.so"
+    source.write_text(OTHER_VERSION.replace("VERSION", str(other)))
+    subprocess.run(["c++", "-shared", "-fPIC", source, "-o", library], check=True)
+
+    class Other(reversible.Reversible):
+        @staticmethod
+        def get_c_interface():
+            return "Reversible", str(library)
+
+    @bellhop.qjit
+    @qml.qnode(Other(wires=2))
+    def circuit(x):
+        bellhop.cond(x)(lambda: qml.X(0))()
+        return qml.expval(qml.Z(0))
+
+    message = f"expected version {current} of the device interface, got version {other}"
+    with pytest.raises(bellhop.CircuitError, match=message):
+        circuit(True)

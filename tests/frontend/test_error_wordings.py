@@ -92,7 +92,7 @@ def test_two_arguments_for_one_result():
     add = bellhop.buffer_callback(
         lambda context, out, x, y: None, scalar, input_output_aliases={0: 0, 1: 0}
     )
-    raises("two for one result.", add, 1.0, 2.0, error=ValueError)
+    raises("two arguments for one result.", add, 1.0, 2.0, error=ValueError)
 
 
 def test_conditionals_and_differences():

@@ -166,7 +166,7 @@ def test_wrong_result_is_a_type_error():
 
 
 def test_wrong_arguments_are_refused():
-    with pytest.raises(ValueError, match="result_shape is a pytree of numbers"):
+    with pytest.raises(ValueError, match="expected a pytree of numbers"):
         hcb.call(np.sin, 1.0, result_shape="text")
     with pytest.raises(TypeError, match="takes no keyword arguments for the function, got what"):
         hcb.id_tap(print, 1.0, what="x")

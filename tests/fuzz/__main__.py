@@ -1,13 +1,15 @@
 """``make fuzz``: draws programs for some minutes, and writes down those that fail."""
 
 import argparse
+import contextlib
 import os
 import re
 import secrets
 import time
 from pathlib import Path
 
-from .child import Child
+from .against import judge_against
+from .child import WORKER, Child
 from .search import Failure, Search
 
 
@@ -17,6 +19,9 @@ def main() -> int:
     parser.add_argument("--seed", type=int, help="the first seed; without, one is drawn")
     parser.add_argument("--out", type=Path, default=Path("build/fuzz"), help="for what fails")
     parser.add_argument("--x64", choices=("on", "off"), default="on", help="64-bit types")
+    parser.add_argument(
+        "--against", help="the Python of another installation, which runs programs too"
+    )
     options = parser.parse_args()
     seed = secrets.randbelow(10**6) if options.seed is None else options.seed
     options.out.mkdir(parents=True, exist_ok=True)
@@ -24,8 +29,13 @@ def main() -> int:
     os.environ["JAX_ENABLE_X64"] = str(int(options.x64 == "on"))
     # What references compile, one operation after another, is mostly the same.
     os.environ["JAX_COMPILATION_CACHE_DIR"] = str(options.out.absolute() / "cache")
-    with Child(options.out / "stderr.txt") as child:
-        search = Search(child.judge, time.monotonic() + 60 * options.minutes)
+    with contextlib.ExitStack() as stack:
+        judge = stack.enter_context(Child(options.out / "stderr.txt")).judge
+        if options.against:
+            command = (options.against, *WORKER[1:], "--alone")
+            other = stack.enter_context(Child(options.out / "stderr-other.txt", command))
+            judge = judge_against(judge, other.judge)
+        search = Search(judge, time.monotonic() + 60 * options.minutes)
         while time.monotonic() < search.deadline:
             failure = search.batch(seed)
             print(f"seed {seed}: {sum(search.counts.values())} programs so far", flush=True)

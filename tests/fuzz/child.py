@@ -49,7 +49,7 @@ class Child:
         answer, hangs = self._answer(process, source)
         if answer:
             fields = json.loads(answer)
-            return Verdict(**fields | {"refused": tuple(fields["refused"])})
+            return Verdict(**fields | {key: tuple(fields[key]) for key in ("refused", "outcomes")})
         if hangs:
             # It says where its threads are.
             process.send_signal(signal.SIGABRT)

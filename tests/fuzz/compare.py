@@ -108,10 +108,15 @@ def _arrays(leaf: Any, other: Any, name: str, by_chance: bool = False) -> None:
     if _type(leaf) != _type(other):
         raise Difference("type", f"{name}: {_type(leaf)} instead of {_type(other)}")
     wide = complex if jnp.issubdtype(np.asarray(other).dtype, np.complexfloating) else float
-    tolerance = BY_CHANCE if by_chance else _tolerance(np.asarray(other).dtype)
     values, needed = np.asarray(leaf).astype(wide), np.asarray(other).astype(wide)
-    if not np.allclose(values, needed, rtol=tolerance, atol=tolerance, equal_nan=True):
+    if not arrays_agree(values, needed, np.asarray(other).dtype, by_chance):
         raise Difference("value", f"{name}: {values} instead of {needed}")
+
+
+def arrays_agree(values: Any, needed: Any, dtype: Any, by_chance: bool = False) -> bool:
+    """Return whether two arrays agree within the tolerance of a dtype, or of drawn frequencies."""
+    tolerance = BY_CHANCE if by_chance else _tolerance(jnp.dtype(dtype))
+    return np.allclose(values, needed, rtol=tolerance, atol=tolerance, equal_nan=True)
 
 
 def _type(leaf: Any) -> tuple[tuple[int, ...], str]:

@@ -15,6 +15,7 @@ import jax  # noqa: E402
 
 import bellhop  # noqa: E402, F401  (it has 64-bit types, which the reference is to have too)
 
+from .against import describe_outcomes  # noqa: E402
 from .compare import Difference, compare  # noqa: E402
 from .known import KNOWN  # noqa: E402
 from .meaning import REFERENCE, run  # noqa: E402
@@ -32,7 +33,8 @@ def judge(source: str) -> Verdict:
             return Verdict("the script is wrong", traceback.format_exc())
         _cache(False)
         try:
-            refused = compare(run(source, {}, "script"), reference)
+            ours = run(source, {}, "script")
+            refused = compare(ours, reference)
         except Difference as difference:
             kind, details = difference.args
             cause = difference.__cause__
@@ -40,7 +42,19 @@ def judge(source: str) -> Verdict:
             return _unless_known(Verdict(kind, f"{details}\n{trace}"))
         except Exception as error:
             return Verdict(f"ends with {type(error).__name__}", traceback.format_exc())
-        return Verdict(AGREES, refused=tuple(refused))
+        return Verdict(AGREES, "", tuple(refused), tuple(describe_outcomes(ours["outcomes"])))
+
+
+def run_alone(source: str) -> Verdict:
+    """Run a script without its reference; say what came of its calls."""
+    with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
+        warnings.simplefilter("ignore")
+        _cache(False)
+        try:
+            ours = run(source, {}, "script")
+        except Exception as error:
+            return Verdict(f"ends with {type(error).__name__}", traceback.format_exc())
+        return Verdict("ran", outcomes=tuple(describe_outcomes(ours["outcomes"])))
 
 
 def _cache(much: bool) -> None:

@@ -5,9 +5,7 @@ import linecache
 from collections.abc import Mapping
 from typing import Any
 
-import jax.numpy as jnp
-
-from .references import python_bellhop
+from .references import python_bellhop, python_torch
 from .references.python_jax import PythonJax
 from .references.uncompiled_pennylane import UncompiledPennyLane
 
@@ -15,7 +13,7 @@ REFERENCE: Mapping[str, Any] = {
     "bellhop": python_bellhop,
     "jax": PythonJax(),
     "pennylane": UncompiledPennyLane(),
-    "torch": jnp,
+    "torch": python_torch,
 }
 
 

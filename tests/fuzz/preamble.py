@@ -98,6 +98,16 @@ def by_keyword(f):
     return lambda x, n, v, a: f(x, a=a, v=v, n=n)
 
 
+def within(mode, f):
+    """Return a function that is called in a mode of PyTorch, which a program does not see."""
+
+    def call_in_mode(*args):
+        with mode:
+            return f(*args)
+
+    return call_in_mode
+
+
 def saved(f):
     """Save a compiled function and load it; return the function where it cannot be saved."""
     if not hasattr(f, "save"):

@@ -2,7 +2,7 @@
 
 REFUSALS = {
     r"Reverse-mode differentiation does not work for lax.while_loop": "JAX: while_loop",
-    # doc/transformations.md says so.
+    # doc/reference/callback-transformations.md says so.
     r"IO effects? not supported in (vmap|while_loop)": "JAX: effects under vmap",
     r"Effects not supported in partial-eval of `checkpoint`": "JAX: its io_callback in checkpoint",
     # What is traced need not run, and no device of these programs has such a wire.

@@ -7,7 +7,7 @@ from tests.needs import params
 from transformations.cells import CELLS, check
 from transformations.table import document
 
-DOCUMENT = Path(__file__).parents[2] / "doc" / "transformations.md"
+DOCUMENT = Path(__file__).parents[2] / "doc" / "reference" / "callback-transformations.md"
 
 
 @pytest.mark.axes(cell=lambda cell: (cell.flavour.name, cell.column, cell.form))

@@ -142,7 +142,7 @@ OUTSIDE = {
     ),
     "elements": (
         "%0 = stablehlo.convert %x : (tensor<4xf64>) -> tensor<4xf6E2M3FN>",
-        "whose elements saved programs do not have",
+        "whose element type is not supported",
     ),
     "attribute": (
         '%0 = stablehlo.abs %x {mhlo.frontend_attributes = {_xla_compute_type = "host"}} : '

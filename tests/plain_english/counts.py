@@ -91,7 +91,8 @@ _FRAGMENT = re.compile(
     rf"^_*({_PREPOSITION}|{_PARTICIPLE}|again|one|what|which|whose|who|that|those|are|goes|holds)"
     rf"(_|$)|_({_PREPOSITION}|to|from|is|are|they|it|its)_*$"
 )
-_NOT_FRAGMENTS = re.compile(r"^_*(with|without)_[a-z]|^for_loop$")
+# AutoGraph looks up `for_stmt` by its name.
+_NOT_FRAGMENTS = re.compile(r"^_*(with|without)_[a-z]|^for_(loop|stmt)$")
 _NOT_IMPERATIVE = re.compile(r"^(The|A|An|What|That|Where|[A-Z][a-z]+(ed|ing))\b")
 
 
@@ -133,7 +134,8 @@ def _find_in_python(file: Path) -> Iterator[Place]:
         if isinstance(node, ast.Module) or node.name.startswith("__"):
             continue
         assert node.end_lineno is not None
-        if not docstring and node.end_lineno - node.lineno >= _SHORT:
+        is_long = node.end_lineno - node.lineno >= _SHORT
+        if not docstring and is_long and not _is_overload(node):
             yield Place("missing_docstrings", package, file, node.lineno, node.name)
         if _is_fragment(node.name):
             yield Place("fragment_names", package, file, node.lineno, node.name)
@@ -148,6 +150,11 @@ def _find_in_cpp(file: Path) -> Iterator[Place]:
         comment = line.partition("//")[2]
         for match in _HOUSE_PHRASES.finditer(comment):
             yield Place("house_phrases", _get_package(file), file, number, match[0])
+
+
+def _is_overload(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> bool:
+    """Return whether a definition is a signature of `typing.overload`, which has no docstring."""
+    return any(isinstance(d, ast.Name) and d.id == "overload" for d in node.decorator_list)
 
 
 def _is_fragment(name: str) -> bool:

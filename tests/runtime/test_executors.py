@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from bellhop.circuits.backends.compiled.differentiable import internal_measurements
 from bellhop.circuits.ir import device_measurements
 from bellhop.circuits.ir.device_measurements import Measurement
 from bellhop.circuits.ir.executors import Executor, Offer, Outcomes
@@ -28,7 +29,7 @@ def test_the_enumerations_are_those_of_the_file():
     assert {Executor.ENGINE.value, Executor.PLUGIN.value} <= set(TABLES["measurements"]["expval"])
     classes = [
         each
-        for each in vars(device_measurements).values()
+        for each in (vars(device_measurements) | vars(internal_measurements)).values()
         if isinstance(each, type) and issubclass(each, Measurement) and hasattr(each, "kind")
     ]
     assert {each.kind for each in classes} == set(TABLES["measurements"])

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import bellhop
-from bellhop.callbacks.pure_callback import PureCallback
+from bellhop import PureCallback
 
 
 @bellhop.qjit

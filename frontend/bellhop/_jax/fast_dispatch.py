@@ -51,6 +51,8 @@ def make_fast_call(
     uncompiled: Callable[..., Any],
     compile_: Callable[..., jax.stages.Compiled],
     may_enter: Callable[[], bool],
+    *,
+    has_static: bool = False,
 ) -> Any:
     """Return a callable that dispatches to programs in C++, by argument types.
 
@@ -61,6 +63,7 @@ def make_fast_call(
             eagerly.
         compile_: compiles the program for its arguments.
         may_enter: returns, after a compilation, whether to add the program to the cache.
+        has_static: whether the first argument is static: a hashable object, part of the cache key.
 
     Returns:
         a function that returns the program's results, or an `UnexecutedProgram` on a cache miss.
@@ -68,7 +71,7 @@ def make_fast_call(
 
     def enter(*args: Any, **kwargs: Any) -> tuple[UnexecutedProgram, Any, bool]:
         """Handle a cache miss: check the arguments, compile and create a cache entry."""
-        leaves = jax.tree.leaves((args, kwargs))
+        leaves = jax.tree.leaves((args[1:] if has_static else args, kwargs))
         for leaf in leaves:
             dispatch.check_arg(leaf)
         core.check_eval_args(leaves)
@@ -80,7 +83,7 @@ def make_fast_call(
         getattr(uncompiled, "__name__", "program"),
         uncompiled,
         enter,
-        (),
+        (0,) if has_static else (),
         (),
         pxla.JitGlobalCppCacheKeys(),
         tree_util.dispatch_registry,

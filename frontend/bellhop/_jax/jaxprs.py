@@ -1,15 +1,15 @@
 """Private JAX functions that transform and traverse jaxprs, for jax 0.10 to 0.12.
 
-``dce`` removes dead code from a jaxpr, here from that of
-``lambda x, y: (sin(x), 2.0 * y)``.  ``transpose_jaxpr`` transposes a linear jaxpr, here that of
-``lambda t: 3.0 * t``::
+``dce`` removes dead code from a jaxpr, for instance from the jaxpr of
+``lambda x, y: (sin(x), 2.0 * y)``.  ``transpose_jaxpr`` transposes a linear jaxpr, for instance the
+jaxpr of ``lambda t: 3.0 * t``::
 
     dce(closed, used=[True, False], keep=[False, False])
         -> { lambda ; a:f64[]. let b:f64[] = sin a in (b,) }, [True, False]
     transpose_jaxpr(linear, [UndefinedPrimal(f64[])], cotangents=[2.0])
         -> [6.0]
 
-Each name, what it is for, and why no public name serves:
+Each name, its purpose, and the reason why no public name serves:
 
 * ``bind_equation`` and ``EquationContext``: evaluate one equation of a jaxpr with its source
   location.  The public ``eval_jaxpr`` evaluates all equations.

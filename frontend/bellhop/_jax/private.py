@@ -3,13 +3,13 @@
 Private names for jaxprs are in ``jaxprs``, for calls of programs in ``fast_dispatch`` and
 ``slow_dispatch``, and replaced functions in ``patches``.  No other file uses private JAX.
 
-Each name, what it is for, and why no public name serves:
+Each name, its purpose, and the reason why no public name serves:
 
 * ``effects``: JAX's sets of effect types.  Bellhop registers its effects in them, and
   queries which effects are ordered (have a token).  No public function does either.
 * ``callback.IOEffect``: the effect that keeps JAX from batching a conditional with a mapped
   predicate, which would execute callbacks of both branches.  ``calls_python`` looks for it and for
-  the effects of JAX's other callbacks.  None of them has a public name.
+  the effects of all JAX callbacks.  None of them has a public name.
 * ``INVALID_ARGUMENT``: the exception that JAX raises for unsupported arguments, caught to name the
   argument.  Its type has no public name.
 * ``backends_are_initialized`` and ``cpu_dispatch_is_asynchronous``: whether CPU programs run
@@ -18,19 +18,20 @@ Each name, what it is for, and why no public name serves:
 * ``make_cpu_client``: makes a second CPU client.  JAX's client runs a fixed number of programs
   concurrently, and ``jax.config`` can neither raise that number nor make a client.
 * ``weakref_cache_key_types``: lets JAX's caches hold a primitive's parameter weakly.  Otherwise
-  they would keep users' functions alive.  There is no public way.
+  they would keep users' functions alive.  No public function does this.
 * ``trace_state_clean``, ``AT_TOP_LEVEL``, ``VALUE_OF`` and ``is_transformed_eagerly``: whether a
   call is under a transformation, and whether that transformation traces a program.  Public JAX has
   only the deprecated ``unsafe_*`` queries, which miss some transformations.
-* ``trace_context``: the part of JAX's configuration that a program depends on, such as the default
-  device; a part of JAX's cache keys.
+* ``trace_context``: the part of the JAX configuration that a program depends on, such as the
+default
+  device; a part of cache keys in JAX.
 * ``lower_with_rules``: lowers one program with custom lowering rules, for ``buffer_callback_p``.
   The public ``mlir.register_lowering`` sets the rule for all programs.
 * ``JAX_CALLBACK_PRIMITIVES``: the primitives of ``jax.pure_callback`` etc. They are not public.
 * ``keepalive_functions``: the Python objects that JAX keeps alive for a lowered program.
 * ``source_info_util``: the user's ``file:line`` of an equation, which JAX puts into locations.
 * ``get_partitioning``: whether the module that is being lowered is partitioned over devices.
-* ``callback_sharding``: the sharding annotation of JAX's callbacks in a partitioned module.  The
+* ``callback_sharding``: the sharding annotation of JAX callbacks in a partitioned module.  The
   public ``mlir.emit_python_callback`` accepts it, but no public function makes it.
 * ``varying_axes`` and ``make_varying``: the mesh axes over which a value varies inside
   ``jax.shard_map``, which are undocumented attributes of types.

@@ -293,7 +293,20 @@ def name_file_errors(path: Any) -> Iterator[None]:
 def _unpack(
     content: bytes, *, trust: bool
 ) -> tuple[dict[str, Any], list[str], SequenceOf[bytes | None]]:
-    """Return the metadata of a file, its modules, and machine code for this machine."""
+    """Read a saved file.
+
+    Args:
+        content: bytes of the zip archive.
+        trust: whether machine code in the file may be used.
+
+    Returns:
+        the metadata, the text of each program's module, and each program's machine code, or None if
+        it cannot be used on this machine.
+
+    Raises:
+        Malformed: if the file is damaged.
+        CompileError: if it was saved with another format, version or precision.
+    """
     with zipfile.ZipFile(io.BytesIO(content)) as file:
         members = read_members(file, len(content))
         if (size := len(members[_METADATA])) > _LARGEST_METADATA:
@@ -361,7 +374,17 @@ def _encode(program: Program, signature: Any, out_tree: PyTreeDef, what: str) ->
 def _decode(
     record: dict[str, Any], module: str, executable: bytes | None, allowed: Allowed
 ) -> SavedProgram:
-    """Convert data to a program; check its arguments, callbacks and module."""
+    """Convert the metadata of a program to a `SavedProgram`.
+
+    Args:
+        record: metadata of the program, read from JSON.
+        module: text of its module.
+        executable: its machine code, or None.
+        allowed: functions and classes that the file may name.
+
+    Raises:
+        Malformed: if arguments, callbacks and module do not match.
+    """
     in_tree, in_avals = _decode_typed(record, "in_tree", "in_avals", allowed)
     out_tree, out_avals = _decode_typed(record, "out_tree", "out_avals", allowed)
     match record["in_tree"]:
@@ -403,7 +426,12 @@ def _encode_target(target: CallbackTarget) -> dict[str, Any]:
 
 
 def _decode_target(record: dict[str, Any], allowed: Allowed) -> CallbackTarget:
-    """Convert data to a callback."""
+    """Convert the metadata of a callback to a `CallbackTarget`.
+
+    Args:
+        record: metadata of the callback, read from JSON.
+        allowed: functions and classes that the file may name.
+    """
     out_tree, result_avals = _decode_typed(record, "out_tree", "result_avals", allowed)
     fields = record | {
         "function": allowed.function(record["function"]),
@@ -423,7 +451,17 @@ def _decode_target(record: dict[str, Any], allowed: Allowed) -> CallbackTarget:
 
 
 def _decode_typed(record: dict[str, Any], tree: str, avals: str, allowed: Allowed) -> Any:
-    """Return a structure and the types of its leaves."""
+    """Return a pytree structure and the types of its leaves.
+
+    Args:
+        record: metadata that contains both.
+        tree: key of the structure.
+        avals: key of the leaves' types.
+        allowed: functions and classes that the file may name.
+
+    Raises:
+        Malformed: if their numbers of leaves differ.
+    """
     structure = decode_tree(record[tree], allowed)
     if structure.num_leaves != len(record[avals]):
         raise Malformed(f"its {avals} are not as many as the leaves of its {tree}")
@@ -446,7 +484,11 @@ def _encode_aval(aval: Aval) -> _Aval:
 
 
 def _decode_aval(aval: _Aval) -> ShapedArray:
-    """Convert data to an array type."""
+    """Convert saved dtype and shape to an array type.
+
+    Raises:
+        Malformed: for an unknown dtype or an invalid shape.
+    """
     if aval.dtype not in _DTYPES or not all(0 <= size < _LARGEST for size in aval.shape):
         raise Malformed(
             f"it has an array of type {aval.dtype}{list(aval.shape)}, which does not exist"

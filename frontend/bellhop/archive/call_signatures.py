@@ -105,7 +105,11 @@ def encode_signature(function: Callable[..., Any], declared: int | None) -> Save
 
 
 def decode_signature(saved: SavedSignature, allowed: Allowed) -> inspect.Signature | None:
-    """Convert data to a signature; None if the function had none.
+    """Convert a saved signature to `inspect.Signature`; None if the function had none.
+
+    Args:
+        saved: the signature, read from JSON.
+        allowed: functions and classes that the file may name.
 
     Raises:
         ValueError: if the parameters are not a valid signature.

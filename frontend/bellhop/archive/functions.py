@@ -186,7 +186,7 @@ def _make_builtin(ours: Ours, *, trust: bool) -> Callable[..., Any]:
         with contextlib.suppress(ImportError, AttributeError, ValueError, TypeError):
             found = _resolve(module, qualname)
         is_builtin = isinstance(found, type) and issubclass(found, BuiltinFunction)
-        # The base class has no call of its own.
+        # The base class does not define `__call__`.
         if is_builtin and found is not BuiltinFunction:
             try:
                 if found.is_formatter and ours.arguments and not trust:
@@ -278,7 +278,11 @@ def encode_function(function: Callable[..., Any], what: str) -> Function:
 
 
 def encode_type(type_: type[Any], what: str) -> Named:
-    """Convert a class to data.
+    """Return the importable name of a class, for a saved file.
+
+    Args:
+        type_: the class.
+        what: name of the value that contains it, for errors.
 
     Raises:
         CompileError: if another process cannot import it.

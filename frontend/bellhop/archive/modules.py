@@ -83,7 +83,7 @@ def _load_lapack() -> None:
 def _check_main(
     module: ir.Module, in_avals: Sequence[ShapedArray], out_avals: Sequence[ShapedArray]
 ) -> None:
-    """Raise an error unless @main has the saved types."""
+    """Raise an error unless the module's @main has these argument and result types."""
     main = find_functions(module).get("main")
     if main is None:
         raise Malformed("its module has no function @main")

@@ -85,7 +85,11 @@ def encode_tree(tree: PyTreeDef, what: str) -> Tree:
 
 
 def decode_tree(tree: Tree, allowed: Allowed) -> PyTreeDef:
-    """Convert data to a pytree structure.
+    """Convert a saved pytree structure to a `PyTreeDef`.
+
+    Args:
+        tree: the structure, read from JSON.
+        allowed: functions and classes that the file may name.
 
     Raises:
         Malformed: if it is not valid.

@@ -236,7 +236,7 @@ def check_arrays(
         except TypeError:
             raise TypeError(
                 f"{where}: the argument {_leaf_name(names, path)} is {_describe_non_array(leaf)}. "
-                f"{_advice(leaf)}"
+                f"{_advice(leaf, is_part=len(path) > 2)}"
             ) from None
         if not isinstance(type_, jax.core.ShapedArray):
             raise TypeError(
@@ -417,8 +417,16 @@ def _describe_non_array(value: object) -> str:
     return f"of type {type(value).__name__}, which is not an array"
 
 
-def _advice(value: object) -> str:
-    """Return the remedy for an argument that is not an array."""
+def _advice(value: object, is_part: bool = False) -> str:
+    """Return the remedy for an argument that is not an array.
+
+    Args:
+        value: the argument, or a leaf of it.
+        is_part: whether the argument is a pytree with other leaves.
+
+    Returns:
+        a sentence.
+    """
     framework = type(value).__module__.partition(".")[0]
     if framework == "torch":
         return "Convert the function for PyTorch by bellhop.to_torch."
@@ -430,6 +438,12 @@ def _advice(value: object) -> str:
     if hasattr(value, "__array__"):
         # For example, a column of a table.
         return "Convert it to an array by numpy.asarray."
+    if is_part:
+        # A pytree with arrays is not hashable, so it cannot be static.
+        return (
+            "Pass the pytree's arrays, and keep the remaining leaves in a closure, as "
+            "equinox.partition and equinox.combine do."
+        )
     return "Make it static (static_argnums, static_argnames) if it is part of the program."
 
 

@@ -46,8 +46,8 @@ class StaticArguments:
         argnames: their names.
 
     Attributes:
-        argnums: all positions, including positions of `argnames`; at least 0.
-        argnames: all names, including names of `argnums`.
+        argnums: all positions, including positions of `argnames`; at least 0, increasing.
+        argnames: all names, including names of `argnums`; sorted.
 
     Raises:
         TypeError: if a position is not an integer or a name is not a string.
@@ -66,19 +66,12 @@ class StaticArguments:
         self._names = set(parse_names("static_argnames", argnames))
         if self._positions or self._names:
             self._complete_names(_parameters(function))
+        # Created once: fast calls are compared by the identity of these objects.
+        self.argnums: tuple[int, ...] = tuple(sorted(self._positions))
+        self.argnames: tuple[str, ...] = tuple(sorted(self._names))
 
     def __bool__(self) -> bool:
         return bool(self._positions or self._names)
-
-    @property
-    def argnums(self) -> tuple[int, ...]:
-        """Positions of all static arguments, in increasing order."""
-        return tuple(sorted(self._positions))
-
-    @property
-    def argnames(self) -> tuple[str, ...]:
-        """Names of all static arguments, sorted."""
-        return tuple(sorted(self._names))
 
     def select_donated(self, argnums: Any, argnames: Any) -> Donated:
         """Return the arguments that ``donate_argnums`` and ``donate_argnames`` select.
@@ -154,8 +147,8 @@ class StaticArguments:
         for position in chosen:
             if position in self._positions or position < 0:
                 raise ValueError(
-                    f"qjit of {self._where}: {option} has {position}, which is static or below 0. "
-                    "Name dynamic arguments, from 0 on."
+                    f"qjit of {self._where}: {option} has {position}, expected non-negative "
+                    "positions of arguments that are not static. Correct the positions."
                 )
             if position >= count and not is_open:
                 raise ValueError(self._too_many_error(option, position, count))
@@ -221,8 +214,8 @@ class StaticArguments:
         Raises:
             ValueError: for a static argument that is not hashable.
         """
-        static: dict[int | str, Any] = {i: args[i] for i in self._positions if i < len(args)}
-        static |= {name: kwargs[name] for name in self._names if name in kwargs}
+        static: dict[int | str, Any] = {i: args[i] for i in self.argnums if i < len(args)}
+        static |= {name: kwargs[name] for name in self.argnames if name in kwargs}
         for key, value in static.items():
             self._check_hashable(key, value)
         args = tuple(arg for i, arg in enumerate(args) if i not in self._positions)
@@ -298,24 +291,32 @@ class Static:
     argument.
 
     Args:
-        values: arguments by position or name.
+        values: arguments by position or name, positions first, both in increasing order.
+
+    Attributes:
+        key: position or name, type, hash and value of each argument, in one tuple. Fast calls build
+            equal tuples in C++ (``FastCall``).
     """
 
-    __slots__ = ("_hash", "_key", "_values")
+    __slots__ = ("_hash", "_values", "key")
 
     def __init__(self, values: dict[int | str, Any]) -> None:
         self._values = values
-        self._key = tuple(
-            (key, type(value), hash(value), value)
-            for key, value in sorted(values.items(), key=lambda item: str(item[0]))
+        self.key: tuple[Any, ...] = tuple(
+            item for key, value in values.items() for item in (key, type(value), hash(value), value)
         )
-        self._hash = hash(tuple((key, hash_) for key, _, hash_, _ in self._key))
+        self._hash = hash(tuple(zip(self.key[::4], self.key[2::4], strict=True)))
+
+    @classmethod
+    def from_key(cls, key: tuple[Any, ...]) -> "Static":
+        """Return the static arguments of a `key`."""
+        return cls(dict(zip(key[::4], key[3::4], strict=True)))
 
     def __hash__(self) -> int:
         return self._hash
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Static) and self._key == other._key
+        return isinstance(other, Static) and self.key == other.key
 
     def merge(self, args: Args, kwargs: Kwargs) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Insert the static arguments between the dynamic arguments.

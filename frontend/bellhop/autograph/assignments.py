@@ -81,7 +81,17 @@ def check_same_object(name: str, before: Any, after: Any) -> None:
 
 
 def _change_element(target: Any, path: Sequence[Any], change: Callable[[Any, Any], Any]) -> Any:
-    """Apply a change to a nested element; return the container or its replacement."""
+    """Apply a change to an element of nested containers.
+
+    Args:
+        target: the outermost container or array.
+        path: keys of the element, outermost first.
+        change: takes the innermost container and the last key; returns the container or its
+            replacement.
+
+    Returns:
+        the outermost container, or its replacement if it is an array.
+    """
     key, *rest = path
     if not rest:
         return change(target, key)
@@ -91,7 +101,7 @@ def _change_element(target: Any, path: Sequence[Any], change: Callable[[Any, Any
 
 
 def _set_item(target: Any, key: Any, value: Any) -> Any:
-    """Set an element of a container in place, or of an array functionally."""
+    """Set ``target[key]``, in place or, for an array, functionally; return the container."""
     if _is_program_array(target, key, value):
         return jnp.asarray(target).at[key].set(value)
     target[key] = value
@@ -99,7 +109,17 @@ def _set_item(target: Any, key: Any, value: Any) -> Any:
 
 
 def _update_item(target: Any, key: Any, update: str, value: Any) -> Any:
-    """Update an element of a container in place, or of an array functionally."""
+    """Update an element of a container in place, or of an array functionally.
+
+    Args:
+        target: a container or an array.
+        key: key of the element.
+        update: name of the operator, such as ``"add"`` for ``+=``.
+        value: right-hand side of the assignment.
+
+    Returns:
+        the container, or the new array.
+    """
     in_place, python = _UPDATES[update]
     if not _is_program_array(target, key, value):
         target[key] = python(target[key], value)

@@ -28,7 +28,7 @@ _LIBRARIES = {
 # Packages whose functions trace the functions in their arguments.
 _TRACING = ("bellhop", "jax", "pennylane")
 
-# And of those what runs functions outside the program.
+# Modules of these packages whose functions call their arguments in Python, outside of the program.
 _OUTSIDE = (
     *("bellhop.callbacks", "bellhop.native", "bellhop.observers"),
     *("jax._src.callback", "jax._src.debugging", "jax.experimental"),

@@ -363,7 +363,7 @@ class _IfStatement:
 
 
 def _is_known(one: object, other: object) -> bool:
-    """Return whether two values are the same static value."""
+    """Return whether two values are equal static values."""
     return is_same(one, other) or (
         jax.tree.structure(one) == jax.tree.structure(other)
         and all(map(is_same, jax.tree.leaves(one), jax.tree.leaves(other)))
@@ -387,7 +387,10 @@ def if_exp(pred: Any, if_true: Callable[[], Any], if_false: Callable[[], Any], _
 
 
 def _has_number_operands(first: Any, second: Any) -> bool:
-    """Return whether ``and`` and ``or`` of two scalars return an operand, not a bool."""
+    """Return whether Python's ``and`` and ``or`` of these operands return a number.
+
+    This is the case for two scalars, of which the first is traced.
+    """
     return isinstance(first, jax.core.Tracer) and all(
         isinstance(value, jax.Array | np.generic | bool | int | float | complex)
         and not jnp.shape(value)

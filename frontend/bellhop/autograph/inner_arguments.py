@@ -4,7 +4,8 @@ Replaced: ``ActivityAnalyzer.visit_arg`` of malt, which treats the name of such 
 by the enclosing block when it analyses annotations.  A conditional or a loop that contains a lambda
 then has a variable of that name, which hides a variable of an enclosing function.
 Versions: diastatic-malt 2.15.
-Upstream: ``visit_arg`` should bind nothing if only annotations are tracked.
+Upstream: an analysis whose ``visit_arg`` binds nothing while it tracks only annotations.
+Issue: none reported.
 Installed: when autograph first converts a function.
 Test: ``test_converted_programs.py``.
 """

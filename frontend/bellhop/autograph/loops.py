@@ -164,26 +164,35 @@ def for_stmt(
             check_not_strict(
                 "the for loop", f"it iterates over a {kind}, expected a range or array"
             )
-        _run_python_for(target, extra_test, body)
+        _run_python_loop(target, extra_test, body)
         return
     before = variables.get()
     try:
         with check_not_mutated("for loop", body):
             after = _compile_with_result(
-                variables, lambda: _compile_for(elements, extra_test, body, variables)
+                variables, lambda: _compile_for_loop(elements, extra_test, body, variables)
             )
     except Exception as error:
         if not elements.is_static:
             raise
         variables.set(before)
         fall_back("the for loop", error)
-        _run_python_for(target, extra_test, body)
+        _run_python_loop(target, extra_test, body)
     else:
         variables.set(after)
 
 
-def _run_python_for(target: Iterable[Any], extra_test: Test | None, body: Body) -> None:
-    """Run a ``for`` statement in Python."""
+def _run_python_loop(target: Iterable[Any], extra_test: Test | None, body: Body) -> None:
+    """Run a ``for`` statement in Python.
+
+    Args:
+        target: the iterable.
+        extra_test: returns whether the loop continues, if it has a ``break`` or ``return``.
+        body: runs the body for one element.
+
+    Raises:
+        AutoGraphError: if `extra_test` returns a traced value.
+    """
     for element in target:
         if extra_test is not None:
             should_continue = extra_test()
@@ -198,10 +207,20 @@ def _run_python_for(target: Iterable[Any], extra_test: Test | None, body: Body) 
         body(element)
 
 
-def _compile_for(
+def _compile_for_loop(
     elements: _Elements, extra_test: Test | None, body: Body, variables: Variables
 ) -> State:
-    """Compile a ``for`` statement; return the variables after it."""
+    """Compile a ``for`` statement.
+
+    Args:
+        elements: the elements of a traced or static iterable.
+        extra_test: returns whether the loop continues, if it has a ``break`` or ``return``.
+        body: runs the body for one element.
+        variables: the variables that the body assigns.
+
+    Returns:
+        the values of the variables after the loop.
+    """
     before, first = variables.get(), 0
     if elements.is_static and elements.length == 0:
         return before
@@ -301,7 +320,16 @@ def _run_python_while(test: Test, body: Body) -> None:
 
 
 def _compile_while(test: Test, body: Body, variables: Variables) -> State:
-    """Compile a ``while`` statement; return the variables after it."""
+    """Compile a ``while`` statement.
+
+    Args:
+        test: returns the condition.
+        body: runs the body.
+        variables: the variables that the body assigns.
+
+    Returns:
+        the values of the variables after the loop.
+    """
     before = _define_variables("while loop", variables, variables.get())
     carried = CarriedVariables(variables, before)
 
@@ -344,7 +372,16 @@ def _compile_with_result(variables: Variables, compile_loop: Callable[[], State]
 
 
 def _finish_endless_loop(test: Test, variables: Variables, after: State) -> State:
-    """Mark the function as returned after a loop that ends only by a return."""
+    """Set the return flag after a loop that can only end by a ``return``.
+
+    Args:
+        test: returns the condition of the loop.
+        variables: the variables that the body assigns.
+        after: their values after the loop.
+
+    Returns:
+        the values, with the static value True for the return flag if the loop is endless.
+    """
     for position, name in enumerate(variables.names):
         if is_return_flag(name) and is_traced(after[position]):
             variables.set(_replace_item(after, position, False))

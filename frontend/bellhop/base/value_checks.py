@@ -10,7 +10,7 @@ from bellhop.errors import CompileError
 
 
 def check_no_measurements(where: str, result: PyTree) -> None:
-    """Raise an error if a traced function returned a measurement of PennyLane's.
+    """Raise an error if a traced function returned a PennyLane measurement.
 
     A quantum function that no QNode runs has applied no gates, and JAX takes its measurements for
     pytrees without leaves.
@@ -61,7 +61,7 @@ def check_dictionary_keys(where: str, names: Sequence[str], args: Args, kwargs: 
 
 
 def _check_keys(named: str, value: object) -> None:
-    """Raise an error for a dictionary whose keys have no order, in containers of Python's own.
+    """Raise an error for a dictionary with unordered keys in Python containers.
 
     Args:
         named: the place of ``value``, for the error.

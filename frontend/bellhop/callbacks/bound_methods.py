@@ -1,4 +1,4 @@
-"""Callbacks that stand in a class are methods, as Python's own functions are."""
+"""Binding of callbacks that are class attributes: they behave as methods."""
 
 import functools
 from collections.abc import Callable
@@ -9,38 +9,47 @@ from bellhop.base.source import function_name
 
 
 def bind_method(function: Callable[..., Any], instance: object, owner: type | None) -> Any:
-    """Return what a function that stands in a class is to an instance.
+    """Bind a callable that is a class attribute to an instance, as Python does.
 
-    A static method, and a callable without a method of Python's, is itself.
+    Args:
+        function: the class attribute.
+        instance: the instance through which the attribute is accessed.
+        owner: the class of the instance.
+
+    Returns:
+        ``function.__get__(instance, owner)``; the function itself if its type has no ``__get__``.
     """
     bind = getattr(type(function), "__get__", None)
     return function if bind is None else bind(function, instance, owner)
 
 
 class Caller(PickledByName):
-    """What calls a function back, made of it; in a class, of the instance's method.
+    """A callable that calls a user's function as a callback.
+
+    As a class attribute it is a method: access through an instance gives a `Caller` of the bound
+    method.
 
     Args:
         function: the user's function.
-        caller_of: makes what calls it.
-        what: what users know it by.
+        make_caller: turns a function into a function that calls it as a callback.
+        what: description of the callback in ``repr``, such as ``"io_callback 'f'"``.
     """
 
     def __init__(
         self,
         function: Callable[..., Any],
-        caller_of: Callable[[Any], Callable[..., Any]],
+        make_caller: Callable[[Any], Callable[..., Any]],
         what: str,
     ) -> None:
         functools.update_wrapper(self, function)
         self.__name__ = function_name(function)
         self._function = function
-        self._caller_of = caller_of
+        self._make_caller = make_caller
         self._what = what
-        self._call = caller_of(function)
+        self._call = make_caller(function)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Call the function."""
+        """Call the function as a callback."""
         return self._call(*args, **kwargs)
 
     def __repr__(self) -> str:
@@ -49,4 +58,4 @@ class Caller(PickledByName):
     def __get__(self, instance: object, owner: type | None = None) -> "Caller":
         if instance is None:
             return self
-        return Caller(bind_method(self._function, instance, owner), self._caller_of, self._what)
+        return Caller(bind_method(self._function, instance, owner), self._make_caller, self._what)

@@ -1,4 +1,4 @@
-"""buffer_callback: a Python function that writes its results into arrays that it is given."""
+"""`buffer_callback`: a Python function that writes its results into output arrays."""
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
@@ -30,49 +30,49 @@ def buffer_callback(
     command_buffer_compatible: bool = False,
     in_place: bool = False,
 ) -> Callable[..., Any]:
-    """Make a Python function that writes its results callable from programs.
+    """Make a Python function that writes into output arrays callable from programs.
 
-    It is called as ``fn(context, out, *args, **kwargs)`` and returns None.  On the CPU ``out``
-    is of writable NumPy arrays, to be written as in ``out[...] = value`` or
-    ``np.add(x, y, out=out)``; before that they hold zeros.  Arguments are read-only NumPy
-    arrays.  All of them are the function's to keep: the program copies what they hold when
-    the function returns.
+    The function is called as ``fn(context, out, *args, **kwargs)`` and must return None.  On the
+    CPU ``out`` is a pytree of writable NumPy arrays, initialized with zeros: write them with
+    ``out[...] = value`` or ``np.add(x, y, out=out)``.  Arguments are read-only NumPy arrays.  The
+    function may keep all arrays: the program copies the outputs when the function returns.
 
-    With ``in_place=True`` they are the program's own memory, and nothing is copied: ``out`` holds
-    anything, numbers of other computations too, and what is not written stays so.  They are
-    then valid for the length of the call: nothing may keep one, or a view of it, any longer,
-    be it a list, a closure or an exception.  What does is an error, but the memory is then
-    used for something else, and reading it may end the process.
+    With ``in_place=True`` the arrays are the program's own memory, and nothing is copied.  ``out``
+    is then not initialized and may hold values of other computations; elements that the function
+    does not write keep them.  The arrays are valid during the call only: the function must not
+    keep an array or a view of it, for instance in a list, a closure or an exception.  A call that
+    keeps an array raises an error, but the program uses its memory for other values, and reading it
+    may crash the process.
 
     In a region on a GPU ``out`` and arguments are the buffers of
     ``jax.experimental.buffer_callback`` on the device.
 
     Args:
         callback: the function.
-        result_shape_dtypes: shapes and dtypes of the results: a pytree of what ``pure_callback``
-            takes for a result.
-        has_side_effect: whether the call must be made even if nobody uses its results.  In a
-            ``qjit`` program it is then in program order with all other calls with effects; in a
-            plain ``jax.jit``, and in a region on a GPU, it has no order.
-        vmap_method: how it meets ``vmap``, as for ``pure_callback``; None refuses it.
-        input_output_aliases: which argument's memory is that of which result, by place among
-            the leaves of the arguments and of the results.  Such an argument is writable, and
-            is where the result is; the program copies it first if it still needs it.
-        command_buffer_compatible: on a GPU, whether the call may be recorded once and
-            replayed; the CPU has no such recordings.
-        in_place: whether it reads and writes in the program's own memory, on the CPU.
+        result_shape_dtypes: shapes and dtypes of the results: a pytree of result types as in
+            ``pure_callback``.
+        has_side_effect: whether the program must make the call even if its results are not used.
+            A ``qjit`` program makes it in program order with all other calls that have side
+            effects.  In a plain ``jax.jit``, and in a region on a GPU, the order is not defined.
+        vmap_method: behaviour under ``vmap``, as for ``pure_callback``; None raises an error there.
+        input_output_aliases: pairs of an argument's index and the index of the result that shares
+            its memory, both among the pytree leaves.  The argument is then writable and holds the
+            result; the program copies it before the call if it needs the old value.
+        command_buffer_compatible: on a GPU, whether the call may be recorded in a command buffer
+            and replayed; ignored on the CPU.
+        in_place: whether the function reads and writes the program's own memory, on the CPU.
 
     Returns:
-        a function of pytrees of arrays that returns what ``result_shape_dtypes`` says.
+        a function from pytrees of arrays to results of the types ``result_shape_dtypes``.
 
     Raises:
-        TypeError: where ``fn`` is no function, or returns something (when it does).
-        ResultTypeError: (a TypeError) where the result types say too little.
-        RuntimeError: with ``in_place=True``, where an array is kept (when it is).
-        ValueError: where there is no such ``vmap_method``, or, when traced, where the aliases
-            name what is not there or is of another type.
+        TypeError: if ``callback`` is not a function; at the call, if it does not return None.
+        ResultTypeError: (a TypeError) if the result types do not determine shapes and dtypes.
+        RuntimeError: at the call, with ``in_place=True``, if the function keeps an array.
+        ValueError: if ``vmap_method`` is unknown; when traced, if an index in
+            ``input_output_aliases`` is out of range, or argument and result have different types.
         NotImplementedError: when traced, under ``vmap`` without a ``vmap_method``.
-        DifferentiableCompileError: when traced, where it is differentiated.
+        DifferentiableCompileError: when traced, if the call is differentiated.
 
     Example:
         >>> import bellhop, jax, numpy as np
@@ -82,7 +82,7 @@ def buffer_callback(
         >>> bellhop.qjit(callback)(np.array([1.0, 2.0]), np.array([3.0, 4.0]))
         Array([4., 6.], dtype=float64)
 
-    The interface is that of ``jax.experimental.buffer_callback``.
+    The interface is the interface of ``jax.experimental.buffer_callback``.
     """
     fn = callback
     if isinstance(fn, type) or not callable(fn):
@@ -95,12 +95,13 @@ def buffer_callback(
         methods = [method for method in ONE_BY_ONE + AT_ONCE if method != ON_THREADS]
         check_vmap_method(vmap_method, what, methods)
     results = result_avals(fn, result_shape_dtypes)
-    flavour = BUFFER_WITH_EFFECTS if has_side_effect else BUFFER
+    callback_type = BUFFER_WITH_EFFECTS if has_side_effect else BUFFER
 
     @functools.wraps(fn)
     def call(*args: Any, **kwargs: Any) -> Any:
-        leaves, in_tree = flatten_arguments(flavour.name, fn, args, kwargs)
-        target = flavour.target(
+        """Trace a call with these arguments."""
+        leaves, in_tree = flatten_arguments(callback_type.name, fn, args, kwargs)
+        target = callback_type.target(
             fn,
             in_tree,
             results,
@@ -109,9 +110,9 @@ def buffer_callback(
             command_buffer_compatible=command_buffer_compatible,
             in_place=in_place,
         )
-        return flavour.bind(target, leaves)
+        return callback_type.bind(target, leaves)
 
-    # It has not the signature of the function, which takes context and outputs as well.
+    # The signature differs from the function's, which takes context and outputs as well.
     del call.__wrapped__  # type: ignore[attr-defined]
     return call
 
@@ -122,22 +123,43 @@ def _check_aliases(
     arguments: Sequence[Any],
     results: Sequence[ShapedArray],
 ) -> tuple[tuple[int, int], ...]:
+    """Check the argument-result pairs that share memory, and sort them.
+
+    Args:
+        label: name of the callback in errors.
+        aliases: index of the result that shares memory with an argument, by argument index.
+        arguments: leaves of the arguments, traced or concrete.
+        results: types of the result leaves.
+
+    Returns:
+        sorted pairs of argument index and result index.
+
+    Raises:
+        ValueError: if an index is out of range, the two types differ, or two arguments share the
+            memory of one result.
+    """
     pairs = tuple(sorted((int(argument), int(result)) for argument, result in aliases.items()))
     for argument, result in pairs:
-        where = f"{label} has input_output_aliases with {argument}: {result}"
+        where = f"{label}: input_output_aliases has {argument}: {result}"
         if not 0 <= argument < len(arguments):
-            raise ValueError(f"{where}, and its arguments are numbered in [0, {len(arguments)}).")
+            raise ValueError(
+                f"{where}, expected an argument index from 0 to {len(arguments) - 1}. Count the "
+                "leaves of the arguments."
+            )
         if not 0 <= result < len(results):
-            raise ValueError(f"{where}, and its results are numbered in [0, {len(results)}).")
+            raise ValueError(
+                f"{where}, expected a result index from 0 to {len(results) - 1}. Count the leaves "
+                "of the results."
+            )
         aval = jax.typeof(arguments[argument])
         if (aval.shape, aval.dtype) != (results[result].shape, results[result].dtype):
             raise ValueError(
-                f"{where}: that argument is {describe_value(aval)} and that result "
-                f"{describe_value(results[result])}, and what shares memory is of one type."
+                f"{where}: the argument has type {describe_value(aval)} and the result type "
+                f"{describe_value(results[result])}, expected equal types. Cast the argument."
             )
     if len({result for _, result in pairs}) < len(pairs):
         raise ValueError(
-            f"{label} has input_output_aliases {dict(pairs)}, two for one result. Give each result "
-            "one argument at most."
+            f"{label}: input_output_aliases {dict(pairs)} has two arguments for one result. Give "
+            "each result at most one argument."
         )
     return pairs

@@ -1,4 +1,8 @@
-"""Two ways to call: make a callable first, as Catalyst does, or call at once, as JAX does."""
+"""Call forms of `pure_callback` and `io_callback`.
+
+Catalyst's form makes a callable, ``pure_callback(f, float)(x)``; JAX's form calls it at once,
+``pure_callback(f, float, x)``.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,23 +13,23 @@ import jax
 from bellhop.arguments.declared_types import MISSING
 from bellhop.errors import suggest_name
 
-# What JAX calls the first argument, and the second.
+# JAX's names of the first two arguments.
 _JAX_FUNCTION = "callback"
 _JAX_NAME = "result_shape_dtypes"
-# Options of callbacks, to find what a misspelled one was meant to be.
+# Options of callbacks, to suggest the correct spelling of a misspelled option.
 _OPTIONS = ("callback_fn", "result_type", "ordered", "partitioned", "sharding", "vmap_method")
 
 
 @dataclass
 class CallSignature:
-    """How a function that makes callables was called.
+    """Parsed arguments of `pure_callback` or `io_callback`.
 
     Attributes:
-        function: what is called back, or None.
-        result_type: what the callable returns.
-        args: of the call.
-        kwargs: of the call.
-        is_call: whether it is to be called at once.
+        function: the user's function; None if the call makes a decorator.
+        result_type: declared result type of the function, or ``MISSING``.
+        args: positional arguments for the function.
+        kwargs: keyword arguments for the function.
+        is_call: whether the function is called at once, as in JAX's form.
     """
 
     function: Any
@@ -35,7 +39,7 @@ class CallSignature:
     is_call: bool
 
     def apply(self, function: Callable[..., Any]) -> Any:
-        """Return the callable, or what it returns where it is to be called."""
+        """Return the callable, or call it with the arguments if `is_call`."""
         return function(*self.args, **self.kwargs) if self.is_call else function
 
 
@@ -47,18 +51,21 @@ def parse_call(
     kwargs: dict[str, Any],
     sharding: Any,
 ) -> CallSignature:
-    """Tell the two ways apart: arguments, or names that only JAX's has, ask for a call.
+    """Parse a call of `pure_callback` or `io_callback` in Catalyst's or JAX's form.
+
+    It is JAX's form if there are arguments for the function, or JAX's keyword names.
 
     Args:
-        name: what the user called.
-        function: what is called back, or None.
-        result_type: what stands in its place.
-        args: what follows.
-        kwargs: what has a name.
-        sharding: what JAX's interface takes.
+        name: name of the public function, for errors.
+        function: its first argument, or None.
+        result_type: its second argument, or ``MISSING``.
+        args: further positional arguments.
+        kwargs: further keyword arguments.
+        sharding: JAX's option ``sharding``, or None.
 
     Raises:
-        TypeError: where there is no function, or there are arguments without one.
+        TypeError: if `function` is not callable, is missing although there are arguments, or the
+            result type is passed twice.
         NotImplementedError: for a sharding over several devices.
     """
     if sharding is not None:
@@ -67,7 +74,9 @@ def parse_call(
     is_call = bool(args or kwargs)
     if _JAX_NAME in kwargs:
         if result_type is not MISSING:
-            raise TypeError(f"{name} is given the result type twice. Give it once.")
+            raise TypeError(
+                f"{name}: got both result_type and result_shape_dtypes. Pass one of them."
+            )
         result_type = kwargs.pop(_JAX_NAME)
     if function is None:
         function = kwargs.pop(_JAX_FUNCTION, None)
@@ -89,11 +98,15 @@ def parse_call(
 
 
 def check_sharding(name: str, sharding: Any) -> None:
-    """Refuse what JAX's ``sharding`` asks for, but for one device: calls are made once.
+    """Check JAX's option ``sharding``, which may name one device.
+
+    Args:
+        name: name of the public function, for errors.
+        sharding: the option.
 
     Raises:
-        TypeError: for what is no sharding.
-        NotImplementedError: for one over several devices.
+        TypeError: if it is not a ``jax.sharding.Sharding``.
+        NotImplementedError: if it spans several devices.
     """
     if not isinstance(sharding, jax.sharding.Sharding):
         raise TypeError(f"{name}: sharding must be a jax.sharding.Sharding, got {sharding!r}.")

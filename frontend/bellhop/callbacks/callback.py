@@ -1,4 +1,4 @@
-"""callback: a Python function that is called for its effect alone."""
+"""`callback`: a Python function that a program calls for its side effect alone."""
 
 import functools
 from collections.abc import Callable
@@ -26,9 +26,15 @@ def call_for_effect(
     asynchronous: bool = False,
     partitioned: bool = False,
 ) -> None:
-    """Call ``function`` when the program gets here; what it returns is dropped.
+    """Trace a call of ``function`` for its side effect; its result is dropped.
 
-    Arguments that are no arrays are known when the program is traced, and stay as they are.
+    Args:
+        function: the user's function.
+        args: positional arguments, pytrees; leaves that are not arrays are static.
+        kwargs: keyword arguments, treated as `args`.
+        callback_type: kind of the callback.
+        asynchronous: whether the program continues without waiting for the call.
+        partitioned: whether each device calls the function with its shard.
     """
     function, leaves, in_tree = bind_static_arguments(callback_type.name, function, args, kwargs)
     target = callback_type.target(
@@ -40,7 +46,18 @@ def call_for_effect(
 def bind_static_arguments(
     callback_name: str, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[Callable[..., Any], list[Any], Any]:
-    """Return a function of the arrays among the arguments, these, and their structure."""
+    """Bind the static values among the arguments of a call to the function.
+
+    Args:
+        callback_name: name of the public function, for errors.
+        function: the user's function.
+        args: positional arguments, pytrees.
+        kwargs: keyword arguments, pytrees.
+
+    Returns:
+        a function of the array leaves alone; the array leaves; their tree structure as
+        ``(args, kwargs)``.
+    """
     leaves, in_tree = jax.tree.flatten((args, kwargs))
     static = tuple((i, leaf) for i, leaf in enumerate(leaves) if not is_array_like(leaf))
     if not static:
@@ -54,7 +71,16 @@ def bind_static_arguments(
 
 
 class _StaticArgumentsFunction:
-    """A function some of whose arguments are no arrays; equal ones are equal callbacks."""
+    """A function with static values bound to some leaves of its arguments.
+
+    Two objects are equal if their functions are equal and their static values are identical, so
+    that their programs can share one callback.
+
+    Args:
+        function: the user's function.
+        tree: structure of its ``(args, kwargs)``.
+        static: pairs of leaf index and value, in increasing order.
+    """
 
     def __init__(
         self, function: Callable[..., Any], tree: PyTree, static: tuple[tuple[int, Any], ...]
@@ -66,6 +92,7 @@ class _StaticArgumentsFunction:
         self._static = static
 
     def __call__(self, *arrays: Operand) -> Any:
+        """Call the function with the arrays and the static values."""
         leaves = list(arrays)
         for index, value in self._static:
             leaves.insert(index, value)
@@ -73,7 +100,7 @@ class _StaticArgumentsFunction:
         return self._function(*args, **kwargs)
 
     def _key(self) -> tuple[Any, ...]:
-        # By identity: what users compare with == may be anything.
+        # By identity: a user's `__eq__` may return anything.
         return self._function, self._tree, tuple((i, id(value)) for i, value in self._static)
 
     def __eq__(self, other: object) -> bool:
@@ -104,36 +131,34 @@ def callback(
     partitioned: bool = False,
     **kwargs: Any,
 ) -> Any:
-    """Make a Python function that compiled programs call for its effect.
+    """Make a Python function that compiled programs call for its side effect.
 
-    It runs as the program does: once for each time the program gets there, once for each
-    mapped element under ``vmap``, on primal values under ``grad``; calls keep program order,
-    and all are finished when the compiled function returns, but for asynchronous ones.  It
-    gets NumPy arrays that it may keep.
+    The program calls the function each time that it reaches the call: once for each batch element
+    under ``vmap``, and with primal values under ``grad``. Calls keep program order. All calls have
+    finished when the compiled function returns, except asynchronous calls. The function gets NumPy
+    arrays, which it may keep.
 
     Args:
-        callback_fn: the function, of pytrees of arrays of any shapes and dtypes; what it
-            returns is dropped.  What is no array, such as a string, is an argument too: it is
-            the same in all calls.
-        args: where there are any, the function is called with them at once, as
-            ``jax.debug.callback`` does.
-        ordered: taken because ``jax.debug.callback`` takes it; calls keep program order
-            either way.
-        asynchronous: whether the program goes on without waiting for the calls, which then
-            are made by another thread, in order, as those of ``bellhop.tap`` are;
-            ``bellhop.barrier_wait`` waits for them and raises what they raised.
-        partitioned: whether, in a ``jax.jit`` partitioned over devices, each device calls
-            it with its own part, in any order; without it one call is made, with whole arrays.
-            A ``qjit`` program runs on one device.
-        kwargs: as ``args``.  ``callback`` among them is JAX's name for ``callback_fn``, and asks
-            for a call, with or without arguments.
+        callback_fn: the function, of pytrees of arrays of any shapes and dtypes; its result is
+            dropped.  Arguments that are not arrays, such as strings, are static.
+        args: if present, the function is called with them at once, as in ``jax.debug.callback``.
+        ordered: accepted for compatibility with ``jax.debug.callback``; calls always keep program
+            order.
+        asynchronous: whether the program continues without waiting for the calls.  Another thread
+            then makes them, in order with the calls of ``bellhop.tap``; ``bellhop.barrier_wait``
+            waits for them and raises their exceptions.
+        partitioned: whether each device of a partitioned ``jax.jit`` calls the function with its
+            shard, in any order; otherwise there is one call with whole arrays.  A ``qjit`` program
+            runs on one device.
+        kwargs: keyword arguments for the function, used like ``args``.  ``callback`` is JAX's name
+            for ``callback_fn``; with it, the function is called at once.
 
     Returns:
         a function of pytrees of arrays that returns None; with arguments, None; without
-        ``callback_fn``, a function that takes it, and arguments, with the options given here.
+        ``callback_fn``, a decorator with these options.
 
     Raises:
-        TypeError: where ``callback_fn`` is no function.
+        TypeError: if ``callback_fn`` is not callable.
 
     Example:
         >>> import bellhop
@@ -164,6 +189,7 @@ def callback(
 
     @functools.wraps(callback_fn)
     def call(*args: Any, **kwargs: Any) -> None:
+        """Call the function for its side effect with these arguments."""
         call_for_effect(
             callback_fn,
             args,

@@ -1,6 +1,6 @@
-"""Flavours of callback: what their calls are to JAX, to the compiler and in errors.
+"""Callback types: the JAX primitive of each callback function, and its rules.
 
-A flavour is one object, such as ::
+A callback type is one object, such as ::
 
     PURE = Pure("pure_callback")
 
@@ -8,8 +8,8 @@ and ``pure_callback(f, float)(x)`` is ``PURE.call(f, (x,), {}, results)``, which
 
     y = bellhop_pure_callback[target=pure_callback f] x
 
-The object's methods are the rules of that primitive.  Its ``kind`` is what passes and the runtime
-treat calls by, its ``target_type`` what programs and saved files keep of the function.
+The object's methods are the rules of the primitive.  Passes and the runtime treat calls according
+to its ``kind``.  Programs and saved files keep the function as a ``target_type``.
 """
 
 import functools
@@ -65,23 +65,23 @@ hold_weakly_in_caches(CallbackTarget)
 ordered_effect = CallbackEffect()
 input_output_effect = InputOutputEffect()
 
-# Of a function: the types of the leaves of its result, and their structure.
+# Types of the leaves of a function's result, and their tree structure.
 Results = tuple[tuple[Any, ...], Any]
 NO_RESULTS: Results = (), jax.tree.structure(None)
 
 
 class CallbackType:
-    """One flavour; a subclass has rules of its own.
+    """Base class of callback types: a JAX primitive with its rules.
 
     Attributes:
-        name: what the user calls; errors, pictures, profiles and saved files have it.
+        name: name of the public function, for errors, pictures, profiles and saved files.
         kind: one of ``bellhop_mlir.dialects.callback_kinds``.
-        effects: those of a call; ``ordered_effect`` may be among them.
-        n_arguments: how many of the operands are arguments of the function; None for all.
-        target_type: what calls the function.
-        advice: what else to say where a function does not take the arguments of a call.
-        partial_eval: the rule for ``jax.checkpoint``; None for JAX's own.
-        primitive: what a program has for a call.
+        effects: JAX effects of a call; may contain ``ordered_effect``.
+        n_arguments: number of leading operands that are arguments of the function; None for all.
+        target_type: class of the targets that hold the function.
+        advice: added to the error for a function that cannot take the arguments of a call.
+        partial_eval: partial evaluation rule for ``jax.checkpoint``; None for JAX's default.
+        primitive: the JAX primitive.
     """
 
     kind: str = "io"
@@ -97,12 +97,12 @@ class CallbackType:
         primitive: str | None = None,
         target_type: type[CallbackTarget] = CallbackTarget,
     ) -> None:
-        """Make a flavour.
+        """Create the primitive and register its rules.
 
         Args:
-            name: what the user calls.
-            primitive: what jaxprs say, where it is not that.
-            target_type: what calls the function.
+            name: name of the public function.
+            primitive: name of the primitive in jaxprs, without prefix; None for `name`.
+            target_type: class of the targets that hold the function.
         """
         self.name = name
         self.target_type = target_type
@@ -125,10 +125,20 @@ class CallbackType:
         results: Results = NO_RESULTS,
         **options: Any,
     ) -> Any:
-        """Call a function with pytrees of arrays; ``options`` are attributes of its target.
+        """Trace a call of a function with pytrees of arrays.
+
+        Args:
+            function: the user's function.
+            args: its positional arguments.
+            kwargs: its keyword arguments.
+            results: types and structure of its result.
+            options: further attributes of the target.
+
+        Returns:
+            the result, a pytree of tracers or arrays.
 
         Raises:
-            TypeError: naming the function and the argument that is no array.
+            TypeError: naming the function and the argument, if an argument is not an array.
         """
         leaves, in_tree = flatten_arguments(self.name, function, args, kwargs)
         return self.bind(self.target(function, in_tree, results, **options), leaves)
@@ -142,10 +152,17 @@ class CallbackType:
         site: str | None = None,
         **options: Any,
     ) -> CallbackTarget:
-        """Return what calls a function; ``options`` are attributes of it.
+        """Build the target that holds a function with its types.
+
+        Args:
+            function: the user's function.
+            in_tree: tree structure of ``(args, kwargs)``.
+            results: types and structure of its result.
+            site: ``file:line`` of the user's call; None to find it on the stack.
+            options: further attributes of the target.
 
         Raises:
-            TypeError: where the function does not take such arguments.
+            TypeError: if the function's signature does not accept the arguments.
         """
         avals, out_tree = results
         target = self.target_type(
@@ -165,11 +182,11 @@ class CallbackType:
         return target
 
     def bind(self, target: CallbackTarget, leaves: Sequence[Any]) -> Any:
-        """Call a target, and return what its function does."""
+        """Trace a call of a target with the leaves of its arguments; return the result pytree."""
         return jax.tree.unflatten(target.out_tree, self.primitive.bind(*leaves, target=target))
 
     def run(self, *leaves: Operand, target: CallbackTarget) -> list[Any]:
-        """Call right away, where no program is being traced."""
+        """Call the function now, with concrete operands: the primitive's impl rule."""
         return [jnp.asarray(result) for result in call_with_arrays(target, leaves)]
 
     def abstract_eval(
@@ -189,39 +206,43 @@ class CallbackType:
     def batch(
         self, operands: Sequence[Any], dims: Sequence[Any], *, target: CallbackTarget
     ) -> tuple[list[Any], Sequence[Any]]:
-        """Call for a mapped axis as the target's ``vmap_method`` says."""
+        """Batching rule: batch the call according to the target's ``vmap_method``."""
         return call_with_batch(self.primitive.bind, operands, dims, target)
 
     def jvp(
         self, primals: Sequence[Any], tangents: Sequence[Any], *, target: CallbackTarget
     ) -> tuple[list[Any], Sequence[Any]]:
-        """Return the results, and zero tangents of them, where the flavour allows that."""
+        """JVP rule: call the function and return zero tangents, if its type allows that."""
         self.check_tangents(tangents, target)
         results = self.primitive.bind(*primals, target=target)
         return results, [ad.Zero(jax.typeof(result).to_tangent_aval()) for result in results]
 
     def check_tangents(self, tangents: Sequence[Any], target: CallbackTarget) -> None:
-        """Refuse differentiated values, since what has side effects has no derivative."""
+        """Raise if an argument is differentiated: a call with side effects has no derivative."""
         if any(map(is_perturbed, tangents)):
             raise target.side_effect_error()
 
     def transpose(
         self, cotangents: Sequence[Any], *operands: Operand, target: CallbackTarget
     ) -> Sequence[Any]:
-        """Refuse what only a function said to be linear gets to: nothing says that it is."""
+        """Transpose rule: raise an error.
+
+        JAX transposes a callback only inside a function that the user calls linear, and nothing
+        shows that the callback is linear.
+        """
         del cotangents, operands
         raise target.derivative_error()
 
     def lower(
         self, ctx: mlir.LoweringRuleContext, *operands: ir.Value, target: CallbackTarget
     ) -> Sequence[Any]:
-        """Lower a call to our dialect, or in programs of JAX's own to what these can hold."""
+        """Lower a call: to Bellhop's dialect, or to XLA custom calls outside of `qjit`."""
         lowering = current_lowering()
         kind = "tap" if target.asynchronous else self.kind
         if lowering is None:
             check_single_platform(ctx.module_context, str(target))
         if target.partitioned and lowering is None and is_partitioned(ctx.module_context):
-            # JAX's callback is one that XLA leaves to each device; there is no order among these.
+            # XLA leaves JAX's callback to each device; calls of different devices have no order.
             lower_to_jax_callback(ctx, target, kind, operands, None)
             ctx.set_tokens_out(ctx.tokens_in)
             return []
@@ -249,7 +270,7 @@ class CallbackType:
 
 
 class Pure(CallbackType):
-    """Calls that may be merged and dropped; derivatives are those of a rule around them."""
+    """Calls that the compiler may merge and drop; a rule around them defines derivatives."""
 
     kind = "pure"
 
@@ -258,14 +279,14 @@ class Pure(CallbackType):
         keep_rules_around(self.primitive)
 
     def check_tangents(self, tangents: Sequence[Any], target: CallbackTarget) -> None:
-        """Refuse differentiated values where a result would have a derivative."""
+        """Raise if an argument is differentiated and a result is inexact."""
         differentiated = any(type(tangent) is not ad.Zero for tangent in tangents)
         if differentiated and any(map(_is_inexact, target.result_avals)):
             raise target.derivative_error()
 
 
 class SideEffects(CallbackType):
-    """Calls that are made exactly once; in a plain ``jax.jit`` they have no order."""
+    """Calls that run exactly once; in a plain ``jax.jit`` they have no order."""
 
     effects = frozenset({input_output_effect})
 
@@ -277,43 +298,43 @@ class SideEffects(CallbackType):
 
 
 class _InProgramOrder(CallbackType):
-    """Calls that are made exactly once, in program order."""
+    """Calls that run exactly once, in program order."""
 
-    # By the ordered effect alone, JAX would run branches that are not taken.
+    # With the ordered effect alone, JAX would run branches that are not selected.
     effects = frozenset({input_output_effect, ordered_effect})
 
 
 class Ordered(_InProgramOrder):
-    """Calls that are made exactly once, in program order, which elements of a batch have not."""
+    """Calls that run exactly once, in program order; ``vmap`` is not supported."""
 
     def batch(
         self, operands: Sequence[Any], dims: Sequence[Any], *, target: CallbackTarget
     ) -> tuple[list[Any], Sequence[Any]]:
-        """Refuse a mapped axis."""
+        """Batching rule: raise, as batch elements have no order."""
         del operands, dims
         raise target.order_error()
 
 
 class Report(CallbackType):
-    """Calls without results that show values to Python: primal ones, in program order."""
+    """Calls without results that show primal values to Python, in program order."""
 
     kind = "debug"
     effects = frozenset({ordered_effect})
 
     def check_tangents(self, tangents: Sequence[Any], target: CallbackTarget) -> None:
-        """Allow all: nobody sees tangents."""
+        """Allow differentiated arguments: the function gets the primal values."""
 
     def transpose(
         self, cotangents: Sequence[Any], *operands: Operand, target: CallbackTarget
     ) -> Sequence[Any]:
-        """Refuse tangents, which a function said to be linear shows."""
+        """Transpose rule: raise an error, as the function would get tangents."""
         del cotangents, operands
         raise target.tangent_error()
 
     def partial_eval(
         self, saveable: Any, unknown: Sequence[bool], instantiated: Sequence[bool], eqn: JaxprEqn
     ) -> tuple[Any, ...]:
-        """Report when the arguments are first known, and only then."""
+        """Partial evaluation rule: call once, where all arguments are known first."""
         del saveable
         if any(unknown):
             return None, eqn, [], [], checkpoint_residuals(instantiated, eqn)
@@ -321,7 +342,12 @@ class Report(CallbackType):
 
 
 def checkpoint_residuals(instantiated: Sequence[bool], eqn: JaxprEqn) -> list[Any]:
-    """Return the residuals that an equation under ``jax.checkpoint`` needs, which is unknown."""
+    """Return the residuals that an unknown equation under ``jax.checkpoint`` needs.
+
+    Args:
+        instantiated: for each input of the equation, whether it is instantiated.
+        eqn: the equation.
+    """
     return [var for var, yes in zip(eqn.invars, instantiated, strict=True) if not yes]
 
 
@@ -329,5 +355,5 @@ def _is_inexact(aval: Aval) -> bool:
     return jnp.issubdtype(aval.dtype, jnp.inexact)
 
 
-# Calls by which each device raises what the first one's call raised.
+# Calls with which every device raises the exception of the first device's call.
 _COMBINING = SideEffects("combining")

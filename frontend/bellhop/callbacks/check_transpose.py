@@ -83,9 +83,10 @@ def check_transpose(
 
 
 def _draw_like(generator: np.random.Generator, tree: Any) -> Any:
-    """Return a pytree of random arrays with the shapes and dtypes of another one."""
+    """Return a pytree of random arrays with the shapes and dtypes of `tree`."""
 
     def draw(leaf: Any) -> Any:
+        """Return a random array like one leaf."""
         dtype = jnp.result_type(leaf)
         values = generator.standard_normal(jnp.shape(leaf))
         if jnp.issubdtype(dtype, jnp.complexfloating):
@@ -102,6 +103,18 @@ def _dot(left: Any, right: Any) -> Any:
 
 
 def _compare(what: str, first: Any, second: Any, scale: Any, rtol: float) -> None:
+    """Check that two numbers are equal up to `rtol` times `scale`.
+
+    Args:
+        what: description of the two numbers and of the fault, for the error.
+        first: a real or complex number.
+        second: the number to compare with.
+        scale: magnitude of the sums that the numbers are differences of.
+        rtol: relative tolerance.
+
+    Raises:
+        AssertionError: if they differ more.
+    """
     difference = float(abs(first - second))
     if not difference <= rtol * float(scale):
         raise AssertionError(

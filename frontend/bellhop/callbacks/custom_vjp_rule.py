@@ -1,9 +1,10 @@
-"""The derivative of a pure callback by ``fwd`` and ``bwd``; forward mode takes ``jvp``, if any.
+"""Derivative of a pure callback with ``fwd`` and ``bwd`` rules.
 
     y = f(x)   becomes, differentiated,   y, residuals = fwd(x)
-                                          dy = tangents[bwd] residuals dx
+                                          dy = linear_map[bwd] residuals dx
 
-``bwd`` is called when reverse mode transposes the second; see ``linear_map``.
+Reverse mode transposes ``linear_map`` to a call of ``bwd``. Forward mode evaluates it with the
+``jvp`` rule, and is an error without that rule. See ``linear_map.py``.
 """
 
 from collections.abc import Callable, Sequence
@@ -33,17 +34,17 @@ Rule = Callable[..., Any]
 
 @dataclass(frozen=True)
 class CustomVjpRule:
-    """The rules of a callback, at one of its calls.
+    """The ``fwd``, ``bwd`` and ``jvp`` rules of a callback, for one of its calls.
 
     Attributes:
-        name: of the callback.
-        described: how errors name the callback, such as ``"pure_callback 'f'"``.
+        name: name of the callback.
+        described: name of the callback in errors, such as ``"pure_callback 'f'"``.
         site: ``file:line`` of the call.
-        out_tree: structure of the result.
-        result_avals: its leaves.
-        fwd: the user's, as are the others.
-        bwd: of reverse mode, with ``fwd``.
-        jvp: of forward mode.
+        out_tree: tree structure of the result.
+        result_avals: types of the result leaves.
+        fwd: the user's forward pass, ``fwd(*args) -> (result, residuals)``.
+        bwd: the user's backward pass, ``bwd(residuals, cotangent) -> cotangents``.
+        jvp: the user's forward-mode rule, ``jvp(primals, tangents) -> (result, tangent)``, or None.
     """
 
     name: str
@@ -56,13 +57,25 @@ class CustomVjpRule:
     jvp: Rule | None
 
     def differentiate(self, args: Args, tangents: PyTree) -> tuple[Any, Any]:
-        """Return what ``fwd`` says of the result, and the tangent: a rule of ``jax.custom_jvp``."""
+        """Call ``fwd``; return the result and its tangent, as a ``jax.custom_jvp`` rule.
+
+        Args:
+            args: arguments of the callback, pytrees of arrays.
+            tangents: their tangents; a tangent that is zero is a ``SymbolicZero``.
+
+        Returns:
+            the result of ``fwd``, and its tangent as a linear map of the tangents that are not
+            zero.
+
+        Raises:
+            TypeError: if ``fwd`` does not return a pair, or the residuals are not arrays.
+        """
         what = describe_rule("fwd", self.described, self.fwd)
         result, residuals = check_pair(self.fwd(*args), what, "residuals")
         check_residuals(residuals, what)
         active = [is_perturbed(tangent) for tangent in jax.tree.leaves(tangents)]
         moving = [x for x, yes in zip(jax.tree.leaves(tangents), active, strict=True) if yes]
-        # Forward mode's rule asks for the arguments, too.
+        # The jvp rule needs the arguments as well.
         point = residuals, args if self.jvp is not None else None
         moved = self._linear_map(args, point, active)(moving) if moving else None
         return result, self._expand_to_result(moved)
@@ -70,11 +83,22 @@ class CustomVjpRule:
     def _linear_map(
         self, args: Args, point: Any, active: Sequence[bool]
     ) -> Callable[[Sequence[Any]], list[Any]]:
-        """Return the map from tangents of active arguments to those of inexact results."""
+        """Return the map from tangents of active arguments to tangents of the result.
+
+        Args:
+            args: arguments of the callback, pytrees of arrays.
+            point: pytree of saved values: the residuals, and the arguments if there is a ``jvp``
+                rule.
+            active: for each argument leaf, whether its tangent may be nonzero.
+
+        Returns:
+            a function of the active tangent leaves, which JAX can transpose.
+        """
         types = tuple(array_types(FlatTree.flatten(arg)) for arg in args)
         saved, tree = jax.tree.flatten(point)
 
         def transpose(saved: Sequence[Any], cotangents: Sequence[Any]) -> list[Any]:
+            """Call ``bwd``; return the cotangents of the active argument leaves."""
             what = describe_rule("bwd", self.described, self.bwd)
             residuals, _ = jax.tree.unflatten(tree, saved)
             found = self.bwd(residuals, self._expand_to_result(cotangents))
@@ -82,6 +106,7 @@ class CustomVjpRule:
             return [leaf for leaf, yes in zip(found, active, strict=True) if yes]
 
         def evaluate(saved: Sequence[Any], moving: Sequence[Any]) -> list[Any]:
+            """Call the ``jvp`` rule; return the tangents of the inexact result leaves."""
             if self.jvp is None:
                 raise self._forward_mode_error()
             _, args = jax.tree.unflatten(tree, saved)
@@ -103,13 +128,21 @@ class CustomVjpRule:
         return [jnp.issubdtype(aval.dtype, jnp.inexact) for aval in self.result_avals]
 
     def _expand_to_result(self, inexact: Sequence[Any] | None) -> Any:
-        """Return tangents or cotangents of the result, of which those of integers are zero."""
+        """Return a tangent or cotangent of the whole result from its inexact leaves.
+
+        Args:
+            inexact: tangents of the floating-point and complex leaves; None if all are zero.
+
+        Returns:
+            a pytree with the structure of the result; leaves without a tangent are zero.
+        """
         given = [yes and inexact is not None for yes in self._inexact]
         return jax.tree.unflatten(
             self.out_tree, _fill_tangents(self.result_avals, given, inexact or ())
         )
 
     def _forward_mode_error(self) -> DifferentiableCompileError:
+        """Return the error for forward mode of a callback without a ``jvp`` rule."""
         return DifferentiableCompileError(
             f"{self.described} (called from {self.site}) is differentiated in forward "
             "mode, as by jax.jvp, jax.jacfwd or jax.hessian, and has fwd and bwd rules, which are "
@@ -121,7 +154,13 @@ class CustomVjpRule:
 def _fill_tangents(
     avals: Sequence[Any], given: Sequence[bool], tangents: Sequence[Any]
 ) -> list[Any]:
-    """Return the tangents of values, zero where none is given."""
+    """Return a tangent for each value: the next of `tangents`, or zero.
+
+    Args:
+        avals: types of the values.
+        given: for each value, whether `tangents` has a tangent for it.
+        tangents: the tangents of these values.
+    """
     each = iter(tangents)
     return [
         next(each) if yes else zero_tangent(aval) for aval, yes in zip(avals, given, strict=True)

@@ -1,4 +1,4 @@
-"""Calls of callbacks right away, where no program is being traced."""
+"""Direct calls of callbacks, when no program is being traced."""
 
 import contextlib
 from collections.abc import Sequence
@@ -16,12 +16,21 @@ from bellhop_runtime import Callback
 
 
 def call_with_arrays(target: CallbackTarget, leaves: Sequence[Any]) -> list[np.ndarray]:
-    """Call a target with concrete arrays."""
+    """Call a target's function now, with concrete arrays.
+
+    Args:
+        target: the callback.
+        leaves: leaves of its arguments, concrete arrays or scalars.
+
+    Returns:
+        the result leaves.
+    """
     target.check_arguments([jax.typeof(leaf) for leaf in leaves])
     results = [np.empty(aval.shape, aval.dtype) for aval in target.result_avals]
     callback = target.bind()
 
     def call(arguments: list[np.ndarray], results: list[np.ndarray]) -> None:
+        """Call the function for one batch element; it writes into `results`."""
         if target.asynchronous:
             Callback.tap(callback, arguments)
             return
@@ -46,14 +55,14 @@ def call_with_arrays(target: CallbackTarget, leaves: Sequence[Any]) -> list[np.n
 
 
 def check_debug_flags(called: str, results: Sequence[Any]) -> None:
-    """Say that a call returned what ``jax.debug_nans`` or ``jax.debug_infs`` look for.
+    """Raise if a result contains a NaN or infinity that JAX's debug options forbid.
 
     Args:
-        called: what was called, for errors.
+        called: name of the callback, for errors.
         results: arrays.
 
     Raises:
-        FloatingPointError: where one has it.
+        FloatingPointError: if an array contains a NaN or an infinity, and JAX's option is on.
     """
     for name, is_wanted, is_found in (
         ("nan", jax.config.jax_debug_nans, np.isnan),
@@ -62,25 +71,26 @@ def check_debug_flags(called: str, results: Sequence[Any]) -> None:
         inexact = [result for result in results if jnp.issubdtype(result.dtype, np.inexact)]
         if is_wanted and any(np.any(is_found(result)) for result in inexact):
             raise FloatingPointError(
-                f"{called} returned {name}, which jax_debug_{name}s looks for. Return "
-                "numbers, or turn it off."
+                f"{called} returned {name}, which the option jax_debug_{name}s forbids. Return "
+                "other values, or turn the option off."
             )
 
 
 def _find_device_index(leaves: Sequence[Any]) -> int:
-    """Return the number of the CPU device that holds the arguments; elsewhere, of the first."""
+    """Return the index of the CPU device that holds an argument, or 0."""
     for leaf in leaves:
         if isinstance(leaf, jax.Array):
             for device in leaf.devices():
                 if device.platform == "cpu":
-                    # JAX may have dropped the device since.
+                    # `client.devices()` may no longer list the device; `local_devices()` does.
                     return device.client.local_devices().index(device)
     return 0
 
 
 def _host_array(leaf: object) -> np.ndarray:
+    """Convert an argument leaf to a contiguous NumPy array; random keys to their words."""
     dtype = jax.typeof(leaf).dtype
     if jnp.issubdtype(dtype, jax.dtypes.extended):
-        # As in a compiled program, where a key is the words that it consists of.
+        # A compiled program passes a random key as its words, too.
         return np.asarray(jax.random.key_data(leaf))
     return np.array(leaf, dtype, order="C", copy=None)

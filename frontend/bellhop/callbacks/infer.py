@@ -1,8 +1,8 @@
-"""result_type=infer: the result type of a pure callback is that of a call with zeros.
+"""`result_type=infer`: find a pure callback's result type by a call with zeros.
 
     pure_callback(f, infer)(x)   with x: f64[3]   calls   f(np.zeros(3))   while it is traced
 
-What it returned is kept for each function and signature.
+Result types are cached for each function and signature.
 """
 
 import types
@@ -22,7 +22,7 @@ from bellhop.compiler.gates_in_callbacks import current_circuit_name, forbid_gat
 from bellhop.tracing.state import suspend_tracing
 from bellhop_runtime import DTYPES
 
-# By function; of methods, by instance, since one is made anew each time that it is looked up.
+# By function. Methods are cached by instance: each attribute access makes a new method object.
 _known: weakref.WeakKeyDictionary[Any, dict[Any, Results]] = weakref.WeakKeyDictionary()
 
 
@@ -33,17 +33,19 @@ def infer_results(
     kwargs: dict[str, Any],
     cache: dict[Any, Results],
 ) -> Results:
-    """Return what a function returns for arguments of such types; call it if that is not known.
+    """Return the result types of a function for the types of its arguments.
+
+    The function is called with zeros if its result types are not cached yet.
 
     Args:
-        callback_name: what the user called, for errors.
-        function: the user's; it is called outside of the trace that is under way.
-        args: traced or concrete.
-        kwargs: as ``args``.
-        cache: keeps what is known of a function that nothing can refer to weakly.
+        callback_name: name of the public function, for errors.
+        function: the user's function; it is called outside of the current trace.
+        args: positional arguments, traced or concrete pytrees.
+        kwargs: keyword arguments, traced or concrete pytrees.
+        cache: used instead of the global cache if the function cannot be weakly referenced.
 
     Raises:
-        ResultTypeError: where it returns what is no array.
+        ResultTypeError: if the function returns a value that is not an array.
     """
     leaves, tree = flatten_arguments(callback_name, function, args, kwargs)
     avals = tuple(jax.typeof(leaf) for leaf in leaves)
@@ -69,6 +71,17 @@ def infer_results(
 def _call_with_zeros(
     callback_name: str, function: Callable[..., Any], avals: Sequence[Any], tree: PyTree
 ) -> Results:
+    """Call a function with zeros; return the types and structure of its result.
+
+    Args:
+        callback_name: name of the public function, for errors.
+        function: the user's function.
+        avals: types of the argument leaves.
+        tree: structure of ``(args, kwargs)``.
+
+    Raises:
+        ResultTypeError: if a result is not an array, or is empty for nonempty arguments.
+    """
     types_of_arguments = ", ".join(map(describe_value, avals))
     called = (
         f"{callback_name} '{function_name(function)}' (called from {user_site()}) has "
@@ -97,9 +110,9 @@ def _call_with_zeros(
 
 
 def make_zeros(aval: Aval) -> np.ndarray:
-    """Return zeros as a callback gets an array of such a type."""
+    """Return read-only zeros of the type in which a callback gets an argument `aval`."""
     if jax.dtypes.issubdtype(aval.dtype, jax.dtypes.extended):
-        # Of a random key, callbacks get the words.
+        # Callbacks get the words of a random key.
         aval = jax.eval_shape(jax.random.key_data, jax.ShapeDtypeStruct(aval.shape, aval.dtype))
     zeros = np.zeros(aval.shape, aval.dtype)
     zeros.flags.writeable = False
@@ -107,11 +120,19 @@ def make_zeros(aval: Aval) -> np.ndarray:
 
 
 def _leaf_type(leaf: object, called: str) -> Any:
+    """Return the type of a result leaf as a program represents it.
+
+    Args:
+        leaf: value that the function returned.
+        called: description of the call, for errors.
+
+    Raises:
+        ResultTypeError: if the leaf is not an array or a number.
+    """
     array = None if isinstance(leaf, type) else np.asarray(leaf)
     if array is None or array.dtype not in DTYPES:
         raise ResultTypeError(
-            f"{called}. It returned {describe_value(leaf)}, which is no array. Return arrays, "
-            f"numbers "
-            "and pytrees of these."
+            f"{called}. It returned {describe_value(leaf)}, expected an array or a number. Return "
+            "pytrees of arrays and numbers."
         )
     return array_type(called, array.shape, jax.dtypes.canonicalize_dtype(array.dtype))

@@ -1,4 +1,4 @@
-"""io_callback: a Python function with side effects and results."""
+"""`io_callback`: a Python function with side effects and results."""
 
 import functools
 from collections.abc import Callable
@@ -29,44 +29,45 @@ def io_callback(
 ) -> Any:
     """Make a Python function with side effects callable from compiled programs.
 
-    It runs exactly once for each time the program gets there, whether or not anybody uses
-    what it returns; under ``vmap`` once for each element.  In a ``qjit`` program all calls with
-    effects keep program order, whichever kind of callback makes them; under ``vmap`` a call is
-    made for all elements before the next call.  In a plain ``jax.jit`` a call has no order, unless
-    it is ordered.  It gets NumPy arrays that it may
-    keep, and what it returns must be of the declared shapes and dtypes.  It may stand in what
-    is differentiated, but no differentiated value may flow into it.
+    The program calls the function exactly once each time that it reaches the call, even if the
+    result is not used; under ``vmap``, once for each batch element.  In a ``qjit`` program all
+    calls with side effects keep program order, whichever kind of callback makes them; under
+    ``vmap`` a call is made for all batch elements before the next call.  In a plain ``jax.jit``
+    only ordered calls have an order.  The function gets NumPy arrays, which it may keep; its result
+    must have the declared shapes and dtypes.  Differentiated code may contain the call, but the
+    arguments must not depend on differentiated values.
 
     Args:
         callback_fn: the function.  Its arguments and result are pytrees of arrays of any shapes and
             dtypes.
-        result_type: what it returns, as ``pure_callback`` takes it.  Without one and without
-            an annotation, what it returns is dropped.
-        ordered: whether calls keep program order in a plain ``jax.jit`` too, among themselves and
-            with ``debug.callback``, across control flow.  An ordered call is not mapped.
-        vmap_method: how it is called for the elements of a mapped axis, where there is no order:
-            ``"sequential"``, or None, in a loop; ``"sequential_threadpool"``, on threads, as
-            ``pure_callback`` says.
-        partitioned: whether, of arrays that are spread over devices, and so over processes, each
-            device calls it with its own part, in any order; without it one call is made, with whole
-            arrays.  What it returns is the part of a whole result that is declared with its
-            sharding, ``jax.ShapeDtypeStruct(shape, dtype, sharding=...)``.  Where an exception is
-            raised, the other devices are not told.  A ``qjit`` program runs on one device.
-        args: where there are any, the function is called with them at once, as
-            ``jax.experimental.io_callback`` does.
-        sharding: for JAX's interface; it may name one device.
-        kwargs: as ``args``.  ``callback`` and ``result_shape_dtypes`` among them are JAX's names
-            for ``callback_fn`` and ``result_type``, and ask for a call, with or without arguments.
+        result_type: type of its result, as in ``pure_callback``.  If there is neither a type nor a
+            return annotation, the result is dropped.
+        ordered: whether calls also keep program order in a plain ``jax.jit``, among themselves and
+            with ``debug.callback``, across control flow.  Ordered calls cannot be batched by
+            ``vmap``.
+        vmap_method: how batch elements are called if the callback is not ordered:
+            ``"sequential"``, or None, in a loop; ``"sequential_threadpool"``, on threads, as in
+            ``pure_callback``.
+        partitioned: whether each device calls the function with its shard of arrays that are
+            distributed over devices or processes, in any order; otherwise there is one call with
+            whole arrays.  The function then returns one shard of a result, which must be declared
+            with a sharding: ``jax.ShapeDtypeStruct(shape, dtype, sharding=...)``.  An exception on
+            one device is not raised on other devices.  A ``qjit`` program runs on one device.
+        args: if present, the function is called with them at once, as in
+            ``jax.experimental.io_callback``.
+        sharding: accepted for compatibility with JAX; it may name one device.
+        kwargs: keyword arguments for the function, used like ``args``.  ``callback`` and
+            ``result_shape_dtypes`` are JAX's names for ``callback_fn`` and ``result_type``; with
+            them, the function is called at once.
 
     Returns:
-        a function of pytrees of arrays that returns what ``result_type`` says; with arguments,
-        the result of a call; without ``callback_fn``, a decorator.
+        a function of pytrees of arrays that returns a value of type ``result_type``; with
+        arguments, the result of the call; without ``callback_fn``, a decorator.
 
     Raises:
-        ResultTypeError: (a TypeError) where the result type says too little.
-        DifferentiableCompileError: when traced, where a differentiated value flows in.
-        ValueError: for another ``vmap_method``; when traced, where an ordered one is mapped by
-            ``vmap``.
+        ResultTypeError: (a TypeError) if the result type does not determine shapes and dtypes.
+        DifferentiableCompileError: when traced, if an argument depends on a differentiated value.
+        ValueError: if ``vmap_method`` is unknown; when traced, if ``vmap`` batches an ordered call.
         NotImplementedError: from JAX, under ``vmap`` of ``cond``, which would run every branch.
 
     Example:
@@ -100,26 +101,31 @@ def io_callback(
         )
     if style.result_type is MISSING:
         style.result_type = annotated_result_type(fn)
-    # Most of what is called for its effect returns nothing, and says nothing of it.
+    # Most functions with side effects return None and have no annotation.
     declared = None if style.result_type is MISSING else style.result_type
     results = result_avals(fn, declared)
     spread = result_shardings(what, declared) if partitioned else []
-    flavour = ORDERED_IO if ordered else IO
+    callback_type = ORDERED_IO if ordered else IO
 
-    def caller_of(fn: Callable[..., Any]) -> Callable[..., Any]:
+    def make_caller(fn: Callable[..., Any]) -> Callable[..., Any]:
+        """Return a function that calls `fn` as this callback."""
+
         def call(*args: Any, **kwargs: Any) -> Any:
+            """Call `fn`: in Python, in a program, or for each shard."""
             if must_run_in_python(args, kwargs):
                 return fn(*args, **kwargs)
             if not partitioned:
-                return flavour.call(fn, args, kwargs, results, vmap_method=method)
-            leaves, in_tree = flatten_arguments(flavour.name, fn, args, kwargs)
+                return callback_type.call(fn, args, kwargs, results, vmap_method=method)
+            leaves, in_tree = flatten_arguments(callback_type.name, fn, args, kwargs)
 
             def call_parts(parts: Any, results: Results) -> Any:
-                target = flavour.target(fn, in_tree, results, vmap_method=method, partitioned=True)
-                return flavour.bind(target, parts)
+                target = callback_type.target(
+                    fn, in_tree, results, vmap_method=method, partitioned=True
+                )
+                return callback_type.bind(target, parts)
 
             return call_per_shard(what, leaves, results, spread, call_parts)
 
         return call
 
-    return style.apply(Caller(fn, caller_of, what))
+    return style.apply(Caller(fn, make_caller, what))

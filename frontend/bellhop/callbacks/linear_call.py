@@ -68,6 +68,7 @@ class LinearCall:
         result_tree: list[Any] = []
 
         def evaluate(saved: Sequence[Any], tangents: Sequence[Any]) -> list[Any]:
+            """Call the callback with the saved and the linear leaves; return the result leaves."""
             fixed = iter(jax.tree.unflatten(saved_tree, saved))
             linear = iter(jax.tree.unflatten(tangent_tree, tangents))
             result = call(*(next(linear if i in positions else fixed) for i in range(len(args))))
@@ -76,6 +77,7 @@ class LinearCall:
             return leaves
 
         def transpose(saved: Sequence[Any], cotangents: Sequence[Any]) -> list[Any]:
+            """Call the user's transpose; return the cotangent leaves of the linear arguments."""
             if self.rule is None:
                 return evaluate(saved, cotangents)
             fixed = jax.tree.unflatten(saved_tree, saved)
@@ -117,6 +119,15 @@ class LinearCall:
         return positions
 
     def _check_inexact(self, values: Any, where: str) -> None:
+        """Check that all leaves of `values` are floating-point or complex.
+
+        Args:
+            values: pytree of arrays or array types.
+            where: name of the values, for errors.
+
+        Raises:
+            TypeError: if a leaf has another dtype.
+        """
         for leaf in jax.tree.leaves(values):
             aval = _to_aval(leaf)
             if not jnp.issubdtype(aval.dtype, jnp.inexact):

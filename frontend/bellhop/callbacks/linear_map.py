@@ -1,4 +1,4 @@
-"""``LinearMap``: the linear part of a derivative, as a primitive that has two functions.
+"""`LinearMap`: a primitive for the linear part of a derivative.
 
 The JVP of a callback ``f(x)`` with ``fwd`` and ``bwd``::
 
@@ -6,7 +6,7 @@ The JVP of a callback ``f(x)`` with ``fwd`` and ``bwd``::
     y_dot = bellhop_linear_map residuals x_dot
 
 Reverse mode transposes it to a call of ``bwd`` with the residuals and ``y_bar``.  Forward mode
-evaluates it, by the ``jvp`` rule; without that rule it is an error.
+evaluates it with the ``jvp`` rule; without that rule it is an error.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -29,20 +29,23 @@ Leaves = Sequence[Any]
 
 @dataclass(frozen=True, eq=False)
 class LinearMap:
-    """A map of tangents of arguments to those of results, at a point that ``saved`` describes.
+    """A linear map from argument tangents to result tangents, and its transpose.
+
+    The coefficients of the map depend on values that are saved, for instance residuals.
 
     Attributes:
-        transpose: takes the saved leaves and the cotangents of the results; returns those of
-            the arguments.
-        evaluate: takes the saved leaves and the tangents of the arguments; returns those of the
-            results, or raises.
-        saved: how many leaves are saved.
-        result_avals: the tangents of the results.
+        transpose: ``transpose(saved, cotangents)``: maps saved leaves and cotangents of the results
+            to cotangents of the arguments.
+        evaluate: ``evaluate(saved, tangents)``: maps saved leaves and tangents of the arguments to
+            tangents of the results; may raise.
+        saved: number of saved leaves.
+        result_avals: types of the results' tangents.
         callback: name and kind of the callback that it calls, if any, for pictures.
-        circuit_params: the parameters of the circuit that it is the derivative of, if any, for
+        circuit_params: parameters of the circuit equation whose derivative it is, if any, for
             pictures.
-        as_matrix: the same by a matrix that the saved leaves alone decide, if there is such.
-        n_tangents: how many tangents at one point are to be brought through that.
+        as_matrix: an equal map that computes its Jacobian matrix from the saved leaves alone, or
+            None.
+        n_tangents: smallest batch of tangents at one point for which `as_matrix` is cheaper.
     """
 
     transpose: Callable[[Leaves, Leaves], list[Any]]
@@ -55,11 +58,19 @@ class LinearMap:
     n_tangents: int = 0
 
     def __call__(self, saved: Leaves, tangents: Leaves) -> list[Any]:
-        """Return the tangents of the results, as what can be transposed."""
+        """Apply the map to tangents, as an equation that JAX can transpose.
+
+        Args:
+            saved: saved leaves.
+            tangents: tangents of the arguments.
+
+        Returns:
+            tangents of the results.
+        """
         return linear_map_p.bind(*saved, *tangents, linear=self) if self.result_avals else []
 
     def split(self, operands: Leaves) -> tuple[Leaves, Leaves]:
-        """Return the saved leaves, and the tangents."""
+        """Split operands into the saved leaves and the tangents."""
         return operands[: self.saved], operands[self.saved :]
 
 
@@ -80,6 +91,7 @@ def _abstract_eval(*avals: Aval, linear: LinearMap) -> Sequence[Any]:
 
 
 def _transpose(cotangents: Leaves, *operands: Operand, linear: LinearMap) -> list[Any]:
+    """Transpose rule: the cotangents of the tangent operands; None for saved operands."""
     saved, tangents = linear.split(operands)
     found = linear.transpose(saved, list(map(ad.instantiate_zeros, cotangents)))
     return [None] * len(saved) + [
@@ -89,6 +101,11 @@ def _transpose(cotangents: Leaves, *operands: Operand, linear: LinearMap) -> lis
 
 
 def _jvp(primals: Leaves, tangents: Leaves, *, linear: LinearMap) -> tuple[list[Any], list[Any]]:
+    """JVP rule.
+
+    The map is linear in its tangents: their derivative is the same map. If saved values are
+    perturbed as well, JAX differentiates ``evaluate``.
+    """
     results = linear_map_p.bind(*primals, linear=linear)
     saved, moving = linear.split(tangents)
     if not any(map(is_perturbed, saved)):
@@ -106,14 +123,18 @@ def _jvp(primals: Leaves, tangents: Leaves, *, linear: LinearMap) -> tuple[list[
 
 
 def is_perturbed(tangent: PyTree) -> bool:
-    """Tell whether a tangent, as a rule of JAX's gets it, may differ from zero."""
+    """Return whether a tangent may be nonzero.
+
+    Args:
+        tangent: a tangent as JAX passes it to a rule: an array or a symbolic zero.
+    """
     if isinstance(tangent, jax.custom_derivatives.SymbolicZero | ad.Zero):
         return False
     return jax.typeof(tangent).dtype != jax.dtypes.float0
 
 
 def zero_tangent(value: Any) -> Any:
-    """Return the zero tangent of a value; integers have tangents of JAX's type float0."""
+    """Return the zero tangent of a value or type; integers have tangents of dtype float0."""
     aval = value if hasattr(value, "dtype") else jax.typeof(value)
     if jnp.issubdtype(aval.dtype, jnp.inexact):
         return jnp.zeros(aval.shape, aval.dtype)
@@ -123,7 +144,10 @@ def zero_tangent(value: Any) -> Any:
 def _batch(
     axis: Any, operands: Leaves, dims: Sequence[Any], *, linear: LinearMap
 ) -> tuple[list[Any], list[int | None]]:
-    """Map the rules; a tangent that is not mapped gets the sum of the cotangents."""
+    """Batching rule: batch ``transpose`` and ``evaluate`` with ``vmap``.
+
+    The cotangent of a tangent operand without batch axis is summed over the batch.
+    """
     if all(dim is None for dim in dims):
         results = linear_map_p.bind(*operands, linear=linear)
         return results, [None] * len(results)
@@ -134,6 +158,7 @@ def _batch(
     mapped = {"axis_size": axis.size, "axis_name": axis.name, "spmd_axis_name": axis.spmd_name}
 
     def transpose(saved: Leaves, cotangents: Leaves) -> list[Any]:
+        """Batch ``transpose``; each cotangent has the batch axis of its tangent, or is summed."""
         each = jax.vmap(linear.transpose, (list(in_saved), 0), **mapped)(list(saved), cotangents)
         return [
             cotangent.sum(0) if dim is None else jnp.moveaxis(cotangent, 0, dim)

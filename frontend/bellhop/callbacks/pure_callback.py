@@ -1,4 +1,4 @@
-"""pure_callback: a Python function without side effects, and its derivative."""
+"""`pure_callback`: a Python function without side effects, and its derivative rules."""
 
 import dataclasses
 import functools
@@ -45,14 +45,14 @@ class PureCallback(PickledByName, Generic[P, R]):
         >>> cube_root(8.0)
         Array(2., dtype=float64)
 
-    An annotation gives it types, which are those of programs and not those of the function:
+    Annotate the variable to type its calls in programs:
     ``cube_root: PureCallback[[jax.Array], jax.Array] = pure_callback(math.cbrt, float)``.
     """
 
-    _flavour: ClassVar[Pure] = PURE
+    _callback_type: ClassVar[Pure] = PURE
 
     def __init__(
-        # Without an annotation, nothing says for which types it is.
+        # Without an annotation of the variable, the argument types are unknown.
         self: "PureCallback[..., Any]",
         function: Callable[..., Any],
         result_type: Any,
@@ -75,8 +75,8 @@ class PureCallback(PickledByName, Generic[P, R]):
 
     @property
     def _described(self) -> str:
-        """How errors name the callback."""
-        return f"{self._flavour.name} '{self.__name__}'"
+        """Name of the callback in errors, such as ``"pure_callback 'f'"``."""
+        return f"{self._callback_type.name} '{self.__name__}'"
 
     def fwd(self, function: Rule) -> Rule:
         """Register the forward pass of the derivative.
@@ -131,15 +131,15 @@ class PureCallback(PickledByName, Generic[P, R]):
         return function
 
     def jvp(self, function: Rule) -> Rule:
-        """Register a forward rule, from which reverse mode and higher orders follow.
+        """Register a forward-mode rule, which defines reverse mode and higher orders too.
 
-        Where there are ``fwd`` and ``bwd`` as well, reverse mode takes these.
+        If ``fwd`` and ``bwd`` are registered as well, reverse mode uses them.
 
         Args:
-            function: traced; takes the tuple of the arguments and that of their tangents,
-                and returns the result and its tangent, which must be linear in the tangents.
-                It may call the callback itself.  Integer arguments have tangents of type
-                float0, to be left alone; those of integer results are dropped.
+            function: traced; takes the tuple of arguments and the tuple of their tangents, and
+                returns the result and its tangent, which must be linear in the tangents.  It may
+                call the callback itself.  Integer arguments have tangents of dtype float0, which it
+                must not use; tangents of integer results are dropped.
 
         Returns:
             the function itself, so this is a decorator.
@@ -232,10 +232,19 @@ class PureCallback(PickledByName, Generic[P, R]):
         return function
 
     def _set_linear(self, argnums: Any, rule: Callable[..., Any] | None) -> None:
+        """Make the callback linear.
+
+        Args:
+            argnums: positions of the linear arguments; None for all.
+            rule: the wrapped transpose; None if the callback is its own transpose.
+
+        Raises:
+            TypeError: if the callback has a ``fwd``, ``bwd`` or ``jvp`` rule.
+        """
         for name in ("fwd", "bwd", "jvp"):
             if getattr(self, f"_{name}") is not None:
                 raise TypeError(self._two_derivatives(name))
-        label = self.__name__, self._flavour.name
+        label = self.__name__, self._callback_type.name
         self._linear = LinearCall(self._described, label, argnums, rule)
 
     def _checked_rule(self, function: Rule, name: str) -> Rule:
@@ -252,22 +261,22 @@ class PureCallback(PickledByName, Generic[P, R]):
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Call the function with traced or concrete arguments.
 
-        Outside of tracing, with arguments that JAX does not know, it is the Python function.
+        Outside of tracing, arguments that are not JAX types are passed to the Python function
+        directly.
         """
         if must_run_in_python(args, kwargs):
             return cast(R, self._function(*args, **kwargs))
         if self._linear is not None:
             ordered = self._order_arguments(args, kwargs)
-            flatten_arguments(self._flavour.name, self._function, ordered, {})
+            flatten_arguments(self._callback_type.name, self._function, ordered, {})
             return cast(R, self._linear(ordered, lambda *args: self._call(args, {})))
         has_half = (self._fwd is None) != (self._bwd is None)
         if has_half or (self._jvp is None and self._fwd is None):
             return cast(R, self._call(args, kwargs))
         ordered = self._order_arguments(args, kwargs)
-        flatten_arguments(
-            self._flavour.name, self._function, ordered, {}
-        )  # Refuses what is no array.
-        # The rules say nothing of devices among which arguments differ: they are alike in that.
+        # Raises for arguments that are not arrays.
+        flatten_arguments(self._callback_type.name, self._function, ordered, {})
+        # Inside `shard_map`, rules need arguments that vary over the same mesh axes.
         ordered = vary_like(ordered, ordered)
         return cast(R, self._differentiable(self._results(ordered, {}))(*ordered))
 
@@ -285,7 +294,11 @@ class PureCallback(PickledByName, Generic[P, R]):
         return method
 
     def _order_arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
-        """Return the arguments in the order that the rules know them by."""
+        """Return all arguments by position, as derivative rules take them.
+
+        Raises:
+            TypeError: if an argument is keyword-only.
+        """
         if not kwargs:
             return args
         bound = inspect.signature(self._function).bind(*args, **kwargs)
@@ -293,35 +306,42 @@ class PureCallback(PickledByName, Generic[P, R]):
         bound.apply_defaults()
         if bound.kwargs:
             raise TypeError(
-                f"{self._described} has a derivative rule, so its arguments must "
-                f"have a position; it is given {', '.join(bound.kwargs)} by keyword only."
+                f"{self._described} has a derivative rule and keyword-only arguments "
+                f"({', '.join(bound.kwargs)}), expected positional ones. Remove the * from its "
+                "signature."
             )
         return bound.args[: list(bound.arguments).index(given) + 1]
 
     def _results(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Results:
-        """Return the types of the result, as declared or as a call with zeros gives them."""
+        """Return types and structure of the result: declared, or inferred by a call with zeros."""
         if self._declared is not None:
             return self._declared
-        return infer_results(self._flavour.name, self._function, args, kwargs, self._inferred)
+        return infer_results(self._callback_type.name, self._function, args, kwargs, self._inferred)
 
     def _call(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+        """Trace a call without a derivative; differentiating it raises an error."""
         options = {
             "missing_rule": self._missing_rule(),
             "vmap_method": self._vmap_method,
             "inferred": self._declared is None,
         }
-        return self._flavour.call(
+        return self._callback_type.call(
             self._function, args, kwargs, self._results(args, kwargs), **options
         )
 
     def _missing_rule(self) -> str | None:
-        """Return the rule that a derivative of a plain call lacks, if another one is there."""
+        """Return the name of the missing rule if a derivative is half defined, or None."""
         if self._linear is not None:
             return "transpose"
         halves = self._fwd is not None, self._bwd is not None
         return {(True, False): "bwd", (False, True): "fwd"}.get(halves)
 
     def _differentiable(self, results: Results) -> Callable[..., Any]:
+        """Return the callback as a ``jax.custom_jvp`` function with the user's rules.
+
+        Args:
+            results: types and structure of the callback's result.
+        """
         avals, tree = results
         call = jax.custom_jvp(lambda *args: self._call(args, {}))
         user_rule: Any = self._jvp
@@ -341,6 +361,7 @@ class PureCallback(PickledByName, Generic[P, R]):
             rule, name = functools.partial(self._forward_rule, results), "jvp"
 
         def differentiate(primals: PyTree, tangents: PyTree) -> tuple[Any, Any]:
+            """JVP rule: call the user's rule and check its result."""
             result, tangent = rule(primals, tangents)
             what = describe_rule(name, self._described, user_rule)
             result = check_result(result, what, tree, avals)
@@ -350,6 +371,16 @@ class PureCallback(PickledByName, Generic[P, R]):
         return call
 
     def _forward_rule(self, results: Results, primals: PyTree, tangents: PyTree) -> tuple[Any, Any]:
+        """Call the user's ``jvp`` rule and check the pair that it returns.
+
+        Args:
+            results: types and structure of the callback's result.
+            primals: arguments of the callback.
+            tangents: their tangents.
+
+        Returns:
+            the result and its tangent.
+        """
         avals, tree = results
         assert self._jvp is not None
         what = describe_rule("jvp", self._described, self._jvp)
@@ -395,43 +426,44 @@ def pure_callback(
     sharding: Any = None,
     **kwargs: Any,
 ) -> Any:
-    """Make a Python function callable from compiled programs.
+    """Make a Python function without side effects callable from compiled programs.
 
-    The function must be pure: the compiler may drop a call whose result nobody uses, and
-    merge equal calls.  It gets read-only NumPy arrays, which it may keep, and what it returns
-    must be of the declared shapes and dtypes: nothing is cast but Python
-    scalars, as where NumPy assigns them: a ``float`` past what the dtype holds is infinite, an
-    ``int`` an ``OverflowError``.  An exception that it raises reaches the caller of the program.
+    The function must be pure: the compiler may drop a call whose result is not used, and merge
+    equal calls.  The function gets read-only NumPy arrays, which it may keep.  Its result must have
+    the declared shapes and dtypes.  Only Python scalars are converted, as NumPy does in
+    assignments: a ``float`` beyond the range of the dtype becomes infinite, an ``int`` raises
+    ``OverflowError``.  Exceptions of the function reach the caller of the program.
 
     Args:
         callback_fn: the function.  Its arguments and result are pytrees of arrays.
-        result_type: what it returns, where no annotation says so: a Python scalar type, a
+        result_type: type of its result, if it has no return annotation: a Python scalar type, a
             dtype, ``jax.ShapeDtypeStruct``, an example array, or a pytree of these.
-            ``bellhop.infer``: what it returns for zeros; it is called with them once for each
-            signature, while the program is traced.
-        vmap_method: how it is called under ``vmap``.  ``"sequential"``, or None: once for
-            each element, in order, in a loop; ``"sequential_unrolled"``: in no loop, and
-            in any order; ``"sequential_threadpool"``: in any order, on up to 32 threads at once,
-            each with a copy of the context (``contextvars``) of the thread that waits.  The
-            others call once for all; the results, and the arguments
-            that are mapped, have the mapped axis first, and the arguments that are not
-            mapped have there an axis of length 1 (``"expand_dims"``), one of full length
-            (``"broadcast_all"``) or none (``"legacy_vectorized"``).
-        args: where there are any, the function is called with them at once, as
-            ``jax.pure_callback`` does.
-        sharding: for JAX's interface; it may name one device.
-        kwargs: as ``args``.  ``callback`` and ``result_shape_dtypes`` among them are JAX's names
-            for ``callback_fn`` and ``result_type``, and ask for a call, with or without arguments.
+            ``bellhop.infer``: the type of its result for zeros; the function is called with zeros
+            once for each signature, while the program is traced.
+        vmap_method: behaviour under ``vmap``.  ``"sequential"``, or None: a loop calls the function
+            for each batch element, in order; ``"sequential_unrolled"``: one call for each element,
+            in any order, without a loop; ``"sequential_threadpool"``: in any order, on up to 32
+            threads at once, each with a copy of the context (``contextvars``) of the waiting
+            thread. The following methods make one call with the whole batch: results and mapped
+            arguments have the batch axis first, and an argument that is not mapped has a first
+            axis of length 1 (``"expand_dims"``), of full length (``"broadcast_all"``), or no such
+            axis (``"legacy_vectorized"``).
+        args: if present, the function is called with them at once, as in ``jax.pure_callback``.
+        sharding: accepted for compatibility with JAX; it may name one device.
+        kwargs: keyword arguments for the function, used like ``args``.  ``callback`` and
+            ``result_shape_dtypes`` are JAX's names for ``callback_fn`` and ``result_type``; with
+            them, the function is called at once.
 
     Returns:
-        a ``PureCallback``, with ``fwd`` and ``bwd``, and ``jvp``, to register derivatives; with
-        arguments, the result of a call; without ``callback_fn``, a decorator.
+        a ``PureCallback``, whose methods ``fwd``, ``bwd``, ``jvp`` and ``transpose`` register
+        derivatives; with arguments, the result of the call; without ``callback_fn``, a decorator.
 
     Raises:
-        ResultTypeError: (a TypeError) without a usable result type.
-        TypeError: when traced, where the function does not take the arguments of a call.
-        ValueError: where there is no such ``vmap_method``.
-        DifferentiableCompileError: where it is differentiated and has no derivative.
+        ResultTypeError: (a TypeError) if the result type is missing, or does not determine shapes
+            and dtypes.
+        TypeError: when traced, if the function does not accept the arguments of a call.
+        ValueError: if ``vmap_method`` is unknown.
+        DifferentiableCompileError: when traced, if a call is differentiated and has no derivative.
 
     Example:
         >>> import bellhop, scipy.special
@@ -447,9 +479,6 @@ def pure_callback(
         ...         lambda x: scipy.special.gamma(x) * scipy.special.digamma(x), float)(x) * dy
         >>> bellhop.qjit(bellhop.grad(gamma))(5.0)
         Array(36.14682404, dtype=float64)
-
-    The design of ``fwd`` and ``bwd`` is that of Catalyst's ``pure_callback``, the call with
-    arguments that of JAX's.
     """
     style = parse_call("pure_callback", callback_fn, result_type, args, kwargs, sharding)
     callback_fn = style.function

@@ -1,4 +1,4 @@
-"""Checks what the derivative rules of a pure callback return, and names the rule in errors."""
+"""Checks of the values that derivative rules of a pure callback return."""
 
 import functools
 from collections.abc import Callable, Sequence
@@ -18,23 +18,23 @@ from bellhop.tracing.state import NOT_TRACEABLE
 
 
 def describe_rule(name: str, callback: str, function: Callable[..., Any]) -> str:
-    """Return how errors name a rule: its name, its callback and its line.
+    """Return the name of a rule in errors: its kind, callback and ``file:line``.
 
     Args:
-        name: of the rule, such as ``"fwd"``.
-        callback: how errors name the callback, such as ``"pure_callback 'f'"``.
+        name: kind of the rule, such as ``"fwd"``.
+        callback: name of the callback in errors, such as ``"pure_callback 'f'"``.
         function: the user's rule.
     """
     return f"the {name} rule of {callback} ({definition_site(function)})"
 
 
 def wrap_rule(function: Callable[..., Any], name: str, callback: str) -> Callable[..., Any]:
-    """Return a rule whose exceptions say whose it is.
+    """Wrap a rule so that a note on its exceptions names the rule.
 
     Args:
-        function: the user's.
-        name: of the rule.
-        callback: how errors name the callback.
+        function: the user's rule.
+        name: kind of the rule, such as ``"fwd"``.
+        callback: name of the callback in errors, such as ``"pure_callback 'f'"``.
 
     Raises:
         TypeError: if `function` is not callable.
@@ -44,6 +44,7 @@ def wrap_rule(function: Callable[..., Any], name: str, callback: str) -> Callabl
 
     @functools.wraps(function)
     def rule(*args: Any) -> Any:
+        """Call the user's rule; add a note to its exceptions."""
         try:
             return function(*args)
         except Exception as error:
@@ -60,10 +61,15 @@ def wrap_rule(function: Callable[..., Any], name: str, callback: str) -> Callabl
 
 
 def check_pair(pair: Any, label: str, second: str) -> tuple[Any, Any]:
-    """Return the result and what else a rule returned with it.
+    """Check that a rule returned a pair of its result and a second value.
+
+    Args:
+        pair: value that the rule returned.
+        label: name of the rule in errors.
+        second: name of the second value in errors.
 
     Raises:
-        TypeError: where it returned something else.
+        TypeError: if `pair` is not a tuple of two.
     """
     if not isinstance(pair, tuple) or len(pair) != 2:
         raise TypeError(
@@ -74,10 +80,16 @@ def check_pair(pair: Any, label: str, second: str) -> tuple[Any, Any]:
 
 
 def check_result(result: PyTree, label: str, tree: PyTree, avals: Sequence[Any]) -> Any:
-    """Return the result that a rule returned.
+    """Check the callback's result as a rule returned it; return the result.
+
+    Args:
+        result: value that the rule returned.
+        label: name of the rule in errors.
+        tree: tree structure of the callback's result.
+        avals: types of its leaves.
 
     Raises:
-        TypeError: where it is not as the callback declares.
+        TypeError: if structure, shapes or dtypes differ from the callback's result.
     """
     if (observed := jax.tree.structure(result)) != tree:
         raise TypeError(
@@ -87,49 +99,57 @@ def check_result(result: PyTree, label: str, tree: PyTree, avals: Sequence[Any])
     for leaf, aval in zip(jax.tree.leaves(result), avals, strict=True):
         if not _is_array(leaf) or not _matches_aval(leaf, aval):
             raise TypeError(
-                f"{label} returned {describe_value(leaf)}, declared {describe_value(aval)}. "
-                f"Return what the "
-                "callback returns."
+                f"{label} returned a result of type {describe_value(leaf)}, expected the "
+                f"callback's result type {describe_value(aval)}. Return the callback's result."
             )
     return result
 
 
 def check_tangent(tangent: PyTree, label: str, tree: PyTree, avals: Sequence[Any]) -> Any:
-    """Return the tangent of the result that a rule returned, as JAX takes it.
+    """Check the tangent of the callback's result, and convert its leaves to arrays.
+
+    Args:
+        tangent: value that the rule returned.
+        label: name of the rule in errors.
+        tree: tree structure of the callback's result.
+        avals: types of its leaves.
 
     Raises:
-        TypeError: where structure, shape or dtype are not those of the result.
+        TypeError: if structure, shapes or dtypes differ from the callback's result.
     """
     leaves = _check_leaves(tangent, tree, avals, f"{label} returned as tangent", "the result")
     return jax.tree.unflatten(tree, leaves)
 
 
 def check_residuals(residuals: Any, label: str) -> None:
-    """Refuse residuals that no program can keep.
+    """Check that all leaves of the residuals are arrays or numbers.
+
+    Args:
+        residuals: pytree that a ``fwd`` rule returned.
+        label: name of the rule in errors.
 
     Raises:
-        TypeError: naming the rule.
+        TypeError: naming the rule, if a leaf is not an array.
     """
     for leaf in jax.tree.leaves(residuals):
         if not is_array_like(leaf):
             raise TypeError(
-                f"{label} returned residuals with {describe_value(leaf)}; they are arrays, "
-                f"numbers, None "
-                "and pytrees of these. What is known when the program is traced, the bwd rule may "
-                "take from around it."
+                f"{label} returned residuals with {describe_value(leaf)}, expected a pytree of "
+                "arrays and numbers. Let the bwd rule read static values from its closure instead."
             )
 
 
 def check_cotangents(cotangents: PyTree, label: str, args: tuple[FlatTree, ...]) -> list[Any]:
-    """Return the leaves of the cotangents of the arguments, each of its type.
+    """Check the cotangents that a rule returned; return their leaves.
 
     Args:
-        cotangents: what the rule returned: a tuple or list, or the bare one of a single argument.
-        label: the rule, for errors.
-        args: shapes and dtypes of the arguments.
+        cotangents: value that the rule returned: a tuple or list with one cotangent for each
+            argument, or the cotangent of a single argument. None means zero.
+        label: name of the rule in errors.
+        args: types of the leaves of each argument.
 
     Raises:
-        TypeError: naming the argument.
+        TypeError: naming the argument, if a cotangent has the wrong type.
     """
     if len(args) == 1 and not _wraps_cotangent(args[0], cotangents):
         cotangents = (cotangents,)
@@ -145,6 +165,7 @@ def check_cotangents(cotangents: PyTree, label: str, args: tuple[FlatTree, ...])
         )
 
     def checked(index: int, cotangent: Operand, arg: FlatTree) -> list[Any]:
+        """Return the checked cotangent leaves of one argument."""
         if cotangent is None:
             return list(map(zero_tangent, arg.leaves))
         of = f"argument {index}"
@@ -159,7 +180,14 @@ def check_cotangents(cotangents: PyTree, label: str, args: tuple[FlatTree, ...])
 
 
 def _wraps_cotangent(arg: FlatTree, cotangents: PyTree) -> bool:
-    """Tell a sequence of the only cotangent from the cotangent of a sequence."""
+    """Return whether `cotangents` is a sequence of cotangents, one for each argument.
+
+    Called for rules with a single argument, which may return the bare cotangent.
+
+    Args:
+        arg: types of the only argument's leaves.
+        cotangents: value that the rule returned.
+    """
     if not isinstance(cotangents, tuple | list):
         return False
     bare = jax.tree.structure(cotangents) == arg.tree
@@ -170,7 +198,20 @@ def _wraps_cotangent(arg: FlatTree, cotangents: PyTree) -> bool:
 def _check_leaves(
     tangent: PyTree, tree: PyTree, avals: Sequence[Any], label: str, owner: str
 ) -> list[Any]:
-    """Return the leaves of a tangent or cotangent, of the types of what it belongs to."""
+    """Check a tangent or cotangent against the type of its primal value.
+
+    Returns the leaves, as arrays.
+
+    Args:
+        tangent: pytree that the rule returned.
+        tree: tree structure of the value.
+        avals: types of the value's leaves.
+        label: beginning of an error message.
+        owner: name of the primal value in errors.
+
+    Raises:
+        TypeError: if structure, shapes or dtypes differ.
+    """
     try:
         leaves = tree.flatten_up_to(tangent)
     except ValueError as error:
@@ -180,15 +221,15 @@ def _check_leaves(
         ) from error
 
     def checked(leaf: object, aval: Aval) -> Any:
+        """Return a leaf of the type `aval`; zero for integers."""
         if not jnp.issubdtype(aval.dtype, jnp.inexact):
             return zero_tangent(aval)
         if isinstance(leaf, bool | int | float | complex):
             leaf = jnp.asarray(leaf, aval.dtype)
         if not _is_array(leaf) or not _matches_aval(leaf, aval):
             raise TypeError(
-                f"{label} {describe_value(leaf)}; {owner} is {describe_value(aval)}. Return one "
-                f"of its shape and "
-                "dtype."
+                f"{label} {describe_value(leaf)}, expected {describe_value(aval)}, the type of "
+                f"{owner}. Return an array of this shape and dtype."
             )
         return leaf
 

@@ -1,8 +1,8 @@
-"""Callbacks in a program that XLA partitions: an exception on one device is raised on all.
+"""Exceptions of callbacks in partitioned programs: all devices raise them.
 
-Devices wait for each other where they exchange results.  If one of them failed before that, XLA
-would end the process.  So the first device, which makes the call, sends the number that the runtime
-keeps the exception under along with the results, and all devices raise it.
+Devices wait for each other where they exchange results.  If one device failed before that, XLA
+would end the process.  Therefore the first device, which makes the call, sends the id under which
+the runtime keeps the exception along with the results, and all devices raise the exception.
 """
 
 import functools
@@ -20,12 +20,16 @@ from bellhop.callbacks.eager import call_with_arrays
 from bellhop.compiler.callback_target import CallbackTarget
 from bellhop_runtime import keep_failure, look_at_failure
 
-# A number as programs take it, whose integers may have 32 bits; zeros where there is none.
+# Type of an exception id in a program: two words, as 64-bit integers may be disabled. Zero: no
+# exception.
 _NUMBER = ShapedArray((2,), np.dtype(np.uint32))
 
 
 def _call_and_record(target: CallbackTarget, *leaves: Operand) -> tuple[Any, ...]:
-    """Call a target; return the number of its exception, and the results."""
+    """Call a target with concrete arrays; return the exception id and the results.
+
+    If the function raises, the runtime keeps the exception under the id, and the results are zeros.
+    """
     try:
         return np.zeros(_NUMBER.shape, _NUMBER.dtype), *call_with_arrays(target, leaves)
     except BaseException as exception:
@@ -34,7 +38,7 @@ def _call_and_record(target: CallbackTarget, *leaves: Operand) -> tuple[Any, ...
 
 
 def _raise_recorded(exception_id: Any) -> None:
-    """Raise what was raised, if anything was."""
+    """Raise the exception with an id; do nothing for id zero."""
     if exception_id.any():
         raise look_at_failure(int(exception_id.view(np.uint64)[0]))
 
@@ -42,21 +46,25 @@ def _raise_recorded(exception_id: Any) -> None:
 def split_call(
     primitive: Primitive, combining_p: Primitive, target: CallbackTarget, arity: int
 ) -> tuple[Callable[..., Any], Callable[..., Any]]:
-    """Return a call of a target in two parts.
+    """Split a call of a target into an attempt that never fails and a second part.
+
+    The second part raises the exception of the attempt, on every device.
 
     Args:
-        primitive: that of the target.
-        combining_p: a primitive whose calls are always made.
-        target: what is called.
-        arity: how many arrays the target takes.
+        primitive: primitive of the target.
+        combining_p: a primitive with side effects, so that its calls are never dropped.
+        target: the callback.
+        arity: number of arrays that the target takes.
 
     Returns:
-        the call, which never fails, and what makes of its results those of the target, or raises.
+        a function that attempts the call and returns exception id and results; a function that
+        takes these, raises the exception if there is one, and returns the results.
     """
 
     def part(
         function: Callable[..., Any], arity: int, out_tree: PyTreeDef, *result_avals: Any
     ) -> CallbackTarget:
+        """Return a target that calls `function` under the name and site of the callback."""
         return CallbackTarget(
             flavour=target.flavour,
             function=functools.update_wrapper(function, target.function),

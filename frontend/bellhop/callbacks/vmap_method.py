@@ -10,7 +10,7 @@ from bellhop.arguments.declared_types import array_type
 from bellhop.compiler.batching import map_sequentially
 from bellhop.compiler.callback_target import ON_THREADS, CallbackTarget
 
-# Methods that call once for each element, and those that call once for all.
+# Methods that call once for each batch element, and methods that make one call for the whole batch.
 ONE_BY_ONE = ("sequential", "sequential_unrolled", ON_THREADS)
 AT_ONCE = ("expand_dims", "broadcast_all", "legacy_vectorized")
 
@@ -18,15 +18,15 @@ AT_ONCE = ("expand_dims", "broadcast_all", "legacy_vectorized")
 def check_vmap_method(
     method: Any, label: str, methods: Sequence[str] = ONE_BY_ONE + AT_ONCE
 ) -> None:
-    """Refuse what is no method, or none for a callback of this flavour.
+    """Check the option ``vmap_method`` of a callback.
 
     Args:
-        method: what the user gave.
-        label: the callback, as errors name it.
-        methods: those that there are for it.
+        method: value that the user passed.
+        label: name of the callback in errors.
+        methods: values that this kind of callback supports.
 
     Raises:
-        ValueError: naming the callback and the methods.
+        ValueError: naming the callback and the supported methods.
     """
     if method not in methods:
         raise ValueError(
@@ -40,22 +40,23 @@ def call_with_batch(
     dims: Sequence[int | None],
     target: CallbackTarget,
 ) -> tuple[list[Any], list[int]]:
-    """Call for a mapped axis, which leads the arguments and the results: a batching rule.
+    """Call a target for all elements of a mapped axis: a batching rule.
 
-    It stays one call here, of a target that says how: a loop made now would have the loops of
-    outer axes inside it, and calls would not come in the order of the elements.
+    The result is one call of a batched target, also for methods that call element by element: a
+    loop made here would contain the loops of outer axes, and calls would not run in the order of
+    the elements.
 
     Args:
-        bind: calls the target that it is given as ``target``.
-        operands: the arguments.
-        dims: where each has the mapped axis, if it does.
-        target: what to call for one element.
+        bind: binds the callback's primitive: ``bind(*operands, target=...)``.
+        operands: leaves of the arguments.
+        dims: batch axis of each operand, or None.
+        target: the target for one element.
 
     Returns:
-        the results, and where their mapped axes are.
+        the results, and their batch axes, which are 0.
 
     Raises:
-        NotImplementedError: naming the callback, where it has no ``vmap_method``.
+        NotImplementedError: naming the callback, if it has no ``vmap_method``.
     """
     if target.vmap_method is None:
         raise target.batching_error()
@@ -64,7 +65,7 @@ def call_with_batch(
         for operand, dim in zip(operands, dims, strict=True)
         if dim is not None
     )
-    # A batch of a batch is again such a call, with one more axis before the others.
+    # Nested `vmap` batches this call again, which adds one more leading axis.
     where = f"{target.name_and_site}, mapped by vmap,"
     avals = tuple(
         array_type(where, (size, *aval.shape), aval.dtype) for aval in target.result_avals
@@ -74,7 +75,7 @@ def call_with_batch(
     if target.is_sequential:
         loops = (tuple(dim is not None for dim in dims), *loops)
     else:
-        # What is overwritten by a result has the shape of that.
+        # An argument that shares memory with a result needs the result's shape.
         overwritten = {argument for argument, _ in target.aliases}
     batched = dataclasses.replace(target, result_avals=avals, loops=loops)
     args = [
@@ -87,6 +88,14 @@ def call_with_batch(
 
 
 def _move_batch_axis(operand: Any, dim: int | None, size: int, method: str) -> Any:
+    """Move the batch axis of an operand to the front.
+
+    Args:
+        operand: leaf of an argument.
+        dim: its batch axis, or None.
+        size: length of the batch axis.
+        method: the ``vmap_method``; it determines the first axis of an operand without batch axis.
+    """
     if dim is not None:
         return jnp.moveaxis(operand, dim, 0)
     if method == "expand_dims":
@@ -99,7 +108,16 @@ def _move_batch_axis(operand: Any, dim: int | None, size: int, method: str) -> A
 def call_each(
     bind: Callable[..., list[Any]], operands: Sequence[Any], target: CallbackTarget
 ) -> list[Any]:
-    """Call once for each element of the mapped axes of a target, the first axis outermost."""
+    """Call once for each batch element of a batched target, the first axis outermost.
+
+    Args:
+        bind: binds the callback's primitive: ``bind(*operands, target=...)``.
+        operands: leaves of the batched arguments.
+        target: the batched target; its ``loops`` name the mapped axes.
+
+    Returns:
+        the batched results.
+    """
     if not target.loops:
         return bind(*operands, target=target)
     element = target.drop_batch_dim()

@@ -61,15 +61,20 @@ class AheadOfTime(Inspectable):
             else:
                 self._runner.trace(call)
 
-    def jit_compile(self, args: Args, **kwargs: Any) -> bool:
+    def jit_compile(self, args: Args, *more: Any, **kwargs: Any) -> bool:
         """Compile for arguments without running the program.
 
         Args:
-            args: positional arguments, or abstract values.
+            args: tuple of positional arguments, or abstract values.
+            more: empty; present so that positional arguments outside of a tuple raise an error
+                that shows the tuple.
             kwargs: keyword arguments, or abstract values.
 
         Returns:
             whether a call promotes these arguments to declared types.
+
+        Raises:
+            TypeError: if the positional arguments are not in one tuple or list.
 
         Example:
             >>> import bellhop, jax
@@ -79,6 +84,12 @@ class AheadOfTime(Inspectable):
             >>> "tensor<3xf64>" in f.mlir
             True
         """
+        if more or not isinstance(args, tuple | list):
+            raise TypeError(
+                f"jit_compile of {self!r}: expected one tuple of arguments, got "
+                f"{1 + len(more)} outside of a tuple. Call jit_compile((x, y)), or "
+                "jit_compile((x,)) for one argument."
+            )
         call = self._split_static(args, kwargs)
         with self._report_compilation():
             self._runner.compile(call)

@@ -81,8 +81,7 @@ class CallInterface(AheadOfTime, CompiledCall):
         programs, runner = self._programs, self._runner
         declared = None if self._declared is None else self._declared.leaves
         is_fast = runner.has_fast_calls and not (
-            self._static
-            or (self._declared is not None and declared is None)
+            (self._declared is not None and declared is None)
             or self.compile_options.verbose
             or programs.print
             or programs.print_later
@@ -103,6 +102,8 @@ class CallInterface(AheadOfTime, CompiledCall):
             others=self._autograd_types,
             special=_SPECIAL_RESULTS,
             declared=declared,
+            static_positions=self._static.argnums,
+            static_names=self._static.argnames,
             most_runs=RUNS_PER_CLIENT,
             waits=programs.call_runtime,
             begins_here=programs.may_wait,

@@ -101,6 +101,7 @@ class QJIT(PickledByName, CallInterface, Generic[P, R]):
             self._traced.explain_rejected_arguments,
             self._make_executable,
             self._traced.jit_options,
+            has_static=bool(static),
         )
         self._transformed = TransformedJit(self._traced.make_transformable_jit)
         # Static arguments are unknown before a call; an active trace inlines this function.

@@ -143,9 +143,9 @@ class Traced(_Stage):
         """Lower the program for XLA.
 
         Args:
-            options: options of JAX's ``lower``, such as ``lowering_platforms`` from ``jax.export``;
-                with options, the function is lowered as a plain ``jax.jit``, and JAX's stage is
-                returned.
+            options: options of ``jax.stages.Traced.lower``, such as ``lowering_platforms`` from
+                ``jax.export``; with options, the function is lowered as a plain ``jax.jit``, and
+                JAX's stage is returned.
         """
         return self._lower_as_jit(**options) if options else self._lower()
 

@@ -35,10 +35,10 @@ from bellhop_runtime import CallbackTable
 
 
 def _advise_on_traced_value(error: Exception) -> str:
-    """Return what to write instead of code that needs the value of a traced array.
+    """Return advice for code that needs the value of a traced array.
 
     Args:
-        error: the error that JAX raised; its type says how Python asked for the value.
+        error: the error that JAX raised; its type tells the kind of code, such as ``if``.
     """
     for error_type, advice in _ADVICE_ON_TRACED_VALUES.items():
         if isinstance(error, error_type):
@@ -46,7 +46,7 @@ def _advise_on_traced_value(error: Exception) -> str:
     return "Use jnp functions of fixed shapes, such as jnp.where in place of a boolean index."
 
 
-# By the type of JAX's error; a subclass stands before its base class.
+# By type of the JAX error; subclasses precede their base class.
 _ADVICE_ON_TRACED_VALUES: dict[type[Exception], str] = {
     jax.errors.TracerBoolConversionError: (
         "Use qml.cond or bellhop.cond in place of if, or qjit(autograph=True); &, | and ~ in place "
@@ -175,7 +175,7 @@ class TracedFunction:
         check_not_deleted(f"qjit of {self.where}", names, args, kwargs, failed)
 
     def _locate_concretization(self, error: Exception) -> None:
-        """Say where in the function a value is asked for that only the run knows."""
+        """Add a note to an error that names the line which needs a traced array's value."""
         if isinstance(error, CONCRETIZATION_ERRORS) or is_traced_size_error(error):
             error.add_note(
                 f"bellhop: in qjit of {self.where}, at {error_site(error)}, Python asks for a "

@@ -38,7 +38,7 @@ def _find_hint(error: BaseException) -> str | None:
     traceback = error.__traceback__
     while traceback.tb_next is not None:
         traceback = traceback.tb_next
-    # NumPy's own frames are C: the innermost frame of Python's is where the array is written.
+    # NumPy's own frames are C: the innermost Python frame is the line that writes the array.
     if not _writes_array(traceback.tb_frame.f_code, traceback.tb_lasti):
         return None
     values = traceback.tb_frame.f_locals.values()
@@ -61,7 +61,7 @@ def suggest_type(value: object, declared_shape: tuple[int, ...]) -> str:
     """Return a sentence with a result type for a value of another shape than declared."""
     if not isinstance(value, np.ndarray | jax.Array) or value.shape == declared_shape:
         return ""
-    # Python's names are shorter, for the types that they stand for.
+    # Python's names are shorter than NumPy's names of the same types.
     names = {jax.dtypes.canonicalize_dtype(each): each.__name__ for each in (bool, int, float)}
     dtype = names.get(value.dtype, repr(value.dtype.name))
     return (

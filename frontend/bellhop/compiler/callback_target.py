@@ -35,7 +35,7 @@ class CallbackTarget:
     calls can be merged.
 
     Attributes:
-        flavour: name of the public function that made it, such as ``pure_callback``, for errors.
+        flavour: name of the public function, such as ``pure_callback``, for errors.
         function: the user's function, called with ``(args, kwargs)`` of ``in_tree``.
         in_tree: tree structure of ``(args, kwargs)``.
         out_tree: tree structure of the result.

@@ -28,6 +28,8 @@ class _WaitingDevice:
 
 # Devices that wait for the code that this thread runs.
 _waits: ContextVar[tuple[_WaitingDevice, ...]] = ContextVar("waits", default=())
+# Returns the devices that may wait for the code that this thread runs.
+get_waiting_devices = _waits.get
 
 
 def _propagate_waits(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -1,7 +1,7 @@
 """Lowering of callbacks on GPUs and TPUs to JAX's own callbacks.
 
-Bellhop's runtime calls Python on the host.  A program on a GPU or TPU uses the custom call of JAX's
-own callbacks on that platform (``mlir.emit_python_callback``), for all callback kinds::
+Bellhop's runtime calls Python on the host.  A program on a GPU or TPU uses the custom call of JAX
+callbacks on that platform (``mlir.emit_python_callback``), for all callback kinds::
 
     callback.call(%token, %x) {callee = @f, kind = "debug"}                     in a qjit program
     stablehlo.custom_call @xla_ffi_python_gpu_callback(%token, %x) {index = 0}      on a GPU

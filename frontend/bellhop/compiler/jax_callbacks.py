@@ -220,7 +220,7 @@ def _call(
 
 
 def lower_for_program(traced: Any) -> ir.Module:
-    """Lower a traced function to a module that is independent of JAX's executable.
+    """Lower a traced function to a module that is independent of the JAX executable.
 
     Args:
         traced: JAX's ``Traced``.

@@ -163,7 +163,7 @@ class Region:
         return jax.make_array_from_callback(value.shape, sharding, lambda index: value[index])
 
     def convert(self, value: Any, dtype: np.dtype, shape: tuple[int, ...], index: int) -> Any:
-        """Raise an error for a result of another type than compiled, which cannot happen."""
+        """Raise the error for a result whose type differs from the compiled type: a bug."""
         raise TypeError(
             f"accelerate: '{self.name}' returned {value.dtype}{value.shape} as result {index}, "
             f"compiled for {dtype}{shape}. This is a bug in bellhop; please report it."

@@ -104,7 +104,15 @@ def _progress(over: Any, desc: str, wrap_iterable: Callable[[Any, str], Any]) ->
 
 
 def _decorate_body(over: Any, desc: str) -> Callable[[F], F]:
-    """Return a decorator that counts the calls of a loop body."""
+    """Return a decorator that shows the progress of a loop with `over` iterations.
+
+    Args:
+        over: number of iterations.
+        desc: text before the bar.
+
+    Raises:
+        TypeError: if `over` is not an integer.
+    """
     if over is None or isinstance(over, bool) or not hasattr(over, "__index__"):
         raise TypeError(
             f"progress takes a number of iterations or an iterable, got {over!r}. For a loop of "

@@ -21,7 +21,6 @@ def switch(index: Any) -> Callable[[Function], "Switch"]:
 
     Args:
         index: the selected case, an integer.
-        ValueError: for a case that has a branch already.
 
     Returns:
         a decorator for the default branch, which runs if no case equals ``index``. The resulting
@@ -31,7 +30,7 @@ def switch(index: Any) -> Callable[[Function], "Switch"]:
     Raises:
         TypeError: if the index or a case is not an integer, and, at the call, if the structures or
             shapes of the branches' results differ (dtypes are promoted by JAX's rules).
-        ValueError: for a case that there is already, and TypeError for one that is no integer.
+        ValueError: if a case has two branches.
 
     Example:
         >>> import bellhop

@@ -269,7 +269,7 @@ def _format_circuit(params: dict[str, Any], *, along: bool) -> list[str]:
     """
     # With PennyLane, which draws nothing of a program without circuits.
     from bellhop.circuits.backends.compiled.differentiable.compiled_state import CircuitEquation
-    from bellhop.circuits.ir.device_spec import describe_size
+    from bellhop.circuits.ir.device_spec import DeviceSpec
 
     body, batch = params["body"], params["batch"]
     device, order = body.device, body.derivative_order
@@ -282,7 +282,7 @@ def _format_circuit(params: dict[str, Any], *, along: bool) -> list[str]:
         derivatives = "derivatives" if order == 1 else f"derivatives of order {order}"
         runner = f"with {derivatives}, {runner}"
     rows = [] if batch is None else [f"{batch.size} times"]
-    return [body.name, describe_size(device.name, device.qubits), runner, *rows]
+    return [body.name, DeviceSpec.describe_size(device.name, device.qubits), runner, *rows]
 
 
 def _format_operation(eqn: JaxprEqn) -> str:

@@ -68,6 +68,8 @@ class Runner:
             [jax.stages.Lowered, Any, Any, dict[str, Any] | None], jax.stages.Compiled
         ],
         jit_options: JitOptions,
+        *,
+        has_static: bool,
     ) -> None:
         """Start without programs.
 
@@ -79,6 +81,7 @@ class Runner:
             refuse: raises a clear error for arguments that JAX rejected, if it finds the reason.
             finish: compiles a lowered program for flat arguments on the host, with XLA's options.
             jit_options: options of the ``jax.jit`` that contains the programs.
+            has_static: whether the function has static arguments.
         """
 
         def compile_here(*arguments: Any) -> Any:
@@ -104,7 +107,14 @@ class Runner:
             args, kwargs = unflatten_call(args, kwargs)
             return uncompiled(first, *args, **kwargs)
 
-        uncompiled.__name__ = name
+        def uncompiled_fast(*args: Any, **kwargs: Any) -> Any:
+            return uncompiled(*self._pack_first_input(args), **kwargs)
+
+        def compile_fast(*args: Any, **kwargs: Any) -> Any:
+            return self._compile_once(*self._pack_first_input(args), **kwargs)
+
+        uncompiled_fast.__name__ = name
+        self._has_static = has_static
         self._name = name
         self._traces = TraceRegistry()
         self._embedding = make_jit_wrapper(self._traces, name, jit_options, compile_here)
@@ -118,9 +128,11 @@ class Runner:
         self._jaxprs: weakref.WeakKeyDictionary[Code, Any] = weakref.WeakKeyDictionary()
         # A fast path from before `needs_call` must not run programs that need a call's handle.
         self._jit_without = make_fast_call(
-            uncompiled, self._compile_once, lambda: not self.needs_call
+            uncompiled_fast, compile_fast, lambda: not self.needs_call, has_static=has_static
         )
-        self._jit_with = make_fast_call(uncompiled, self._compile_once, lambda: True)
+        self._jit_with = make_fast_call(
+            uncompiled_fast, compile_fast, lambda: True, has_static=has_static
+        )
         self._table = table
         self._donated = jit_options.donated
         self._jit_options = jit_options
@@ -140,8 +152,18 @@ class Runner:
 
     @property
     def jit(self) -> Any:
-        """Fast path of handle and arguments; may return ``UnexecutedProgram``."""
+        """Fast path of handle and arguments; may return ``UnexecutedProgram``.
+
+        If the function has static arguments, ``Static.key`` precedes the handle.
+        """
         return self._jit_with if self.needs_call else self._jit_without
+
+    def _pack_first_input(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Return the positional arguments of the ``jax.jit`` for positional arguments of `jit`."""
+        if not self._has_static:
+            return args
+        key, handle, *rest = args
+        return pack_first_input(handle, Static.from_key(key)), *rest
 
     def _compile_once(self, first: Any, /, *args: Any, **kwargs: Any) -> Any:
         """Compile a program, after waiting for another thread that traces it."""
@@ -220,7 +242,7 @@ class Runner:
         except ValueError:
             # JAX cannot flatten a dictionary whose keys have no order.
             self._refuse(*call.caller_arguments, are_values=True)
-            # Arguments on several devices are refused by JAX, before anything runs.
+            # JAX raises for arguments on several devices before anything runs.
             if gathers or has_single_device((call.args, call.kwargs)):
                 raise
             self._gathers = True
@@ -261,13 +283,18 @@ class Runner:
         if handle is None:
             handle = self.handle
         if begun is None:
-            run = lambda first: self.jit(first, *call.args, **call.kwargs)
+            key = (call.static.key,) if self._has_static else ()
+            run = lambda handle: self.jit(*key, handle, *call.args, **call.kwargs)
             begun = self._run_on_handle(run, handle, call)
         if type(begun) is UnexecutedProgram:
             call = call.flattened
             args, kwargs = prepare_arguments(call.args, call.kwargs)
-            run = lambda first: run_compiled(
-                begun.compiled, self._uncompiled, first, *args, **kwargs
+            run = lambda handle: run_compiled(
+                begun.compiled,
+                self._uncompiled,
+                pack_first_input(handle, call.static),
+                *args,
+                **kwargs,
             )
             return self._run_on_handle(run, handle, call)
         return begun
@@ -276,16 +303,16 @@ class Runner:
         """Run a program with the table's handle, or with a handle of this call.
 
         Args:
-            run: takes the first argument, and runs or compiles the program.
+            run: takes the handle, and runs or compiles the program.
             handle: handle of the table.
             call: the call.
         """
         if not self.needs_call:
-            return run(pack_first_input(handle, call.static))
+            return run(handle)
         # It must live as long as the execution, which may start late.
         call_handle = CallWithArguments(self._table, self._copy_donated_leaves(call))
         try:
-            result = run(pack_first_input(table_handle(call_handle), call.static))
+            result = run(table_handle(call_handle))
             if type(result) is not UnexecutedProgram:
                 wait_until_started(result)
             return result.with_call(call_handle) if type(result) is PendingResults else result
@@ -328,7 +355,13 @@ class Runner:
         executable = self.compile(call, handle)
         (handle, *args), kwargs = prepare_arguments((handle, *call.args), call.kwargs, device)
         with default_to_host():
-            run = lambda first: run_compiled(executable, self._uncompiled, first, *args, **kwargs)
+            run = lambda handle: run_compiled(
+                executable,
+                self._uncompiled,
+                pack_first_input(handle, call.static),
+                *args,
+                **kwargs,
+            )
             return self._run_on_handle(run, handle, call)
 
     def run_on_spare_device(self, call: CallArgs) -> Any:

@@ -1,8 +1,8 @@
-"""Reverse mode through a region whose circuits have states that are partitioned over a mesh.
+"""Reverse mode through a region whose circuits have partitioned states.
 
 JAX splits a differentiated region in two, and residuals go from the first region to the second.  A
-state that only many devices together can hold is no residual that can be moved, so the second
-region runs the circuits again, and only arguments move between the regions.
+state that is partitioned over many devices cannot be copied between the regions.  Therefore the
+second region runs the circuits again, and the arguments are the only residuals.
 """
 
 from collections.abc import Callable
@@ -28,14 +28,15 @@ def recompute_partitioned_states(function: Callable[..., Any]) -> Callable[..., 
     """
 
     def call(*args: Any, **kwargs: Any) -> Any:
+        """Call the function, under ``jax.checkpoint`` if it has partitioned states."""
         is_traced = lambda leaf: isinstance(leaf, jax.core.Tracer)
         _, tracers, filled = split_leaves((args, kwargs), is_traced)
 
-        def of_tracers(*tracers: Any) -> Any:
+        def call_with_tracers(*tracers: Any) -> Any:
             args, kwargs = filled(tracers)
             return function(*args, **kwargs)
 
-        closed, result = jax.make_jaxpr(of_tracers, return_shape=True)(*tracers)
+        closed, result = jax.make_jaxpr(call_with_tracers, return_shape=True)(*tracers)
         run: Callable[..., Any] = lambda *args: eval_jaxpr(closed.jaxpr, closed.consts, *args)
         found = jax.checkpoint(run)(*tracers) if _has_sharded_state(closed.jaxpr) else run(*tracers)
         return jax.tree.unflatten(jax.tree.structure(result), found)

@@ -4,5 +4,5 @@ WIRE_AXIS_PREFIX = "bellhop_wire_"
 
 
 def is_wire_axis(name: object) -> bool:
-    """Return whether the axis of a mesh stands for a wire, by its name."""
+    """Return whether a mesh axis, by its name, is a wire of a partitioned state."""
     return isinstance(name, str) and name.startswith(WIRE_AXIS_PREFIX)

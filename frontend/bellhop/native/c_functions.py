@@ -1,4 +1,4 @@
-"""The C function that ``native_callback`` is given, with its address and declared types."""
+"""Lookup of the C function for ``native_callback``: its address and declared types."""
 
 import ctypes
 from collections.abc import Callable
@@ -13,7 +13,7 @@ from bellhop.compiler.native_target import NativeSymbol, find_symbol
 def find_c_function(
     function: Any, library: str | None, symbol: str | None, argument_types: Any
 ) -> NativeSymbol:
-    """Find the C function that the arguments of ``native_callback`` name.
+    """Find the C function that the arguments of ``native_callback`` specify.
 
     Args:
         function: a ``ctypes`` function or a ``cfunc`` of Numba; None with `library`.
@@ -22,7 +22,8 @@ def find_c_function(
         argument_types: the dtypes declared by the user; allowed with `library` alone.
 
     Raises:
-        TypeError: if neither or both are given, or `function` has no address.
+        TypeError: if neither or both of `function` and `library` are passed, or `function` has no
+            address.
         OSError: if the library cannot be loaded.
         AttributeError: if the library has no such symbol.
     """

@@ -1,4 +1,4 @@
-"""native_callback of an XLA FFI handler: ``jax.ffi.ffi_call`` with derivatives and errors."""
+"""Callback of an XLA FFI handler: ``jax.ffi.ffi_call`` with derivatives and errors."""
 
 import itertools
 from collections.abc import Sequence
@@ -16,7 +16,13 @@ _registered: dict[int, tuple[str, Any]] = {}
 
 
 class FfiCallback(PureCallback[..., Any]):
-    """An XLA FFI handler that traced code can call; see ``native_callback``."""
+    """An XLA FFI handler that traced code can call; see ``native_callback``.
+
+    Args:
+        capsule: a ``PyCapsule`` with the handler.
+        result_type: type of the result, as in ``pure_callback``.
+        has_side_effect: whether calls have side effects.
+    """
 
     def __init__(self, capsule: Any, result_type: Any, *, has_side_effect: bool) -> None:
         if result_type is MISSING:
@@ -40,6 +46,7 @@ class FfiCallback(PureCallback[..., Any]):
         return f"native_callback '{self._target_name}'"
 
     def _call(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+        """Trace a call of the handler."""
         leaves, _ = flatten_arguments("native_callback", self._function, args, kwargs)
         assert self._declared is not None
         avals, tree = self._declared

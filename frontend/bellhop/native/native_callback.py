@@ -1,4 +1,4 @@
-"""native_callback: a C function in a compiled program, without Python in between."""
+"""`native_callback`: a C function that a compiled program calls without Python."""
 
 import functools
 from collections.abc import Callable, Sequence
@@ -49,7 +49,7 @@ class NativeCallback(PureCallback[..., Any]):
         Array(2., dtype=float64)
     """
 
-    _flavour = NATIVE
+    _callback_type = NATIVE
 
     def __init__(
         self,
@@ -91,7 +91,7 @@ class NativeCallback(PureCallback[..., Any]):
                 f"{self._described}: returns_value=True, and the result is "
                 f"{', '.join(map(describe_value, avals))}, expected one real scalar. Results of "
                 f"other "
-                "types are written where pointers lead."
+                "types are written to addresses: leave returns_value out."
             )
         self._returns_value = is_scalar if returns_value is None else returns_value
         if elementwise and any(aval.shape != () for aval in avals):
@@ -105,6 +105,14 @@ class NativeCallback(PureCallback[..., Any]):
             self._check_returned(avals[0])
 
     def _check_returned(self, aval: ShapedArray) -> None:
+        """Check that the declared result type is the return type, if that is known.
+
+        Args:
+            aval: type of the only result.
+
+        Raises:
+            ResultTypeError: if they differ.
+        """
         known = self._symbol.return_type
         if known is not None and known != aval.dtype:
             raise ResultTypeError(
@@ -121,6 +129,11 @@ class NativeCallback(PureCallback[..., Any]):
         super()._set_linear(argnums, rule)
 
     def _check_pure(self, rule: str) -> None:
+        """Raise `TypeError` if a function with side effects gets a derivative rule.
+
+        Args:
+            rule: kind of the rule, such as ``"jvp"``.
+        """
         if self._kind is NATIVE_EFFECT:
             raise TypeError(
                 f"{self._described} has side effects and gets a {rule} rule, expected no "
@@ -143,6 +156,7 @@ class NativeCallback(PureCallback[..., Any]):
         return super().__call__(*args)
 
     def _call(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+        """Trace a call; an elementwise function is applied to all elements of its arguments."""
         leaves, _ = flatten_arguments(NATIVE.name, self._function, args, kwargs)
         assert self._declared is not None
         avals, tree = self._declared
@@ -179,14 +193,14 @@ class NativeCallback(PureCallback[..., Any]):
         return self._kind.bind(target, leaves)
 
     def _convert(self, leaves: Sequence[Operand], shapes: Sequence[Any]) -> list[Any]:
-        """Return the arguments with the types that the function takes.
+        """Convert the arguments to the types of the C parameters.
 
         Args:
             leaves: arrays and Python scalars.
             shapes: the shape of each argument in one call.
 
         Raises:
-            TypeError: if the number of parameters or a type is not that of the function.
+            TypeError: if the number of parameters or a type differs from the function's.
         """
         assert self._declared is not None
         arguments = [
@@ -237,7 +251,15 @@ class NativeCallback(PureCallback[..., Any]):
             )
 
     def _parameter_types(self, avals: Sequence[Any], n_arguments: int) -> list[np.dtype | None]:
-        """Return the dtype that each argument must have, None where any is taken."""
+        """Return the dtype that each argument must have; None for any dtype.
+
+        Args:
+            avals: types of the arguments and results, in this order.
+            n_arguments: number of arguments.
+
+        Raises:
+            TypeError: if arguments and C parameters do not match.
+        """
         parameters = list_parameters(avals, n_arguments, self._arrays, self._returns_value)
         known = self._symbol.parameter_types
         types: list[np.dtype | None] = [None] * n_arguments
@@ -253,8 +275,8 @@ class NativeCallback(PureCallback[..., Any]):
         if len(known) != len(parameters):
             raise TypeError(
                 f"{self._described} has {len(known)} C parameters, and the call passes "
-                f"{len(parameters)}: {_in_words(parameters, avals)}. Pass other arguments, or "
-                "choose another form of arrays=."
+                f"{len(parameters)}: {_describe_parameters(parameters, avals)}. Pass other "
+                "arguments, or choose another form of arrays=."
             )
         for position, ((kind, index, _), dtype) in enumerate(zip(parameters, known, strict=True)):
             is_address = kind in ("pointer", "constants")
@@ -262,8 +284,8 @@ class NativeCallback(PureCallback[..., Any]):
                 raise TypeError(
                     f"{self._described}: C parameter {position} is "
                     f"{'an address' if dtype is None else dtype.name}, and the call passes "
-                    f"{_in_words([parameters[position]], avals)}. Pass other arguments, or choose "
-                    "another form of arrays=."
+                    f"{_describe_parameters([parameters[position]], avals)}. Pass other "
+                    "arguments, or choose another form of arrays=."
                 )
             if kind == "value":
                 types[index] = dtype
@@ -277,7 +299,12 @@ class NativeCallback(PureCallback[..., Any]):
         return types
 
     def _check_pointee(self, position: int, aval: Any) -> None:
-        """Raise an error if a C parameter points to elements of another type."""
+        """Raise an error if a C parameter points to elements of another type.
+
+        Args:
+            position: index of the C parameter.
+            aval: type of the array whose address is passed.
+        """
         pointees = self._symbol.pointees
         expected = None if pointees is None else pointees[position]
         dtype = np.dtype(aval.dtype)
@@ -301,7 +328,13 @@ def _converts(aval: Any, dtype: np.dtype) -> bool:
     return bool(np.can_cast(aval.dtype, dtype, "safe"))
 
 
-def _in_words(parameters: Sequence[Any], avals: Sequence[Any]) -> str:
+def _describe_parameters(parameters: Sequence[Any], avals: Sequence[Any]) -> str:
+    """Describe C parameters for errors: values, sizes and addresses.
+
+    Args:
+        parameters: ``(kind, index, ...)`` of each parameter, from ``list_parameters``.
+        avals: types of the arguments and results, which `index` refers to.
+    """
     words = {"constant": "a size", "constants": "the address of sizes"}
     return ", ".join(
         words.get(kind)
@@ -331,10 +364,10 @@ def native_callback(
     """Make a C function callable from compiled programs, without Python.
 
     Scalars are passed by value, arrays as the address of their elements in row-major order;
-    `arrays` says what follows an address. Results follow the arguments, as addresses that the
-    function writes to; a single real scalar is the returned value instead. ``bellhop/native.h``
-    in ``bellhop_runtime.include_dir()`` describes the signature. A function that crashes ends the
-    process.
+    `arrays` selects the parameters that follow an address. Results follow the arguments, as
+    addresses that the function writes to; a single real scalar is the returned value instead.
+    ``bellhop/native.h`` in ``bellhop_runtime.include_dir()`` describes the signature. A function
+    that crashes ends the process.
 
     ``fwd`` and ``bwd``, ``jvp`` or ``transpose`` of the result register derivatives, as for
     ``pure_callback``. Under ``vmap`` the runtime loops over the batch.
@@ -349,7 +382,7 @@ def native_callback(
         symbol: the name of a function in `library`.
         argument_types: for `library`, the dtype of each argument, in order; None where any type is
             passed on. Without it, a Python float is a double, and a Python integer an error.
-        arrays: what is passed for an array: ``"pointer"`` (its address), ``"length"`` (and
+        arrays: the C parameters of an array: ``"pointer"`` (its address), ``"length"`` (and
             the number of elements, ``int64_t``), ``"shape"`` (its address, the number of axes, and
             the address of the sizes) or ``"strides"`` (and the address of the strides in bytes).
         returns_value: whether the result is the returned value; None for whether it is one real

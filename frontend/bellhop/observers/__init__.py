@@ -1,1 +1,1 @@
-"""Observers: callbacks and checks that show values of a running program and return none."""
+"""Observers: callbacks without results that show or check values of a running program."""

@@ -1,4 +1,4 @@
-"""debug_assert: a condition that must hold when the program runs."""
+"""`debug_assert`: assertions about values of a running program."""
 
 from typing import Any, ClassVar
 
@@ -15,19 +15,19 @@ ASSERTION = Report("debug_assert")
 
 
 def debug_assert(condition: Any, error: str) -> None:
-    """Raise an error when the program gets here and a condition does not hold.
+    """Raise an error if a condition is false when the program reaches this call.
 
-    Unlike ``assert``, which Python evaluates when the program is traced, it sees the values of
-    the run.  Programs that are compiled with ``disable_assertions=True`` hold none.
+    Unlike ``assert``, which Python evaluates while the program is traced, ``debug_assert`` checks
+    the values of a run.  Programs compiled with ``disable_assertions=True`` contain no assertions.
 
     Args:
-        condition: a bool or a number; of an array, and of a pytree of arrays, every element
-            must be true.
-        error: the message.
+        condition: a boolean or a number; for an array or a pytree of arrays, every element must be
+            true.
+        error: the error message.
 
     Raises:
-        RuntimeError: from the call of the program, with that message.
-        TypeError: when traced, where the condition or the message is something else.
+        RuntimeError: from the call of the program, with the message `error`.
+        TypeError: when traced, if ``condition`` or ``error`` has another type.
 
     Example:
         >>> import bellhop
@@ -41,24 +41,41 @@ def debug_assert(condition: Any, error: str) -> None:
         Traceback (most recent call last):
         RuntimeError: x must be below 5
 
-    The interface is that of Catalyst's ``debug_assert``.
+    Same interface as Catalyst's ``debug_assert``.
     """
     if not isinstance(error, str):
-        raise TypeError(f"debug_assert takes a message after the condition, got {error!r}.")
+        raise TypeError(
+            f"debug_assert: the message is {error!r}, expected a string. Pass it as second "
+            "argument."
+        )
     _check(condition, _Assertion(error))
 
 
 def assert_statement(condition: Any, *message: str) -> None:
-    """Do what ``assert`` does of a condition that the program computes."""
+    """Check the traced condition of an ``assert`` statement, as AutoGraph converts it.
+
+    Args:
+        condition: a boolean, a number or a pytree of arrays.
+        message: the message of the statement, if it has one.
+    """
     _check(condition, _Statement(*message))
 
 
 def _check(condition: Any, assertion: BuiltinFunction) -> None:
+    """Check the type of a condition and trace the call that asserts it.
+
+    Args:
+        condition: a boolean, a number or a pytree of arrays.
+        assertion: builtin function that raises if the condition is false.
+
+    Raises:
+        TypeError: if a leaf of the condition is not an array or a number.
+    """
     for leaf in jax.tree.leaves(condition, is_leaf=lambda leaf: leaf is None):
         if not is_array_like(leaf):
             raise TypeError(
-                f"debug_assert takes a condition first, a bool, a number or an array; got "
-                f"{describe_value(leaf)}."
+                f"debug_assert: the condition is {describe_value(leaf)}, expected a bool, a number "
+                "or an array. Pass it as first argument."
             )
     options = current_options()
     if options is None or not options.disable_assertions:
@@ -66,7 +83,7 @@ def _check(condition: Any, assertion: BuiltinFunction) -> None:
 
 
 class _Assertion(BuiltinFunction):
-    """Checks a condition; it is made of the error."""
+    """Builtin function that raises if a condition is false; its argument is the message."""
 
     __name__ = "debug_assert"
     error: ClassVar[type[Exception]] = RuntimeError
@@ -77,7 +94,7 @@ class _Assertion(BuiltinFunction):
 
 
 class _Statement(_Assertion):
-    """Checks the condition of an ``assert`` statement; it is made of its message, if any."""
+    """Builtin function of an ``assert`` statement; its argument is the message, if any."""
 
     __name__ = "assert"
     error = AssertionError

@@ -1,4 +1,4 @@
-"""barrier: wait for taps and asynchronous callbacks, which a thread of its own calls."""
+"""`barrier_wait`: wait for taps and asynchronous callbacks, which run on another thread."""
 
 import atexit
 import sys
@@ -19,16 +19,16 @@ from bellhop_runtime import (
 
 
 def barrier_wait() -> None:
-    """Wait until every tap and every asynchronous callback so far is over.
+    """Wait until all earlier taps and asynchronous callbacks have finished.
 
-    Inside a tapped function it returns at once: what came before is over, and what came after
-    waits for that function.  The end of the process waits too, but only for a minute, or for as
-    many seconds as the environment variable ``BELLHOP_TAP_EXIT_SECONDS`` says.
+    Inside of a tapped function it returns at once: earlier taps have finished, and later taps wait
+    for that function.  The end of the process waits too, for at most a minute, or the number of
+    seconds in the environment variable ``BELLHOP_TAP_EXIT_SECONDS``.
 
     Raises:
-        CallbackException: where some of them raised since the last time; its ``exceptions``
-            are what they raised, and its ``__cause__`` is the last of these.
-        KeyboardInterrupt: where Ctrl-C interrupts the waiting.
+        CallbackException: if some of them raised since the last call of ``barrier_wait``; its
+            ``exceptions`` are the exceptions, and its ``__cause__`` is the last of them.
+        KeyboardInterrupt: if Ctrl-C interrupts the wait.
 
     Example:
         >>> import bellhop
@@ -40,7 +40,7 @@ def barrier_wait() -> None:
         >>> y = f(1.5); bellhop.barrier_wait(); seen
         [array(1.5)]
     """
-    # Programs that are dispatched asynchronously may still be on their way to their taps.
+    # Programs that are dispatched asynchronously may not have reached their taps yet.
     jax.effects_barrier()
     wait_for_taps()
     if (failure := _take_failure()) is not None:
@@ -48,21 +48,22 @@ def barrier_wait() -> None:
 
 
 def tap_queue_limit(bytes: int | None = None) -> int:
-    """Return how many bytes of taps may wait, and set it.
+    """Return the maximal size of the queue of taps in bytes, and optionally set it.
 
-    A program that taps when there is no room waits until there is.  A single tap of more
-    passes when it is alone.  The limit is raised for the time being where one tapped function
-    runs for longer than a second, since it may be waiting for that program.
+    A program that taps while the queue is full waits until there is space.  A single tap larger
+    than the limit is accepted when the queue is empty.  The limit is raised temporarily while a
+    tapped function runs for longer than a second, since the function may wait for the tapping
+    program.
 
     Args:
-        bytes: the new limit, if any; it is 256,000,000 where neither this nor the environment
-            variable ``BELLHOP_TAP_QUEUE_BYTES`` says otherwise.
+        bytes: the new limit; None keeps the limit.  The initial limit is 256,000,000, or the value
+            of the environment variable ``BELLHOP_TAP_QUEUE_BYTES``.
 
     Returns:
-        the limit before.
+        the previous limit.
 
     Raises:
-        ValueError: where ``bytes`` is negative.
+        ValueError: if ``bytes`` is negative.
 
     Example:
         >>> import bellhop
@@ -73,13 +74,13 @@ def tap_queue_limit(bytes: int | None = None) -> int:
     """
     if bytes is not None and bytes < 0:
         raise ValueError(
-            f"the limit of the queue of taps is a number of bytes, got {bytes}. Give 0 or more."
+            f"tap_queue_limit: bytes is {bytes}, expected at least 0. Pass the limit in bytes."
         )
     return tap_limit() if bytes is None else set_tap_limit(bytes)
 
 
 def _take_failure() -> CallbackException | None:
-    """Return what is to be raised, if anything; it is forgotten then."""
+    """Return the error for exceptions of taps since the last call, or None."""
     exceptions, dropped = take_tap_failures()
     if not exceptions:
         return None
@@ -94,10 +95,10 @@ def _take_failure() -> CallbackException | None:
 
 @atexit.register
 def _flush_at_exit() -> None:
-    """Let little be lost: what waits is called, and what nobody waited for is reported.
+    """Run waiting taps and report their exceptions at the end of the process.
 
-    Programs without effects that still run then are not waited for: they fail where they would
-    call Python, which can be called no more soon.
+    Programs without effects that are still running are not awaited: they fail when they call
+    Python, which is shutting down.
     """
     try:
         jax.effects_barrier()
@@ -110,6 +111,7 @@ def _flush_at_exit() -> None:
 
 
 def _report_failures() -> None:
+    """Print the exceptions of taps that no call of ``barrier_wait`` has raised."""
     if (failure := _take_failure()) is not None:
         print(f"bellhop: nobody waited for taps, and {failure}", file=sys.stderr)
         for exception in failure.exceptions:

@@ -1,7 +1,7 @@
-"""debug.cotangent: look at the cotangent of a value, from its place in the forward code.
+"""`debug.cotangent`: show the cotangent of a value of the forward code.
 
 ``y = cotangent(x, show)`` is a ``LinearMap`` (``linear_map.py``) whose forward function is the
-identity, and whose transpose gives the cotangent to ``show`` and returns it::
+identity, and whose transpose passes the cotangent to ``show`` and returns it::
 
     y = bellhop_linear_map x
 """
@@ -70,6 +70,7 @@ def cotangent(x: PyTree, show: str | Callable[[Any], Any] | None = None) -> Any:
     inexact = [leaf for leaf, yes in zip(leaves, is_inexact, strict=True) if yes]
 
     def transpose(saved: Any, cotangents: Any) -> list[Any]:
+        """Pass the cotangent to `show`; return it unchanged."""
         del saved
         each = iter(cotangents)
         give(jax.tree.unflatten(tree, [next(each) if yes else None for yes in is_inexact]))
@@ -86,7 +87,15 @@ def cotangent(x: PyTree, show: str | Callable[[Any], Any] | None = None) -> Any:
 
 
 def _make_observer(show: Any, site: str) -> Callable[[Any], Any]:
-    """Return the function that is traced with the cotangent."""
+    """Return the function that is traced with the cotangent.
+
+    Args:
+        show: format string, function or None, as in ``cotangent``.
+        site: ``file:line`` of the user's call.
+
+    Raises:
+        TypeError: for other values of `show`.
+    """
     if show is None:
         check = _NanCheck(f"the cotangent of the value at {site} (debug.cotangent) holds NaN")
         return lambda tree: call_for_effect(check, (jax.tree.leaves(tree),), {}, _CHECK)
@@ -100,7 +109,7 @@ def _make_observer(show: Any, site: str) -> Callable[[Any], Any]:
 
 
 class _NanCheck(BuiltinFunction):
-    """Raises the error with its message if an array holds NaN."""
+    """Builtin function that raises if an array contains NaN; its argument is the message."""
 
     __name__ = "debug.cotangent"
 

@@ -1,4 +1,4 @@
-"""log: records of Python's ``logging`` from compiled programs."""
+"""`log`: records of the ``logging`` module from compiled programs."""
 
 import dataclasses
 import logging
@@ -37,24 +37,25 @@ def log(
     logger: str | logging.Logger | None = None,
     **kwargs: Any,
 ) -> None:
-    """Log a message through Python's ``logging`` when the program gets here.
+    """Log a message through Python's ``logging`` when the program reaches this call.
 
     The record carries the file and line of this call. Records keep program order. The compiled
-    program decides what is logged: a message that is not logged calls no Python.
+    program decides whether a message is logged; messages that are not logged make no call of
+    Python.
 
     Args:
         level: the level of the record, such as ``logging.INFO`` or ``"INFO"``.
         fmt: a format string, filled with the values of `args` and `kwargs` by ``str.format``.
-        args: pytrees of arrays, or values known when the program is traced, such as strings.
-        every: how many calls of this statement make one record; the first call is logged. A
-            ``qjit`` program counts anew in each run, and counts only calls for which `when` is
-            true and the level is enabled. Elsewhere the count goes on from run to run.
+        args: pytrees of arrays, or static values such as strings.
+        every: number of calls of this statement for each record; the first call is logged. A
+            ``qjit`` program starts to count in each run, and counts only calls for which `when` is
+            true and the level is enabled. Other programs continue to count from run to run.
         when: a bool, or a traced bool of shape ``()``: whether the message is logged.
         logger: a logger of ``logging.getLogger``, or its name; ``"bellhop"`` if None.
         kwargs: values of the named fields of the format string.
 
-    The level of the logger is read in each run of a ``qjit`` program, so that a new level needs no
-    new program.
+    The level of the logger is read in each run of a ``qjit`` program, so that a change of the level
+    does not need a new program.
 
     Raises:
         ValueError: for an unknown level, for `every` below 1, and for a format string that does
@@ -143,6 +144,7 @@ class LogRecorder(BuiltinFunction):
         call_in_caller_context(self._record, args, kwargs)
 
     def _record(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Make and handle the record, if its level is enabled; runs in the caller's context."""
         fmt, level, name, site = self.arguments[:4]
         logger, number = logging.getLogger(name), int(level)
         if not logger.isEnabledFor(number):
@@ -162,7 +164,10 @@ class LogRecorder(BuiltinFunction):
 
 
 class LogCounter(LogRecorder):
-    """Counts its calls where the program cannot, and records one of so many: its fifth string."""
+    """Recorder that logs every n-th of its calls; its fifth string is n.
+
+    It counts in Python, for programs that cannot count their calls themselves.
+    """
 
     def __init__(self, *arguments: str) -> None:
         super().__init__(*arguments)
@@ -170,7 +175,7 @@ class LogCounter(LogRecorder):
         self._calls = 0
 
     def __call__(self, *args: Any, **kwargs: Any) -> None:
-        """Log the message, if it is its turn."""
+        """Log the message if this call is an n-th call."""
         with self._lock:
             is_due = self._calls % int(self.arguments[4]) == 0
             self._calls += 1
@@ -179,25 +184,25 @@ class LogCounter(LogRecorder):
 
 
 class LevelCheck(BuiltinFunction):
-    """Checks whether a logger takes records of a level; its strings are level and logger."""
+    """Builtin function that checks whether a level is enabled; its strings are level and logger."""
 
     __name__ = "log_level"
 
     def __call__(self) -> np.bool_:
-        """Return whether it does."""
+        """Return whether the level is enabled."""
         level, name = self.arguments
         return np.bool_(logging.getLogger(name).isEnabledFor(int(level)))
 
 
 @dataclass(frozen=True)
 class LogTarget(CallbackTarget):
-    """A log statement as a program sees it; its operands are ``when`` and the values.
+    """Target of a log statement; the operands of its call are ``when`` and the values.
 
     Attributes:
-        recorder: the function that a ``qjit`` program calls, which counts itself. ``function``
+        recorder: function for ``qjit`` programs, which count their calls themselves. ``function``
             counts its calls in Python.
         level_check: the function that checks the level of the logger.
-        every: how many calls make one record.
+        every: number of calls for each record.
     """
 
     recorder: Callable[..., Any] | None = None
@@ -207,7 +212,7 @@ class LogTarget(CallbackTarget):
     __hash__ = CallbackTarget.__hash__
 
     def to_call(self, function: Callable[..., Any] | None) -> CallbackTarget:
-        """Return the target of a call that takes the values alone, without ``when``."""
+        """Return the target of a call of `function` with the values alone, without ``when``."""
         fields = {
             each.name: getattr(self, each.name) for each in dataclasses.fields(CallbackTarget)
         }
@@ -215,7 +220,7 @@ class LogTarget(CallbackTarget):
 
 
 class _LogCall(Report):
-    """Calls that make records; in ``qjit`` programs, one of ``every`` calls is made."""
+    """Callback type of the call in a log statement; `qjit` programs make every n-th call."""
 
     def abstract_eval(
         self, *avals: Aval, target: CallbackTarget, every: int = 1
@@ -230,7 +235,7 @@ class _LogCall(Report):
         target: CallbackTarget,
         every: int = 1,
     ) -> Sequence[Any]:
-        """Lower the call; the pass thin-calls finds how many calls make one."""
+        """Lower the call with its interval `every`, which the pass thin-calls implements."""
         results = super().lower(ctx, *operands, target=target)
         if every > 1 and current_lowering() is not None:
             set_call_interval(ctx.tokens_out.get(ordered_effect).owner, every)
@@ -238,15 +243,15 @@ class _LogCall(Report):
 
 
 class _LogType(Report):
-    """Log statements, each lowered to a call in a conditional."""
+    """Callback type of log statements, which are lowered to calls in conditionals."""
 
     def run(self, *leaves: Operand, target: Any) -> list[Any]:
-        """Log right away, where no program is being traced."""
+        """Log now, if ``when`` is true: the primitive's impl rule."""
         when, *values = leaves
         return super().run(*values, target=target.to_call(target.function)) if when else []
 
     def lower(self, ctx: mlir.LoweringRuleContext, *operands: Any, target: Any) -> Sequence[Any]:
-        """Lower the statement for one element to a conditional that holds the call."""
+        """Lower the statement for one batch element to a conditional that contains the call."""
         if target.program_loops or target.partitioned:
             return super().lower(ctx, *operands, target=target)
         counts = current_lowering() is not None

@@ -1,4 +1,4 @@
-"""print: show values when the program runs."""
+"""`print`: print values of a running program."""
 
 import builtins
 import functools
@@ -33,35 +33,32 @@ def print(
     skip_format_check: bool = False,
     **kwargs: Any,
 ) -> Any:
-    """Print when the program gets here, in program order.
+    """Print values each time that the program reaches this call, in program order.
 
     Args:
-        fmt: a format string, filled with the values of ``args`` and ``kwargs`` as
-            ``str.format`` does; or any object, printed with ``args`` after it as the
-            builtin ``print`` does.
-        args: pytrees of arrays of any shapes and dtypes, and of what is known when the
-            program is traced, such as strings.
-        asynchronous: whether the program goes on while another thread prints.  All is printed
-            when the call of a ``qjit`` function returns; elsewhere ``bellhop.barrier_wait``
-            waits for it.
-        ordered: taken because ``jax.debug.print`` takes it; what is printed keeps program
-            order either way.
-        partitioned: whether, in a ``jax.jit`` partitioned over devices, each device prints
-            its own part, in any order; without it whole arrays are printed, once.  A ``qjit``
-            program runs on one device.
-        skip_format_check: whether fields and values may differ; what is too much is left out.
-        kwargs: for named fields of the format string.
+        fmt: a format string, filled with the values of ``args`` and ``kwargs`` by ``str.format``;
+            or any object, printed together with ``args`` as by the builtin ``print``.
+        args: pytrees of arrays of any shapes and dtypes, or static values such as strings.
+        asynchronous: whether the program continues while another thread prints.  Everything is
+            printed when the call of a ``qjit`` function returns; for other programs
+            ``bellhop.barrier_wait`` waits for it.
+        ordered: accepted for compatibility with ``jax.debug.print``; prints always keep program
+            order.
+        partitioned: whether each device of a partitioned ``jax.jit`` prints its shard, in any
+            order; otherwise whole arrays are printed, once.  A ``qjit`` program runs on one device.
+        skip_format_check: whether to accept a format string whose fields do not match the values;
+            surplus values are not printed.
+        kwargs: values of the named fields of the format string.
 
     Returns:
-        None; without ``fmt``, a function that takes it, and the values, with the options given
-        here.
+        None; without ``fmt``, a function of ``fmt`` and values with these options.
 
-    A ``numpy.printoptions`` around the print in a ``qjit`` function holds for that print; other
-    options are those where the program is called.
+    A ``numpy.printoptions`` context around the print in a ``qjit`` function applies to this print;
+    all other options are read when the program is called.
 
     Raises:
-        ValueError: when traced, where the fields of the format string and the values differ, in
-            number or type.
+        ValueError: when traced, if fields of the format string and values differ in number, name or
+            type.
 
     Example:
         >>> import bellhop
@@ -103,7 +100,7 @@ def print(
 
 
 def print_memref(x: Any) -> None:
-    """Print an array and how it lies in memory, when the program gets here.
+    """Print an array and its memory layout when the program reaches this call.
 
     Args:
         x: one array or number.
@@ -117,8 +114,8 @@ def print_memref(x: Any) -> None:
         MemRef: dtype = float64 rank = 1 offset = 0 sizes = [2] strides = [1] data =
         [0.5 1.5]
 
-    The interface is that of Catalyst's ``debug.print_memref``.  There is no address: what is
-    printed is a copy, since the buffer may be gone by then.
+    Same interface as Catalyst's ``debug.print_memref``.  No address is printed, since the printed
+    array is a copy.
     """
     if not hasattr(x, "dtype") and not isinstance(x, bool | int | float | complex):
         raise TypeError(f"print_memref takes one array or number, got a {type(x).__name__}.")
@@ -126,7 +123,7 @@ def print_memref(x: Any) -> None:
 
 
 class _MemrefPrinter(BuiltinFunction):
-    """Prints an array, and how it lies in memory."""
+    """Builtin function that prints an array and its memory layout."""
 
     __name__ = "print_memref"
     prints = True
@@ -141,7 +138,10 @@ class _MemrefPrinter(BuiltinFunction):
 
 
 class _Formatter(BuiltinFunction):
-    """Prints through a format string, with print options of NumPy as JSON if there are any."""
+    """Builtin function that prints values with a format string.
+
+    Its arguments are the format string and, optionally, NumPy print options as JSON.
+    """
 
     __name__ = "print"
     prints = True
@@ -154,29 +154,33 @@ class _Formatter(BuiltinFunction):
 
 
 def _format(fmt: str, options: str, *args: Any, **kwargs: Any) -> str:
+    """Format values with NumPy print options, which are JSON."""
     with np.printoptions(**json.loads(options)):
         return fmt.format(*args, **kwargs)
 
 
 def _print_line(text: str) -> None:
-    """Print a line by one write, which lines of other devices do not break."""
+    """Print a line in one write, so that other threads cannot print inside of it."""
     builtins.print(f"{text}\n", end="")
 
 
 @functools.lru_cache(maxsize=16)
 def _make_formatter(fmt: str, options: tuple[str, ...], site: str) -> _Formatter:
-    """Return what prints at a line: for a loop that Python unrolls, one function in the program."""
+    """Return the function that prints at a line.
+
+    It is cached, so that the iterations of a loop that Python unrolls share one function.
+    """
     del site
     return _Formatter(fmt, *options)
 
 
 def _options_of_program() -> tuple[str, ...]:
-    """Return NumPy's print options that the traced function has set, as JSON.
+    """Return NumPy print options that the traced function has set, as JSON.
 
-    Options that the function leaves alone are those of the caller of the program.
+    Options that the function has not set are read when the program is called.
 
     Raises:
-        ValueError: for options that are functions, which no program holds.
+        ValueError: for options whose values are functions, which a program cannot hold.
     """
     before = trace_state().print_options
     if before is None:
@@ -213,6 +217,17 @@ def check_format(label: str, fmt: str, args: tuple[Any, ...], kwargs: dict[str, 
 
 
 def _check_fields(label: str, fmt: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """Check that numbers and names of the format string's fields match the values.
+
+    Args:
+        label: name of the public function, for the error.
+        fmt: the format string.
+        args: values of the positional fields.
+        kwargs: values of the named fields.
+
+    Raises:
+        ValueError: if they differ.
+    """
     try:
         fields = list(_field_names(fmt))
     except ValueError as error:
@@ -243,15 +258,25 @@ def _check_fields(label: str, fmt: str, args: tuple[Any, ...], kwargs: dict[str,
 
 
 def _check_formats(label: str, fmt: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    """Refuse fields that cannot show values of such types, by a try with zeros."""
+    """Check, with zeros, that a format string can show values of these types.
+
+    Args:
+        label: name of the public function, for the error.
+        fmt: the format string.
+        args: values of the positional fields.
+        kwargs: values of the named fields.
+
+    Raises:
+        ValueError: if a field cannot.
+    """
     fields = [
         (name, spec or "") for _, name, spec, _ in string.Formatter().parse(fmt) if name is not None
     ]
     if not any(spec or "." in name or "[" in name for name, spec in fields):
-        # Everything can be shown as it is.
+        # Fields without a specification can show all values.
         return
     if any("{" in spec for _, spec in fields):
-        # What a field in a field asks for depends on its value.
+        # The format of a nested field depends on its value, which is not known.
         return
     sample = jax.tree.map(
         lambda leaf: make_zeros(jax.typeof(leaf)) if is_array_like(leaf) else leaf, (args, kwargs)
@@ -259,16 +284,16 @@ def _check_formats(label: str, fmt: str, args: tuple[Any, ...], kwargs: dict[str
     try:
         fmt.format(*sample[0], **sample[1])
     except Exception as error:
-        # Of whatever kind: what a field asks for, of objects too, is the user's.
+        # Any exception: `__format__` of a user's object may raise it.
         types = [describe_value(leaf) for leaf in jax.tree.leaves(sample)]
         raise ValueError(
             f"{label}({fmt!r}) cannot show values of such types ({', '.join(types)}): {error}. "
-            "Use a format that they have, or convert them; {{}} shows everything."
+            "Use a format that these types support, convert the values, or use {}."
         ) from error
 
 
 def _field_names(fmt: str) -> Iterator[str]:
-    """Yield the names of the fields, and of those in their format specifications."""
+    """Yield the names of the fields, including fields nested in format specifications."""
     for _, name, specification, conversion in string.Formatter().parse(fmt):
         if name is None:
             continue

@@ -1,4 +1,4 @@
-"""tap: show values to Python without waiting for it."""
+"""`tap`: send values to Python without waiting."""
 
 from collections.abc import Callable
 from typing import Any
@@ -8,7 +8,7 @@ from bellhop.observers.tap_type import Tap
 
 
 class _ImmediateTap(Tap):
-    """Taps of the user's, who names the function and the values at once."""
+    """Callback type of ``bellhop.tap``, which is called with function and values at once."""
 
     advice = (
         " Give it the values, bellhop.tap(fn, *values): it makes the call, and is no decorator."
@@ -19,27 +19,26 @@ TAP = _ImmediateTap("tap")
 
 
 def tap(fn: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
-    """Leave values to a Python function, and go on.
+    """Send values to a Python function, and continue without waiting.
 
-    The program copies the values into a queue when it gets here, which takes no lock of
-    Python's; another thread calls ``fn`` for one tap after another, in the order in which they
-    were issued, whatever program they came from.  ``barrier_wait`` waits for them; so does the
-    end of the process.  An exception in one does not stop later ones and is raised by
-    ``barrier_wait``.
+    When the program reaches this call, it copies the values into a queue, which takes no Python
+    lock. Another thread calls ``fn`` for one tap after another, in the order in which they were
+    issued by all programs.  ``barrier_wait`` waits for the taps; so does the end of the process.
+    An exception in a tap does not stop later taps; ``barrier_wait`` raises it.
 
-    A tap runs whether or not anybody uses the values; under ``grad`` on primal values; where
-    ``jax.checkpoint`` computes them again, again.  Under ``vmap`` it is called once with the
-    whole batch: mapped arguments have the mapped axis first, others are as they are.
+    A tap runs even if its values are not used; under ``grad`` it gets primal values; if
+    ``jax.checkpoint`` recomputes the values, it runs again.  Under ``vmap`` it is called once with
+    the whole batch: mapped arguments have the batch axis first, all other arguments are unchanged.
 
     Args:
-        fn: the function; it gets NumPy arrays that it may keep.  What it returns is dropped.
-        args: pytrees of arrays of any shapes and dtypes.
-        kwargs: pytrees of arrays too.
+        fn: the function; it gets NumPy arrays, which it may keep.  Its result is dropped.
+        args: positional arguments, pytrees of arrays of any shapes and dtypes.
+        kwargs: keyword arguments, pytrees of arrays.
 
     Raises:
-        TypeError: where ``fn`` is no function, or does not take these arguments, or one is no
-            array.
-        DifferentiableCompileError: when traced, where an argument is a tangent and reverse mode
+        TypeError: if ``fn`` is not callable or does not accept these arguments, or an argument is
+            not an array.
+        DifferentiableCompileError: when traced, if an argument is a tangent and reverse mode
             transposes the program.
 
     Example:

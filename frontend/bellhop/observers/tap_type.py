@@ -1,4 +1,4 @@
-"""The flavour of taps: calls that the program does not wait for, which return what they saw."""
+"""Callback type of taps: asynchronous calls that return their operands."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -19,26 +19,29 @@ from bellhop.callbacks.callback_type import (
 )
 from bellhop.compiler.callback_target import CallbackTarget
 
-# What a tap is lowered to.
+# Callback type of the call that a tap is lowered to.
 _WITHOUT_RESULTS = Report("tap_without_results")
 
 
 class Tap(CallbackType):
-    """Calls whose results are their operands, so that what flows through has derivatives."""
+    """Asynchronous calls whose results are their operands.
+
+    Derivatives of the operands pass through a tap, so that it can be transposed.
+    """
 
     kind = "tap"
     effects = frozenset({ordered_effect})
 
     def target(self, *args: Any, **options: Any) -> CallbackTarget:
-        """Return what another thread calls."""
+        """Build the target of an asynchronous call."""
         return super().target(*args, asynchronous=True, **options)
 
     def bind(self, target: CallbackTarget, leaves: Sequence[Any]) -> Any:
-        """Tap leaves; return ``(args, kwargs)`` of what flows on."""
+        """Tap the leaves; return ``(args, kwargs)`` with the results in their place."""
         return jax.tree.unflatten(target.in_tree, self.primitive.bind(*leaves, target=target))
 
     def run(self, *leaves: Operand, target: CallbackTarget) -> list[Any]:
-        """Tap right away, where no program is being traced."""
+        """Tap now, with concrete operands: the primitive's impl rule."""
         _WITHOUT_RESULTS.primitive.bind(*leaves, target=target)
         return [jnp.asarray(leaf) for leaf in leaves]
 
@@ -50,11 +53,11 @@ class Tap(CallbackType):
     def batch(
         self, operands: Sequence[Any], dims: Sequence[Any], *, target: CallbackTarget
     ) -> tuple[list[Any], Sequence[Any]]:
-        """Tap the whole batch at once."""
+        """Batching rule: tap the whole batch in one call."""
         if target.transforms is not None:
             target = _transform_target(target, ("batch", {"batch_dims": tuple(dims)}))
             return self.primitive.bind(*operands, target=target), list(dims)
-        # Nobody tells this function where the batch is, so it always comes first.
+        # The function does not know the batch axis of each argument, so it is always the first.
         args = [
             operand if dim is None else jnp.moveaxis(operand, dim, 0)
             for operand, dim in zip(operands, dims, strict=True)
@@ -65,13 +68,16 @@ class Tap(CallbackType):
     def jvp(
         self, primals: Sequence[Any], tangents: Sequence[Any], *, target: CallbackTarget
     ) -> tuple[list[Any], Sequence[Any]]:
-        """Tap primal values."""
+        """JVP rule: tap the primal values; the tangents pass through."""
         return self.primitive.bind(*primals, target=target), tangents
 
     def transpose(
         self, cotangents: Sequence[Any], *operands: Operand, target: CallbackTarget
     ) -> list[Any]:
-        """Tap the cotangents in place of the tangents, which reverse mode never computes."""
+        """Transpose rule: tap the cotangents of tapped tangents.
+
+        Reverse mode never computes the tangents themselves.
+        """
         if target.transforms is None:
             raise target.tangent_error()
         seen = [
@@ -87,7 +93,7 @@ class Tap(CallbackType):
     def partial_eval(
         self, saveable: Any, unknown: Sequence[bool], instantiated: Sequence[bool], eqn: JaxprEqn
     ) -> tuple[Any, ...]:
-        """Under ``jax.checkpoint``, tap again where values are computed again."""
+        """Partial evaluation rule: tap again when ``jax.checkpoint`` recomputes the values."""
         residuals = checkpoint_residuals(instantiated, eqn)
         all_, none = [True] * len(eqn.outvars), [False] * len(eqn.outvars)
         if any(unknown):
@@ -100,7 +106,7 @@ class Tap(CallbackType):
     def lower(
         self, ctx: mlir.LoweringRuleContext, *operands: ir.Value, target: CallbackTarget
     ) -> Sequence[Any]:
-        """Lower to a call without results, whose operands go on."""
+        """Lower to a call without results; the results are the operands."""
         of_call = ctx.replace(primitive=_WITHOUT_RESULTS.primitive, avals_out=())
         _WITHOUT_RESULTS.lower(of_call, *operands, target=target)
         if of_call.tokens_out is not None:
@@ -111,4 +117,5 @@ class Tap(CallbackType):
 def _transform_target(
     target: CallbackTarget, transform: tuple[str, dict[str, Any]]
 ) -> CallbackTarget:
+    """Return the target with one more transformation among its function's arguments."""
     return dataclasses.replace(target, transforms=(*(target.transforms or ()), transform))

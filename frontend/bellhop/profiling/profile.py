@@ -10,7 +10,7 @@ import numpy as np
 
 import bellhop_runtime
 from bellhop.compiler.compile_timing import listen_to_xla, observers
-from bellhop.profiling.profile_entry import Row
+from bellhop.profiling.profile_entry import ProfileRow
 from bellhop_runtime import profile_thread, wait_for_taps
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 # The structure HostCall of runtime/profile/profile.h.
 _NAMES_64 = "begin", "end", "busy", "waited", "bytes_out", "bytes_in"
 _NAMES_32 = "row", "thread", "failed", "calls"
-_CROSSING = np.dtype(
+_HOST_CALL = np.dtype(
     [(name, np.int64) for name in _NAMES_64] + [(name, np.int32) for name in _NAMES_32]
 )
 
@@ -30,7 +30,7 @@ class Profile:
     Printing shows the table, sorted by total time.
 
     Attributes:
-        rows: the rows, as ``Row`` objects.
+        rows: the rows, as ``ProfileRow`` objects.
 
     Example:
         >>> import bellhop
@@ -67,19 +67,19 @@ class Profile:
             self._state = "closed"
 
     @property
-    def rows(self) -> list[Row]:
+    def rows(self) -> list[ProfileRow]:
         """All rows, sorted by decreasing total time."""
-        crossings = self._crossings()
+        host_calls = self._host_calls()
         rows = []
         for index, row in enumerate(self._recorder.rows()):
             kind, name, site, definition, calls, failed, busy, waited, out, in_ = row
-            row_calls = crossings[crossings["row"] == index]
+            row_calls = host_calls[host_calls["row"] == index]
             seconds_per_call = row_calls["busy"] / row_calls["calls"]
             median = (
                 float(np.median(seconds_per_call)) / 1e9 if seconds_per_call.size else float("nan")
             )
             seconds = busy / 1e9, median, waited / 1e9
-            rows.append(Row(kind, name, definition, site, calls, failed, *seconds, out, in_))
+            rows.append(ProfileRow(kind, name, definition, site, calls, failed, *seconds, out, in_))
         return sorted(rows, key=lambda row: -row.total)
 
     def __str__(self) -> str:
@@ -127,7 +127,7 @@ class Profile:
         """
         from bellhop.profiling.timeline import plot_timeline
 
-        return plot_timeline(self._recorder.rows(), self._crossings(), ax)
+        return plot_timeline(self._recorder.rows(), self._host_calls(), ax)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write a trace for `Perfetto <https://ui.perfetto.dev>`_ or speedscope.
@@ -148,10 +148,10 @@ class Profile:
         """
         from bellhop.profiling.trace_events import save_trace
 
-        save_trace(path, self._recorder.rows(), self._crossings(), self._threads)
+        save_trace(path, self._recorder.rows(), self._host_calls(), self._threads)
 
-    def _crossings(self) -> Any:
-        return np.frombuffer(self._recorder.crossings(), _CROSSING)
+    def _host_calls(self) -> Any:
+        return np.frombuffer(self._recorder.crossings(), _HOST_CALL)
 
 
 def profile(*, limit: int = 1_000_000) -> Profile:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Row:
+class ProfileRow:
     """All host calls of one call site.
 
     Attributes:

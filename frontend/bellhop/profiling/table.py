@@ -11,10 +11,10 @@ from rich.table import Table
 from bellhop.profiling.format_bytes import format_bytes
 
 if TYPE_CHECKING:
-    from bellhop.profiling.profile_entry import Row
+    from bellhop.profiling.profile_entry import ProfileRow
 
 
-def make_table(rows: Sequence["Row"]) -> Table:
+def make_table(rows: Sequence["ProfileRow"]) -> Table:
     """Return a table with one line for each row of a profile."""
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
     for heading in ("kind", "function"):

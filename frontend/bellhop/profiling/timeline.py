@@ -10,13 +10,13 @@ if TYPE_CHECKING:
 
 
 def plot_timeline(
-    rows: Sequence[tuple[Any, ...]], crossings: Any, ax: "Axes | None" = None
+    rows: Sequence[tuple[Any, ...]], host_calls: Any, ax: "Axes | None" = None
 ) -> "Axes":
     """Plot host calls over time, in milliseconds since the first call.
 
     Args:
         rows: the runtime's description of each call site.
-        crossings: structured array of the calls.
+        host_calls: structured array of the calls.
         ax: axes to draw into; None creates new axes.
 
     Raises:
@@ -31,9 +31,9 @@ def plot_timeline(
         ) from error
     if ax is None:
         _, ax = plt.subplots(figsize=(10, 1 + 0.4 * len(rows)), layout="constrained")
-    start = crossings["begin"].min() if len(crossings) else 0
+    start = host_calls["begin"].min() if len(host_calls) else 0
     for index in range(len(rows)):
-        calls = crossings[crossings["row"] == index]
+        calls = host_calls[host_calls["row"] == index]
         begin = (calls["begin"] - start) / 1e6
         waited, length = calls["waited"] / 1e6, (calls["end"] - calls["begin"]) / 1e6
         color, place = f"C{index % 10}", (index - 0.4, 0.8)

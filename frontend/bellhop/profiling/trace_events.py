@@ -9,7 +9,7 @@ from typing import Any
 def save_trace(
     path: str | os.PathLike[str],
     rows: Sequence[tuple[Any, ...]],
-    crossings: Any,
+    host_calls: Any,
     threads: Mapping[int, str],
 ) -> None:
     """Write host calls as complete events, in microseconds since the first call.
@@ -17,7 +17,7 @@ def save_trace(
     Args:
         path: path of the file.
         rows: the runtime's description of each call site.
-        crossings: structured array of the calls.
+        host_calls: structured array of the calls.
         threads: names of threads.
     """
     process = os.getpid()
@@ -29,29 +29,29 @@ def save_trace(
             "tid": number,
             "args": {"name": threads.get(number, f"thread {number}")},
         }
-        for number in sorted(set(crossings["thread"].tolist()))
+        for number in sorted(set(host_calls["thread"].tolist()))
     ]
-    start = int(crossings["begin"].min()) if len(crossings) else 0
-    for crossing in crossings:
-        kind, name, site, definition, *_ = rows[crossing["row"]]
+    start = int(host_calls["begin"].min()) if len(host_calls) else 0
+    for host_call in host_calls:
+        kind, name, site, definition, *_ = rows[host_call["row"]]
         events.append(
             {
                 "ph": "X",
                 "name": name,
                 "cat": kind,
                 "pid": process,
-                "tid": int(crossing["thread"]),
-                "ts": (int(crossing["begin"]) - start) / 1e3,
-                "dur": int(crossing["end"] - crossing["begin"]) / 1e3,
+                "tid": int(host_call["thread"]),
+                "ts": (int(host_call["begin"]) - start) / 1e3,
+                "dur": int(host_call["end"] - host_call["begin"]) / 1e3,
                 "args": {
                     "kind": kind,
                     "defined": definition,
                     "called": site,
-                    "busy_us": int(crossing["busy"]) / 1e3,
-                    "gil_wait_us": int(crossing["waited"]) / 1e3,
-                    "bytes_out": int(crossing["bytes_out"]),
-                    "bytes_in": int(crossing["bytes_in"]),
-                    "failed": bool(crossing["failed"]),
+                    "busy_us": int(host_call["busy"]) / 1e3,
+                    "gil_wait_us": int(host_call["waited"]) / 1e3,
+                    "bytes_out": int(host_call["bytes_out"]),
+                    "bytes_in": int(host_call["bytes_in"]),
+                    "failed": bool(host_call["failed"]),
                 },
             }
         )

@@ -115,7 +115,7 @@ class CurrentCircuit(Protocol):
         """
 
     def mid_measure(self, label: Wire, /, *, reset: bool, postselect: int, site: str) -> Any:
-        """Measure a wire in the middle of the circuit.
+        """Measure a wire before the circuit's end.
 
         Args:
             label: the wire label, or a tracer.
@@ -145,7 +145,7 @@ class RecordingCircuit(CurrentCircuit, GateRecorder, Protocol):
     def mid_measure(
         self, label: Wire, /, *, reset: bool, postselect: int, site: str, is_joint: bool = False
     ) -> Any:
-        """Measure a wire in the middle of the circuit, and return the outcome.
+        """Measure a wire before the circuit's end, and return the outcome.
 
         Args:
             label: the wire label, or a tracer.

@@ -142,5 +142,5 @@ def current_gate_recorder() -> "GateRecorder | None":
 
 
 def circuit_scope(circuit: "CurrentCircuit") -> contextlib.AbstractContextManager[None]:
-    """Make ``circuit`` the one that gates belong to."""
+    """Make ``circuit`` the current circuit, to which gates are appended."""
     return override_trace_state(circuit=circuit)

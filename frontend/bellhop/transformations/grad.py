@@ -104,7 +104,7 @@ def value_and_grad(
 ) -> Any:
     """Return the value of a function and its gradient, computed together.
 
-    Args and errors are those of ``grad``; the result is the pair of both.
+    Args and errors are the same as for ``grad``; the result is a pair of both.
 
     Example:
         >>> import bellhop
@@ -140,8 +140,8 @@ def jacobian(
 ) -> Any:
     """Return the Jacobian of a function with any result.
 
-    Args and errors are those of ``grad``, but the result may be a pytree of arrays of any
-    shape; each leaf of the Jacobian has the shape of the result leaf followed by that of the
+    Args and errors are the same as for ``grad``, but the result may be a pytree of arrays of any
+    shape; each leaf of the Jacobian has the shape of the result leaf followed by the shape of the
     argument leaf.
 
     Example:
@@ -219,6 +219,7 @@ def _derivative(
 
 
 def _forward(name: str, fn: Function, argnums: Argnums, args: Sequence[Any]) -> Any:
+    """Return the Jacobian of `fn` by forward mode; for value_and_grad, a pair with its value."""
     slope = jax.jacfwd(fn, argnums=argnums)(*args)
     return (fn(*args), slope) if name == "value_and_grad" else slope
 
@@ -265,6 +266,17 @@ def _type_name(leaf: object) -> str:
 
 
 def _check_result(name: str, fn: Function, result: PyTree, *, scalar: bool) -> None:
+    """Check that the result of a function can be differentiated.
+
+    Args:
+        name: name of the derivative, for errors.
+        fn: the function, for errors.
+        result: its result.
+        scalar: whether the result must be one scalar.
+
+    Raises:
+        DifferentiableCompileError: if the result is not real floating-point, or not a scalar.
+    """
     check_no_measurements(describe_derived_function(name, fn), result)
     leaves = jax.tree.leaves(result)
     if scalar and (len(leaves) != 1 or jnp.shape(leaves[0]) != ()):

@@ -95,9 +95,9 @@ def vmap(
             kind = TypeError if isinstance(error, TypeError) else ValueError
             raise kind(f"{describe_derived_function('vmap', fn)}: {error}") from None
 
-    # The annotations are those of one element.
+    # The function's annotations describe one element.
     call.__annotations__ = {}
     del call.__wrapped__  # type: ignore[attr-defined]
-    # Where errors find its line.
+    # Errors find the function's line through this attribute.
     call.func = fn  # type: ignore[attr-defined]
     return call

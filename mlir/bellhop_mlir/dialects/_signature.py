@@ -1,8 +1,8 @@
 """Signatures of operations, for building and verification.
 
-Types are written as text.  A ``?`` stands for any size, ``...`` at the end for whatever types
-follow; what stands in brackets may be missing: a size, or a type.  ``or`` stands between types of
-which any may be there.
+Types are strings in MLIR's syntax, with four extensions: ``?`` matches any size, ``...`` at the end
+matches any further types, a size or type in brackets is optional, and ``or`` separates
+alternatives.
 """
 
 import functools

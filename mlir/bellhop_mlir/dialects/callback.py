@@ -381,17 +381,17 @@ def _verify_aliases(op: CallOp, type_: ir.FunctionType) -> None:
     attribute = op.attributes["aliases"]
     where = f"callback.call of @{op.callee} has the aliases {attribute}"
     if not isinstance(attribute, ir.DenseI64ArrayAttr) or len(attribute) % 2:
-        raise VerificationError(f"{where}, which are not pairs of an argument and a result")
+        raise VerificationError(f"{where}, expected pairs of an argument and a result index")
     for argument, result in op.aliases:
         if not (0 <= argument < len(type_.inputs) and 0 <= result < len(type_.results)):
             raise VerificationError(
-                f"{where}, and {argument} or {result} is not among its {len(type_.inputs)} "
-                f"arguments and {len(type_.results)} results"
+                f"{where}, expected indices of {len(type_.inputs)} arguments and "
+                f"{len(type_.results)} results, got {argument} and {result}"
             )
         if type_.inputs[argument] != type_.results[result]:
             raise VerificationError(
-                f"{where}, and argument {argument} is of type {type_.inputs[argument]}, result "
-                f"{result} of type {type_.results[result]}"
+                f"{where}, expected equal types, got {type_.inputs[argument]} for argument "
+                f"{argument} and {type_.results[result]} for result {result}"
             )
     arguments, results = zip(*op.aliases, strict=True) if op.aliases else ((), ())
     if len(set(arguments)) < len(arguments) or len(set(results)) < len(results):

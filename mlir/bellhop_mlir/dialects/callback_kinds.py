@@ -16,8 +16,8 @@ class CallbackKind:
         is_host_only: whether only programs on the CPU make such calls.
         is_traced: whether programs contain such calls before the passes.
         calls_python: whether the runtime needs Python for a call.
-        takes_table: whether the program's table is the first operand of the custom call. Without
-            it the program has a key of its own in the process.
+        takes_table: whether the program's table is the first operand of the custom call. Programs
+            without a table have a key that is unique in the process.
     """
 
     name: str

@@ -12,9 +12,16 @@ from bellhop_mlir._bindings import ir
 class Gate:
     """One gate with its static attributes.
 
-    A slot is an index into the parameters of the run where it is not negative, and
-    ``-1 - index`` into ``constants`` where it is; so are wires into the dynamic wires.  The slots
-    of an array are a range, which takes the same room in the table whatever the array's size.
+    Attributes:
+        name: PennyLane's name of the gate.
+        wires: qubits of the targets; a negative number ``-1 - i`` refers to dynamic wire ``i``.
+        slots: for each parameter, its index among the parameters of the run, or ``-1 - i`` for
+            ``constants[i]``. A parameter that is an array has a range of slots, whose encoding has
+            the same size for all arrays.
+        constants: values of the constant parameters.
+        adjoint: whether the gate is inverted.
+        control_wires: qubits of the controls, negative as in ``wires``.
+        control_values: 0 or 1 for each control.
     """
 
     name: str
@@ -61,6 +68,7 @@ def iterate_gates(run: ir.Operation) -> Iterator[Gate]:
     numbers = iter(list(run.attributes["code"]))
 
     def gate(name: str, adjoint: int, n_slots: int, *counts: int) -> Gate:
+        """Decode one gate; consumes its slots and wires."""
         slots: tuple[int, ...] | range = tuple(islice(numbers, n_slots if n_slots >= 0 else 1))
         wires, *controls = (tuple(islice(numbers, n)) for n in (*counts, counts[-1]))
         if n_slots < 0:

@@ -70,6 +70,7 @@ def _format_gate(gate: Gate) -> str:
 
 
 def _format_parameters(gate: Gate) -> list[str]:
+    """Format the parameters of a gate: ``p[i]`` for traced parameters, values for constants."""
     slots = gate.slots
     if isinstance(slots, range):
         place = f"p[{slots.start}:{slots.stop}]"

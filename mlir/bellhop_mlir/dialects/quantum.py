@@ -28,11 +28,11 @@ other operands, results and codes, under the names of the custom calls.  ``quant
 sequence of gates (``gate.py`` encodes them), or a loop over such a sequence.  ``quantum.run`` is a
 whole circuit, without a handle.
 
-With ``rows > 0`` it is a batch: so many circuits of the same operations, which the runtime runs
-on several threads.  What the rows do not share has an axis of rows in front (``%params``,
-``%wires``, ``%data``, ``%n_all_params``), and so has every result but the state.  With
-``jacobian = 1`` the last result of ``quantum.measure`` is the derivative, and with ``jacobian = 2``
-its only one is the VJP of one more operand, the cotangents of its values.
+With ``rows > 0`` it is a batch of this number of circuits with the same operations, which the
+runtime runs on several threads.  Operands that differ between rows have a leading axis of rows
+(``%params``, ``%wires``, ``%data``, ``%n_all_params``), and so has every result except the state.
+With ``jacobian = 1`` the last result of ``quantum.measure`` is the Jacobian; with ``jacobian = 2``
+its only result is the VJP with the cotangents of its values, which are an additional operand.
 
 Numbers are in double precision.  The builders accept and return values in the program's precision,
 and add conversions.

@@ -268,7 +268,7 @@ ON_EACH = {
     ),
     "a region": (
         in_shard_map(bellhop.accelerate(jnp.sin, dev="cpu:1")),
-        r"holds one on cpu:1 in a jax\.shard_map",
+        r"contains a region on cpu:1 inside of a jax\.shard_map",
     ),
     "a circuit": (
         in_shard_map(lambda x: x * circuit(x[0])),

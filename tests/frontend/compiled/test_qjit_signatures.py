@@ -197,6 +197,14 @@ def test_targets_stop_before_the_executable(target, compilations, traces):
     assert len(traces) == 1
 
 
+@pytest.mark.parametrize("args", [(1.0, 2.0), (np.ones(2),)])
+def test_jit_compile_expects_its_arguments_in_a_tuple(args):
+    with pytest.raises(
+        TypeError, match=r"expected one tuple of arguments, got \d outside of a tuple"
+    ):
+        bellhop.qjit(lambda *xs: xs[0]).jit_compile(*args)
+
+
 def test_jit_compile_compiles_without_running():
     calls = []
     f = bellhop.qjit(lambda x, y: bellhop.debug.callback(calls.append)(x + y))
@@ -382,6 +390,14 @@ def test_arrays_of_types_that_jax_does_not_have(value, message):
         bellhop.qjit(lambda x: x)(value)
     with pytest.raises(TypeError, match="the result is an array of dtype"):
         bellhop.qjit(lambda: value)()
+
+
+def test_a_pytree_with_functions_is_told_to_be_partitioned():
+    model = {"weights": np.ones(2), "activation": np.tanh}
+    with pytest.raises(TypeError, match="Pass the pytree's arrays, and keep the remaining leaves"):
+        bellhop.qjit(lambda m: m["weights"])(model)
+    with pytest.raises(TypeError, match="Make it static"):
+        bellhop.qjit(lambda x, f: f(x))(1.0, np.tanh)
 
 
 class Column:

@@ -82,7 +82,7 @@ def test_donated_arguments_are_gone():
     result, _ = f(2, x, y)
     assert result[0] == 2
     assert (x.is_deleted(), y.is_deleted()) == (True, False)
-    with pytest.raises(ValueError, match="which is static or below 0"):
+    with pytest.raises(ValueError, match="expected non-negative positions"):
         bellhop.qjit(lambda n, x: x, static_argnums=0, donate_argnums=0)
     with pytest.raises(ValueError, match="donate_argnums has 4, and the function has 1 positional"):
         bellhop.qjit(lambda x: x, donate_argnums=4)

@@ -15,6 +15,7 @@ from collections.abc import Callable
 
 from tests.needs import PYTORCH
 
+from .calls import MODES
 from .expressions import constant, expression
 from .scope import Kind, Scope
 from .trees import tree
@@ -111,9 +112,11 @@ def _torch(scope: Scope) -> None:
     kind = scope.one_of(Kind.FLOAT, *(k for k in [Kind.VECTOR] if scope.variables[k]))
     name, factor, function = scope.fresh("torch"), constant(scope), scope.one_of("sin", "tanh")
     value = expression(scope, kind, 1)
+    mode = scope.one_of("", "", "", *(f"torch.{mode}" for mode in MODES))
     if PYTORCH.is_here:
         scope.lines.append("import torch")
-        scope.lines.append(f"{name} = bellhop.call_torch(lambda x: torch.{function}({factor} * x))")
+        text = f"lambda x: torch.{function}({factor} * x)"
+        scope.lines.append(f"{name} = bellhop.call_torch({f'{mode}({text})' if mode else text})")
     else:
         # Seeds draw the same programs everywhere.
         scope.lines.append(f"{name} = lambda x: jnp.{function}({factor} * x)")

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from hypothesis import strategies as st
+from tests.needs import PYTORCH
 
 from .scope import Traits
 
@@ -42,6 +43,15 @@ MAPS = (
     "bellhop.vmap(f, in_axes=(0, None, None, None))",
     "jax.vmap(f, in_axes=(0, 0, None, None))",
     "jax.vmap(f, in_axes=(None, 0, None, None))",
+)
+
+# Modes of PyTorch around a call.
+MODES = (
+    "no_grad()",
+    "inference_mode()",
+    "enable_grad()",
+    "autocast('cpu', dtype=torch.bfloat16)",
+    "device('cpu')",
 )
 
 
@@ -83,6 +93,13 @@ def compiled(draw: Draw, text: str) -> tuple[str, str]:
     return form.format(text), ", jit=True" * ("jax.jit" in form)
 
 
+def in_mode(draw: Draw, function: str) -> str:
+    """Draw whether a function is called in a mode of PyTorch."""
+    # Seeds draw the same programs where there is no PyTorch.
+    mode = draw(st.sampled_from((None,) * 6 + MODES))
+    return function if mode is None or not PYTORCH.is_here else f"within(torch.{mode}, {function})"
+
+
 def plain(draw: Draw, seeded: bool) -> list[str]:
     """Draw calls of the program itself."""
     lines: list[str] = []
@@ -103,7 +120,7 @@ def plain(draw: Draw, seeded: bool) -> list[str]:
             function = "saved(f)" if form == "saved" else "f"
             lines.append(f"r = call(by_keyword({function}), {', '.join(args)})")
         else:
-            lines.append(f"r = call(f, {', '.join(args)})")
+            lines.append(f"r = call({in_mode(draw, 'f')}, {', '.join(args)})")
             if form == "again":
                 same = ", same=True" * seeded
                 lines.append(f"r = call(f, {', '.join(args)}{same})")
@@ -125,6 +142,7 @@ def derivatives(draw: Draw, forms: tuple[str, ...]) -> list[str]:
         how = ", derivative=True"
         how += ", mapped=True" * ("vmap" in form or "jac" in form or "hess" in form)
         function, option = compiled(draw, form)
+        function = in_mode(draw, function)
         lines += [f"call({function}, {args}{how}{option})"] * draw(st.sampled_from((1, 2)))
         if draw(st.integers(0, 2)) == 0:
             break
@@ -150,5 +168,7 @@ def maps(draw: Draw) -> list[str]:
 def calls(draw: Draw, traits: Traits, seeded: bool) -> list[str]:
     """Draw the calls of a program."""
     if traits.derivative:
-        return derivatives(draw, DERIVATIVES + DERIVATIVES_OF_BATCHES * traits.mapped)
-    return maps(draw) if traits.mapped else plain(draw, seeded)
+        lines = derivatives(draw, DERIVATIVES + DERIVATIVES_OF_BATCHES * traits.mapped)
+    else:
+        lines = maps(draw) if traits.mapped else plain(draw, seeded)
+    return ["import torch"] * any("torch." in line for line in lines) + lines

@@ -10,10 +10,14 @@ import jax.numpy as jnp
 import numpy as np
 import pennylane as qml
 import pytest
+from tests.integration.pennylane.catalyst_circuits import SECTIONS as CIRCUITS
+from tests.integration.pennylane.catalyst_programs import SECTIONS as PROGRAMS
+from tests.integration.pennylane.catalyst_row import Row, describe_result
 
 import bellhop
 
-PAGE = Path(__file__).parents[3] / "doc" / "guide" / "from-catalyst.md"
+PAGE = Path(__file__).parents[3] / "doc" / "how-to" / "differences-from-catalyst.md"
+SECTIONS = PROGRAMS | CIRCUITS
 ROWS: dict[str, Callable[[], None]] = {}
 
 
@@ -296,7 +300,7 @@ def _() -> None:
     with pytest.raises(TypeError):
         bellhop.qjit(lambda n: jnp.ones([n]))(3)
     assert bellhop.qjit(lambda n: jnp.ones([n]), static_argnums=0)(3).shape == (3,)
-    with pytest.raises(bellhop.CompileError, match="how many wires its device has is computed"):
+    with pytest.raises(bellhop.CompileError, match="number of wires of its device is traced"):
         bellhop.qjit(lambda n: node(impossible, device=qml.device("lightning.qubit", wires=n))())(2)
 
 
@@ -364,3 +368,25 @@ def test_every_row_is_here() -> None:
     section = PAGE.read_text().split("## Differences of meaning")[1].split("\n## ")[0]
     in_page = re.findall(r"^\| (.*?) \|", section, re.MULTILINE)[1:]
     assert in_page == list(ROWS)
+
+
+@pytest.mark.matrix
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(
+    ("section", "entry"),
+    [(section, entry) for section, rows in SECTIONS.items() for entry in rows],
+    ids=lambda value: value.description if isinstance(value, Row) else value,
+)
+def test_program(section: str, entry: Row) -> None:
+    table = PAGE.read_text().split(f"### {section}\n")[1].split("\n#")[0]
+    line = f"| {entry.description} | {entry.catalyst} | {describe_result(entry.run)} |"
+    assert line in table.splitlines()
+
+
+def test_every_program_is_here() -> None:
+    by_section = re.split(r"^### (.*)$", PAGE.read_text(), flags=re.MULTILINE)
+    in_page = {
+        section: re.findall(r"^\| (.*?) \|", text, re.MULTILINE)[1:]
+        for section, text in zip(by_section[1::2], by_section[2::2], strict=True)
+    }
+    assert in_page == {name: [row.description for row in rows] for name, rows in SECTIONS.items()}

@@ -1,4 +1,4 @@
-"""Write ``doc/transformations.md``."""
+"""Write ``doc/reference/callback-transformations.md``."""
 
 import os
 import warnings
@@ -13,5 +13,5 @@ warnings.simplefilter("ignore")
 
 from .table import document  # noqa: E402
 
-DOCUMENT = Path(__file__).parents[3] / "doc" / "transformations.md"
+DOCUMENT = Path(__file__).parents[3] / "doc" / "reference" / "callback-transformations.md"
 DOCUMENT.write_text(document())

@@ -7,59 +7,63 @@ from .callback_types import FLAVOURS
 from .cells import CELLS, Cell, check
 from .outcomes import Refused
 
+# Of a table, so that it fits a page.
+COLUMNS = 6
+
 HEADER = """\
 # Callbacks under transformations
 
-What each flavour of callback does under each transformation. The tables are written from what
-the tests observed: `python -m tests.integration.transformations` runs every cell, compares its
-value with NumPy's, and counts the calls.
+How often Python is called by each kind of callback under each transformation. The tests write the
+tables: `python -m tests.integration.transformations` runs every cell, compares its value with
+NumPy's, and counts the calls.
 
-- **3** means that it works and that Python is called three times.
-- A letter means that it is refused while the program is traced, and Python is not called; below
-  it says why.
-- *Outside* and *inside* stand where `jax.jit` and `qjit` differ.
+| entry | meaning |
+|---|---|
+| **3** | is supported; Python is called three times |
+| a letter | is not supported: [an error while the program is traced](#errors) |
+| *outside* and *inside* | `jax.jit` and `qjit` differ |
 
-In a `qjit` program all calls with effects keep program order. In a plain `jax.jit` an `io_callback`
-that is not ordered and a `buffer_callback` with side effects have no order, and no call has one
-between devices under `shard_map`. Mapped elements come in C order, and a call is made for all of
-them before the next call. Taps are called once with the whole batch, but for circuits, which run
-once for each element. `buffer_callback` is given `vmap_method="sequential"` here: without one it
-refuses `vmap`, as JAX's does.
-
-"Past it" is a derivative of what the callback takes part in, while no differentiated value
-flows into the callback. Calls of `pure_callback` may be dropped, merged and hoisted: its counts
-are what happens now, and no promise.
+- In a `qjit` program all calls with effects keep program order. In a plain `jax.jit`, unordered
+  `io_callback`s and `buffer_callback`s with side effects have no order, and no call is ordered
+  between devices under `shard_map`.
+- Mapped elements are called in C order, all of them before the next call. A tap is called once
+  with the whole batch, except in circuits, which run once for each element.
+- `buffer_callback` has `vmap_method="sequential"` here. Without it, `vmap` is an error, as in
+  JAX.
+- "Past it" is a derivative of a function that calls the callback with values that are not
+  differentiated.
+- The compiler may drop, merge and hoist calls of `pure_callback`: its counts are observations,
+  not promises.
 """
 
 
 def document() -> str:
-    """Run what has not been run yet, and return the text of ``doc/transformations.md``."""
+    """Run the cells that have not run yet, and return the text of the page with the tables."""
     notes: dict[str, str] = {}
     parts = [HEADER]
     for group in dict.fromkeys(cell.program.group for cell in CELLS):
         parts.append(_table(group, [cell for cell in CELLS if cell.program.group == group], notes))
-    parts.append(
-        "## Why it is refused\n\n" + "\n".join(f"- **{n}**: {why}" for why, n in notes.items())
-    )
+    parts.append("## Errors\n\n" + "\n".join(f"- **{n}**: {why}" for why, n in notes.items()))
     return "\n".join(parts) + "\n"
 
 
 def _table(group: str, cells: list[Cell], notes: dict[str, str]) -> str:
-    # Transformations go down and flavours across: there are more of the former.
-    columns = dict.fromkeys(cell.column for cell in cells)
+    by_column = list(dict.fromkeys(cell.column for cell in cells))
     programs = dict.fromkeys(cell.program for cell in cells)
-    names = [flavour.name for flavour in FLAVOURS]
-    lines = [
-        f"## {group}\n",
-        _row(["", *(f"`{name}`" for name in names)]),
-        _row(["---"] * (len(names) + 1)),
-    ]
-    for column in columns:
-        by_flavour = [
-            [cell for cell in cells if (cell.column, cell.flavour.name) == (column, name)]
-            for name in names
-        ]
-        lines.append(_row([column, *(_text(found, notes) for found in by_flavour)]))
+    texts = {
+        (column, flavour.name): _text(
+            [c for c in cells if (c.column, c.flavour.name) == (column, flavour.name)], notes
+        )
+        for column in by_column
+        for flavour in FLAVOURS
+    }
+    lines = [f"## {group}"]
+    for begin in range(0, len(by_column), COLUMNS):
+        columns = by_column[begin : begin + COLUMNS]
+        lines += ["", _row(["callback", *columns]), _row(["---"] * (len(columns) + 1))]
+        for flavour in FLAVOURS:
+            outcomes = [texts[column, flavour.name] for column in columns]
+            lines.append(_row([f"`{flavour.name}`", *outcomes]))
     lines.append("")
     lines += [f"- *{program.name}*: {program.does}" for program in programs]
     return "\n".join(lines) + "\n"

@@ -346,7 +346,7 @@ func.func public @main(%x: tensor<2xf64>, %y: tensor<f64>) {
 // TEST: aliases_that_are_not_pairs
 // REFUSED
 
-// CHECK: bellhop-opt: callback.call of @f has the aliases array<i64: 0, 1, 1>, which are not pairs of an argument and a result
+// CHECK: bellhop-opt: callback.call of @f has the aliases array<i64: 0, 1, 1>, expected pairs of an argument and a result index
 "callback.func"() {sym_name = "f", function_type = (tensor<2xf64>, tensor<f64>) -> (tensor<f64>, tensor<2xf64>), python = "f", site = "f.py:1", id = 0 : i64} : () -> ()
 func.func public @main(%x: tensor<2xf64>, %y: tensor<f64>) {
   %0:2 = "callback.call"(%x, %y) {callee = @f, kind = "pure", aliases = array<i64: 0, 1, 1>} : (tensor<2xf64>, tensor<f64>) -> (tensor<f64>, tensor<2xf64>)
@@ -357,7 +357,7 @@ func.func public @main(%x: tensor<2xf64>, %y: tensor<f64>) {
 // TEST: aliases_of_another_type
 // REFUSED
 
-// CHECK: bellhop-opt: callback.call of @f has the aliases {{.*}}, which are not pairs of an argument and a result
+// CHECK: bellhop-opt: callback.call of @f has the aliases {{.*}}, expected pairs of an argument and a result index
 "callback.func"() {sym_name = "f", function_type = (tensor<2xf64>, tensor<f64>) -> (tensor<f64>, tensor<2xf64>), python = "f", site = "f.py:1", id = 0 : i64} : () -> ()
 func.func public @main(%x: tensor<2xf64>, %y: tensor<f64>) {
   %0:2 = "callback.call"(%x, %y) {callee = @f, kind = "pure", aliases = [0, 1]} : (tensor<2xf64>, tensor<f64>) -> (tensor<f64>, tensor<2xf64>)
@@ -368,7 +368,7 @@ func.func public @main(%x: tensor<2xf64>, %y: tensor<f64>) {
 // TEST: alias_of_what_is_no_argument
 // REFUSED
 
-// CHECK: bellhop-opt: callback.call of @f has the aliases array<i64: 2, 0>, and 2 or 0 is not among its 2 arguments and 2 results
+// CHECK: bellhop-opt: callback.call of @f has the aliases array<i64: 2, 0>, expected indices of 2 arguments and 2 results, got 2 and 0
 "callback.func"() {sym_name = "f", function_type = (tensor<2xf64>, tensor<f64>) -> (tensor<f64>, tensor<2xf64>), python = "f", site = "f.py:1", id = 0 : i64} : () -> ()
 func.func public @main(%x: tensor<2xf64>, %y: tensor<f64>) {
   %0:2 = "callback.call"(%x, %y) {callee = @f, kind = "pure", aliases = array<i64: 2, 0>} : (tensor<2xf64>, tensor<f64>) -> (tensor<f64>, tensor<2xf64>)
@@ -379,7 +379,7 @@ func.func public @main(%x: tensor<2xf64>, %y: tensor<f64>) {
 // TEST: alias_of_what_is_no_result
 // REFUSED
 
-// CHECK: bellhop-opt: callback.call of @f has the aliases array<i64: 0, -1>, and 0 or -1 is not among its 2 arguments and 2 results
+// CHECK: bellhop-opt: callback.call of @f has the aliases array<i64: 0, -1>, expected indices of 2 arguments and 2 results, got 0 and -1
 "callback.func"() {sym_name = "f", function_type = (tensor<2xf64>, tensor<f64>) -> (tensor<f64>, tensor<2xf64>), python = "f", site = "f.py:1", id = 0 : i64} : () -> ()
 func.func public @main(%x: tensor<2xf64>, %y: tensor<f64>) {
   %0:2 = "callback.call"(%x, %y) {callee = @f, kind = "pure", aliases = array<i64: 0, -1>} : (tensor<2xf64>, tensor<f64>) -> (tensor<f64>, tensor<2xf64>)
@@ -390,7 +390,7 @@ func.func public @main(%x: tensor<2xf64>, %y: tensor<f64>) {
 // TEST: alias_of_unlike_types
 // REFUSED
 
-// CHECK: bellhop-opt: callback.call of @f has the aliases array<i64: 0, 0>, and argument 0 is of type tensor<2xf64>, result 0 of type tensor<f64>
+// CHECK: bellhop-opt: callback.call of @f has the aliases array<i64: 0, 0>, expected equal types, got tensor<2xf64> for argument 0 and tensor<f64> for result 0
 "callback.func"() {sym_name = "f", function_type = (tensor<2xf64>, tensor<f64>) -> (tensor<f64>, tensor<2xf64>), python = "f", site = "f.py:1", id = 0 : i64} : () -> ()
 func.func public @main(%x: tensor<2xf64>, %y: tensor<f64>) {
   %0:2 = "callback.call"(%x, %y) {callee = @f, kind = "pure", aliases = array<i64: 0, 0>} : (tensor<2xf64>, tensor<f64>) -> (tensor<f64>, tensor<2xf64>)

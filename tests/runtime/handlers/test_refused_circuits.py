@@ -133,7 +133,7 @@ def test_another_precision():
     ("attribute", "vector", "engine", "message"),
     [
         (4, [], True, "jacobian of a measurement: expected 0 to 3, got 4"),
-        (2, [], True, "expected a vector for a VJP or a derivative along a direction"),
+        (2, [], True, "expected a vector of cotangents or a direction"),
         (
             2,
             [np.ones(1)],

@@ -7,7 +7,8 @@ For ``f = lambda n: jax.lax.while_loop(lambda i: (tap(print, i), i < 2)[1], lamb
 Replaced: the lowering of ``while_p`` where the condition is mapped and has ordered effects.  JAX's
 lowering updates all elements until the last one ends: it uses `select` only without such effects.
 Versions: 0.10 to 0.12.
-Upstream: JAX does not support batching its own ordered effects, so it does not reach this case.
+Upstream: ``select`` in the lowering of loops with effects too.
+Issue: jax#20628.
 Installed: when the first call with an effect is traced.
 Test: ``test_batched_while_cond.py``.
 """

@@ -10,6 +10,7 @@ function by an index in the executable of the lowered module.  Bellhop's module 
 another executable, which does not have the function.  In other programs JAX's lowering is used.
 Versions: 0.10 to 0.12.
 Upstream: public lowering rules, or callbacks that are independent of the executable.
+Issue: none reported.
 Installed: when a program is first lowered.
 Test: ``test_jax_callbacks.py``.
 """

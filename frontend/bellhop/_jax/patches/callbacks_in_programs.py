@@ -1,4 +1,4 @@
-"""Wrap the functions of JAX's own callbacks when they are traced.
+"""Wrap the functions of JAX callbacks when they are traced.
 
 ``jax.pure_callback(f, shape, x)``, with ``flat_f`` for ``f`` on lists of arrays, binds ::
 
@@ -10,6 +10,7 @@ and ``buffer_callback``.  The wrapper records the program and the circuit, which
 (transformations and lowering) cannot determine.
 Versions: 0.10 to 0.12.
 Upstream: a hook for traced equations.
+Issue: none reported.
 Installed: when a program is first traced.
 Test: ``test_gates_in_callbacks.py`` and ``test_eager_transformations.py``.
 """

@@ -6,7 +6,8 @@ For ``f = jax.checkpoint(lambda x: (tap(print, 3), x)[1])`` with an unused resul
 
 Replaced: the dead code rule of ``remat_p``, whose test for effects is inverted.
 Versions: 0.10 and 0.11.
-Upstream: fixed in 0.12.
+Upstream: jax 0.12, once Bellhop no longer supports older versions.
+Issue: none; fixed in jax 0.12.
 Installed: when the first call with an effect is traced.
 Test: ``test_checkpoint_effects.py``.
 """

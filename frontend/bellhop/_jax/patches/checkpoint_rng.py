@@ -12,6 +12,7 @@ Replaced: the partial evaluation rule of ``while`` under ``jax.checkpoint``.  A 
 samples and has no tangent is saved as well; a loop with a tangent raises an error.
 Versions: 0.10 to 0.12.
 Upstream: the same rule for ``while`` as for other equations with effects.
+Issue: none reported.
 Installed: when the first operation that draws samples is traced.
 Test: ``test_checkpoint_effects.py``.
 """

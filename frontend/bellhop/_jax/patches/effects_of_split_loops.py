@@ -17,8 +17,8 @@ since jax 0.12, and has no rule for it in earlier versions.
 
 Replaced: the partial evaluation of ``while_p``.
 Versions: 0.10 to 0.12.
-Upstream: JAX recomputes the loop on purpose, since residuals have no static shape; its rule could
-leave out effects.
+Upstream: a rule of JAX that leaves effects out of the loop that it recomputes.
+Issue: none reported.
 Installed: when a program, or a call of Bellhop with effects, is first traced.
 Test: ``test_derivatives_of_long_loops.py``.
 """

@@ -1,4 +1,4 @@
-"""Keep plain ``jax.jit`` functions with Bellhop callbacks out of JAX's C++ fast path.
+"""Keep plain ``jax.jit`` functions with Bellhop callbacks out of the C++ fast path in JAX.
 
 For ``f = jax.jit(g)``, where ``g`` has a Bellhop callback that raises ``KeyError``::
 
@@ -17,6 +17,7 @@ each other, the exception is raised when the execution has ended (``around``).
 Versions: 0.10 to 0.12.
 Upstream: fast calls that raise ``JaxRuntimeError``, and JAX dropping the tokens of failed
 executions.  JAX has no public option to avoid the fast path.
+Issue: jax#34083.
 Installed: when a call of Bellhop is first lowered in a plain ``jax.jit``.
 Test: ``test_stable_plain_jit.py`` and ``test_partitioned_programs.py``.
 """
@@ -30,6 +31,7 @@ import jax
 from jax._src import dispatch, pjit  # noqa: TID251
 from jax._src.interpreters import pxla  # noqa: TID251
 
+from bellhop._jax.patches.plain_jit_calls import compilation, patch_plain_jit_calls
 from bellhop._jax.private import is_bellhop_effect
 from bellhop._patching import original, patch
 from bellhop_runtime._interrupts import uninterrupted
@@ -52,7 +54,7 @@ def run_without_fast_calls(
     before_run: Callable[[], None],
     around: Callable[[Any, Sequence[Any], Callable[[], Any]], Any],
 ) -> None:
-    """Keep some programs out of JAX's fast path, and make their calls synchronous.
+    """Keep some programs out of the fast path in JAX, and make their calls synchronous.
 
     XLA starts an execution late if an argument is not ready. The callbacks must be alive then,
     although the user may delete the ``jit`` as soon as the call has returned.
@@ -76,7 +78,9 @@ def run_without_fast_calls(
         return not translated.get() and keeps_alive(executable, predicate)
 
     def fast_call(executable: Any, *args: Any, **kwargs: Any) -> Any:
-        return None if is_slow(executable) else jax_fast_call(executable, *args, **kwargs)
+        if executable is None or is_slow(executable):
+            return None
+        return jax_fast_call(executable, *args, **kwargs)
 
     def fast_call_ahead_of_time(executable: Any, *args: Any, **kwargs: Any) -> Any:
         if is_slow(executable):
@@ -85,6 +89,8 @@ def run_without_fast_calls(
 
     def run_to_the_end(run: Any, *args: Any) -> Any:
         """Execute a program synchronously if it is selected or has ordered effects."""
+        if compilation.results is not None:
+            return compilation.results
         ordered = list(filter(is_bellhop_effect, run.ordered_effects))
         if not ordered and not any(map(predicate, run.keepalive or ())):
             return jax_run(run, *args)
@@ -114,6 +120,7 @@ def run_without_fast_calls(
 
     pxla.ExecuteReplicated.__call__ = run_to_the_end  # type: ignore[method-assign]
     pjit._get_fastpath_data = fast_call
+    patch_plain_jit_calls(lambda executable: keeps_alive(executable, predicate), before_run)
     pxla.MeshExecutable.create_cpp_call = fast_call_ahead_of_time  # type: ignore[method-assign]
 
 

@@ -9,7 +9,8 @@ Replaced: the lowerings of ``reduce_p``, ``reduce_window_p``, ``scatter_p`` and
 ``select_and_scatter_p``, whose parameters hold functions of the user.  XLA applies these functions
 inside of one operation, which cannot contain a custom call, and aborts.
 Versions: 0.10 to 0.12.
-Upstream: JAX does not check the functions, even for its own callbacks.
+Upstream: an error of JAX for callbacks, its own included, in such functions.
+Issue: jax#12615, of conditionals in such functions.
 Installed: when the first callback or circuit is traced.
 Test: ``tests/frontend/compiler/test_functions_in_operations.py``.
 """
@@ -29,7 +30,7 @@ from jax.interpreters import mlir
 
 from bellhop._patching import original, patch
 
-# Primitives with module and name of JAX's lowering rule, and the public name of the operation.
+# Primitives with module and name of the lowering rule in JAX, and the public name of the operation.
 _OPERATIONS = (
     (reduce_p, lax, "_reduce_lower", "jax.lax.reduce"),
     (

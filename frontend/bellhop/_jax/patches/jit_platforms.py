@@ -7,7 +7,8 @@ In a program for the CPU that calls ``accelerate(f, dev=gpu)``, JAX's lowering r
 
 Replaced: the lowering rule of ``jit``.  All other ``jit`` equations use JAX's rule.
 Versions: 0.10 to 0.12.
-Upstream: public JAX lowers a module for one platform, or all of it for several.
+Upstream: a public way to lower a part of a module for another platform.
+Issue: none reported.
 Installed: by the first ``accelerate``.
 Test: ``tests/frontend/accelerate``, on a machine with a GPU.
 """

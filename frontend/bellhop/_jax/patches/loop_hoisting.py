@@ -13,6 +13,7 @@ rule still applies to loops without callbacks and without such functions of Bell
 callbacks count, since a Bellhop program may contain them.
 Versions: 0.10 to 0.12.
 Upstream: a property of effect types that forbids hoisting.
+Issue: none reported.
 Installed: when a program, or a call of Bellhop, is first traced.
 Test: ``test_reported_jax.py``.
 """

@@ -18,6 +18,7 @@ Programs without callbacks still use the fast path; the patch finds the exceptio
 ``ValueError`` messages.
 Versions: 0.10 to 0.12.
 Upstream: a cache without locks while a program runs.
+Issue: none reported.
 Installed: when a qjit function is first transformed outside of any program.
 Test: ``test_eager_transformations.py``.
 """

@@ -6,7 +6,8 @@ On jax 0.11::
 
 Replaced: ``jax.core.is_concrete`` and ``jax.core.concrete_or_error`` are defined again.
 Versions: 0.11 and 0.12.
-Upstream: PennyLane tests for ``jax.core.Tracer`` instead.
+Upstream: a PennyLane that tests for ``jax.core.Tracer`` instead.
+Issue: pennylane#9930.
 Installed: when a program with PennyLane is first traced.
 Test: ``tests/frontend/circuits`` on jax 0.11 and 0.12.
 """

@@ -9,6 +9,7 @@ For ``jax.jit(lambda x: bellhop.pure_callback(f, float)(x))(1.0)``, where ``f`` 
 Replaced: ``jax.errors.JaxRuntimeError.__new__``, which XLA's C++ calls with the message.
 Versions: 0.10 to 0.12.
 Upstream: FFI handlers whose errors carry a Python object.
+Issue: jax#26102.
 Installed: when a call of Bellhop is first lowered in a plain ``jax.jit``.
 Test: ``test_exceptions_in_plain_jit.py``.
 """

@@ -9,7 +9,8 @@ Replaced: the transpose rule of ``while_p``.  JAX's rule raises an error, and st
 Bellhop's derivatives.  For jax before 0.10.2 also the JVP rule, which fails if the arguments of the
 condition have no names, as in loops that reverse mode has split.  Second derivatives need it.
 Versions: 0.10 to 0.12.
-Upstream: nothing for the transpose rule; JAX refers users to ``jax.custom_vjp``.
+Upstream: reverse mode of ``while``, for which JAX refers users to ``jax.custom_vjp``.
+Issue: jax#83.
 Installed: when the first derivative needs it.
 Test: ``test_derivatives_of_long_loops.py``, ``test_higher_derivatives_in_dynamic_loops.py``.
 """

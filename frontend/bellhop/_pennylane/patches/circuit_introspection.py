@@ -5,7 +5,8 @@
 Replaced: ``qml.specs``, ``qml.estimator.estimate``, ``construct_tape``, ``construct_batch``,
 ``iterative_qpe`` and ``execute``, which calls a device from a traced program without a derivative.
 Versions: 0.45.
-Upstream: other functions accept any class named ``QJIT`` with a ``user_function``; these do not.
+Upstream: tools that accept any class with a ``user_function``, as other functions do.
+Issue: none reported.
 Installed: when the first function is compiled.
 Test: ``tests/frontend/circuits/pennylane``.
 """

@@ -4,10 +4,11 @@ In a program, with a traced ``bit``::
 
     qml.ctrl(qml.X, 0, control_values=[bit])(1)    without this patch a tracer error
 
-Replaced: ``__new__`` of PennyLane's controlled operations, and of templates with control values,
+Replaced: ``__new__`` of PennyLane controlled operations, and of the templates with control values,
 ``TemporaryAND`` and ``FlipSign``.
 Versions: 0.45.
 Upstream: operations that do not convert control values.
+Issue: catalyst#1266, pennylane#9966.
 Installed: with ``qnode_calls``.
 Test: ``test_computed_controls.py``.
 """

@@ -24,7 +24,8 @@ state and creates one.
 
 Replaced: the methods of Lightning devices that run circuits.
 Versions: 0.45 of Lightning; other versions are not patched.
-Upstream: the same, or a lock.
+Upstream: a state for each call, or a lock, in Lightning.
+Issue: none reported.
 Installed: when both bellhop and Lightning are imported, even without a Bellhop program.
 Test: ``test_threads_of_lightning.py``.
 """

@@ -1,4 +1,4 @@
-"""Allow lists of tracers as parameters of PennyLane's operations.
+"""Allow lists of tracers as parameters of PennyLane operations.
 
 PennyLane converts lists to arrays by NumPy, which fails for JAX's tracers.  So
 ``circuit([0.1, 0.2])`` would fail in a template, and so would a unitary given as nested lists of
@@ -6,7 +6,8 @@ tracers, and a product of a scalar and a Hamiltonian with traced coefficients.
 
 Replaced: ``Operator.__init__``, and autoray's ``array``, ``asarray`` and ``multiply`` of lists.
 Versions: 0.45.
-Upstream: ``qml.math`` could choose the library by a list's elements.
+Upstream: a choice of the library in ``qml.math`` by a list's elements.
+Issue: none reported.
 Installed: only while a program is traced.
 Test: ``test_circuit_templates.py``.
 """

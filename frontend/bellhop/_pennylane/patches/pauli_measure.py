@@ -3,6 +3,7 @@
 Replaced: its implementation function, so that earlier imports of the name are covered.
 Versions: 0.45.
 Upstream: a decomposition of ``PauliMeasure`` into gates and a measurement.
+Issue: none reported.
 Installed: with ``qnode_calls``.
 Test: ``test_pauli_measurement.py``.
 """

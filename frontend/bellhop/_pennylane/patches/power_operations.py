@@ -7,28 +7,30 @@ In a program, with a traced ``z``::
 Replaced: ``qml.pow``, under each of its names in PennyLane.
 Versions: 0.45.
 Upstream: ``pow`` methods of gates that do not compare a traced exponent with numbers.
+Issue: none reported.
 Installed: with ``qnode_calls``.
 Test: ``test_computed_powers.py``.
 """
 
-from collections.abc import Callable
+import functools
 from typing import Any
 
+import jax
 import pennylane as qml
 
 from bellhop._patching import original, patch
 
-Make = Callable[[Callable[..., Any]], Callable[..., Any]]
-
 
 @patch("qml.pow", "exponents may be traced")
-def patch_pow(make: Make) -> None:
-    """Replace ``qml.pow``.
+def patch_pow() -> None:
+    """Replace ``qml.pow``, so that a traced exponent makes a lazy power."""
+    uncompiled = original(qml, "pow")
 
-    Args:
-        make: takes the original, returns the replacement.
-    """
-    power = make(original(qml, "pow"))
+    @functools.wraps(uncompiled)
+    def power(base: Any, z: Any = 1, lazy: bool = True, id: str | None = None) -> Any:
+        # A lazy power is decomposed later, in `circuits/gates/traced_powers.py`.
+        return uncompiled(base, z, lazy=lazy or isinstance(z, jax.core.Tracer), id=id)
+
     for module in (qml, qml.ops, qml.ops.op_math):
         if hasattr(module, "pow"):
             module.pow = power

@@ -7,7 +7,8 @@ For ``bellhop.qjit(lambda x: circuit(x))``, where ``circuit`` is a QNode::
 
 Replaced: ``QNode.__call__``.
 Versions: 0.45.
-Upstream: PennyLane's compiler hook supports Catalyst's class only.
+Upstream: a compiler hook of PennyLane that is not tied to Catalyst's class.
+Issue: none reported.
 Installed: when a program that may call QNodes is first traced.
 Test: ``tests/frontend/circuits``.
 """

@@ -5,7 +5,8 @@ when the program runs.
 
 Replaced: ``rs_decomposition``, in the three modules from which PennyLane calls it.
 Versions: 0.45.
-Upstream: PennyLane has a branch for Catalyst only (``is_qjit``).
+Upstream: a branch for traced angles that is not tied to Catalyst (``is_qjit``).
+Issue: none reported.
 Installed: with ``qnode_calls``.
 Test: ``test_runtime_transforms.py``.
 """

@@ -8,6 +8,7 @@ the program draws new bases.
 Replaced: the name ``np`` in the module that draws it, since users may have imported its functions.
 Versions: 0.45.
 Upstream: a seed that stays None in the measurement process.
+Issue: none reported.
 Installed: with ``qnode_calls``.
 Test: ``test_shadows.py``.
 """

@@ -7,7 +7,8 @@
 
 Replaced: ``qml.math.stack``.
 Versions: 0.45.
-Upstream: PennyLane's transform could use the interface of all angles, not only of the first.
+Upstream: a transform that uses the interface of all angles, not only of the first.
+Issue: none reported.
 Installed: with ``qnode_calls``.
 Test: ``test_circuit_rewrites.py``.
 """

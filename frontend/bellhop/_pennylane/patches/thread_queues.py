@@ -1,4 +1,4 @@
-"""Give each thread its own stack of PennyLane's active queues.
+"""Give each thread its own stack of active queues in PennyLane.
 
 PennyLane has one stack for all threads.  A lock lets one thread record at a time, but
 ``stop_recording()``, which operators and decompositions use everywhere, replaces the stack without
@@ -8,6 +8,7 @@ never releases the lock.
 Replaced: ``QueuingManager._active_contexts``, ``stop_recording`` and ``AnnotatedQueue._lock``.
 Versions: 0.45.
 Upstream: a stack in a context variable.
+Issue: pennylane#910, pennylane#3927.
 Installed: when a program that may call QNodes is first traced.
 Test: ``test_threads_that_trace.py``.
 """

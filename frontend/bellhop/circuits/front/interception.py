@@ -33,9 +33,8 @@ from bellhop.circuits.front.quantum_function import (
 )
 from bellhop.circuits.front.read_config import read_config
 from bellhop.circuits.front.tapes.tape_transforms import call_on_tape, needs_tape
+from bellhop.circuits.front.traced_controls import wrap_controlled_constructor
 from bellhop.circuits.gates.allocation import Allocations
-from bellhop.circuits.gates.traced_controls import wrap_controlled_constructor
-from bellhop.circuits.gates.traced_powers import wrap_power
 from bellhop.circuits.ir.circuit import Circuit
 from bellhop.circuits.ir.circuit_config import CircuitConfig
 from bellhop.circuits.ir.execution_plan import Declined, ExecutionPlan
@@ -50,16 +49,12 @@ from bellhop.circuits.ir.gate_jaxpr import (
     region_p,
 )
 from bellhop.circuits.ir.measurement_types import is_measurement
-from bellhop.circuits.ir.precision import is_double
+from bellhop.circuits.ir.precision import Precision
 from bellhop.circuits.ir.seeds import offer_device_seed
 from bellhop.circuits.ir.wires import WireMap, is_dynamic
 from bellhop.circuits.passes.gridsynth import rs_decomposition
-from bellhop.circuits.passes.noise_models import can_add_noise_piecewise
-from bellhop.circuits.passes.operation_transforms import (
-    adds_noise,
-    get_global_folding,
-    make_rewrite,
-)
+from bellhop.circuits.passes.noise_models import NoiseInserter
+from bellhop.circuits.passes.operation_transforms import Folding, QNodeTransforms, make_rewrite
 from bellhop.circuits.passes.used_wires import UsedWires
 from bellhop.errors import CompileError
 from bellhop.jaxprs.equations import iterate_equations
@@ -72,7 +67,7 @@ def intercept_qnodes() -> None:
     """Patch PennyLane so that QNodes called during tracing become part of the program."""
     restore_removed_names()
     patch_controlled(wrap_controlled_constructor)
-    patch_pow(wrap_power)
+    patch_pow()
     patch_rs_decomposition(rs_decomposition)
     stack_traced_angles()
     mark_drawn_seeds()
@@ -83,7 +78,7 @@ def intercept_qnodes() -> None:
 @contextlib.contextmanager
 def _without_precision_warnings() -> Iterator[None]:
     """Ignore JAX's warnings about unavailable 64-bit dtypes if x64 mode is off."""
-    if is_double():
+    if Precision.is_double():
         yield
         return
     with warnings.catch_warnings():
@@ -196,12 +191,12 @@ def _trace_call(
     where = config.where
     if PAULI_TWIRLING in config.passes:
         _prepare_twirling(qnode, config)
-    if needs_tape(qnode) and not can_add_noise_piecewise(config, qnode.device):
+    if needs_tape(qnode) and not NoiseInserter.can_add_piecewise(config, qnode.device):
         return call_on_tape(qnode, function, args, kwargs, where, call_qnode)
     # On a tape, transforms may read concrete arrays, so these remain constants.
     computed = jax.core.Tracer if needs_tape(qnode) else jax.Array
     once, inputs = function.bind_arguments(
-        args, kwargs, computed, n_folds=get_global_folding(), change=make_rewrite(config)
+        args, kwargs, computed, n_folds=Folding.count_global_folds(), change=make_rewrite(config)
     )
     if needs_tape(qnode) and _has_only_gates_and_allocations(once.get_traced(where, inputs)):
         # On a tape, the noise model sees an allocated wire as a wire of the device.
@@ -239,8 +234,8 @@ def _prepare_twirling(qnode: qml.QNode, config: CircuitConfig) -> None:
     """
     if not config.shots.total:
         offer_device_seed(qnode.device)
-    on_tape = needs_tape(qnode) and not can_add_noise_piecewise(config, qnode.device)
-    if on_tape and adds_noise(config.transforms):
+    on_tape = needs_tape(qnode) and not NoiseInserter.can_add_piecewise(config, qnode.device)
+    if on_tape and QNodeTransforms(config.transforms).adds_noise:
         raise CompileError(
             f"{config.where}: pauli_twirling together with noise that is not added piece by piece "
             "is not supported. Make one qml.add_noise the first transform of a QNode on "
@@ -280,8 +275,8 @@ def _make_wire_map(
     """
     if any(map(is_dynamic, qnode.device.wires or ())):
         raise CompileError(
-            f"{where}: how many wires its device has is computed in the program, and XLA's arrays "
-            "have one shape. Make that number static: qjit(static_argnums=...)."
+            f"{where}: the number of wires of its device is traced, expected a static number, as "
+            "XLA's arrays have fixed shapes. Make it static: qjit(static_argnums=...)."
         )
     if qnode.device.wires:
         labels = tuple(qnode.device.wires)
@@ -319,9 +314,9 @@ def _find_used_wires(
         used, labels = _collect_wires(traced, unroll_loops=True)
     if any(isinstance(label, UnknownValue) for label in labels):
         raise CompileError(
-            f"{where}: its wires are computed in the program, and the device has no wires of its "
-            "own, or which are free must be known to allocate some. Say how many there are: "
-            "qml.device(..., wires=n), and use qml.allocate with known wires alone."
+            f"{where}: its wires are traced, and the device was made without wires, or "
+            "qml.allocate cannot tell which wires are free. Pass the number of wires, "
+            "qml.device(..., wires=n), and use static wires in circuits with qml.allocate."
         )
     # As in PennyLane, labels that are 0, 1, ... in any order are sorted.
     own = sorted(labels) if set(labels) == set(range(len(labels))) else labels
@@ -371,8 +366,8 @@ def _call_with_snapshots(
     if not qnode.device.wires:
         where = f"the QNode '{function_name(qnode.func)}' ({definition_site(qnode.func)})"
         raise CompileError(
-            f"{where}: qml.snapshots needs to know the wires of the state at each. Say how many "
-            "there are: qml.device(..., wires=n)."
+            f"{where}: qml.snapshots needs a device with a known number of wires. Pass it: "
+            "qml.device(..., wires=n)."
         )
     # The last transform numbers the snapshots without a tag; `qml.snapshots` below does it too.
     *transforms, _ = qnode.compile_pipeline

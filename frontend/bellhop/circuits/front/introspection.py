@@ -77,8 +77,8 @@ def _force_unrolled_loops(function: Tool) -> Tool:
             return function(base, aux_wire, iters)
         if is_dynamic(iters):
             raise CompileError(
-                f"qml.{function.__name__}: iters is computed in the program, and there are as many "
-                "results. Make it static: qjit(static_argnums=...)."
+                f"qml.{function.__name__}: iters is traced, expected a static integer, as it is "
+                "the number of results. Make it static: qjit(static_argnums=...)."
             )
         with force_unrolling():
             return function(base, aux_wire, iters)

@@ -116,8 +116,8 @@ def _check_result(leaves: Sequence[Any], where: str, *, allows_outcomes: bool) -
         is_number = isinstance(leaf, numbers) or hasattr(leaf, "__array__")
         if not is_measurement(leaf) and not is_number:
             raise CompileError(
-                f"{where}: a quantum function returns measurements and numbers; it "
-                f"returned a {type(leaf).__name__}."
+                f"{where}: the quantum function returned a {type(leaf).__name__}, expected "
+                "measurements, numbers or arrays."
                 f"{' Measure it: qml.expval(...).' if isinstance(leaf, Operator) else ''}"
             )
 
@@ -208,7 +208,7 @@ class QuantumFunction:
         Args:
             circuit: receives the gates.
             inputs: the arrays.
-            player: interpreter of the jaxpr with gates; the default applies ``change``.
+            player: interpreter of the jaxpr with gates. The default applies ``change``.
 
         Returns:
             the leaves and the tree structure of the function's result.

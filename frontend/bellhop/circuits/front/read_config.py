@@ -7,9 +7,9 @@ import pennylane as qml
 
 from bellhop.circuits.ir.circuit_config import CircuitConfig, Shots
 from bellhop.circuits.ir.diff_method import DiffMethod
-from bellhop.circuits.ir.memory import check_shots_fit
-from bellhop.circuits.ir.precision import get_state_bits
-from bellhop.circuits.passes.operation_transforms import find_transform_passes
+from bellhop.circuits.ir.memory import MemoryCheck
+from bellhop.circuits.ir.precision import Precision
+from bellhop.circuits.passes.operation_transforms import QNodeTransforms
 from bellhop.errors import CompileError
 from bellhop.passes import requested_passes
 from bellhop.settings.config import read_environment_engine
@@ -60,10 +60,10 @@ def read_config(qnode: qml.QNode, where: str) -> CircuitConfig:
         diff_method=_METHODS.get(qnode.diff_method, str(qnode.diff_method)),
         gradient_kwargs=qnode.gradient_kwargs or {},
         transforms=transforms,
-        passes=(*passes, *find_transform_passes(transforms)),
+        passes=(*passes, *QNodeTransforms(transforms).find_passes()),
         engine=engine != "plugin",
         precision=options.precision if options else None,
-        amplitude_bits=get_state_bits(qnode.device),
+        amplitude_bits=Precision.get_state_bits(qnode.device),
         pennylane_diff_method=qnode.diff_method,
         execute_kwargs=qnode.execute_kwargs,
     )
@@ -83,8 +83,8 @@ def _check_number_of_shots(qnode: qml.QNode, where: str) -> None:
     total: Any = qnode.shots.total_shots
     if isinstance(total, jax.core.Tracer):
         raise CompileError(
-            f"{where}: its number of shots is computed in the program, and XLA's arrays have one "
-            "shape. Make it static: qjit(static_argnums=...), or static_argnames."
+            f"{where}: its number of shots is traced, expected a static number, as XLA's arrays "
+            "have fixed shapes. Make it static: qjit(static_argnums=...), or static_argnames."
         )
     if any(isinstance(entry.shots, bool) for entry in qnode.shots.shot_vector):
         raise CompileError(
@@ -92,7 +92,7 @@ def _check_number_of_shots(qnode: qml.QNode, where: str) -> None:
             "qml.set_shots(qnode, shots=100)."
         )
     shots = total or 0
-    check_shots_fit(shots, where)
+    MemoryCheck(where).check_shots(shots)
     if shots > _MOST_SHOTS:
         raise CompileError(
             f"{where}: {shots} shots are more than the {_MOST_SHOTS} that XLA counts outcomes of. "

@@ -4,14 +4,19 @@ The decomposition of ``qml.pow(qml.S(0), z)`` depends on the value of ``z``.  If
 JAX raises an error, and `explain_concretization` raises one that names the operation instead.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
 
 import jax
-import pennylane as qml
 
 from bellhop.circuits.ir.wires import is_dynamic
 from bellhop.errors import CompileError
+
+if TYPE_CHECKING:
+    import pennylane as qml
 
 # JAX's errors where PennyLane reads the value of a traced parameter.
 CONCRETIZATION_ERRORS = (jax.errors.ConcretizationTypeError, jax.errors.TracerArrayConversionError)
@@ -45,10 +50,11 @@ def explain_concretization(op: qml.operation.Operator, where: str) -> Iterator[N
         ) from error
 
 
-def _find_traced_power(op: qml.operation.Operator) -> qml.ops.Pow | None:
+def _find_traced_power(op: Any) -> Any:
     """Return the outermost power with a traced exponent inside an operation, or None."""
-    while isinstance(op, qml.ops.SymbolicOp):
-        if isinstance(op, qml.ops.Pow) and is_dynamic(op.z):
+    # Symbolic operations have a base, and only powers have an exponent ``z``.
+    while hasattr(op, "base"):
+        if is_dynamic(getattr(op, "z", None)):
             return op
         op = op.base
     return None

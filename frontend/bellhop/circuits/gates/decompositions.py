@@ -8,7 +8,7 @@ through all its gates, which takes milliseconds per operation.
 import functools
 import itertools
 from collections.abc import Container, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -17,14 +17,14 @@ import pennylane as qml
 
 from bellhop.circuits.gates.concretization_errors import CONCRETIZATION_ERRORS
 from bellhop.circuits.gates.real_imag_inference import find_nonzero_parts
-from bellhop.circuits.gates.tape_control_flow import is_control_flow
+from bellhop.circuits.gates.tape_control_flow import ControlFlow
 from bellhop.circuits.gates.traced_powers import decompose_traced_power
 from bellhop.circuits.ir.device_spec import GateSet
 from bellhop.circuits.ir.wires import is_dynamic
 from bellhop.errors import CompileError
 
 # Deeper nested decompositions count as endless.
-MAX_DECOMPOSITION_DEPTH = 50
+_MAX_DEPTH = 50
 
 IGNORED_OPERATIONS = (qml.Identity, qml.ops.Barrier, qml.ops.WireCut)
 
@@ -41,17 +41,31 @@ _ROTATIONS = {
 }
 
 
-def decompose(op: qml.operation.Operator, depth: int) -> Sequence[Any] | None:
+def decompose(
+    op: qml.operation.Operator, depth: int, into: GateSet | None = None
+) -> Sequence[Any] | None:
     """Decompose an operation into gates or a matrix; return None if neither exists.
 
     Args:
         op: the operation, without adjoints and controls.
         depth: how many decompositions the operation results from.
+        into: the gates of a device, to return None unless the operation decomposes completely into
+            them.
     """
+    parts = _find_gates_or_matrix(op, depth)
+    if parts is None or into is None or _can_decompose_fully(parts, depth + 1, into):
+        return parts
+    return None
+
+
+def _find_gates_or_matrix(op: qml.operation.Operator, depth: int) -> Sequence[Any] | None:
+    """Decompose an operation into gates or a matrix; return None if neither exists."""
     with qml.QueuingManager.stop_recording():
         rotation = find_rotation(op)
         if rotation is not None:
             return [rotation]
+        if isinstance(op, qml.AmplitudeEmbedding):
+            return [_make_state_preparation(op.data[0], op.wires)]
         power = _decompose_power(op)
         if power is not None:
             return power
@@ -66,8 +80,8 @@ def decompose(op: qml.operation.Operator, depth: int) -> Sequence[Any] | None:
             return [*rotations, qml.QubitUnitary(matrix, wires=rest.wires)]
         # THermitian, an observable of qutrits, inherits a decomposition into qubit gates.
         has_parts = op.has_decomposition and not isinstance(op, qml.THermitian)
-        if depth < MAX_DECOMPOSITION_DEPTH and not is_nonunitary_exponential(op) and has_parts:
-            return decompose_with_pennylane(op)
+        if depth < _MAX_DEPTH and not is_nonunitary_exponential(op) and has_parts:
+            return _decompose_with_pennylane(op)
         if op.name != "QubitUnitary" and op.has_matrix and len(op.wires) <= _MAX_MATRIX_WIRES:
             matrix = op.matrix()
             if matrix.shape[-1] == 2 ** len(op.wires):  # not the matrix of a qutrit gate
@@ -98,92 +112,100 @@ def _decompose_power(op: qml.operation.Operator) -> Sequence[Any] | None:
     return decompose_traced_power(op)
 
 
-def decompose_with_pennylane(op: qml.operation.Operator) -> Sequence[Any]:
+def find_parts(
+    op: qml.operation.Operator, depth: int = 0, *, of_base: bool = False
+) -> Sequence[Any] | None:
+    """Return PennyLane's decomposition of an operation, or None if there is none.
+
+    Args:
+        op: the operation.
+        depth: how many decompositions the operation results from; very deep ones count as endless.
+        of_base: whether to decompose the operation's base, and to add the adjoint and controls to
+            each gate: ``ctrl(pow(RX(x), z))`` becomes ``ctrl(RX(z x))``. PennyLane's decomposition
+            of the controlled operation would read the value of ``x``.
+    """
+    if depth >= _MAX_DEPTH:
+        return None
+    if of_base:
+        base, modifiers = Modifiers.strip(op)
+        if base.has_decomposition:
+            parts = _decompose_with_pennylane(base)
+            return [
+                modifiers.add_to(part) for part in (parts[::-1] if modifiers.adjoint else parts)
+            ]
+    return _decompose_with_pennylane(op) if of_base or op.has_decomposition else None
+
+
+def _decompose_with_pennylane(op: qml.operation.Operator) -> Sequence[Any]:
     """Return PennyLane's decomposition of an operation."""
     parts: Any = op.decomposition()
     # PennyLane returns the power of an evolution without a list around it.
     return [parts] if isinstance(parts, qml.operation.Operator) else parts
 
 
-def decompose_base(op: qml.operation.Operator) -> Sequence[Any]:
-    """Decompose an operation's base; add the adjoint and controls to each gate.
+class Modifiers(NamedTuple):
+    """An adjoint and controls around an operation.
 
-    ``ctrl(pow(RX(x), z))`` becomes ``ctrl(RX(z x))``. PennyLane's decomposition of the controlled
-    operation would read the value of ``x``.
-    """
-    base, adjoint, controls = strip_modifiers(op, ())
-    if not base.has_decomposition:
-        return decompose_with_pennylane(op)
-    parts = decompose_with_pennylane(base)
-    return [add_modifiers(part, adjoint, controls) for part in (parts[::-1] if adjoint else parts)]
-
-
-def strip_modifiers(
-    op: qml.operation.Operator, gates: Container[str]
-) -> tuple[qml.operation.Operator, bool, list[tuple[Any, Any]]]:
-    """Split an operation into its base, adjoint and controls.
-
-    Args:
-        op: the operation.
-        gates: names of gates that are kept whole, such as CNOT, which is a controlled X.
-
-    Returns:
-        the base, whether it is inverted, and pairs of control wire and control value.
-    """
-    adjoint = False
-    controls: list[tuple[Any, Any]] = []
-    while True:
-        if isinstance(op, qml.ops.Adjoint):
-            adjoint = not adjoint
-            op = op.base
-        elif isinstance(op, qml.ops.Controlled) and (controls or op.name not in gates):
-            controls += zip(op.control_wires, op.control_values, strict=True)
-            op = op.base
-        else:
-            return op, adjoint, controls
-
-
-def add_modifiers(part: Any, adjoint: bool, controls: Sequence[tuple[Any, Any]]) -> Any:
-    """Add an adjoint and controls to an operation.
-
-    Args:
-        part: the operation.
-        adjoint: whether to invert it.
+    Attributes:
+        adjoint: whether the operation is inverted.
         controls: pairs of control wire and control value, empty for no control.
     """
-    if not adjoint and not controls:
+
+    adjoint: bool
+    controls: Sequence[tuple[Any, Any]]
+
+    @classmethod
+    def strip(
+        cls, op: qml.operation.Operator, gates: Container[str] = ()
+    ) -> tuple[qml.operation.Operator, "Modifiers"]:
+        """Split an operation into its base and its modifiers.
+
+        Args:
+            op: the operation.
+            gates: names of gates that are kept whole, such as CNOT, which is a controlled X.
+        """
+        adjoint = False
+        controls: list[tuple[Any, Any]] = []
+        while True:
+            if isinstance(op, qml.ops.Adjoint):
+                adjoint = not adjoint
+                op = op.base
+            elif isinstance(op, qml.ops.Controlled) and (controls or op.name not in gates):
+                controls += zip(op.control_wires, op.control_values, strict=True)
+                op = op.base
+            else:
+                return op, cls(adjoint, controls)
+
+    def add_to(self, part: Any) -> Any:
+        """Return an operation with the adjoint and the controls."""
+        if not self.adjoint and not self.controls:
+            return part
+        with qml.QueuingManager.stop_recording():
+            if self.adjoint:
+                part = qml.adjoint(part)
+            if self.controls:
+                wires, values = zip(*self.controls, strict=True)
+                part = qml.ctrl(part, control=wires, control_values=values)
         return part
-    with qml.QueuingManager.stop_recording():
-        if adjoint:
-            part = qml.adjoint(part)
-        if controls:
-            wires, values = zip(*controls, strict=True)
-            part = qml.ctrl(part, control=wires, control_values=values)
-    return part
+
+    def decompose_phase(self, phase: Any) -> list[qml.operation.Operator]:
+        """Decompose a controlled global phase into a (controlled) phase shift.
+
+        Args:
+            phase: a ``GlobalPhase`` without its controls, of which there is at least one.
+        """
+        *others, (wire, value) = self.controls
+        angle = phase.data[0] if self.adjoint else -phase.data[0]
+        with qml.QueuingManager.stop_recording():
+            flips = [] if value else [qml.X(wire)]
+            shift = qml.PhaseShift(angle, wires=wire)
+            if others:
+                wires, values = zip(*others, strict=True)
+                shift = qml.ctrl(shift, control=list(wires), control_values=list(values))
+        return [*flips, shift, *flips]
 
 
-def decompose_controlled_phase(
-    phase: Any, adjoint: bool, controls: Sequence[tuple[Any, Any]]
-) -> list[qml.operation.Operator]:
-    """Decompose a controlled global phase into a (controlled) phase shift.
-
-    Args:
-        phase: a ``GlobalPhase`` without its controls.
-        adjoint: whether the phase is inverted.
-        controls: pairs of control wire and control value, at least one.
-    """
-    *others, (wire, value) = controls
-    angle = phase.data[0] if adjoint else -phase.data[0]
-    with qml.QueuingManager.stop_recording():
-        flips = [] if value else [qml.X(wire)]
-        shift = qml.PhaseShift(angle, wires=wire)
-        if others:
-            wires, values = zip(*others, strict=True)
-            shift = qml.ctrl(shift, control=list(wires), control_values=list(values))
-    return [*flips, shift, *flips]
-
-
-def can_decompose_fully(operations: Sequence[Any], depth: int, gates: GateSet) -> bool:
+def _can_decompose_fully(operations: Sequence[Any], depth: int, gates: GateSet) -> bool:
     """Return whether operations decompose completely into gates that a device applies.
 
     Args:
@@ -192,16 +214,18 @@ def can_decompose_fully(operations: Sequence[Any], depth: int, gates: GateSet) -
         gates: the gates of the device.
     """
     for op in operations:
-        base, adjoint, controls = strip_modifiers(op, gates)
-        if isinstance(base, IGNORED_OPERATIONS) or is_control_flow(base):
+        base, modifiers = Modifiers.strip(op, gates)
+        if isinstance(base, IGNORED_OPERATIONS) or ControlFlow.is_instance(base):
             continue
-        if gates.can_apply(base.name, adjoint=adjoint, controlled=bool(controls)):
+        if gates.can_apply(
+            base.name, adjoint=modifiers.adjoint, controlled=bool(modifiers.controls)
+        ):
             continue
         parts = decompose(base, depth)
         if parts is None:
             return False
-        inner = [add_modifiers(part, adjoint, controls) for part in parts]
-        if not can_decompose_fully(inner, depth + 1, gates):
+        inner = [modifiers.add_to(part) for part in parts]
+        if not _can_decompose_fully(inner, depth + 1, gates):
             return False
     return True
 
@@ -294,15 +318,6 @@ def _find_angle(op: qml.operation.Operator, factor: Any) -> Any | None:
 def _get_exponent(op: qml.operation.Operator) -> Any:
     """Return the coefficient of an exponential: ``c`` of ``exp(c * base)``."""
     return -1j * op.param if isinstance(op, qml.ops.Evolution) else op.coeff
-
-
-def convert_embedding(op: qml.operation.Operator) -> qml.operation.Operator:
-    """Convert an ``AmplitudeEmbedding`` to a ``StatePrep``; keep other operations."""
-    return (
-        _make_state_preparation(op.data[0], op.wires)
-        if isinstance(op, qml.AmplitudeEmbedding)
-        else op
-    )
 
 
 def merge_preparations(operations: Sequence[Any]) -> list[Any]:

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from bellhop.circuits.gates.operator_data import get_parameters, replace_parameters
-from bellhop.circuits.ir.precision import is_inexact_type
+from bellhop.circuits.ir.precision import Precision
 
 
 def promote_half_precision(operator: Any) -> Any:
@@ -31,4 +31,4 @@ def _promote(value: Any) -> Any:
 
 @functools.cache
 def _is_half_precision(dtype: Any) -> bool:
-    return is_inexact_type(dtype) and jnp.finfo(dtype).bits < 32
+    return Precision.is_inexact(dtype) and jnp.finfo(dtype).bits < 32

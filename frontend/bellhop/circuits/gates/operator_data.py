@@ -13,8 +13,12 @@ from collections.abc import Sequence
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import pennylane as qml
 from pennylane.ops.functions import bind_new_parameters
+
+from bellhop.circuits.ir.broadcasting import TracedRow
+from bellhop.errors import CompileError
 
 
 def get_parameters(op: qml.operation.Operator) -> tuple[Any, ...]:
@@ -66,3 +70,58 @@ def _has_hidden_data(leaf: Any) -> bool:
 
 def _to_exponential(op: qml.ops.Evolution) -> qml.ops.Exp:
     return qml.ops.Exp(_expand_evolutions(op.base), -1j * op.param)
+
+
+def select_row(op: qml.operation.Operator, row: TracedRow) -> Any:
+    """Replace the batched parameters of an operation by their entries of a batch row.
+
+    An operation with nested parameters is returned unchanged: the row is selected in its parts
+    when it is decomposed.
+
+    Args:
+        op: the operation.
+        row: the row.
+
+    Raises:
+        CompileError: for an empty batch, for a batch size that differs from an earlier
+            operation's, and for parameters with a wrong number of dimensions.
+    """
+    try:
+        size = op.batch_size
+    except ValueError as error:
+        problem = str(error).removeprefix(f"{op.name}: ")
+        raise CompileError(f"{row.rows.where}: {op.name}: {problem}") from None
+    if size is None:
+        return op
+    if size == 0:
+        raise CompileError(
+            f"{row.rows.where}: {op.name} has an empty batch dimension. Pass parameters."
+        )
+    row.rows.register_batch(size, op.name)
+    if _has_nested_parameters(op):
+        return op
+    params = [
+        jnp.asarray(value)[row.index] if jnp.ndim(value) > ndim else value
+        for value, ndim in zip(op.data, op.ndim_params, strict=True)
+    ]
+    with qml.QueuingManager.stop_recording():
+        selected = bind_new_parameters(op, params)
+    _reset_batch_size(selected)
+    return selected
+
+
+def _has_nested_parameters(op: qml.operation.Operator) -> bool:
+    """Return whether an operation's parameters are stored only in its operands.
+
+    Sums and products of operators are examples.
+    """
+    while isinstance(op, qml.ops.SymbolicOp) and not isinstance(op, qml.ops.Exp | qml.ops.SProd):
+        op = op.base
+    return not hasattr(op, "ndim_params")
+
+
+def _reset_batch_size(op: qml.operation.Operator) -> None:
+    """Recompute the cached batch size of an operation whose parameters were replaced."""
+    while isinstance(op, qml.ops.SymbolicOp):
+        op = op.base
+    op._check_batching()

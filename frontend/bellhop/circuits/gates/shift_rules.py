@@ -31,51 +31,60 @@ import pennylane as qml
 from pennylane.gradients.finite_difference import finite_diff_coeffs
 from pennylane.operation import GeneratorUndefinedError
 
-from bellhop.circuits.ir.precision import real_type
+from bellhop.circuits.ir.precision import Precision
 from bellhop.circuits.ir.seeds import make_random_key
 
-# Bits of a parameter that does not change the results.
-NO_FREQUENCIES = 0
-# Bits of the real or imaginary part of an amplitude.
-AMPLITUDE = 128
-# A phase of some amplitudes.
-FREQUENCY_ONE = 2
-# Bits of a parameter without a rule.
-UNKNOWN_FREQUENCIES = 255
-
-# Bits of operations that are not rotations.
-_WITHOUT_GENERATOR: dict[Any, int] = {
-    qml.BasisState: NO_FREQUENCIES,
-    qml.StatePrep: AMPLITUDE,
-    qml.QubitUnitary: UNKNOWN_FREQUENCIES,
-}
 # The largest number of wires for which a generator's eigenvalues are computed.
 _GENERATOR_WIRES = 6
 _NO_TERMS = np.zeros((0, 2))
 _AMPLITUDE_TERMS = np.array([[0.5, 1.0], [-0.5, -1.0]])
 
 
-@functools.cache
-def find_frequencies(gate: Any, n_wires: int, is_controlled: bool) -> int:
-    """Return the frequencies that each of a gate's parameters has, as bits.
+class FrequencyBits:
+    """The frequencies of a gate's parameter, as the bits of an int.
 
-    Args:
-        gate: the gate's class.
-        n_wires: the number of wires, without the wires of added controls.
-        is_controlled: whether the gate has added controls.
+    Attributes:
+        NONE: the bits of a parameter that does not change the results.
+        ONE: the bits of a phase of some amplitudes.
+        AMPLITUDE: the bits of the real or imaginary part of an amplitude.
+        UNKNOWN: the bits of a parameter without a rule.
     """
-    if gate in _WITHOUT_GENERATOR:
-        return _WITHOUT_GENERATOR[gate]
-    eigenvalues = _find_eigenvalues(gate, n_wires)
-    if eigenvalues is None:
-        return UNKNOWN_FREQUENCIES
-    if is_controlled:
-        eigenvalues = np.append(eigenvalues, 0.0)
-    differences = np.abs(eigenvalues[:, None] - eigenvalues)
-    halves = np.unique(np.round(2 * differences, 9))
-    if np.any(halves != np.round(halves)) or np.max(halves) > 7:
-        return UNKNOWN_FREQUENCIES
-    return sum(1 << (int(half) - 1) for half in halves if half > 0)
+
+    NONE = 0
+    ONE = 2
+    AMPLITUDE = 128
+    UNKNOWN = 255
+
+    @staticmethod
+    @functools.cache
+    def find(gate: Any, n_wires: int, is_controlled: bool) -> int:
+        """Return the frequencies that each of a gate's parameters has, as bits.
+
+        Args:
+            gate: the gate's class.
+            n_wires: the number of wires, without the wires of added controls.
+            is_controlled: whether the gate has added controls.
+        """
+        if gate in _WITHOUT_GENERATOR:
+            return _WITHOUT_GENERATOR[gate]
+        eigenvalues = _find_eigenvalues(gate, n_wires)
+        if eigenvalues is None:
+            return FrequencyBits.UNKNOWN
+        if is_controlled:
+            eigenvalues = np.append(eigenvalues, 0.0)
+        differences = np.abs(eigenvalues[:, None] - eigenvalues)
+        halves = np.unique(np.round(2 * differences, 9))
+        if np.any(halves != np.round(halves)) or np.max(halves) > 7:
+            return FrequencyBits.UNKNOWN
+        return sum(1 << (int(half) - 1) for half in halves if half > 0)
+
+
+# Frequencies of operations that are not rotations.
+_WITHOUT_GENERATOR: dict[Any, int] = {
+    qml.BasisState: FrequencyBits.NONE,
+    qml.StatePrep: FrequencyBits.AMPLITUDE,
+    qml.QubitUnitary: FrequencyBits.UNKNOWN,
+}
 
 
 def _find_eigenvalues(gate: Any, n_wires: int) -> Any:
@@ -108,6 +117,109 @@ class ShiftRules:
     rule_indices: np.ndarray
     terms: tuple[np.ndarray, ...]
 
+    @classmethod
+    def from_frequencies(cls, parameters: bytes, dynamic_bits: int) -> "ShiftRules":
+        """Return exact parameter-shift rules.
+
+        Args:
+            parameters: a byte per static-count parameter, the bits of its frequencies.
+            dynamic_bits: the bits of the frequencies of all dynamic-count parameters.
+        """
+        return cls._make_rules(parameters, dynamic_bits, _compute_exact_terms)
+
+    @classmethod
+    def from_shifts(cls, parameters: bytes, shifts: Sequence[Sequence[float]]) -> "ShiftRules":
+        """Return exact parameter-shift rules with the user's shifts.
+
+        Args:
+            parameters: a byte per static-count parameter, the bits of its frequencies.
+            shifts: the shifts of each parameter, one per frequency.
+
+        Raises:
+            ValueError: if the number of shifts differs from the number of parameters or of
+                frequencies.
+        """
+        if len(shifts) != len(parameters):
+            raise ValueError(f"expected shifts for {len(parameters)} parameters, got {len(shifts)}")
+        terms = []
+        for number, (bits, given) in enumerate(zip(parameters, shifts, strict=True)):
+            present = _list_frequencies(bits)
+            if len(present) != len(given):
+                raise ValueError(
+                    f"parameter {number} has {len(present)} frequencies, expected a shift for "
+                    f"each, got {len(given)}"
+                )
+            terms.append(np.asarray(qml.gradients.generate_shift_rule(present, tuple(given))))
+        return cls(np.arange(len(terms), dtype=np.int32), (*terms, _NO_TERMS))
+
+    @classmethod
+    def from_differences(
+        cls, parameters: bytes, dynamic_bits: int, terms: np.ndarray
+    ) -> "ShiftRules":
+        """Return finite-difference rules for all parameters that change the results.
+
+        Args:
+            parameters: a byte per static-count parameter, the bits of its frequencies.
+            dynamic_bits: the bits of the frequencies of all dynamic-count parameters.
+            terms: ``[n_terms, 2]``, the rule, see `compute_difference_terms`.
+        """
+        return cls._make_rules(
+            parameters,
+            dynamic_bits,
+            lambda bits: _NO_TERMS if bits == FrequencyBits.NONE else terms,
+        )
+
+    @staticmethod
+    def compute_difference_terms(h: float, approx_order: int, strategy: str) -> np.ndarray:
+        """Compute a finite-difference rule.
+
+        Args:
+            h: the step.
+            approx_order: PennyLane's order of approximation.
+            strategy: PennyLane's ``"forward"``, ``"backward"`` or ``"center"``.
+
+        Returns:
+            ``[n_terms, 2]``, the coefficient and the shift of each term.
+        """
+        coefficients, shifts = finite_diff_coeffs(1, approx_order, strategy)
+        return np.stack([coefficients / h, shifts * h], axis=1)
+
+    @classmethod
+    def _make_rules(
+        cls, parameters: bytes, dynamic_bits: int, find_rule_terms: Callable[[int], np.ndarray]
+    ) -> "ShiftRules":
+        """Return one rule for each distinct set of frequencies, and one for dynamic parameters.
+
+        Args:
+            parameters: a byte per static-count parameter, the bits of its frequencies.
+            dynamic_bits: the bits of the frequencies of all dynamic-count parameters.
+            find_rule_terms: maps the bits of frequencies to a rule ``[n_terms, 2]``.
+        """
+        distinct, rule_indices = np.unique(np.frombuffer(parameters, np.uint8), return_inverse=True)
+        terms = (*map(find_rule_terms, map(int, distinct)), find_rule_terms(dynamic_bits))
+        return cls(rule_indices.astype(np.int32), terms)
+
+    @staticmethod
+    def draw_directions(n_params: int, num_directions: int, sampler_rng: int | None) -> Any:
+        """Draw random directions of ones and minus ones for SPSA.
+
+        Args:
+            n_params: the number of parameters.
+            num_directions: the number of directions.
+            sampler_rng: a seed, to draw PennyLane's directions for it during tracing; None to draw
+                new directions whenever the program runs.
+
+        Returns:
+            ``[num_directions, n_params]``.
+        """
+        if sampler_rng is None:
+            return jax.random.rademacher(
+                make_random_key(), (num_directions, n_params), Precision.real_type()
+            )
+        generator = np.random.default_rng(sampler_rng)
+        rows = [generator.choice([-1.0, 1.0], size=n_params) for _ in range(num_directions)]
+        return jnp.asarray(np.stack(rows), Precision.real_type())
+
     def attributes(self) -> dict[str, Any]:
         """Return the rules as attributes for the runtime: all terms, and each rule's end."""
         together = np.concatenate(self.terms)
@@ -118,111 +230,15 @@ class ShiftRules:
         }
 
 
-def make_parameter_shift_rules(parameters: bytes, dynamic_bits: int) -> ShiftRules:
-    """Return exact parameter-shift rules.
-
-    Args:
-        parameters: a byte per static-count parameter, the bits of its frequencies.
-        dynamic_bits: the bits of the frequencies of all dynamic-count parameters.
-    """
-    return _make_rules(parameters, dynamic_bits, _compute_exact_terms)
-
-
-def make_custom_shift_rules(parameters: bytes, shifts: Sequence[Sequence[float]]) -> ShiftRules:
-    """Return exact parameter-shift rules with the user's shifts.
-
-    Args:
-        parameters: a byte per static-count parameter, the bits of its frequencies.
-        shifts: the shifts of each parameter, one per frequency.
-
-    Raises:
-        ValueError: if the number of shifts differs from the number of parameters or frequencies.
-    """
-    if len(shifts) != len(parameters):
-        raise ValueError(f"expected shifts for {len(parameters)} parameters, got {len(shifts)}")
-    terms = []
-    for number, (bits, given) in enumerate(zip(parameters, shifts, strict=True)):
-        present = _list_frequencies(bits)
-        if len(present) != len(given):
-            raise ValueError(
-                f"parameter {number} has {len(present)} frequencies, expected a shift for each, "
-                f"got {len(given)}"
-            )
-        terms.append(np.asarray(qml.gradients.generate_shift_rule(present, tuple(given))))
-    return ShiftRules(np.arange(len(terms), dtype=np.int32), (*terms, _NO_TERMS))
-
-
-def make_difference_rules(parameters: bytes, dynamic_bits: int, terms: np.ndarray) -> ShiftRules:
-    """Return finite-difference rules for all parameters that change the results.
-
-    Args:
-        parameters: a byte per static-count parameter, the bits of its frequencies.
-        dynamic_bits: the bits of the frequencies of all dynamic-count parameters.
-        terms: ``[n_terms, 2]``, the rule, see `compute_difference_terms`.
-    """
-    return _make_rules(
-        parameters, dynamic_bits, lambda bits: _NO_TERMS if bits == NO_FREQUENCIES else terms
-    )
-
-
-def compute_difference_terms(h: float, approx_order: int, strategy: str) -> np.ndarray:
-    """Compute a finite-difference rule.
-
-    Args:
-        h: the step.
-        approx_order: PennyLane's order of approximation.
-        strategy: PennyLane's ``"forward"``, ``"backward"`` or ``"center"``.
-
-    Returns:
-        ``[n_terms, 2]``, the coefficient and the shift of each term.
-    """
-    coefficients, shifts = finite_diff_coeffs(1, approx_order, strategy)
-    return np.stack([coefficients / h, shifts * h], axis=1)
-
-
 @functools.cache
 def _compute_exact_terms(bits: int) -> np.ndarray:
     """Return the exact rule ``[n_terms, 2]`` for frequencies given as bits."""
-    if bits == NO_FREQUENCIES:
+    if bits == FrequencyBits.NONE:
         return _NO_TERMS
-    if bits == AMPLITUDE:
+    if bits == FrequencyBits.AMPLITUDE:
         return _AMPLITUDE_TERMS
     return np.asarray(qml.gradients.generate_shift_rule(_list_frequencies(bits)))
 
 
 def _list_frequencies(bits: int) -> tuple[float, ...]:
     return tuple((k + 1) / 2 for k in range(7) if bits >> k & 1)
-
-
-def _make_rules(
-    parameters: bytes, dynamic_bits: int, find_rule_terms: Callable[[int], np.ndarray]
-) -> ShiftRules:
-    """Return one rule for each distinct set of frequencies, and one for dynamic parameters.
-
-    Args:
-        parameters: a byte per static-count parameter, the bits of its frequencies.
-        dynamic_bits: the bits of the frequencies of all dynamic-count parameters.
-        find_rule_terms: maps the bits of frequencies to a rule ``[n_terms, 2]``.
-    """
-    distinct, rule_indices = np.unique(np.frombuffer(parameters, np.uint8), return_inverse=True)
-    terms = (*map(find_rule_terms, map(int, distinct)), find_rule_terms(dynamic_bits))
-    return ShiftRules(rule_indices.astype(np.int32), terms)
-
-
-def draw_directions(n_params: int, num_directions: int, sampler_rng: int | None) -> Any:
-    """Draw random directions of ones and minus ones for SPSA.
-
-    Args:
-        n_params: the number of parameters.
-        num_directions: the number of directions.
-        sampler_rng: a seed, to draw PennyLane's directions for it during tracing; None to draw new
-            directions whenever the program runs.
-
-    Returns:
-        ``[num_directions, n_params]``.
-    """
-    if sampler_rng is None:
-        return jax.random.rademacher(make_random_key(), (num_directions, n_params), real_type())
-    generator = np.random.default_rng(sampler_rng)
-    rows = [generator.choice([-1.0, 1.0], size=n_params) for _ in range(num_directions)]
-    return jnp.asarray(np.stack(rows), real_type())

@@ -29,9 +29,9 @@ class ControlFlow(qml.operation.Operation):
         self._hyperparameters = {"gates": gates, "operands": list(operands), "kept": list(kept)}
         super().__init__(wires=wires)
 
-
-def is_control_flow(op: qml.operation.Operator) -> bool:
-    """Return whether an operation is a `ControlFlow` under any adjoints and controls."""
-    while isinstance(op, (qml.ops.Adjoint, qml.ops.Controlled)):
-        op = op.base
-    return isinstance(op, ControlFlow)
+    @staticmethod
+    def is_instance(op: qml.operation.Operator) -> bool:
+        """Return whether an operation is a `ControlFlow` under any adjoints and controls."""
+        while isinstance(op, (qml.ops.Adjoint, qml.ops.Controlled)):
+            op = op.base
+        return isinstance(op, ControlFlow)

@@ -8,7 +8,7 @@
 `TracedOperator.with_values` rebuilds the operation with other values in place of the tracers.  No
 value is extracted from a function in an operation, such as the ``block`` of ``qml.TTN``.  A
 function that refers to a tracer must be called in the trace of that tracer:
-`decompose_traced_functions` decomposes the operation there.
+`TracedOperator.decompose_functions` decomposes the operation there.
 """
 
 import gc
@@ -22,12 +22,7 @@ import pennylane as qml
 
 from bellhop._jax.private import hold_weakly_in_caches
 from bellhop.circuits.gates.concretization_errors import explain_concretization
-from bellhop.circuits.gates.decompositions import (
-    MAX_DECOMPOSITION_DEPTH,
-    add_modifiers,
-    decompose,
-    strip_modifiers,
-)
+from bellhop.circuits.gates.decompositions import Modifiers, decompose
 
 # Maps the values of operands, and a memo of objects rebuilt so far by their constructor, to an
 # object.
@@ -79,35 +74,34 @@ class TracedOperator:
         scalars = [value[()] if isinstance(value, np.ndarray) else value for value in values]
         return self._make(scalars, {})
 
+    @staticmethod
+    def decompose_functions(
+        op: qml.operation.Operator, where: str, depth: int = 0
+    ) -> Iterator[Any]:
+        """Decompose an operation until no function in the gates refers to a tracer.
+
+        Args:
+            op: the operation.
+            where: the QNode and its line, for errors.
+            depth: how many decompositions the operation results from.
+        """
+        base, modifiers = Modifiers.strip(op)
+        parts = None
+        if not TracedOperator.partition(base)[0].is_closed:
+            with explain_concretization(op, where):
+                parts = decompose(base, depth)
+        if parts is None:
+            yield op
+            return
+        for part in reversed(parts) if modifiers.adjoint else parts:
+            part = modifiers.add_to(part)
+            yield from TracedOperator.decompose_functions(part, where, depth + 1)
+
     def __repr__(self) -> str:
         return self._name
 
 
 hold_weakly_in_caches(TracedOperator)
-
-
-def decompose_traced_functions(
-    op: qml.operation.Operator, where: str, depth: int = 0
-) -> Iterator[Any]:
-    """Decompose an operation until no function in the gates refers to a tracer.
-
-    Args:
-        op: the operation.
-        where: the QNode and its line, for errors.
-        depth: how many decompositions the operation results from.
-    """
-    base, adjoint, controls = strip_modifiers(op, ())
-    parts = None
-    if depth < MAX_DECOMPOSITION_DEPTH and not TracedOperator.partition(base)[0].is_closed:
-        with explain_concretization(op, where):
-            parts = decompose(base, depth)
-    if parts is None:
-        yield op
-        return
-    for part in reversed(parts) if adjoint else parts:
-        yield from decompose_traced_functions(
-            add_modifiers(part, adjoint, controls), where, depth + 1
-        )
 
 
 def _has_traced_reference(function: Any) -> bool:

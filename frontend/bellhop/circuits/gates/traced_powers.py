@@ -7,12 +7,9 @@ angles are linear in ``z``, so the power has shift rules like other rotations::
     qml.pow(qml.X(0), z)    H  GlobalPhase(-pi z / 2)  RZ(pi z)  H
 """
 
-import functools
 import itertools
-from collections.abc import Callable
 from typing import Any
 
-import jax
 import numpy as np
 import pennylane as qml
 import scipy.linalg
@@ -23,21 +20,6 @@ from bellhop.circuits.ir.wires import is_dynamic
 _MAX_WIRES = 5
 # Smaller factors count as rounding errors.
 _TOLERANCE = 1e-12
-
-
-def wrap_power(uncompiled: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap ``qml.pow`` so that a traced exponent makes a lazy power.
-
-    Args:
-        uncompiled: PennyLane's ``qml.pow``.
-    """
-
-    @functools.wraps(uncompiled)
-    def power(base: Any, z: Any = 1, lazy: bool = True, id: str | None = None) -> Any:
-        # A lazy power is decomposed later, by `decompose_traced_power`.
-        return uncompiled(base, z, lazy=lazy or isinstance(z, jax.core.Tracer), id=id)
-
-    return power
 
 
 def decompose_traced_power(op: qml.operation.Operator) -> list[Any] | None:

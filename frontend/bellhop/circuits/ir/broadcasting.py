@@ -10,13 +10,9 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import pennylane as qml
 
 from bellhop.base.types import Operand
 from bellhop.errors import CompileError
-
-# The type of the row index.
-ROW_STRUCT = jax.ShapeDtypeStruct((), jnp.int32)
 
 
 class Rows:
@@ -28,6 +24,9 @@ class Rows:
     Attributes:
         size: the batch size; None if no operation is batched.
     """
+
+    # The type of the row index.
+    STRUCT = jax.ShapeDtypeStruct((), jnp.int32)
 
     def __init__(self, where: str) -> None:
         self.where = where
@@ -68,65 +67,11 @@ class Rows:
 class TracedRow:
     """One batch row of a circuit, by a traced index.
 
-    Args:
+    Attributes:
         rows: the batch axis of the circuit.
-        row: the row index, a traced int32 scalar.
+        index: the row index, a traced int32 scalar.
     """
 
     def __init__(self, rows: Rows, row: Operand) -> None:
-        self._rows = rows
-        self._row = row
-        self._where = rows.where
-
-    def select_row(self, op: qml.operation.Operator) -> Any:
-        """Replace the batched parameters of an operation by their entries of this row.
-
-        An operation with nested parameters is returned unchanged: the row is selected in its parts
-        when it is decomposed.
-
-        Args:
-            op: the operation.
-
-        Raises:
-            CompileError: for an empty batch, for a batch size that differs from an earlier
-                operation's, and for parameters with a wrong number of dimensions.
-        """
-        try:
-            size = op.batch_size
-        except ValueError as error:
-            problem = str(error).removeprefix(f"{op.name}: ")
-            raise CompileError(f"{self._where}: {op.name}: {problem}") from None
-        if size is None:
-            return op
-        if size == 0:
-            raise CompileError(
-                f"{self._where}: {op.name} has an empty batch dimension. Pass parameters."
-            )
-        self._rows.register_batch(size, op.name)
-        if has_nested_parameters(op):
-            return op
-        params = [
-            jnp.asarray(value)[self._row] if jnp.ndim(value) > ndim else value
-            for value, ndim in zip(op.data, op.ndim_params, strict=True)
-        ]
-        with qml.QueuingManager.stop_recording():
-            selected = qml.ops.functions.bind_new_parameters(op, params)
-        _reset_batch_size(selected)
-        return selected
-
-
-def has_nested_parameters(op: qml.operation.Operator) -> bool:
-    """Return whether an operation's parameters are stored only in its operands.
-
-    Sums and products of operators are examples.
-    """
-    while isinstance(op, qml.ops.SymbolicOp) and not isinstance(op, qml.ops.Exp | qml.ops.SProd):
-        op = op.base
-    return not hasattr(op, "ndim_params")
-
-
-def _reset_batch_size(op: qml.operation.Operator) -> None:
-    """Recompute the cached batch size of an operation whose parameters were replaced."""
-    while isinstance(op, qml.ops.SymbolicOp):
-        op = op.base
-    op._check_batching()
+        self.rows = rows
+        self.index = row

@@ -11,7 +11,7 @@ from jax.core import eval_jaxpr
 from bellhop.base.source import set_function_name
 from bellhop.base.types import Operand
 from bellhop.circuits.ir.answers import MeasurementSite
-from bellhop.circuits.ir.broadcasting import ROW_STRUCT, Rows
+from bellhop.circuits.ir.broadcasting import Rows
 from bellhop.circuits.ir.circuit_config import CircuitConfig, Shots
 from bellhop.circuits.ir.execution_plan import ExecutionPlan
 from bellhop.circuits.ir.measurement_types import is_measurement
@@ -132,7 +132,7 @@ class Circuit:
 
         # Tracing determines the batch size, which `rows.map_rows` needs.
         closed, shapes = jax.make_jaxpr(self.name_in_errors(run), return_shape=True)(
-            ROW_STRUCT, *self.inputs
+            Rows.STRUCT, *self.inputs
         )
         if shapes is None:
             return None

@@ -16,7 +16,7 @@ from jax.core import ShapedArray
 from bellhop.circuits.ir.device_spec import DeviceSpec
 from bellhop.circuits.ir.executors import Executor, Offer, get_kind_code, is_offered
 from bellhop.circuits.ir.observable_encoding import Product, encode_product, encode_sum
-from bellhop.circuits.ir.precision import complex_type, real_type
+from bellhop.circuits.ir.precision import Precision
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class Measurement:
 
     @abstractmethod
     def _encode_operands(self, first_matrix: int) -> tuple[int, ...]:
-        """Return the integers after ``kind_code``."""
+        """Return the integers after the code of the kind."""
 
     def result_aval(self, device: DeviceSpec) -> ShapedArray:
         """Return the shape and dtype of the result on a device."""
@@ -75,7 +75,7 @@ class Measurement:
 
     def _get_dtype(self) -> Any:
         """Return the dtype of the result."""
-        return real_type()
+        return Precision.real_type()
 
     def list_terms(self) -> tuple[tuple[Product, int | None], ...]:
         """Return each term of the observable with the index of its coefficient, or None."""
@@ -177,7 +177,7 @@ class State(Measurement):
         return (2**device.qubits,)
 
     def _get_dtype(self) -> Any:
-        return complex_type()
+        return Precision.complex_type()
 
 
 _SAMPLES_OR_COUNTS = (
@@ -253,12 +253,28 @@ class Frequencies(Measurement):
         ones = jnp.sum(signs, axis=1)
         signed = jnp.where(ones % 2 == 1, -weights, weights)
         sums = jnp.zeros((len(self.groups), 2 ** bits.shape[1]), signed.dtype)
-        return sums.at[find_shot_groups(self.groups), outcome].add(signed)
+        return sums.at[self.index_groups(self.groups), outcome].add(signed)
+
+    @staticmethod
+    def index_groups(groups: Sequence[int]) -> Any:
+        """Return the index of each shot's group.
+
+        The program computes the indices, since the size of a constant would grow with the shots.
+
+        Args:
+            groups: the number of shots of each group.
+
+        Returns:
+            integer array ``[shots]``.
+        """
+        if len(groups) == 1:
+            return jnp.zeros(groups[0], int)
+        return jnp.searchsorted(np.cumsum(groups), jnp.arange(sum(groups)), side="right")
 
 
 @dataclass(frozen=True)
 class CountedFrequencies(Frequencies):
-    """Frequencies that counts are made of, which have no derivative."""
+    """Frequencies for ``counts``, which have no derivative."""
 
     obstacle = _SAMPLES_OR_COUNTS
 
@@ -342,7 +358,7 @@ class ShadowMeans(ShadowSnapshots):
         return len(self.groups), len(self.words)
 
     def _get_dtype(self) -> Any:
-        return real_type()
+        return Precision.real_type()
 
     def compute_word_values(self, bits: Any, bases: Any) -> Any:
         """Compute the estimate of each Pauli word from each snapshot.
@@ -364,58 +380,8 @@ class ShadowMeans(ShadowSnapshots):
         return jnp.where(is_measured, signs, 0)
 
 
-@dataclass(frozen=True)
-class ShotMembership(Measurement):
-    """For each shot, whether it belongs to this execution, if shots share executions."""
-
-    kind = "run"
-
-    def _encode_operands(self, first_matrix: int) -> tuple[int, ...]:
-        return ()
-
-    def _get_shape(self, device: DeviceSpec) -> tuple[int, ...]:
-        return (device.shots,)
-
-    def _get_dtype(self) -> Any:
-        return np.uint8
-
-
-@dataclass(frozen=True)
-class Score(Measurement):
-    """A zero whose derivative is the score function of an execution of one shot.
-
-    The score function is the derivative of the log-probability of all samples that the execution
-    has drawn. The runtime does not measure the value; the engine computes the derivative
-    (``backends/compiled/differentiable/score_function.py``).
-    """
-
-    kind = "score"
-
-    def _encode_operands(self, first_matrix: int) -> tuple[int, ...]:
-        return ()
-
-    def _get_shape(self, device: DeviceSpec) -> tuple[int, ...]:
-        return ()
-
-
 # The measurements that `Answers.sample` computes from samples.
 SampleRequest = Frequencies | Samples | ShadowSnapshots
-
-
-def find_shot_groups(groups: Sequence[int]) -> Any:
-    """Return the index of each shot's group.
-
-    The program computes the indices, since the size of a constant would grow with the shots.
-
-    Args:
-        groups: the number of shots of each group.
-
-    Returns:
-        integer array ``[shots]``.
-    """
-    if len(groups) == 1:
-        return jnp.zeros(groups[0], int)
-    return jnp.searchsorted(np.cumsum(groups), jnp.arange(sum(groups)), side="right")
 
 
 def _encode_list(numbers: tuple[int, ...]) -> tuple[int, ...]:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import pennylane as qml
 
-# Whose circuits the engine has, however many qubits they have.
-DEVICES_OF_ANY_SIZE = ("lightning.qubit", "lightning.kokkos")
+# Devices whose circuits the engine runs, however many qubits they have.
+_DEVICES_OF_ANY_SIZE = ("lightning.qubit", "lightning.kokkos")
 
 
 @dataclass(frozen=True)
@@ -41,12 +41,21 @@ class DeviceSpec:
     @property
     def has_engine_of_any_size(self) -> bool:
         """Whether the engine runs its circuits, however many qubits they have."""
-        return self.engine and self.name in (*DEVICES_OF_ANY_SIZE, "default.qubit")
+        return self.engine and self.name in (*_DEVICES_OF_ANY_SIZE, "default.qubit")
 
+    @staticmethod
+    def has_engine_for(name: str) -> bool:
+        """Return whether the engine runs circuits of any size for the plugin of a device.
 
-def describe_size(name: str, qubits: int) -> str:
-    """Return a device's name and number of qubits as text, for drawings."""
-    return f"{name}, {qubits} qubit{'s' if qubits != 1 else ''}"
+        Args:
+            name: PennyLane's name of the device.
+        """
+        return name in _DEVICES_OF_ANY_SIZE
+
+    @staticmethod
+    def describe_size(name: str, qubits: int) -> str:
+        """Return a device's name and number of qubits as text, for drawings."""
+        return f"{name}, {qubits} qubit{'s' if qubits != 1 else ''}"
 
 
 # State preparations have their own functions in the plugin interface, and no gate list has them.
@@ -108,11 +117,6 @@ _PLUGIN_DEFECTS = {
 }
 
 
-def find_plugin_defects(name: str) -> _PluginDefects:
-    """Return the known defects of a device's plugin, by PennyLane's device name."""
-    return _PLUGIN_DEFECTS.get(name.partition(".")[0], _PluginDefects())
-
-
 class GateSet:
     """The operations and observables that a device supports without decomposition.
 
@@ -139,7 +143,7 @@ class GateSet:
         keeps_matrices: bool = False,
         can_apply_matrices: bool = False,
     ) -> None:
-        self._defects = traps = find_plugin_defects(device.name)
+        self._defects = traps = self.find_plugin_defects(device.name)
         self.can_apply_matrices = can_apply_matrices
         self.keeps_matrices = keeps_matrices and not traps.projections
         self._properties = {
@@ -150,6 +154,11 @@ class GateSet:
         self.has_adjoint = any(each.differentiable for each in self._properties.values())
         self.observables = frozenset(device.capabilities.observables)
         self.measures_pauli_words = traps.variances
+
+    @staticmethod
+    def find_plugin_defects(name: str) -> _PluginDefects:
+        """Return the known defects of a device's plugin, by PennyLane's device name."""
+        return _PLUGIN_DEFECTS.get(name.partition(".")[0], _PluginDefects())
 
     def __contains__(self, name: object) -> bool:
         return name in self._properties

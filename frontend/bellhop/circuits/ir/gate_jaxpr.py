@@ -213,6 +213,7 @@ def _has_only_loops(jaxpr: Jaxpr) -> bool:
     """Return whether a jaxpr has only gates, loops, regions and elementwise equations."""
 
     def is_allowed(eqn: JaxprEqn) -> bool:
+        """Return whether an equation is elementwise, or gates, or a loop of such equations."""
         # Loops must not carry values, and regions and loops must not call Python.
         if not has_gates(eqn):
             return is_elementwise(eqn) or (eqn.primitive is iota_p)

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from bellhop.circuits.ir.device_measurements import Measurement, SampleRequest, ShadowSnapshots
-from bellhop.circuits.ir.precision import real_type
+from bellhop.circuits.ir.precision import Precision
 from bellhop.circuits.ir.vectorize.stack_scalars import stack_scalars
 from bellhop.circuits.ir.wires import is_dynamic
 
@@ -54,23 +54,23 @@ class MeasurementRequest:
             the offset of the matrix in ``stack_matrices()``.
         """
         start = sum(matrix.size for matrix in self.matrices)
-        self.matrices.append(jnp.ravel(numbers).astype(real_type()))
+        self.matrices.append(jnp.ravel(numbers).astype(Precision.real_type()))
         return start
 
     def stack_coefficients(self) -> Any:
         """Return the coefficients of all linear combinations as a 1-D array."""
         if not self.coefficients:
-            return jnp.zeros(0, real_type())
+            return jnp.zeros(0, Precision.real_type())
         return stack_scalars([_to_real(coefficient) for coefficient in self.coefficients])
 
     def stack_matrices(self) -> Any:
         """Return the entries of all matrices, concatenated to a 1-D array."""
-        return jnp.concatenate([jnp.zeros(0, real_type()), *self.matrices])
+        return jnp.concatenate([jnp.zeros(0, Precision.real_type()), *self.matrices])
 
 
 def _to_real(coefficient: Any) -> Any:
-    """Return the real part of a scalar, cast to ``real_type()``."""
+    """Return the real part of a scalar, cast to ``Precision.real_type()``."""
     if not is_dynamic(coefficient):
-        return np.asarray(np.real(coefficient), real_type())
+        return np.asarray(np.real(coefficient), Precision.real_type())
     real = jnp.real(coefficient) if jnp.iscomplexobj(coefficient) else coefficient
-    return real.astype(real_type())
+    return real.astype(Precision.real_type())

@@ -1,13 +1,10 @@
-"""Predicates for leaves of a quantum function's result."""
-
-import pennylane as qml
+"""Recognize the measurements among the leaves of a quantum function's result."""
 
 
 def is_measurement(value: object) -> bool:
-    """Return whether a leaf of the result is a PennyLane measurement process."""
-    return isinstance(value, qml.measurements.MeasurementProcess)
+    """Return whether a leaf of the result is a PennyLane measurement process.
 
-
-def is_state_sized(value: object) -> bool:
-    """Return whether a leaf measures a state, density matrix or probabilities."""
-    return isinstance(value, qml.measurements.StateMP | qml.measurements.ProbabilityMP)
+    Only measurement processes have ``samples_computational_basis``: operators, arrays and values of
+    mid-circuit measurements do not. So this package does not import PennyLane.
+    """
+    return hasattr(type(value), "samples_computational_basis")

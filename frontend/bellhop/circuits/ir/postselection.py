@@ -9,11 +9,8 @@ from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
-from jax.extend.core import ClosedJaxpr
 
-from bellhop.circuits.ir.seeds import random_effect
 from bellhop.errors import CompileError
-from bellhop.jaxprs.equations import inner_jaxprs, iterate_equations
 
 
 def mask_impossible(total: Any) -> Any:
@@ -24,22 +21,6 @@ def mask_impossible(total: Any) -> Any:
     """
     least = max(1e-15, 100 * float(jnp.finfo(total.dtype).eps) ** 2)
     return jnp.where(total >= least, total, jnp.nan)
-
-
-def can_runs_differ(once: ClosedJaxpr) -> bool:
-    """Return whether callbacks may make two executions with equal outcomes differ.
-
-    The program's own random numbers, for the bases of classical shadows, do not count: they are
-    drawn after all outcomes.
-
-    Args:
-        once: the jaxpr of one execution.
-    """
-    return any(
-        eqn.effects - {random_effect} and eqn.outvars
-        for eqn in iterate_equations(once.jaxpr)
-        if next(inner_jaxprs(eqn), None) is None
-    )
 
 
 def fill_rejected_samples(samples: Any, is_accepted: Any, where: str) -> Any:

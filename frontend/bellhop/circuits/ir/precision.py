@@ -21,21 +21,6 @@ if TYPE_CHECKING:
     import pennylane as qml
 
 
-def real_type() -> np.dtype:
-    """Return the dtype of real numbers: float64, or float32 without x64."""
-    return np.dtype(jax.dtypes.canonicalize_dtype(np.float64))
-
-
-def is_double() -> bool:
-    """Return whether ``real_type()`` is float64 (JAX's x64 mode is on)."""
-    return real_type() == np.float64
-
-
-def complex_type() -> np.dtype:
-    """Return the dtype of complex results: complex128, or complex64 without x64."""
-    return np.dtype(jax.dtypes.canonicalize_dtype(np.complex128))
-
-
 class Precision:
     """Infers the precision of a circuit's results from its parameters.
 
@@ -43,6 +28,8 @@ class Precision:
     observables are.  Integers, Python and NumPy constants, weakly typed values and values that the
     circuit only carries do not count.  Without parameters that count, results are in double
     precision.
+
+    Its static methods answer for all circuits of the process, or of a device.
     """
 
     def __init__(self) -> None:
@@ -63,6 +50,49 @@ class Precision:
         """Cast the result of a measurement, a pytree of arrays, to the inferred precision."""
         return to_single_precision(result) if self.is_single else result
 
+    @staticmethod
+    def real_type() -> np.dtype:
+        """Return the dtype of real numbers: float64, or float32 without x64."""
+        return np.dtype(jax.dtypes.canonicalize_dtype(np.float64))
+
+    @staticmethod
+    def complex_type() -> np.dtype:
+        """Return the dtype of complex results: complex128, or complex64 without x64."""
+        return np.dtype(jax.dtypes.canonicalize_dtype(np.complex128))
+
+    @staticmethod
+    def is_double() -> bool:
+        """Return whether ``real_type()`` is float64 (JAX's x64 mode is on)."""
+        return Precision.real_type() == np.float64
+
+    # Cached, since circuits have many parameters of few dtypes.
+    @staticmethod
+    @functools.cache
+    def is_inexact(dtype: Any) -> bool:
+        """Return whether a dtype is floating-point or complex."""
+        return bool(jnp.issubdtype(dtype, jnp.inexact))
+
+    @staticmethod
+    def is_single_device(device: qml.devices.Device) -> bool:
+        """Return whether a PennyLane device was created with complex64 amplitudes."""
+        return getattr(device, "c_dtype", np.complex128) == np.complex64
+
+    @staticmethod
+    def get_state_bits(device: qml.devices.Device) -> int:
+        """Return 32 or 64, the bits of the real part of an amplitude in the engine.
+
+        The option ``precision`` of ``qjit`` decides, then the device, then ``jax_enable_x64``.
+
+        Args:
+            device: the PennyLane device.
+        """
+        options = current_options()
+        precision = options.precision if options else None
+        if precision is None:
+            is_single = Precision.is_single_device(device) or not Precision.is_double()
+            precision = "single" if is_single else "double"
+        return 32 if precision == "single" else 64
+
 
 def to_single_precision(result: Any) -> Any:
     """Cast the floating-point and complex arrays of a pytree to single precision."""
@@ -76,31 +106,4 @@ def to_single_precision(result: Any) -> Any:
 
 
 def _is_inexact(value: Any) -> bool:
-    return is_inexact_type(getattr(value, "dtype", None) or jnp.result_type(value))
-
-
-def get_state_bits(device: qml.devices.Device) -> int:
-    """Return 32 or 64, the bits of the real part of an amplitude in the engine.
-
-    The option ``precision`` of ``qjit`` decides, then the device, then ``jax_enable_x64``.
-
-    Args:
-        device: the PennyLane device.
-    """
-    options = current_options()
-    precision = options.precision if options else None
-    if precision is None:
-        precision = "single" if has_single_precision(device) or not is_double() else "double"
-    return 32 if precision == "single" else 64
-
-
-def has_single_precision(device: qml.devices.Device) -> bool:
-    """Return whether a PennyLane device was created with complex64 amplitudes."""
-    return getattr(device, "c_dtype", np.complex128) == np.complex64
-
-
-# Cached, since circuits have many parameters of few dtypes.
-@functools.cache
-def is_inexact_type(dtype: Any) -> bool:
-    """Return whether a dtype is floating-point or complex."""
-    return bool(jnp.issubdtype(dtype, jnp.inexact))
+    return Precision.is_inexact(getattr(value, "dtype", None) or jnp.result_type(value))

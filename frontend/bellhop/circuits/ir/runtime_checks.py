@@ -75,17 +75,6 @@ class DrawCheck(BuiltinFunction):
         return np.ones(np.shape(totals), bool)
 
 
-def check_draw(values: Any, total: Any, where: str) -> Any:
-    """Return sampled values, or raise an error at run time if probabilities are NaN.
-
-    Args:
-        values: pytree of arrays, the samples.
-        total: real scalar, the sum of the probabilities.
-        where: the QNode, for errors.
-    """
-    return guard_values(values, DrawCheck(where), total, fails=jnp.isnan(total))
-
-
 class FaultRecorder:
     """Computes the first fault of a circuit at run time, and its source location.
 
@@ -169,6 +158,17 @@ class FaultRecorder:
     def _add_location(self, text: str) -> int:
         self._locations.append(text)
         return len(self._locations)
+
+    @staticmethod
+    def check_draw(values: Any, total: Any, where: str) -> Any:
+        """Return sampled values, or raise an error at run time if probabilities are NaN.
+
+        Args:
+            values: pytree of arrays, the samples.
+            total: real scalar, the sum of the probabilities.
+            where: the QNode, for errors.
+        """
+        return guard_values(values, DrawCheck(where), total, fails=jnp.isnan(total))
 
     def raise_faults(self, values: Any, faults: Any, weights: Any = None) -> Any:
         """Return ``values``, or raise the circuit's fault when the program runs.

@@ -83,7 +83,7 @@ register_sequential_batching(_seed_p)
 
 
 def _lower(ctx: mlir.LoweringRuleContext, *anchors: Any) -> Any:
-    """Lower to ``quantum.seed``, or outside ``qjit`` to a program of its own."""
+    """Lower to ``quantum.seed``, or to a separate program outside of ``qjit``."""
     lowering = current_lowering()
     if lowering is None:
         return lower_as_program(ctx, _seed_p, anchors, {}, "the seed of a circuit")

@@ -110,6 +110,16 @@ class ExactValues(ABC):
     def compute(self) -> Any:
         """Compute all requested values."""
 
+    @staticmethod
+    def mixed_state_error(where: str) -> CompileError:
+        """Return the error for ``qml.state`` of a circuit whose final state is mixed."""
+        return unsupported_error(
+            where,
+            "state after mid-circuit measurements, where it is a mixture of several",
+            "Return qml.density_matrix, or set mcm_method='single-branch-statistics' for the state "
+            "of one random run.",
+        )
+
 
 def unsupported_error(where: str, label: str, instead: str) -> CompileError:
     """Return the error for an unsupported measurement.
@@ -120,13 +130,3 @@ def unsupported_error(where: str, label: str, instead: str) -> CompileError:
         instead: a sentence with the remedy.
     """
     return CompileError(f"{where}: {label}: not supported by bellhop. {instead}")
-
-
-def mixed_state_error(where: str) -> CompileError:
-    """Return the error for ``qml.state`` of a circuit whose final state is mixed."""
-    return unsupported_error(
-        where,
-        "state after mid-circuit measurements, where it is a mixture of several",
-        "Return qml.density_matrix, or set mcm_method='single-branch-statistics' for the state of "
-        "one random run.",
-    )

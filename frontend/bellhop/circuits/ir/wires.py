@@ -6,7 +6,6 @@ from typing import Any, TypeGuard
 import jax
 import jax.numpy as jnp
 import numpy as np
-from pennylane.wires import DynamicWire
 
 from bellhop.base.types import Wire
 from bellhop.errors import CompileError
@@ -16,6 +15,11 @@ from bellhop.jaxprs.constant_eval import evaluate_constant
 def is_dynamic(value: object) -> TypeGuard[Any]:
     """Return whether a wire or parameter is traced."""
     return isinstance(value, jax.core.Tracer)
+
+
+def _is_allocated(label: Wire) -> bool:
+    """Return whether a label is a ``DynamicWire`` of ``qml.allocate``, which alone has a key."""
+    return hasattr(label, "key")
 
 
 class WireMap:
@@ -57,7 +61,7 @@ class WireMap:
                 "a fixed wire, for instance wire 0 after qml.SWAP(wires=[i, 0])."
             )
         label = self._allocated.get(label, label)
-        if isinstance(label, DynamicWire):
+        if _is_allocated(label):
             raise CompileError(
                 f"{self._where}: a wire is used that was deallocated, or is another circuit's. "
                 "Use it between qml.allocate and qml.deallocate."

@@ -17,14 +17,8 @@ from bellhop.circuits.ir.device_measurements import (
 )
 from bellhop.circuits.ir.measurement_request import MeasurementRequest
 from bellhop.circuits.ir.observable_encoding import Product, QubitFactor
-from bellhop.circuits.ir.precision import real_type
-from bellhop.circuits.ir.statistics import (
-    ExactValues,
-    Statistic,
-    StatisticMaker,
-    ValueReader,
-    mixed_state_error,
-)
+from bellhop.circuits.ir.precision import Precision
+from bellhop.circuits.ir.statistics import ExactValues, Statistic, StatisticMaker, ValueReader
 from bellhop.circuits.ir.wires import is_dynamic
 from bellhop.circuits.measure.observables import Factor, NamedFactor, Term, find_terms
 from bellhop.circuits.measure.pauli_words import needs_pauli_words, square_words, to_pauli_words
@@ -128,7 +122,7 @@ class DeviceValues(ExactValues):
             CompileError: if the circuit ends in a mixture of several executions.
         """
         if self._is_tree:
-            raise mixed_state_error(self.where)
+            raise ExactValues.mixed_state_error(self.where)
         return self._add_measurement(State(name))
 
     def compute(self) -> list[Any]:
@@ -180,7 +174,7 @@ class DeviceValues(ExactValues):
             for coefficient, word in words
         ]
         return lambda values: jnp.asarray(
-            sum(coefficient * take(values) for coefficient, take in takes), real_type()
+            sum(coefficient * take(values) for coefficient, take in takes), Precision.real_type()
         )
 
     def _encode_product(self, factors: Sequence[Factor]) -> Product:

@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import pennylane as qml
 
 from bellhop.circuits.ir.answers import MeasurementSite
-from bellhop.circuits.ir.precision import real_type
+from bellhop.circuits.ir.precision import Precision
 from bellhop.circuits.ir.wires import is_dynamic
 from bellhop.errors import CompileError
 
@@ -74,7 +74,16 @@ def _expand(
     process: qml.measurements.MeasurementProcess,
     site: MeasurementSite,
 ) -> Any:
-    """Expand sums recursively, and products by `_sum_over_wires`."""
+    """Rewrite an observable on traced wires as a sum of observables on static wires.
+
+    Args:
+        observable: the observable.
+        process: the measurement process that contains it.
+        site: the circuit, for errors.
+
+    Raises:
+        CompileError: for a product of sums, and for too many terms.
+    """
     if not any(map(is_dynamic, observable.wires)):
         return observable
     known = lambda part: _expand(part, process, site)
@@ -88,9 +97,8 @@ def _expand(
     scalar, factors = _split_product(observable)
     if any(isinstance(factor, qml.ops.CompositeOp | qml.ops.SymbolicOp) for factor in factors):
         raise CompileError(
-            f"{site.where}: a product of sums stands on a wire that is "
-            "computed in the program, which is not supported by bellhop. Use a sum "
-            "of products of Pauli operators."
+            f"{site.where}: a product of sums of observables on a traced wire is not supported by "
+            "bellhop. Use a sum of products of Pauli operators."
         )
     terms = _sum_over_wires(factors, process, site)
     return terms if scalar is None else qml.s_prod(scalar, terms)
@@ -119,8 +127,8 @@ def _sum_over_wires(
     all_wires = [wire for factor in factors for wire in factor.wires]
     if len(set(map(id, all_wires))) < len(all_wires):
         raise CompileError(
-            f"{site.where}: a product of observables stands twice on a wire that is computed "
-            "in the program. Use what these two are together."
+            f"{site.where}: two observables of a product act on the same traced wire, expected "
+            "one. Multiply them beforehand, such as X @ Y = 1j * Z."
         )
     site.check_wires(all_wires, process)
     computed = [wire for wire in all_wires if is_dynamic(wire)]
@@ -128,15 +136,15 @@ def _sum_over_wires(
     free = [label for label in wires.labels if label not in known]
     if math.perm(len(free), len(computed)) > _MAX_TERMS:
         raise CompileError(
-            f"{site.where}: an observable stands on {len(computed)} wires that are computed "
-            f"in the program, of {len(wires)}, which is a sum of more than {_MAX_TERMS} terms. "
-            "Bring these wires to known ones in front of the measurement: qml.SWAP(wires=[i, 0])."
+            f"{site.where}: an observable on {len(computed)} traced wires of {len(wires)} needs "
+            f"more than {_MAX_TERMS} terms, one for each choice of the wires. Swap these wires "
+            "with static wires before the measurement: qml.SWAP(wires=[i, 0])."
         )
     places = [wires.get_dynamic_qubit(wire) for wire in computed]
     coefficients, terms = [], []
     for labels in itertools.permutations(free, len(computed)):
         is_meant = [place == wires(label) for place, label in zip(places, labels, strict=True)]
-        coefficients.append(jnp.all(jnp.stack(is_meant)).astype(real_type()))
+        coefficients.append(jnp.all(jnp.stack(is_meant)).astype(Precision.real_type()))
         label_of = dict(zip(map(id, computed), labels, strict=True))
         moved = [_map_wires(factor, label_of) for factor in factors]
         terms.append(qml.prod(*moved) if len(moved) > 1 else moved[0])

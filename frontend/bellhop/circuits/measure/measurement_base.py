@@ -161,8 +161,8 @@ def checked_outcomes(
             )
     if not site.has_mid_circuit:
         raise CompileError(
-            f"{site.where}: {name} of a number, and no wire was measured before whose "
-            "outcome it could be. Return the number itself, or give an observable."
+            f"{site.where}: {name} of a number, expected an observable or a mid-circuit outcome; "
+            "no wire was measured before. Return the number itself, or pass an observable."
         )
     return outcomes
 

@@ -18,7 +18,7 @@ import pennylane as qml
 from bellhop.base.types import Operand
 from bellhop.circuits.ir.answers import Answers, MeasurementSite
 from bellhop.circuits.ir.measurement_types import is_measurement
-from bellhop.circuits.ir.memory import check_state_fits
+from bellhop.circuits.ir.memory import MemoryCheck
 from bellhop.circuits.ir.statistics import ExactValues, Statistic, StatisticMaker
 from bellhop.circuits.ir.wires import is_dynamic
 from bellhop.circuits.measure.dynamic_wires import make_dynamic_wire_marginal
@@ -188,7 +188,7 @@ class DensityMatrixFunction(Process):
     def _request_exact(self, asked: ExactValues) -> StatisticMaker:
         """Request the density matrix of the process's wires."""
         qubits = list(map(self._wires, self.process.wires))
-        check_state_fits(len(qubits), self._where, axes=2)
+        MemoryCheck(self._where).check_state(len(qubits), axes=2)
         take = asked.request_density_matrix(qubits, self._name)
         finish = functools.partial(type(self)._process_matrix, self.process)
         return lambda values: Statistic(take(values), finish)

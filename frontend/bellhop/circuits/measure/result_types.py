@@ -9,9 +9,8 @@ import pennylane as qml
 from jax.core import ShapedArray
 
 from bellhop.base.types import Operand
-from bellhop.circuits.ir.measurement_types import is_state_sized
 from bellhop.circuits.ir.postselection import FILL_VALUE
-from bellhop.circuits.ir.precision import has_single_precision
+from bellhop.circuits.ir.precision import Precision
 from bellhop.errors import CircuitError, CompileError
 
 mp = qml.measurements
@@ -151,9 +150,14 @@ def find_result(
         shape = tuple(process.shape(shots, n_wires))
     if isinstance(process, mp.ClassicalShadowMP):
         dtype = np.int8
-    if is_state_sized(process) and has_single_precision(device) and shots is None:
+    if is_state_sized(process) and Precision.is_single_device(device) and shots is None:
         dtype = np.float32 if dtype is float else np.complex64
     return ProcessResult(process, shape, jax.dtypes.canonicalize_dtype(dtype), None, levels)
+
+
+def is_state_sized(value: object) -> bool:
+    """Return whether a leaf measures a state, density matrix or probabilities."""
+    return isinstance(value, qml.measurements.StateMP | qml.measurements.ProbabilityMP)
 
 
 def _list_counted_values(

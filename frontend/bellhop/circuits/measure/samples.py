@@ -9,7 +9,7 @@ import numpy as np
 
 from bellhop.base.types import Operand
 from bellhop.circuits.ir.device_measurements import Samples
-from bellhop.circuits.ir.precision import is_double
+from bellhop.circuits.ir.precision import Precision
 from bellhop.circuits.ir.statistics import ExactValues, Statistic, StatisticMaker
 from bellhop.circuits.ir.wires import is_dynamic
 from bellhop.circuits.measure.measurement_base import Process, as_index, as_number
@@ -21,7 +21,7 @@ from bellhop.circuits.measure.sampling import (
     make_computational_factor,
 )
 
-# A frequency in single precision, times so many shots, rounds to the right integer.
+# Up to this number of shots, a frequency in single precision times the shots rounds to the count.
 _MOST_SHOTS_IN_SINGLE = 1 << 22
 
 
@@ -110,11 +110,19 @@ class CountsProcess(_ShotProcess):
     """The distinct values, and the number of shots that gave each value."""
 
     def _request_samples(self, rounds: SamplingRounds) -> StatisticMaker:
+        """Request counts if frequencies are exact, and samples otherwise.
+
+        Args:
+            rounds: collects the requests of all measurements.
+
+        Returns:
+            a function that computes the statistic from the answers to the requests.
+        """
         if not self._has_exact_frequencies() or any(map(is_dynamic, self._get_labels())):
             return super()._request_samples(rounds)
         if self.process.obs is not None or self.process.eigvals() is not None:
             coefficient, diagonals = as_diagonals(self._get_observable(), self._where)
-            values = self._known_eigenvalues(coefficient, diagonals)
+            values = self._compute_known_eigenvalues(coefficient, diagonals)
         else:
             diagonals = [make_computational_factor(self._get_labels())]
             values = np.arange(2 ** len(self._get_labels()))
@@ -127,7 +135,7 @@ class CountsProcess(_ShotProcess):
         answers = self._answers
         if answers.drops_shots or answers.has_run_per_shot:
             return False
-        return is_double() or sum(answers.groups) < _MOST_SHOTS_IN_SINGLE
+        return Precision.is_double() or sum(answers.groups) < _MOST_SHOTS_IN_SINGLE
 
     def _make_bits_statistic(self, bits: Any) -> Statistic:
         return _make_counts_statistic(Samples.to_integers(bits), np.arange(2 ** bits.shape[1]))
@@ -135,17 +143,24 @@ class CountsProcess(_ShotProcess):
     def _make_eigenvalue_statistic(
         self, coefficient: Operand, diagonals: Sequence[DiagonalFactor], bits: Any
     ) -> Statistic:
-        eigenvalues = self._known_eigenvalues(coefficient, diagonals)
+        """Return the counts of an observable's eigenvalues.
+
+        Args:
+            coefficient: factor of the observable.
+            diagonals: its factors after diagonalization.
+            bits: ``[shots, wires]`` samples.
+        """
+        eigenvalues = self._compute_known_eigenvalues(coefficient, diagonals)
         columns = self._find_columns([wire for diagonal in diagonals for wire in diagonal.wires])
         return _make_counts_statistic(Samples.to_integers(bits[:, columns]), eigenvalues)
 
-    def _known_eigenvalues(
+    def _compute_known_eigenvalues(
         self, coefficient: Operand, diagonals: Sequence[DiagonalFactor]
     ) -> np.ndarray:
         """Return the eigenvalue of each outcome, which must be known while tracing.
 
         Raises:
-            CompileError: where the program computes the eigenvalues.
+            CompileError: if an eigenvalue is traced.
         """
         eigenvalues = coefficient * compute_eigenvalues(diagonals)
         if is_dynamic(eigenvalues):

@@ -26,7 +26,7 @@ from bellhop.circuits.ir.statistics import unsupported_error
 from bellhop.circuits.ir.wires import WireMap, is_dynamic
 from bellhop.circuits.measure.observables import Factor, MatrixFactor, NamedFactor, find_terms
 
-# For each round, the result of each request; the last dict has those of snapshots, by index.
+# The result of each request, for each round; the last dict has the results of snapshots, by index.
 SampledValues = Sequence[dict[Any, Any]]
 
 
@@ -123,9 +123,9 @@ def diagonalize_with_pennylane(
 ) -> list[DiagonalFactor]:
     """Return diagonal factors that use PennyLane's diagonalizing gates.
 
-    So the order of eigenvalues, and the basis of each eigenspace, agree with PennyLane's.
+    The order of eigenvalues, and the basis of each eigenspace, then agree with PennyLane.
     """
-    # PennyLane keeps what it diagonalises under a key that does not tell tracers apart.
+    # PennyLane caches diagonalizations by a key that is equal for different tracers.
     is_computed = any(map(is_dynamic, observable.data))
     terms = [] if is_computed else find_terms(observable, where)
     if is_computed or (len(terms) == 1 and all(isinstance(f, NamedFactor) for f in terms[0][1])):

@@ -12,7 +12,7 @@ from pennylane.operation import Operator
 from bellhop._pennylane.patches.shadow_seeds import user_seed
 from bellhop.base.types import Operand, Wire
 from bellhop.circuits.ir.device_measurements import ShadowMeans, ShadowSnapshots
-from bellhop.circuits.ir.precision import real_type
+from bellhop.circuits.ir.precision import Precision
 from bellhop.circuits.ir.statistics import ExactValues, Statistic, StatisticMaker
 from bellhop.circuits.measure.measurement_base import Process
 from bellhop.circuits.measure.observables import NamedFactor, Term, find_terms
@@ -129,7 +129,7 @@ def make_basis_rotations(bases: Operand, wires: Sequence[Wire]) -> list[Any]:
     Returns:
         PennyLane operations, two for each wire.
     """
-    quarter = jnp.asarray(np.pi / 2, real_type())
+    quarter = jnp.asarray(np.pi / 2, Precision.real_type())
     return [
         gate
         for basis, wire in zip(bases, wires, strict=True)

@@ -22,9 +22,9 @@ import pennylane as qml
 from bellhop._pennylane.patches.rs_decomposition import decompose_value
 from bellhop.base.types import Operand, PyTree
 from bellhop.callbacks.pure_callback import pure_callback
-from bellhop.circuits.gates.decompositions import MAX_DECOMPOSITION_DEPTH, decompose_with_pennylane
+from bellhop.circuits.gates.decompositions import find_parts
 from bellhop.circuits.gates.tape_control_flow import ControlFlow
-from bellhop.circuits.ir.precision import real_type
+from bellhop.circuits.ir.precision import Precision
 from bellhop.circuits.ir.wires import is_dynamic
 from bellhop.errors import CompileError
 from bellhop.tracing.current_circuit import Branches, CurrentCircuit, GateRecorder
@@ -144,9 +144,9 @@ def _decompose_at_runtime(
             *gates, phase = decompose_value(kind(float(angle), wires=0), epsilon, **options)
         codes = [_NAMES.index(gate.name) for gate in gates]
         padded = np.array(codes + [0] * (most - len(codes)), np.int32)
-        return padded, np.int32(len(codes)), np.asarray(phase.data[0], real_type())
+        return padded, np.int32(len(codes)), np.asarray(phase.data[0], Precision.real_type())
 
-    find = pure_callback(gridsynth, (*types, jax.ShapeDtypeStruct((), real_type())))
+    find = pure_callback(gridsynth, (*types, jax.ShapeDtypeStruct((), Precision.real_type())))
 
     def play(recorder: GateRecorder) -> None:
         """Call the callback, and apply its gates in a loop."""
@@ -234,13 +234,10 @@ def _decompose_about_z(op: qml.operation.Operator, depth: int = 0) -> list[Any]:
         before = [gate(op.wires) for gate in _TO_Z[op.name]]
         after = [qml.adjoint(gate, lazy=False) for gate in reversed(before)]
         return [*before, qml.RZ(op.data[0], op.wires), *after]
-    if depth == MAX_DECOMPOSITION_DEPTH or not op.has_decomposition:
+    parts = find_parts(op, depth)
+    if parts is None:
         raise CompileError(
             f"clifford_t_decomposition: PennyLane has no decomposition of {op.name} into "
             "rotations and Clifford gates. Write these instead."
         )
-    return [
-        part
-        for inner in decompose_with_pennylane(op)
-        for part in _decompose_about_z(inner, depth + 1)
-    ]
+    return [part for inner in parts for part in _decompose_about_z(inner, depth + 1)]

@@ -17,11 +17,11 @@ import pennylane as qml
 from pennylane.operation import StatePrepBase
 from pennylane.tape import make_qscript
 
-from bellhop.circuits.gates.decompositions import decompose_with_pennylane
-from bellhop.circuits.gates.tape_control_flow import is_control_flow
+from bellhop.circuits.gates.decompositions import find_parts
+from bellhop.circuits.gates.tape_control_flow import ControlFlow
 from bellhop.circuits.ir.circuit_config import CircuitConfig
 from bellhop.circuits.ir.wires import is_dynamic
-from bellhop.circuits.passes.operation_transforms import get_transform_name, is_piecewise
+from bellhop.circuits.passes.operation_transforms import QNodeTransforms
 from bellhop.errors import CompileError
 from bellhop.tracing.state import CONCRETIZATION_ERRORS, trace_state
 
@@ -44,6 +44,42 @@ class NoiseInserter:
         self._where = where
         self._model = noise_model
         self._decomposes_templates = level == "user"
+
+    @classmethod
+    def from_config(cls, config: CircuitConfig) -> "NoiseInserter | None":
+        """Return the noise of ``qml.add_noise`` if it is the first transform, else None."""
+        if QNodeTransforms(config.transforms).names[:1] != ("add_noise",):
+            return None
+        first = config.transforms[0]
+        return cls(config.where, *first.args, **first.kwargs)
+
+    @staticmethod
+    def can_add_piecewise(config: CircuitConfig, device: qml.devices.Device) -> bool:
+        """Return whether noise can be added to a QNode's operations one at a time.
+
+        Noise must be the first transform, because earlier transforms change the operations that get
+        noise; circuits must not be folded, and later transforms must be piecewise.
+
+        Args:
+            config: the QNode's configuration, with its transforms.
+            device: the device; only ``default.mixed`` is supported.
+        """
+        is_noise_first = QNodeTransforms(config.transforms).names[:1] == ("add_noise",)
+        is_mixed = type(device) is qml.devices.DefaultMixed
+        rest = QNodeTransforms(config.transforms[1:])
+        return is_mixed and is_noise_first and rest.are_piecewise and trace_state().folding is None
+
+    @staticmethod
+    def is_same_operation(one: Any, other: Any) -> bool:
+        """Return whether two operations are equal; traced values must be identical."""
+        if one is other:
+            return True
+        if type(one) is not type(other):
+            return False
+        if not any(map(is_dynamic, [*one.data, *one.wires, *other.data, *other.wires])):
+            return bool(qml.equal(one, other))
+        ones, others = map(_list_components, (one, other))
+        return len(ones) == len(others) and all(map(_is_known_equal, ones, others))
 
     def add_noise(self, op: qml.operation.Operator, *, is_first: bool = False) -> list[Any]:
         """Return an operation with its noise; decompose templates as PennyLane does.
@@ -99,7 +135,7 @@ class NoiseInserter:
 
     def _add_noise_to_part(self, op: qml.operation.Operator) -> list[Any]:
         """Return an operation that is not decomposed with its noise, in order."""
-        if is_control_flow(op):
+        if ControlFlow.is_instance(op):
             return [op]
         operations = [op]
         for condition, function in self._model.model_map.items():
@@ -107,7 +143,10 @@ class NoiseInserter:
                 continue
             noise = self._make_noise(function, op)
             # A noise function that applies the operation itself sets its position in the noise.
-            index = next((n for n, each in enumerate(noise) if is_same_operation(each, op)), None)
+            index = next(
+                (n for n, each in enumerate(noise) if NoiseInserter.is_same_operation(each, op)),
+                None,
+            )
             if index is None:
                 operations += noise
             else:
@@ -145,43 +184,6 @@ class NoiseInserter:
             ) from error
 
 
-def find_noise(config: CircuitConfig) -> NoiseInserter | None:
-    """Return the noise of ``qml.add_noise`` if it is the first transform, else None."""
-    first = next(iter(config.transforms), None)
-    if first is None or get_transform_name(first) != "add_noise":
-        return None
-    return NoiseInserter(config.where, *first.args, **first.kwargs)
-
-
-def can_add_noise_piecewise(config: CircuitConfig, device: qml.devices.Device) -> bool:
-    """Return whether noise can be added to a QNode's operations one at a time.
-
-    Noise must be the first transform, because earlier transforms change the operations that get
-    noise; circuits must not be folded, and later transforms must be piecewise.
-
-    Args:
-        config: the QNode's configuration, with its transforms.
-        device: the device; only ``default.mixed`` is supported.
-    """
-    transforms = list(config.transforms)
-    is_noise_first = bool(transforms) and get_transform_name(transforms[0]) == "add_noise"
-    is_mixed = type(device) is qml.devices.DefaultMixed
-    is_whole = all(map(is_piecewise, transforms[1:])) and trace_state().folding is None
-    return is_mixed and is_noise_first and is_whole
-
-
-def is_same_operation(one: Any, other: Any) -> bool:
-    """Return whether two operations are equal; traced values must be identical."""
-    if one is other:
-        return True
-    if type(one) is not type(other):
-        return False
-    if not any(map(is_dynamic, [*one.data, *one.wires, *other.data, *other.wires])):
-        return bool(qml.equal(one, other))
-    ones, others = map(_list_components, (one, other))
-    return len(ones) == len(others) and all(map(_is_known_equal, ones, others))
-
-
 def _list_components(op: qml.operation.Operator) -> list[Any]:
     return [*op.data, *op.wires, *op.hyperparameters.values()]
 
@@ -191,17 +193,17 @@ def _is_known_equal(one: Any, other: Any) -> bool:
     if one is other or is_dynamic(one) or is_dynamic(other):
         return one is other
     if isinstance(one, qml.operation.Operator):
-        return is_same_operation(one, other)
+        return NoiseInserter.is_same_operation(one, other)
     return bool(np.array_equal(one, other))
 
 
 def _decompose_template(op: qml.operation.Operator) -> Iterator[Any]:
     """Yield an operation, or the gates of a template or of an adjoint, recursively."""
     is_template = hasattr(qml.templates, op.name) or isinstance(op, qml.ops.Adjoint)
-    if is_control_flow(op) or not op.has_decomposition or not is_template:
+    if ControlFlow.is_instance(op) or not op.has_decomposition or not is_template:
         yield op
         return
-    for part in decompose_with_pennylane(op):
+    for part in find_parts(op) or ():
         yield from _decompose_template(part)
 
 

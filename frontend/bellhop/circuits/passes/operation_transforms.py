@@ -13,8 +13,8 @@ from typing import Any
 import pennylane as qml
 from pennylane.transforms.core import BoundTransform
 
-from bellhop.circuits.gates.matrix_derivatives import keep_derivatives
 from bellhop.circuits.ir.circuit_config import CircuitConfig
+from bellhop.circuits.passes.matrix_derivatives import keep_derivatives
 from bellhop.circuits.passes.pauli_twirling import twirl
 from bellhop.passes import PAULI_TWIRLING, pass_names
 from bellhop.tracing.state import override_trace_state, trace_state
@@ -33,9 +33,85 @@ _PIECEWISE_TRANSFORMS = (
     "unitary_to_rot",
 )
 
+# Transforms that add noise after gates. Folding must come first, since noise has no inverse.
+_NOISE_TRANSFORMS = frozenset({"add_noise", "insert"})
+
 Operations = Sequence[Any]
 # Maps the operations of a piece to the operations that replace them.
 Rewrite = Callable[[Operations], Operations]
+
+
+@dataclass(frozen=True)
+class QNodeTransforms:
+    """The transforms of a QNode, as a whole.
+
+    Attributes:
+        transforms: PennyLane's ``BoundTransform`` objects, in order.
+    """
+
+    transforms: Sequence[Any]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The public name of each transform, such as ``"add_noise"``."""
+        return tuple(map(_get_name, self.transforms))
+
+    @property
+    def adds_noise(self) -> bool:
+        """Whether ``add_noise`` or ``insert`` is among the transforms."""
+        return not _NOISE_TRANSFORMS.isdisjoint(self.names)
+
+    @property
+    def are_piecewise(self) -> bool:
+        """Whether each transform may see the pieces of a circuit one at a time."""
+        return all(map(_is_piecewise, self.transforms))
+
+    def find_passes(self) -> tuple[str, ...]:
+        """Return the names of Bellhop's passes, which ``qml.transform(pass_name=...)`` adds.
+
+        Raises:
+            ValueError: for an unknown pass, or an unknown option of a pass.
+        """
+        passes: list[str] = []
+        for transform in filter(_is_pass, self.transforms):
+            passes += pass_names("qml.transform", {transform.pass_name: transform.kwargs})
+        return tuple(passes)
+
+    @contextmanager
+    def note_errors(self) -> Iterator[None]:
+        """Add the transforms' names as a note to exceptions raised in the ``with`` block."""
+        try:
+            yield
+        except Exception as error:
+            error.add_note(f"raised in PennyLane's transform {', '.join(self.names)}")
+            raise
+
+    def keep_matrix_derivatives(self, *, has_shots: bool) -> list[Any]:
+        """Return transforms of tapes that are differentiable with respect to traced matrices.
+
+        Args:
+            has_shots: whether the circuit has shots.
+        """
+        return [_keep_matrix_derivatives(each, has_shots) for each in self.transforms]
+
+    def insert_folding(self) -> tuple[list[Any], bool]:
+        """Insert folding before the first transform that adds noise.
+
+        Returns:
+            the transforms, and whether folding was inserted: circuits are folded now and a
+            transform adds noise.
+        """
+        folding = trace_state().folding
+        if folding is None or not self.adds_noise:
+            return list(self.transforms), False
+        first = next(n for n, name in enumerate(self.names) if name in _NOISE_TRANSFORMS)
+
+        @qml.transform
+        def fold(tape: Any) -> Any:
+            operations = _fold(tape.operations, folding)
+            return (tape.copy(operations=operations),), lambda results: results[0]
+
+        return [*self.transforms[:first], BoundTransform(fold), *self.transforms[first:]], True
 
 
 def make_rewrite(config: CircuitConfig) -> Rewrite:
@@ -52,9 +128,9 @@ def make_rewrite(config: CircuitConfig) -> Rewrite:
         if _is_gridsynth(transform)
         else _make_transform_rewrite(transform, has_shots)
         for transform in config.transforms
-        if not _is_pass(transform) and get_transform_name(transform) not in _NOISE_TRANSFORMS
+        if not _is_pass(transform) and _get_name(transform) not in _NOISE_TRANSFORMS
     ]
-    if PAULI_TWIRLING in config.passes and not adds_noise(config.transforms):
+    if PAULI_TWIRLING in config.passes and not QNodeTransforms(config.transforms).adds_noise:
         rewrites.append(functools.partial(twirl, names_paulis=False))
     folding = trace_state().folding
     if folding is not None and not folding.is_global:
@@ -71,26 +147,6 @@ def make_change_before_noise(config: CircuitConfig) -> Rewrite:
     if PAULI_TWIRLING in config.passes:
         return functools.partial(twirl, names_paulis=True)
     return lambda operations: operations
-
-
-def adds_noise(transforms: Sequence[BoundTransform]) -> bool:
-    """Return whether ``add_noise`` or ``insert`` is among the transforms."""
-    return any(get_transform_name(transform) in _NOISE_TRANSFORMS for transform in transforms)
-
-
-def find_transform_passes(transforms: Sequence[BoundTransform]) -> tuple[str, ...]:
-    """Return the names of Bellhop's passes among the transforms.
-
-    Args:
-        transforms: a QNode's transforms; ``qml.transform(pass_name=...)`` adds a pass.
-
-    Raises:
-        ValueError: for an unknown pass, or an unknown option of a pass.
-    """
-    passes: list[str] = []
-    for transform in filter(_is_pass, transforms):
-        passes += pass_names("qml.transform", {transform.pass_name: transform.kwargs})
-    return tuple(passes)
 
 
 def _is_pass(transform: Any) -> bool:
@@ -112,27 +168,17 @@ def _make_gridsynth_rewrite(transform: Any) -> Rewrite:
     return lambda operations: decompose_rotations(operations, **transform.kwargs)
 
 
-def get_transform_name(transform: Any) -> str:
+def _get_name(transform: Any) -> str:
     """Return the public name of a transform, such as ``"add_noise"``."""
     name = getattr(transform.tape_transform, "__name__", str(transform))
     return name.removeprefix("_").removesuffix("_transform")
 
 
-@contextmanager
-def add_transform_note(transforms: str) -> Iterator[None]:
-    """Add a transform's name as a note to exceptions raised in the ``with`` block."""
-    try:
-        yield
-    except Exception as error:
-        error.add_note(f"raised in PennyLane's transform {transforms}")
-        raise
-
-
-def is_piecewise(transform: Any) -> bool:
+def _is_piecewise(transform: Any) -> bool:
     """Return whether a transform may see the pieces of a circuit one at a time."""
     if _is_pass(transform) or _is_gridsynth(transform):
         return True
-    name = get_transform_name(transform)
+    name = _get_name(transform)
     # The default pipeline of qml.compile is piecewise; a user's pipeline may hold any transform.
     has_options = name == "compile" and bool(transform.args or transform.kwargs)
     return name in _PIECEWISE_TRANSFORMS and not has_options
@@ -143,21 +189,21 @@ _MATRIX_DECOMPOSITIONS = ("decompose", "unitary_to_rot")
 
 
 def _make_transform_rewrite(transform: Any, has_shots: bool) -> Rewrite:
-    """Return what a piecewise transform does to operations, with right derivatives of matrices."""
-    apply, name = _make_tape_rewrite(transform), get_transform_name(transform)
+    """Apply a piecewise transform to operations, with correct derivatives of matrices."""
+    apply, name = _make_tape_rewrite(transform), _get_name(transform)
     if name not in _MATRIX_DECOMPOSITIONS:
         return apply
     return keep_derivatives(apply, name, has_shots=has_shots)
 
 
-def keep_derivatives_of_matrices(transform: Any, *, has_shots: bool) -> Any:
+def _keep_matrix_derivatives(transform: Any, has_shots: bool) -> Any:
     """Return a transform of tapes that is differentiable with respect to traced matrices.
 
     Args:
         transform: of the QNode.
         has_shots: whether the circuit has shots.
     """
-    if get_transform_name(transform) not in _MATRIX_DECOMPOSITIONS:
+    if _get_name(transform) not in _MATRIX_DECOMPOSITIONS:
         return transform
     rewrite = _make_transform_rewrite(transform, has_shots)
 
@@ -174,7 +220,7 @@ def _make_tape_rewrite(transform: Any) -> Rewrite:
 
     def apply(operations: Operations) -> Operations:
         tape = qml.tape.QuantumScript(operations)
-        with qml.QueuingManager.stop_recording(), add_transform_note(get_transform_name(transform)):
+        with qml.QueuingManager.stop_recording(), QNodeTransforms([transform]).note_errors():
             (changed,), _ = function(tape, *transform.args, **transform.kwargs)
         return list(changed.operations)
 
@@ -193,40 +239,21 @@ class Folding:
     n_folds: int
     is_global: bool
 
+    @staticmethod
+    def fold_circuits(scale: int, folding: str) -> AbstractContextManager[None]:
+        """Fold the circuits traced in the ``with`` block.
 
-def get_global_folding() -> int:
-    """Return the current number of global folds, 0 outside `fold_circuits`."""
-    folding = trace_state().folding
-    return folding.n_folds if folding is not None and folding.is_global else 0
+        Args:
+            scale: an odd number, the factor by which folding multiplies the number of gates.
+            folding: ``"global"`` to fold circuits as a whole, otherwise each gate is folded.
+        """
+        return override_trace_state(folding=Folding((scale - 1) // 2, folding == "global"))
 
-
-# Transforms that add noise after gates. Folding must come first, since noise has no inverse.
-_NOISE_TRANSFORMS = ("add_noise", "insert")
-
-
-def insert_folding_before_noise(transforms: Sequence[Any]) -> tuple[list[Any], bool]:
-    """Insert folding before the first transform that adds noise.
-
-    Args:
-        transforms: a QNode's transforms.
-
-    Returns:
-        the transforms, and whether folding was inserted: circuits are folded now and a transform
-        adds noise.
-    """
-    folding = trace_state().folding
-    noisy = [
-        n for n, each in enumerate(transforms) if get_transform_name(each) in _NOISE_TRANSFORMS
-    ]
-    if folding is None or not noisy:
-        return list(transforms), False
-
-    @qml.transform
-    def fold(tape: Any) -> Any:
-        operations = _fold(tape.operations, folding)
-        return (tape.copy(operations=operations),), lambda results: results[0]
-
-    return [*transforms[: noisy[0]], BoundTransform(fold), *transforms[noisy[0] :]], True
+    @staticmethod
+    def count_global_folds() -> int:
+        """Return the current number of global folds, 0 outside `fold_circuits`."""
+        folding = trace_state().folding
+        return folding.n_folds if folding is not None and folding.is_global else 0
 
 
 def _fold(operations: Operations, folding: Folding) -> Operations:
@@ -237,16 +264,6 @@ def _fold(operations: Operations, folding: Folding) -> Operations:
     gates = [op for op in operations if not isinstance(op, qml.operation.StatePrepBase)]
     undone = [qml.adjoint(op, lazy=False) for op in reversed(gates)]
     return [*operations, *(undone + gates) * folding.n_folds]
-
-
-def fold_circuits(scale: int, folding: str) -> AbstractContextManager[None]:
-    """Fold the circuits traced in the ``with`` block.
-
-    Args:
-        scale: an odd number, the factor by which folding multiplies the number of gates.
-        folding: ``"global"`` to fold circuits as a whole, otherwise each gate is folded.
-    """
-    return override_trace_state(folding=Folding((scale - 1) // 2, folding == "global"))
 
 
 def _fold_each(operations: Operations, n_folds: int, *, is_lazy: bool = True) -> Operations:

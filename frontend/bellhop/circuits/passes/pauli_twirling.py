@@ -23,7 +23,7 @@ import numpy as np
 import pennylane as qml
 
 from bellhop.base.types import Operand, Wire
-from bellhop.circuits.ir.precision import real_type
+from bellhop.circuits.ir.precision import Precision
 from bellhop.circuits.ir.seeds import make_random_key
 from bellhop.tracing.current_circuit import Branches, GateRecorder
 from bellhop.tracing.state import current_circuit
@@ -102,7 +102,7 @@ def _with_rotations(op: qml.operation.Operator, drawn: Operand) -> list[Any]:
     angles = np.concatenate(
         [_ANGLES[twirls.paulis].reshape(_N_PAIRS, -1), twirls.phases[:, None]], 1
     )
-    row = jnp.asarray(angles, real_type())[drawn]
+    row = jnp.asarray(angles, Precision.real_type())[drawn]
     rotations = [qml.Rot(*row[3 * k : 3 * k + 3], op.wires[k % 2]) for k in range(4)]
     return [*rotations[:2], op, *rotations[2:], qml.GlobalPhase(row[-1])]
 

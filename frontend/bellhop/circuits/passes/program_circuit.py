@@ -18,7 +18,8 @@ from jax.extend.core import ClosedJaxpr
 
 from bellhop.circuits.gates.concretization_errors import explain_concretization
 from bellhop.circuits.gates.gate_check import check_is_gate
-from bellhop.circuits.gates.tape_control_flow import is_control_flow
+from bellhop.circuits.gates.operator_data import select_row
+from bellhop.circuits.gates.tape_control_flow import ControlFlow
 from bellhop.circuits.ir.broadcasting import TracedRow
 from bellhop.circuits.ir.runtime_checks import FaultRecorder
 from bellhop.circuits.ir.wires import WireMap
@@ -52,7 +53,7 @@ class ProgramCircuit(PlayedCircuit):
     """
 
     can_apply_observables = True
-    # A postselection may drop shots, and counts are made of the samples that are kept.
+    # A postselection may drop shots, and counts are computed from the remaining samples.
     drops_shots = True
 
     def __init__(self, wires: WireMap, where: str, rows: TracedRow, faults: FaultRecorder) -> None:
@@ -89,13 +90,13 @@ class ProgramCircuit(PlayedCircuit):
 
     def apply(self, operations: Sequence[Any]) -> None:
         """Check the wires of operations and apply the operations in order."""
-        gates = [op for op in operations if not is_control_flow(op)]
+        gates = [op for op in operations if not ControlFlow.is_instance(op)]
         if gates:
             self.count_gates(gates)
         with qml.QueuingManager.stop_recording():
             for op in operations:
                 with self.error_location(op):
-                    if not is_control_flow(op):
+                    if not ControlFlow.is_instance(op):
                         what, site = f"'{op.name}'", self.find_site(op)
                         self._check_labels(op.wires, what, site)
                         if isinstance(op, qml.QubitChannel):
@@ -111,14 +112,14 @@ class ProgramCircuit(PlayedCircuit):
             op: the operation.
             depth: how many decompositions the operation results from.
         """
-        if is_control_flow(op):
+        if ControlFlow.is_instance(op):
             self._flush()
             Player().play_operation(op)
         else:
             applies_matrices = self.can_apply_observables
             check_is_gate(op, self.where, is_part=depth > 0, can_apply_matrices=applies_matrices)
             with explain_concretization(op, self.where):
-                self._apply_gate(self.rows.select_row(op), depth)
+                self._apply_gate(select_row(op, self.rows), depth)
 
     def check_wires(self, wires: Any, process: Any) -> None:
         """Check traced wires of a measurement process when the program runs."""

@@ -30,7 +30,7 @@ from bellhop.base.source import user_site
 from bellhop.base.types import Operand, PyTree, Wire
 from bellhop.circuits.gates.allocation import Allocations
 from bellhop.circuits.gates.tape_control_flow import ControlFlow
-from bellhop.circuits.gates.traced_operators import TracedOperator, decompose_traced_functions
+from bellhop.circuits.gates.traced_operators import TracedOperator
 from bellhop.circuits.ir.gate_jaxpr import (
     GateJaxpr,
     for_loop_p,
@@ -229,7 +229,7 @@ class TracingCircuit:
         operator, operands = TracedOperator.partition(list(operations))
         sites = tuple(map(self.find_site, operations))
         if not operator.is_closed:
-            parts = [list(decompose_traced_functions(op, self.where)) for op in operations]
+            parts = [list(TracedOperator.decompose_functions(op, self.where)) for op in operations]
             operator, operands = TracedOperator.partition(list(itertools.chain(*parts)))
             sites = tuple(site for site, each in zip(sites, parts, strict=True) for _ in each)
         operations_p.bind(*operands, operator=operator, sites=sites)

@@ -14,7 +14,7 @@ from jax.extend.core import ClosedJaxpr, JaxprEqn
 
 from bellhop.base.types import Operand, Wire
 from bellhop.circuits.gates.allocation import Allocations
-from bellhop.circuits.gates.tape_control_flow import is_control_flow
+from bellhop.circuits.gates.tape_control_flow import ControlFlow
 from bellhop.circuits.ir.gate_jaxpr import (
     ForLoop,
     GateInterpreter,
@@ -96,7 +96,7 @@ class UsedWires(GateInterpreter):
 
     def _collect_operation(self, op: qml.operation.Operator) -> None:
         """Record the wires of an operation, which may be control flow."""
-        if not is_control_flow(op):
+        if not ControlFlow.is_instance(op):
             self._applied.append(op)
             self._named.append(list(op.wires))
             return

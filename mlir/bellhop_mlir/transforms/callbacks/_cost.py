@@ -38,7 +38,7 @@ def make_cost_estimator(functions: Mapping[str, ir.Operation]) -> Callable[[ir.O
 
 
 class _CostEstimator:
-    """Cost estimates with a cache for functions.
+    """Estimates the cost of operations, in elementary operations; caches functions.
 
     Args:
         functions: functions of the module, by symbol.
@@ -73,7 +73,12 @@ class _CostEstimator:
     def _estimate_regions(
         self, op: ir.Operation, together: Callable[[list[float]], float]
     ) -> float:
-        """Combine the costs of an operation's blocks."""
+        """Return the cost of an operation's blocks.
+
+        Args:
+            op: the operation.
+            together: ``sum`` if all blocks run, ``max`` if one of them runs.
+        """
         return together(
             [
                 sum(self.estimate(each.operation) for each in block.operations)

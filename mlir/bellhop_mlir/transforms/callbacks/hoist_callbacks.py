@@ -1,4 +1,4 @@
-"""hoist-callbacks: loop-invariant pure calls are hoisted, or kept where XLA must not hoist them."""
+"""hoist-callbacks: hoist loop-invariant pure calls, or keep XLA from hoisting them."""
 
 import functools
 from collections.abc import Iterable
@@ -25,7 +25,7 @@ from bellhop_mlir.passes import Pass
 
 
 class HoistCallbacks(Pass):
-    """Make loop-invariant pure calls before the loop, if the loop has a first iteration.
+    """Hoist loop-invariant pure calls out of loops that have a first iteration.
 
     Before::
 
@@ -45,11 +45,11 @@ class HoistCallbacks(Pass):
         }, { ... zero ... })
         %0:2 = stablehlo.while(...) ... do { ... %1 ... }
 
-    Where the bounds are constants and there is an iteration, the call stands before the loop as it
-    is.  What does not move, such as a call in a conditional of a loop, is marked
-    ``bellhop.stays`` where there may be no iteration: XLA would hoist it all the same, and an
-    exception could come out of a call that the program never gets to.  Functions that call
-    Python are inlined into loops first.
+    If the bounds are constants and there is an iteration, the call is hoisted without a
+    conditional. Calls that cannot be hoisted, such as calls in a conditional of a loop, are marked
+    ``bellhop.stays`` if the loop may have no iteration: otherwise XLA would hoist them, and a call
+    that the program never reaches could raise.  Functions that call Python are inlined into loops
+    first.
 
     Preconditions: regions are ``callback.accelerate``.
     """
@@ -59,17 +59,26 @@ class HoistCallbacks(Pass):
     def apply(self, module: ir.Module) -> bool:
         """Change ``module`` in place; return False where nothing changed."""
         loops = find_operations(module.operation, "stablehlo.while")
-        changed = _inline_into(module, loops)
+        changed = _inline_calling_functions(module, loops)
         if changed:
             drop_unused_functions(module)
         impure = find_impure_functions(module)
-        # Inner loops come last, and what leaves them may leave the outer ones too.
+        # Inner loops come last in the list: calls hoisted out of them may leave outer loops too.
         for op in reversed(find_operations(module.operation, "stablehlo.while")):
             changed |= _HoistingLoop(op, impure).hoist()
         return changed
 
 
-def _inline_into(module: ir.Module, loops: list[ir.Operation]) -> bool:
+def _inline_calling_functions(module: ir.Module, loops: list[ir.Operation]) -> bool:
+    """Inline the functions that call Python and are called in loops.
+
+    Args:
+        module: the module.
+        loops: its loops.
+
+    Returns:
+        whether a function was inlined.
+    """
     by_name = find_functions(module)
     calling = find_functions_containing(module, lambda op: op.name == "callback.call")
     changed = False
@@ -85,18 +94,26 @@ def _inline_into(module: ir.Module, loops: list[ir.Operation]) -> bool:
 
 @dataclass
 class _HoistingLoop:
+    """A loop whose invariant pure calls are hoisted.
+
+    Attributes:
+        op: the ``stablehlo.while``.
+        impure: names of functions with side effects.
+        inside: values that the loop defines and that vary or have not been hoisted.
+        outside: loop-invariant arguments of the body, with their values before the loop.
+        producers: loop-invariant results that can be hoisted, with their operations.
+        fixed: loop-invariant results that cannot be hoisted.
+    """
+
     op: ir.Operation
     impure: set[str]
-    #: What the two blocks of the loop define.
     inside: set[ir.Value] = field(default_factory=set)
-    #: Of these, what is the same in each iteration: arguments, and what they are outside; results
-    #: that can be computed outside, and by what; results that cannot.
     outside: dict[ir.Value, ir.Value] = field(default_factory=dict)
     producers: dict[ir.Value, ir.Operation] = field(default_factory=dict)
     fixed: set[ir.Value] = field(default_factory=set)
 
     def hoist(self) -> bool:
-        """Move or mark the loop-invariant calls; tell whether there are any."""
+        """Hoist or mark the loop-invariant calls; return whether there are any."""
         if not any(map(_is_pure_call, list_operations(self.op))):
             return False
         body = self.op.regions[1].blocks[0]
@@ -119,18 +136,19 @@ class _HoistingLoop:
             if not calls and is_movable:
                 self.producers.update(dict.fromkeys(op.results, op))
             elif calls and is_movable and (has_iteration or self.first_iteration is not None):
-                self._move(op, None if has_iteration else self.first_iteration)
+                self._hoist_call(op, None if has_iteration else self.first_iteration)
                 changed = True
             elif calls and not has_iteration:
                 for call in calls:
                     call.attributes[STAYS] = ir.UnitAttr.get()
                 changed = True
             else:
-                # XLA may take it out, and nobody could tell.
+                # XLA may hoist these operations; they have no effects that a user could observe.
                 self.fixed.update(op.results)
         return changed
 
     def _is_invariant(self, op: ir.Operation) -> bool:
+        """Return whether all operands of an operation, and of its regions, are loop-invariant."""
         return all(
             value not in self.inside
             or value in self.outside
@@ -142,10 +160,13 @@ class _HoistingLoop:
 
     @functools.cached_property
     def first_iteration(self) -> ir.Value | None:
-        """Whether there is a first iteration, computed before it; None where that calls Python."""
+        """The loop's condition for the first iteration, computed before the loop.
+
+        None if the condition has effects or calls Python.
+        """
         block = self.op.regions[0].blocks[0]
         *inner, end = (op.operation for op in block.operations)
-        # No function that is still called in the loop calls Python.
+        # Functions that call Python have been inlined, so only operations need to be checked.
         if any(
             each.name.startswith("callback.") or not is_pure(each, self.impure)
             for op in inner
@@ -159,7 +180,13 @@ class _HoistingLoop:
             known.update(zip(op.results, copy.results, strict=True))
         return known.get(end.operands[0], end.operands[0])
 
-    def _move(self, op: ir.Operation, condition: ir.Value | None) -> None:
+    def _hoist_call(self, op: ir.Operation, condition: ir.Value | None) -> None:
+        """Move an operation and the producers of its operands before the loop.
+
+        Args:
+            op: the operation.
+            condition: condition under which it runs; None for always.
+        """
         for value in op.operands:
             self._move_producer(value)
         replace_operands(op, self.outside)
@@ -168,7 +195,7 @@ class _HoistingLoop:
             results = list(op.results)
         else:
             results = _build_guarded_call(op, condition, self.op)
-        # The same outside: this is what it is.
+        # The results are now defined outside of the loop.
         for result in results:
             self.inside.discard(result)
 
@@ -189,7 +216,16 @@ class _HoistingLoop:
 def _build_guarded_call(
     op: ir.Operation, condition: ir.Value, loop: ir.Operation
 ) -> list[ir.Value]:
-    """Make a call before a loop that has a first iteration; return its results or zeros."""
+    """Move a call into a conditional before a loop.
+
+    Args:
+        op: the call.
+        condition: whether the loop has a first iteration.
+        loop: the loop.
+
+    Returns:
+        the results of the conditional: the call's results, or zeros.
+    """
     with ir.InsertionPoint(loop), op.location:
         guard = stablehlo.IfOp(types_of_values(op.results), condition).operation
         call, otherwise = (region.blocks.append() for region in guard.regions)
@@ -209,13 +245,14 @@ def _is_pure_call(op: ir.Operation) -> bool:
 
 
 def _defined_values(block: ir.Block) -> Iterable[ir.Value]:
+    """Yield the arguments of a block and the results of its operations."""
     yield from block.arguments
     for op in block.operations:
         yield from op.operation.results
 
 
 def _has_iteration(loop: ir.Operation) -> bool:
-    """Tell whether a loop counts up from a constant to a larger one, as JAX's do."""
+    """Return whether a loop counts up from a constant to a larger constant, as JAX's loops do."""
     block = loop.regions[0].blocks[0]
     *_, end = (op.operation for op in block.operations)
     compare = find_producer(end.operands[0])

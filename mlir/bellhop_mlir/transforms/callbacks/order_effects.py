@@ -1,16 +1,16 @@
-"""order-effects: all effects of a program are in one order."""
+"""order-effects: give all effects of a program one order."""
 
 from bellhop_mlir._bindings import ir, stablehlo
 from bellhop_mlir._walk import find_functions, function_type
 from bellhop_mlir.dialects.callback import is_token
 from bellhop_mlir.passes import Pass
 
-# Ours: JAX does not use it.
+# Only Bellhop's passes generate this operation; JAX does not use it.
 _AFTER_ALL = "stablehlo.after_all"
 
 
 class OrderEffects(Pass):
-    """Let each operation that takes a token take that of the one before it.
+    """Thread one token through all operations that take tokens, in program order.
 
     Before::
 
@@ -30,9 +30,9 @@ class OrderEffects(Pass):
           return %3, %4
 
     JAX has a token for each kind of ordered effect, so ``jax.debug.callback``,
-    ``jax.experimental.io_callback`` and callbacks of ours have an order each.  Where several
-    tokens come to a block, or out of an operation, all come after the same calls, and any one will
-    do.  A function returns each only once: XLA dies of a program with one token as two results.
+    ``jax.experimental.io_callback`` and Bellhop's callbacks have separate orders.  If a block or an
+    operation has several tokens, all of them follow the same calls, and the pass uses the first.
+    A function returns distinct tokens: XLA crashes if two results are the same token.
 
     Preconditions: none.
     """
@@ -49,32 +49,43 @@ class OrderEffects(Pass):
 
 
 def _order_block(block: ir.Block, before: ir.Value | None) -> None:
-    """Order the operations of a block, after what gave a token before it."""
+    """Order the operations of a block.
+
+    Args:
+        block: the block.
+        before: token of the last operation with effects before the block, or None.
+    """
     token = _first_token(block.arguments) or before
     for op in block.operations:
         if op.operation.name == _AFTER_ALL:
             continue
         if op.operation.name == "func.return" and token is not None:
-            _return_each_once(op, token, block)
+            _return_distinct_tokens(op, token, block)
             continue
         taken = [place for place, value in enumerate(op.operands) if is_token(value.type)]
         if token is None and taken:
-            # The first effect of a program that makes its tokens: that of a region.
+            # First effect of a function that creates its token, as regions do.
             token = op.operands[taken[0]]
         for place in taken:
             op.operands[place] = token
         for region in op.regions:
             for inner in region.blocks:
                 _order_block(inner, token)
-        # A new token is nothing to wait for.
+        # The token of an operation without token operands is new, and orders nothing.
         token = (_first_token(op.results) if taken or len(op.regions) else None) or token
 
 
-def _return_each_once(end: ir.Operation, token: ir.Value, block: ir.Block) -> None:
-    """Return a token, and in the place of each further one another that comes after it."""
+def _return_distinct_tokens(end: ir.Operation, token: ir.Value, block: ir.Block) -> None:
+    """Return the last token first, and a distinct later token in each further place.
+
+    Args:
+        end: the ``func.return``.
+        token: token of the last operation with effects.
+        block: the function's block.
+    """
     places = [place for place, value in enumerate(end.operands) if is_token(value.type)]
     if not places:
-        # A region that makes its tokens keeps them.
+        # A region that creates its token does not return it.
         return
     first, *others = places
     own = [value for value in block.arguments if is_token(value.type)]

@@ -1,4 +1,4 @@
-"""overlap-calls: what does not need a region, or another call, runs while that is under way."""
+"""overlap-calls: run independent operations while a region or a callback is running."""
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ from bellhop_mlir.transforms.callbacks._schedule import RunStep, Schedule, Start
 
 @dataclass(frozen=True)
 class OverlapCalls(Pass):
-    """Start pure calls as soon as their operands are there, and wait at the first use.
+    """Start pure calls as soon as their operands are known, and wait at the first use.
 
     Before::
 
@@ -45,20 +45,18 @@ class OverlapCalls(Pass):
         %a = "callback.call"(%s1, %b) {callee = @region, kind = "done"} ...
         %c = "callback.call"(%t1, %a) {callee = @region_elsewhere, kind = "done"} ...
 
-    A block is put into the order in which one thread gets furthest (``_schedule.py``).  Data
-    dependence says so to XLA, whose CPU backend runs custom calls of small programs one after
-    another and in an order of its own: what is done while calls are under way, be it a circuit, a
-    callback, a loop or a matrix product, becomes a function that takes their futures and gives
-    them back; a wait takes the futures of what was started, and a result of what was done and
-    of the wait before it.
+    The operations of a block are sorted so that most work runs while calls are in progress
+    (``_schedule.py``).  Data dependences enforce the order, since XLA's CPU backend runs the custom
+    calls of small programs sequentially and in an arbitrary order.  Operations that run while calls
+    are in progress, such as circuits, callbacks, loops or matrix products, are outlined to a
+    function that takes and returns the futures of these calls.  A wait takes the futures of the
+    calls started before it, a result of the outlined function, and a result of the previous wait.
 
-    A call stays whole where nothing long enough is beside it, and so does a region that takes
-    next to no time (``_cost.py``).  Functions that hold calls, which hide them, are inlined where
-    they are called in few places.
+    A call is not split if no long computation can run in the meantime, or if its region is short
+    (``_cost.py``).  Functions that contain calls are inlined if they are called in few places.
 
     Args:
-        ids: the numbers of the callbacks whose calls may be split as those of regions are, by
-            commas.
+        ids: ids of callbacks whose calls may be split like calls of regions, separated by commas.
 
     Preconditions: convert-accelerate-to-runtime ran before, and the declarations of regions
     still name their modules.
@@ -69,19 +67,20 @@ class OverlapCalls(Pass):
     ids: str = ""
 
     def apply(self, module: ir.Module) -> bool:
-        """Let calls run beside independent operations; return False if no call can be split."""
-        names = self._splittable(module)
+        """Overlap calls with independent operations; return False if no call can be split."""
+        names = self._find_splittable(module)
         if not names:
             return False
         inline_callers(module, lambda op: _may_split(op, names), most=MOST_COPIES)
-        # The innermost first: what is done beside a call becomes a function.
+        # Innermost blocks first: operations that overlap with a call are outlined to functions.
         for block in reversed(list_blocks(module.operation)):
             places = {i for i, op in enumerate(block.operations) if _may_split(op.operation, names)}
             if places:
                 _BlockScheduler(module, block, places).apply()
         return True
 
-    def _splittable(self, module: ir.Module) -> set[str]:
+    def _find_splittable(self, module: ir.Module) -> set[str]:
+        """Return the names of the callbacks and long regions whose calls may be split."""
         ids = set(map(int, filter(None, self.ids.split(","))))
         modules = find_symbols(module, "builtin.module")
         return {
@@ -93,7 +92,7 @@ class OverlapCalls(Pass):
 
 
 def _is_long(region: ir.Operation) -> bool:
-    """Tell whether a region takes long enough, with what it moves."""
+    """Return whether a region runs long enough, including its transfers, to be split."""
     by_name = find_functions(region)
     if "main" not in by_name:
         return True
@@ -110,12 +109,12 @@ def _may_split(op: ir.Operation, names: set[str]) -> bool:
 
 
 class _BlockScheduler:
-    """Puts a block into the order of its schedule.
+    """Puts the operations of a block into the order of its schedule.
 
     Args:
-        module: what the block stands in.
+        module: the module of the block.
         block: the block.
-        calls: the places of the calls that may be split.
+        calls: indices of the block's calls that may be split.
     """
 
     def __init__(self, module: ir.Module, block: ir.Block, calls: Collection[int]) -> None:
@@ -133,13 +132,13 @@ class _BlockScheduler:
         self._split = set(self._find_overlapping_calls())
         self._parts: list[OperationGroup] = []
         self._beside: list[OperationGroup] = []
-        # The futures of the calls under way.
+        # Futures of calls in progress, by index of the call.
         self._futures: dict[int, ir.Value] = {}
         self._stretch: list[ir.Operation] = []
         self._stretch_cost = 0.0
 
     def _find_overlapping_calls(self) -> Iterator[int]:
-        """Yield the calls beside which there is another, or work that takes long enough."""
+        """Yield the calls that overlap with a second call or a long computation."""
         done = 0.0
         begun: dict[int, float] = {}
         for step, cost in zip(self._steps, self._costs, strict=True):
@@ -153,7 +152,7 @@ class _BlockScheduler:
                 yield step.index
 
     def apply(self) -> None:
-        """Put the block into that order."""
+        """Reorder the operations of the block, and split its calls into start and wait."""
         if not self._split:
             return
         started: list[int] = []
@@ -162,7 +161,7 @@ class _BlockScheduler:
             if isinstance(step, RunStep):
                 self._run_operations([self._ops[i] for i in step.indices], cost)
             elif step.index not in self._split:
-                # Of a call that is not split, the start says nothing.
+                # The start step of a call that is not split is ignored.
                 if isinstance(step, WaitStep):
                     self._run_operations([self._ops[step.index]], 0)
             elif isinstance(step, StartStep):
@@ -188,6 +187,7 @@ class _BlockScheduler:
         self._stretch_cost += cost
 
     def _start_call(self, index: int) -> None:
+        """Start a call, and record its future."""
         self._outline_stretch()
         op = self._ops[index]
         with ir.InsertionPoint(self._ops[-1]), op.location:
@@ -199,7 +199,16 @@ class _BlockScheduler:
     def _wait_for_call(
         self, index: int, behind: list[ir.Value], waited: list[ir.Value]
     ) -> list[ir.Value]:
-        """Wait for a call, behind others that began and a wait; return a result of it."""
+        """Replace a call by a wait for its future.
+
+        Args:
+            index: index of the call in the block.
+            behind: futures of the calls that must start before the wait.
+            waited: a result of the previous wait, which must end before this wait.
+
+        Returns:
+            a result of the wait.
+        """
         op = self._ops[index]
         future = self._futures.pop(index)
         operands = [future, *(other for other in behind if other != future), *waited]
@@ -212,7 +221,7 @@ class _BlockScheduler:
         return [call.operation.results[0]]
 
     def _outline_stretch(self, *terminator: ir.Operation) -> None:
-        """Make a part of what was done since the last start or wait."""
+        """Group the operations since the last start or wait; outline the group if it is long."""
         is_beside = self._futures and self._stretch_cost >= WORTHWHILE
         if is_beside:
             self._thread_futures()
@@ -224,7 +233,10 @@ class _BlockScheduler:
         self._stretch, self._stretch_cost = [], 0.0
 
     def _thread_futures(self) -> None:
-        """Let the waits for what is under way come after this stretch, which comes after starts."""
+        """Pass the futures of calls in progress through this group of operations.
+
+        The waits for these calls then depend on the group, and the group on their starts.
+        """
         with ir.InsertionPoint(self._ops[-1]), self._stretch[0].location:
             zero = stablehlo.constant(ir.Attribute.parse(f"dense<0> : {callback.FUTURE}"))
             self._stretch.append(zero.owner)

@@ -1,4 +1,4 @@
-"""thin-calls: a call that is marked to be made every so many times is counted in the program."""
+"""thin-calls: make every n-th of the calls that are marked with an interval."""
 
 from bellhop_mlir._bindings import ir, stablehlo
 from bellhop_mlir._call_graph import drop_unused_functions, find_functions_containing
@@ -19,7 +19,7 @@ _CONDITIONALS = ("stablehlo.if", "stablehlo.case")
 
 
 class ThinCalls(Pass):
-    """Make a marked call the first of each ``bellhop.every`` times that the program gets there.
+    """Count marked calls in the program, and make the first of each ``bellhop.every``.
 
     Before::
 
@@ -51,8 +51,8 @@ class ThinCalls(Pass):
     A conditional around the call alone, such as the conditional of a log statement's ``when``, and
     the conditional of the count become one. Each enclosing loop carries the count, each enclosing
     conditional returns it, and the function begins with zero. Functions that hold marked calls are
-    inlined. In the condition of a loop, which returns only whether the loop goes on, the count
-    begins anew.
+    inlined. In the condition of a loop, which returns only a boolean, the count starts at zero in
+    each iteration.
 
     Preconditions: marked calls take and return a token.
     """
@@ -154,7 +154,7 @@ def _is_branch_taken(conditional: ir.Operation, block: ir.Block) -> ir.Value:
 
 
 def _compare_equal(left: ir.Value, right: ir.Value) -> ir.Value:
-    """Build whether two integers are equal."""
+    """Build a comparison of two integers for equality."""
     return stablehlo.compare(
         left,
         right,
@@ -185,7 +185,16 @@ def _carry(op: ir.Operation, start: ir.Value, end: ir.Value) -> None:
 def _carry_through_loop(
     loop: ir.Operation, start: ir.Value, end: ir.Value
 ) -> tuple[ir.Operation, ir.Value, ir.Value]:
-    """Let a loop carry the count of its body; return the loop, its first and its last count."""
+    """Rebuild a loop so that it carries the count of its body.
+
+    Args:
+        loop: the loop.
+        start: placeholder for the count at the beginning of the body.
+        end: the count at the end of the body.
+
+    Returns:
+        the new loop, the count before it, and the count after it.
+    """
     with ir.InsertionPoint(loop), loop.location:
         first = _constant(0)
         counting = stablehlo.WhileOp(
@@ -204,7 +213,17 @@ def _carry_through_loop(
 def _carry_through_conditional(
     conditional: ir.Operation, block: ir.Block, start: ir.Value, end: ir.Value
 ) -> tuple[ir.Operation, ir.Value, ir.Value]:
-    """Let a conditional return the count; return it, and the counts before and after it."""
+    """Rebuild a conditional so that it returns the count of one of its branches.
+
+    Args:
+        conditional: the conditional.
+        block: the branch with the count; other branches keep the count.
+        start: placeholder for the count at the beginning of the branch.
+        end: the count at the end of the branch.
+
+    Returns:
+        the new conditional, the count before it, and the count after it.
+    """
     (selector,) = conditional.operands
     held = [region.blocks[0] == block for region in conditional.regions]
     with ir.InsertionPoint(conditional), conditional.location:

@@ -78,12 +78,16 @@ class FuseCircuits(Pass):
 
 @dataclass(frozen=True)
 class _FusibleCircuit:
-    """The operations of a circuit that can be fused.
+    """The operations of a circuit that can be fused into one ``quantum.run``.
 
     Attributes:
-        preparation: the run of gates in front of the others that prepares the state, if there is
-            one.
-        call: of the function with the gates and the measurements, if they stand in one.
+        begin: the ``quantum.begin``.
+        preparation: a first ``quantum.gates`` that only prepares the state, or None.
+        gates: the ``quantum.gates`` with all other gates.
+        measure: the ``quantum.measure``.
+        end: the ``quantum.end``.
+        call: call of the function that contains gates and measurements; None if they are in the
+            block of `begin`.
     """
 
     begin: ir.Operation

@@ -1,4 +1,4 @@
-"""canonicalize-regions: values that need not be on another device are not transferred."""
+"""canonicalize-regions: drop operands and results of regions that need no transfer."""
 
 from collections.abc import Hashable
 
@@ -11,7 +11,7 @@ from bellhop_mlir.passes import Pass
 
 
 class CanonicalizeRegions(Pass):
-    """Move constants into the regions that use them, and hand over equal operands once.
+    """Move constants into the regions that use them, and pass equal operands once.
 
     Before::
 
@@ -28,9 +28,9 @@ class CanonicalizeRegions(Pass):
           ...
         }
 
-    A constant of a region is in its executable and so on its device from when the program is
-    compiled; an operand would be moved at each call.  Results that nothing uses are not
-    fetched, but for a token: the last effects of a program give theirs to nobody.
+    A constant inside of a region is part of its executable, and therefore on the device as soon as
+    the program is compiled; an operand would be copied at each call.  Unused results are not
+    fetched, except a token: the token of the last effect of a program is unused.
 
     Preconditions: none.
     """
@@ -51,6 +51,13 @@ class CanonicalizeRegions(Pass):
 def _specialise_region(
     module: ir.Module, region: callback.AccelerateOp, specialised: dict[Hashable, str]
 ) -> None:
+    """Replace a region by a variant without constant operands and unused results.
+
+    Args:
+        module: the module.
+        region: the call.
+        specialised: names of the variants made so far, by their key; extended.
+    """
     operands = list(region.operands)
     results = list(region.results)
     constants = [is_constant(value) for value in operands]
@@ -81,6 +88,7 @@ def _specialise_region(
 
 
 def _value_key(value: ir.Value) -> Hashable:
+    """Return a key that is equal for equal constants."""
     op = value.owner.operation
     try:
         attributes: Hashable = tuple(op.attributes.items())
@@ -97,6 +105,15 @@ def _make_specialised(
     first: list[int],
     used: list[int],
 ) -> str:
+    """Make the variant of a region's function; return its name.
+
+    Args:
+        module: the module.
+        region: the call.
+        kept: indices of the operands that the variant takes.
+        first: for each operand, index of the first equal operand.
+        used: indices of the results that the variant returns.
+    """
     old = find_functions(module)[region.callee]
     name = make_unique_symbol(module, region.callee)
     function = old.clone(ip=ir.InsertionPoint(old))
@@ -117,7 +134,12 @@ def _make_specialised(
 
 
 def _copy_constant(value: ir.Value, before: ir.Operation) -> ir.Value:
-    """Return a copy of a constant, with what it is made of, before an operation."""
+    """Copy a constant and the operations that compute it; return the copy.
+
+    Args:
+        value: the constant.
+        before: operation before which the copy is inserted.
+    """
     op = value.owner.operation
     operands = [_copy_constant(operand, before) for operand in op.operands]
     copy = op.clone(ip=ir.InsertionPoint(before))

@@ -1,4 +1,4 @@
-"""convert-accelerate-to-runtime: regions elsewhere become callbacks that run executables."""
+"""convert-accelerate-to-runtime: turn regions on other devices into callbacks."""
 
 from dataclasses import dataclass
 
@@ -32,7 +32,7 @@ from bellhop_mlir.region_name import RegionName, find_region_functions
 
 @dataclass(frozen=True)
 class ConvertAccelerateToRuntime(Pass):
-    """Move each accelerated function into a module of its own and call that.
+    """Move each region's function into a separate module, and call the module.
 
     Before::
 
@@ -54,20 +54,20 @@ class ConvertAccelerateToRuntime(Pass):
           return %y : tensor<f64>
         }
 
-    A region that runs in several places becomes one module.  The frontend takes the modules
-    out and compiles each for its device; the number of the declaration is where its
-    executable stands in the program's table.  A region with ordered effects, which takes a
-    token and returns the next one, becomes an ordered call of a module that makes a token of
-    its own: its effects are ordered in it, and it is among those of the program.  Meshes, over
-    which a region partitions itself, move with it.
+    A region that is called in several places becomes one module.  The frontend extracts the modules
+    and compiles each for its device; the declaration's id is the index of its executable in the
+    program's table.  A region with ordered effects, which takes and returns a token, becomes an
+    ordered call of a module that creates its own token: effects are ordered inside of the module,
+    and the call is ordered in the program.  The meshes of a region are copied to its module.
 
     Args:
-        first_id: the first number that is free in that table.
+        first_id: the first free index of the program's table.
 
-    Preconditions: no region is recursive, which the verifier sees to.
+    Preconditions: no region is recursive, which the verifier checks.
 
-    Refused: a region that holds what unnest-regions could not leave to the program, a circuit on a
-    quantum device or a region elsewhere, or one with effects of several orders.
+    Raises an error for: a region that contains a circuit on a quantum device or a region on another
+    device, which unnest-regions could not move to the program; a region with effects of several
+    orders.
     """
 
     needs = ("callback.accelerate",)
@@ -76,15 +76,15 @@ class ConvertAccelerateToRuntime(Pass):
 
     def apply(self, module: ir.Module) -> bool:
         """Change ``module`` in place; return False where nothing changed."""
-        # Calls that only a region makes move with it; its own compilation converts them.
+        # Calls inside of a region move with it; the compilation of its module converts them.
         regions = callback.find_host_regions(module)
         distinct = {(op.callee, op.device): op for op in regions}
-        # A module of its own gets the functions as they are now, before any call changes.
+        # The modules are made first: they copy the functions before calls in them change.
         calls = {key: self._nest(module, op) for key, op in distinct.items()}
         impure = find_impure_functions(module)
         for op in regions:
             operands = list(op.operands)
-            # A loop that runs no times has a place in the order, and nothing that calls.
+            # A region whose loop has no iterations takes a token, but its function is pure.
             is_ordered = any(callback.is_token(operand.type) for operand in operands)
             kind = "io" if is_ordered or op.callee in impure else "pure"
             with ir.InsertionPoint(op.operation), op.operation.location:
@@ -98,6 +98,11 @@ class ConvertAccelerateToRuntime(Pass):
         return bool(regions)
 
     def _nest(self, module: ir.Module, region: callback.AccelerateOp) -> str:
+        """Copy a region's functions, meshes and callbacks to a new module, and declare it.
+
+        Returns:
+            the name of the declaration.
+        """
         by_name = find_functions(module)
         declarations = callback.find_declarations(module)
         inside = sorted(find_reachable(build_call_graph(module), [region.callee]))
@@ -131,7 +136,7 @@ class ConvertAccelerateToRuntime(Pass):
         for name in sorted(called):
             declarations[name].operation.clone(ip=ir.InsertionPoint.at_block_begin(body))
         type_ = function_type(by_name[region.callee])
-        # Not the name of the function itself, which may stay in use.
+        # A new name, as the function's own name may still be used.
         call = make_unique_symbol(module, f"{region.callee}_call")
         with ir.InsertionPoint.at_block_begin(module.body), region.operation.location:
             callback.build_func(
@@ -147,6 +152,7 @@ class ConvertAccelerateToRuntime(Pass):
 
 
 def _user_name(region: callback.AccelerateOp) -> str:
+    """Return the names of the user's functions in a region, for profiles and errors."""
     names = find_region_functions(str(region.operation.location))
     name = RegionName.parse(region.callee)
     return ", ".join(names) or (name.function if name else remove_prefix(region.callee))
@@ -157,7 +163,7 @@ def _drop_tokens(values: list[ir.Type]) -> list[ir.Type]:
 
 
 def _remove_token(function: ir.Operation) -> None:
-    """Let a function that takes a token first, and returns the next one first, do neither."""
+    """Make a function create its token instead of taking and returning it."""
     type_ = function_type(function)
     if not (type_.inputs and callback.is_token(type_.inputs[0])):
         return
@@ -169,6 +175,7 @@ def _remove_token(function: ir.Operation) -> None:
 
 
 def _check_tokens(region: callback.AccelerateOp) -> None:
+    """Raise `PassError` if a region takes or returns several tokens."""
     for values in (types_of_values(region.operands), types_of_values(region.results)):
         if any(map(callback.is_token, values[1:])):
             raise PassError(
@@ -179,6 +186,7 @@ def _check_tokens(region: callback.AccelerateOp) -> None:
 
 
 def _check_function(function: ir.Operation, region: callback.AccelerateOp) -> None:
+    """Raise `PassError` if a function of a region has operations that other devices run."""
     for op in list_operations(function):
         if op.name.startswith("quantum."):
             raise PassError(
@@ -188,7 +196,7 @@ def _check_function(function: ir.Operation, region: callback.AccelerateOp) -> No
             )
         if op.name == "callback.accelerate" and callback.AccelerateOp(op).device != region.device:
             raise PassError(
-                f"the region @{region.callee} on {region.device} holds one on "
-                f"{callback.AccelerateOp(op).device} in a jax.shard_map, where each device would "
-                "run it. Move it out of the jax.shard_map."
+                f"the region @{region.callee} on {region.device} contains a region on "
+                f"{callback.AccelerateOp(op).device} inside of a jax.shard_map, which is not "
+                "supported: each device would run it. Move it out of the jax.shard_map."
             )

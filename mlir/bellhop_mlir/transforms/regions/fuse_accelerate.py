@@ -1,4 +1,4 @@
-"""fuse-accelerate: neighbouring regions on one device become one."""
+"""fuse-accelerate: merge neighbouring regions on the same device."""
 
 from bellhop_mlir._bindings import ir
 from bellhop_mlir._call_graph import (
@@ -17,7 +17,7 @@ from bellhop_mlir.passes import Pass
 
 
 class FuseAccelerate(Pass):
-    """Merge regions of one device, so that values between them stay there.
+    """Merge regions on the same device, so that values between them stay on the device.
 
     Before::
 
@@ -41,17 +41,16 @@ class FuseAccelerate(Pass):
           return %c : tensor<f64>
         }
 
-    What stands between two regions goes along if it is cheap (``_op_cost.py``): elementwise
-    operations, slices, reductions.  Regions that do not depend on each other merge too, for
-    one call instead of two.  A loop that holds nothing but regions of one device and cheap
-    operations becomes a region itself, so that what it carries stays on the device.
-    Functions that hold regions and are called once are inlined first, which is what JAX makes
-    of the body of a scan.
+    Operations between two regions become part of the merged region if they are cheap
+    (``_op_cost.py``): elementwise operations, slices, reductions.  Independent regions are merged
+    too, for one call instead of two.  A loop that contains only regions on one device and cheap
+    operations becomes a region, so that its carried values stay on the device.  Functions that
+    contain regions and are called once, such as the body of ``lax.scan``, are inlined first.
 
-    Two regions stay apart where the first is what a circuit, a callback or a region of
-    another device waits for, or the second waits for one that could run beside the first.
+    Two regions are not merged if a circuit, a callback or a region on another device waits for the
+    first, or if the second waits for such an operation that could run concurrently with the first.
 
-    Preconditions: inline-accelerate ran before, so that all regions are elsewhere.
+    Preconditions: inline-accelerate ran before, so that all regions are on other devices.
     """
 
     needs = ("callback.accelerate",)
@@ -68,6 +67,11 @@ class FuseAccelerate(Pass):
 
 
 def _fuse_loop(module: ir.Module, block: ir.Block) -> bool:
+    """Turn one loop that contains only regions and cheap operations into a region.
+
+    Returns:
+        whether such a loop was found.
+    """
     by_name = find_functions(module)
     for op in block.operations:
         loop = op.operation
@@ -88,7 +92,7 @@ def _fuse_loop(module: ir.Module, block: ir.Block) -> bool:
 
 
 def _fuse_two(module: ir.Module, block: ir.Block) -> bool:
-    """Fuse one pair of a block's pure regions on the same device, with cheap operations between.
+    """Fuse one pair of pure regions on the same device, with cheap operations between.
 
     Returns:
         whether a pair was found.
@@ -121,7 +125,8 @@ def _fuse_two(module: ir.Module, block: ir.Block) -> bool:
                 continue
             after_first = dependence.find_dependents(first)
             path = after_first & before_second
-            # What must wait for both from now on, and what both wait for.
+            # Operations that wait for both regions once they are merged, and operations that the
+            # merged region waits for.
             waiting = {i for i in after_first - path - after_second if i < second}
             awaited = {
                 i
@@ -144,7 +149,7 @@ def _fuse_two(module: ir.Module, block: ir.Block) -> bool:
 
 
 def _leaves_device(op: ir.Operation) -> bool:
-    """Tell whether an operation is a circuit, a callback or a region."""
+    """Return whether an operation is a circuit, a callback or a region."""
     return op.name.startswith(("callback.", "quantum."))
 
 

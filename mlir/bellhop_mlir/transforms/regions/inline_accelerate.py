@@ -1,4 +1,4 @@
-"""inline-accelerate: regions on the program's own device are part of the program."""
+"""inline-accelerate: inline regions on the program's own device."""
 
 from dataclasses import dataclass
 
@@ -36,11 +36,10 @@ class InlineAccelerate(Pass):
           return %y : tensor<f64>
         }
 
-    Functions that nothing calls any more go.  A function that runs both here and in a
-    region on another device stays as it is: inlining would move part of that region to its
-    device.
+    Functions without callers are dropped.  Regions in a function that is also part of a region on
+    another device are not inlined: this would move them to that device.
 
-    Preconditions: no region is recursive, which the verifier sees to.
+    Preconditions: no region is recursive, which the verifier checks.
     """
 
     needs = ("callback.accelerate",)
@@ -50,8 +49,8 @@ class InlineAccelerate(Pass):
     def apply(self, module: ir.Module) -> bool:
         """Change ``module`` in place; return False where nothing changed."""
         found = False
-        # A region may hold others, which the copy of its body brings to light.
-        while regions := self._regions(module):
+        # A region may contain regions, which are found after its body is inlined.
+        while regions := self._find_inlinable(module):
             found = True
             by_name = find_functions(module)
             for op in regions:
@@ -60,7 +59,8 @@ class InlineAccelerate(Pass):
             drop_unused_functions(module)
         return found
 
-    def _regions(self, module: ir.Module) -> list[ir.Operation]:
+    def _find_inlinable(self, module: ir.Module) -> list[ir.Operation]:
+        """Return the regions on the program's device that are not part of other regions."""
         regions = callback.find_host_regions(module)
         elsewhere = find_reachable(
             build_call_graph(module), {op.callee for op in regions if op.device != self.device}

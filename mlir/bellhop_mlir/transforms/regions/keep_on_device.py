@@ -1,4 +1,4 @@
-"""keep-on-device: values that only regions of one device need stay there."""
+"""keep-on-device: keep values that only regions of one device need on the device."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -24,15 +24,15 @@ from bellhop_mlir.dialects import callback
 from bellhop_mlir.passes import Pass
 from bellhop_mlir.transforms.regions.region_variants import RegionVariants
 
-# An operation, and the number of one of its operands.
+# An operation, and the index of one of its operands.
 _Use = tuple[ir.Operation, int]
-# A loop, the number of what it carries, and the device where that stays.
+# A loop, the index of a carried value, and the device on which the value stays.
 _Carry = tuple[ir.Operation, int, str]
 
 
 @dataclass(frozen=True)
 class KeepOnDevice(Pass):
-    """Give regions handles of values that are on their device, in place of the values.
+    """Pass handles of values that are on a region's device, instead of the values.
 
     Before::
 
@@ -51,20 +51,22 @@ class KeepOnDevice(Pass):
         }
         "callback.call"(%t, %0#0) {callee = @transfer, kind = "release"} : ...
 
-    A result that another region of the device takes is kept there, and is fetched only if something
-    else uses it.  An operand that a loop does not change goes there once, before the loop; so does
-    one that several regions of a block take, or loops carry on.  What a loop carries from region to
-    region goes there before the loop and back behind it.
+    A region's result that a second region on the device uses stays on the device, and is fetched
+    only if other operations use it.  A loop-invariant operand is transferred once, before the loop;
+    so is an operand of several regions in a block.  A value that a loop carries from region to
+    region is transferred before the loop and fetched after it.
 
-    A result of the program that its caller asks for on a device stays where a region, or a loop of
-    such, has left it: the program returns the handle, and an attribute of the module says so.
+    A result of the program that its caller wants on a device stays there if a region, or a loop
+    of regions, computes it: the program returns the handle, and the module lists such results in
+    an attribute.
 
-    Each handle has one owner, the block in which it is made, whose end lets go of it behind all its
-    uses; one that a loop carries on, or the program returns, is given away.  Functions that hold
-    regions, which hide them, are inlined where they are called in few places.
+    Each handle is owned by the block that makes it, and released at the end of the block, after all
+    its uses; ownership of handles that a loop carries, or that the program returns, is transferred.
+    Functions that contain regions are inlined if they are called in few places.
 
     Args:
-        results: the numbers of the results that may be handles, tokens left out, by commas.
+        results: indices of the results that may be handles, tokens not counted, separated by
+            commas.
 
     Preconditions: convert-accelerate-to-runtime ran before, and the declarations of regions
     still name their modules.
@@ -87,21 +89,29 @@ class KeepOnDevice(Pass):
 
 
 class _DeviceValueTracker:
+    """Finds values that can stay on devices, and replaces them by handles.
+
+    Args:
+        module: the module.
+        returned: indices of the program's results that may be handles, tokens not counted.
+    """
+
     def __init__(self, module: ir.Module, returned: Sequence[int]) -> None:
         self._module = module
         self._returned = returned
         self.regions = RegionVariants(module)
         self._handle = ir.Type.parse(callback.HANDLE)
         self._owned: list[ir.Value] = []
-        # By the first result of a function that a loop became: what is there once it is over.
+        # A value that is known when a loop's function has ended, by the function's first result.
         self._taken: dict[ir.Value, ir.Value] = {}
-        # Of what is being changed: operands that are handles, and uses of results.
+        # In the current function: operands that are handles; uses of each value by regions, and by
+        # loops and returns.
         self._held: set[tuple[ir.Value, int]] = set()
         self._by_regions: dict[ir.Value, list[_Use]] = {}
         self._by_carries: dict[ir.Value, list[_Use]] = {}
 
     def change_function(self, function: ir.Operation) -> None:
-        """Change one function."""
+        """Replace values by handles in one function."""
         loops = find_operations(function, "stablehlo.while")
         if not any(map(self.regions.find_target, list_operations(function))):
             return
@@ -123,7 +133,7 @@ class _DeviceValueTracker:
                 self._change_loop(op, devices)
             elif self.regions.find_target(op) is not None:
                 self._change_region(op)
-        # A loop that uses a handle becomes a function, so its own results are seen to before.
+        # Release results of loops first: a loop that uses a handle is outlined to a function.
         backwards = self._owned[::-1]
         for handle in sorted(backwards, key=lambda handle: not _is_loop_carried(handle)):
             self._release_handle(handle)
@@ -134,7 +144,7 @@ class _DeviceValueTracker:
             callback.set_handle_results(self._module, given)
 
     def _use_values_from_above(self, loop: ir.Operation) -> None:
-        """Let a loop use from outside what it does not change and regions take."""
+        """Use loop-invariant carried values of regions directly instead of carrying them."""
         condition, body = (region.blocks[0] for region in loop.regions)
         *_, end = body.operations
         for place, argument in enumerate(body.arguments):
@@ -171,12 +181,18 @@ class _DeviceValueTracker:
         )
 
     def _collect(self, function: ir.Operation, carried: Sequence[_Carry]) -> None:
-        """Find out which use needs a handle, and make those of values that are on the host."""
+        """Record which uses become handles, and transfer values of the host that need one.
+
+        Args:
+            function: the function.
+            carried: values that loops carry on a device.
+        """
         together: dict[tuple[ir.Value, str], list[tuple[ir.Block, ir.Operation, _Use, bool]]]
         together = defaultdict(list)
         resident = _find_carried_values(carried)
 
         def _can_stay_on_device(use: _Use, value: ir.Value, device: str) -> None:
+            """Record a use of a host value by a region or a loop."""
             op, _ = use
             loop = _find_outermost_loop(op, value)
             place = op if loop is None else loop
@@ -189,7 +205,7 @@ class _DeviceValueTracker:
                 *_, end = loop.regions[1].blocks[0].operations
                 self._by_carries[end.operands[place]].append((end.operation, place))
                 start = loop.operands[place]
-                # What a loop before has left goes on where this one alone takes it.
+                # The result of an earlier loop stays on the device if only this loop uses it.
                 is_left = resident.get(start) == device and _list_uses(start) == [(loop, place)]
                 if is_left or self.regions.find_device(find_producer(start)) == device:
                     self._by_carries[start].append((loop, place))
@@ -210,7 +226,14 @@ class _DeviceValueTracker:
             self._share_transfer(value, device, uses)
 
     def _return_handles(self, main: ir.Operation) -> list[int]:
-        """Let the program return handles where it may and regions make the results; say where."""
+        """Let the program return handles of results that regions compute.
+
+        Args:
+            main: the program's function.
+
+        Returns:
+            indices of the results that are handles.
+        """
         *_, end = main.regions[0].blocks[0].operations
         tokens = sum(callback.is_token(value.type) for value in end.operands)
         given = []
@@ -227,7 +250,14 @@ class _DeviceValueTracker:
         device: str,
         found: list[tuple[ir.Block, ir.Operation, _Use, bool]],
     ) -> None:
-        """Let uses of a value on the host have it moved once for each block."""
+        """Transfer a value of the host once for each block that uses it on a device.
+
+        Args:
+            value: the value.
+            device: the device.
+            found: uses: block, operation before which the value is transferred, operation with
+                operand index, and whether the use is inside of a loop.
+        """
         while found:
             here = [each for each in found if each[0] == found[0][0]]
             found = [each for each in found if each not in here]
@@ -241,7 +271,7 @@ class _DeviceValueTracker:
                     if is_shared:
                         self._replace_uses_with_handle([(op, number)], handle)
                     continue
-                # A loop gives away what it carries on.
+                # A loop takes ownership of the handles that it carries.
                 own = (
                     self.regions.add_shared_handle(device, handle, value.type, op)
                     if is_shared
@@ -250,6 +280,12 @@ class _DeviceValueTracker:
                 self._replace_uses_with_handle([(op, number)], own)
 
     def _change_loop(self, loop: ir.Operation, devices: Mapping[ir.Value, str]) -> None:
+        """Rebuild a loop so that it carries handles instead of some of its values.
+
+        Args:
+            loop: the loop.
+            devices: device on which a result of the loop stays, by result.
+        """
         places = [place for place, result in enumerate(loop.results) if result in devices]
         if not places:
             return
@@ -285,6 +321,7 @@ class _DeviceValueTracker:
         replace_operation(loop, values)
 
     def _change_region(self, op: ir.Operation) -> None:
+        """Replace a region by a variant that takes and returns handles."""
         held = [i for i in range(len(op.operands)) if _operand_key(op, i) in self._held]
         fetched: list[int] = []
         kept: list[tuple[int, list[_Use], bool]] = []
@@ -312,14 +349,14 @@ class _DeviceValueTracker:
         op.erase()
 
     def _replace_uses_with_handle(self, uses: Sequence[_Use], handle: ir.Value) -> None:
-        """Let uses of a value be such of its handle."""
+        """Replace operands by a handle."""
         for op, number in uses:
             op.operands[number] = handle
             if op.name in ("callback.call", "stablehlo.while"):
                 self._held.add(_operand_key(op, number))
 
     def _release_handle(self, handle: ir.Value) -> None:
-        """Let go of what a handle stands for where its block ends, behind all uses."""
+        """Release a handle at the end of its block, after all its uses."""
         block = _find_block(handle)
         users: list[ir.Operation] = []
         for op, _ in _list_uses(handle):
@@ -337,16 +374,21 @@ class _DeviceValueTracker:
             self.regions.release(handle, anchors)
 
     def _pass_out_of_block(self, op: ir.Operation, handle: ir.Value) -> ir.Value:
-        """Return a handle that is there once a loop, or a conditional, is over.
+        """Return a handle that is known only when a loop or a conditional has ended.
 
-        XLA may know results of the loop before: that of the counter.
+        The results of the loop do not serve: XLA may know some of them, such as the counter,
+        earlier.
+
+        Args:
+            op: the loop or conditional, which uses the handle.
+            handle: the handle.
         """
         ops = [each.operation for each in op.block.operations]
         place = ops.index(op) + 1
         with ir.InsertionPoint(ops[place]), op.location:
             zero = stablehlo.constant(ir.Attribute.parse(f"dense<0> : {callback.HANDLE}"))
             passed = stablehlo.or_(handle, zero)
-            # What the part gives is what something behind it takes.
+            # A second operation uses the result of the group, which makes it an output.
             taken = stablehlo.or_(passed, passed)
         part = OperationGroup([op, zero.owner, passed.owner])
         behind = [taken.owner, *ops[place:]]
@@ -368,7 +410,10 @@ def _operand_key(op: ir.Operation, index: int) -> tuple[ir.Value, int]:
 
 
 def _find_carried_values(carried: Sequence[_Carry]) -> dict[ir.Value, str]:
-    """Return what loops carry on devices, as their bodies and what follows them have it."""
+    """Return the device of each value that a loop carries there.
+
+    The values are the arguments of the loop bodies and the results of the loops.
+    """
     return {
         value: device
         for loop, place, device in carried
@@ -387,14 +432,14 @@ def _is_loop_carried(value: ir.Value) -> bool:
 
 
 def _find_ancestor(op: ir.Operation, block: ir.Block) -> ir.Operation:
-    """Return the operation of a block that is ``op`` or holds it."""
+    """Return the operation of a block that is ``op`` or contains it."""
     while op.block != block:
         op = op.block.owner.operation
     return op
 
 
 def _find_outermost_loop(op: ir.Operation, value: ir.Value) -> ir.Operation | None:
-    """Return the outermost loop around an operation that a value is not made in."""
+    """Return the outermost loop around an operation that does not contain a value's definition."""
     home = _find_block(value)
     outermost = None
     while op.block != home:
@@ -410,5 +455,6 @@ def _next_operation(op: ir.Operation) -> ir.Operation:
 
 
 def _find_anchor(op: ir.Operation) -> ir.Value:
+    """Return a result of an operation, preferably not a token, to depend on."""
     results = list(op.results)
     return next((each for each in results if not callback.is_token(each.type)), results[0])

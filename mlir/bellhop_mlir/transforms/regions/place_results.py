@@ -1,4 +1,4 @@
-"""place-results: results of the program go to the devices that its caller asks for."""
+"""place-results: put results of the program onto the devices that its caller chose."""
 
 from dataclasses import dataclass
 
@@ -12,7 +12,7 @@ from bellhop_mlir.region_name import RegionName
 
 @dataclass(frozen=True)
 class PlaceResults(Pass):
-    """Let each result that is asked for on a device be one of a region there.
+    """Make each result with a requested device the result of a region on the device.
 
     Before, with ``devices="cuda:0,"``::
 
@@ -27,11 +27,11 @@ class PlaceResults(Pass):
         }
         func.func private @accelerate_cuda_0__result(%x: tensor<f64>) -> tensor<f64> { return %x }
 
-    The region becomes one with those before it that it can be one with, and takes along what stands
-    between them.  Then keep-on-device lets the program return a handle of what it gives.
+    Later, fuse-accelerate merges the region with regions before it, and keep-on-device makes the
+    program return a handle of the result.
 
     Args:
-        devices: of each result, tokens left out, the device, or nothing; by commas.
+        devices: device of each result, tokens not counted, or nothing; separated by commas.
     """
 
     needs = ("func.func",)
@@ -63,7 +63,7 @@ class PlaceResults(Pass):
 
 
 def _can_stay_on_device(op: ir.Operation | None, device: str, impure: set[str]) -> bool:
-    """Tell whether a value is the result of a region on a device, and may stay there."""
+    """Return whether an operation is a pure region on a device."""
     if op is None or op.name != "callback.accelerate":
         return False
     region = callback.AccelerateOp(op)
@@ -71,6 +71,7 @@ def _can_stay_on_device(op: ir.Operation | None, device: str, impure: set[str]) 
 
 
 def _declare_identity(module: ir.Module, device: str, type_: ir.Type) -> str:
+    """Add a function that returns its argument as a region of a device; return its name."""
     with ir.InsertionPoint(module.body), ir.Location.unknown():
         name = make_unique_symbol(module, str(RegionName(device, "result")))
         function = func.FuncOp(name, ([type_], [type_]), visibility="private")

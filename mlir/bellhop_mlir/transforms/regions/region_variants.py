@@ -1,4 +1,4 @@
-"""The regions of a module, and others of the same code whose values stay on the device."""
+"""Regions of a module, and variants of them that take or return handles."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -17,10 +17,10 @@ from bellhop_mlir.dialects._attributes import make_i64
 
 
 class RegionVariants:
-    """The declared regions of a module, and variants of them that are made.
+    """The regions of a module, and variants of them that take and return handles.
 
     Args:
-        module: after convert-accelerate-to-runtime.
+        module: a module after convert-accelerate-to-runtime.
     """
 
     def __init__(self, module: ir.Module) -> None:
@@ -36,18 +36,21 @@ class RegionVariants:
         self._variants: dict[object, str] = {}
 
     def find_device(self, op: ir.Operation | None) -> str | None:
-        """Return the one device that an operation is a region of."""
+        """Return the device of the region that an operation calls.
+
+        None if the operation does not call a region, or a region on several devices.
+        """
         target = self.find_target(op)
         return None if target is None or target.startswith("sharding:") else target
 
     def find_target(self, op: ir.Operation | None) -> str | None:
-        """Return the device, or devices, that an operation is a region of."""
+        """Return the device or sharding of the region that an operation calls, or None."""
         if op is None or op.name != "callback.call" or not len(op.results):
             return None
         if symbol_attribute(op) not in self._declared:
             return None
         if self._declared[symbol_attribute(op)].find_indices("held") is not None:
-            # It was seen to already.
+            # The call uses a variant already.
             return None
         module = self._declared[symbol_attribute(op)].module
         if module is None or not callback.CallOp(op).traits.is_pure:
@@ -55,33 +58,54 @@ class RegionVariants:
         return string_attribute(self._modules[module], "bellhop.device")
 
     def is_region(self, name: str) -> bool:
-        """Tell whether a symbol is that of a region."""
+        """Return whether a symbol is the declaration of a region."""
         return name in self._declared
 
     def transfer(self, device: str, value: ir.Value, before: ir.Operation) -> ir.Value:
-        """Move a value to a device before an operation; return its handle."""
+        """Copy a value to a device before an operation; return its handle."""
         return self._transfer(device, value, value.type, before, held=(), fetched=()).results[0]
 
     def add_shared_handle(
         self, device: str, handle: ir.Value, type_: ir.Type, before: ir.Operation
     ) -> ir.Value:
-        """Return a handle before an operation that owns what another one stands for besides."""
+        """Add a second handle, with its own ownership, of a handle's value.
+
+        Args:
+            device: the device.
+            handle: the handle.
+            type_: type of the value.
+            before: operation before which the new handle is made.
+        """
         return self._transfer(device, handle, type_, before, held=(0,), fetched=()).results[0]
 
     def fetch(
         self, device: str, handle: ir.Value, type_: ir.Type, before: ir.Operation
     ) -> ir.Value:
-        """Fetch the value of a handle before an operation."""
+        """Copy the value of a handle to the host.
+
+        Args:
+            device: the device.
+            handle: the handle.
+            type_: type of the value.
+            before: operation before which the value is copied.
+        """
         return self._transfer(device, handle, type_, before, held=(0,), fetched=(0,)).results[0]
 
     def release(self, handle: ir.Value, anchors: Sequence[ir.Value]) -> None:
-        """Let go of what a handle stands for, behind what makes the anchors."""
+        """Release a handle after the operations that compute the anchors."""
         callback.build_call(next(iter(self._variants.values())), "release", [handle, *anchors], [])
 
     def find_variant(
         self, name: str, held: Sequence[int], fetched: Sequence[int], kept: Sequence[int]
     ) -> str:
-        """Return the declaration of a region with other values on the device."""
+        """Return a region's variant that takes and returns handles, by name.
+
+        Args:
+            name: declaration of the region.
+            held: indices of the operands that are handles.
+            fetched: indices of the results that are returned as values, first.
+            kept: indices of the results that are returned as handles, behind them.
+        """
         results = self._declared[name].function_type.results
         return self._make_variant(
             (name, tuple(held), tuple(fetched), tuple(kept)),
@@ -91,7 +115,12 @@ class RegionVariants:
         )
 
     def find_variant_holding(self, name: str, held: Sequence[int]) -> str:
-        """Return the declaration of a region with more of its arguments held."""
+        """Return a region's variant that takes more handles, by name.
+
+        Args:
+            name: declaration of the region or a variant.
+            held: indices of further operands that are handles.
+        """
         old = self._declared[name]
         places = sorted({*(old.find_indices("held") or ()), *held})
         results = old.function_type.results
@@ -104,6 +133,14 @@ class RegionVariants:
         results: Sequence[ir.Type],
         places: Mapping[str, Sequence[int]],
     ) -> str:
+        """Copy a region and its declaration with other types; return its name.
+
+        Args:
+            key: key of the variant; its first element is the region's declaration.
+            held: indices of the operands that are handles.
+            results: types of the results.
+            places: attributes of the declaration: ``held``, ``fetched`` and ``kept`` indices.
+        """
         if key in self._variants:
             return self._variants[key]
         name = key[0]
@@ -134,16 +171,20 @@ class RegionVariants:
     def build_call(
         self, name: str, operands: Sequence[ir.Value], before: ir.Operation
     ) -> ir.Operation:
-        """Call a region before an operation."""
+        """Build a call of a region before an operation."""
         with ir.InsertionPoint(before), before.location:
             results = self._declared[name].function_type.results
             call = callback.build_call(name, "pure", operands, results).operation
-        # A handle is no value: a call that makes one may be neither merged nor moved.
+        # Each handle has one owner: a call that makes a handle must not be merged or hoisted.
         call.attributes[callback.STAYS] = ir.UnitAttr.get()
         return call
 
     def finish(self) -> bool:
-        """Drop the regions that are not called any more, and number the others."""
+        """Drop regions without calls, and renumber the ids of all other regions.
+
+        Returns:
+            whether variants were made.
+        """
         if not self._variants:
             return False
         called = {
@@ -170,6 +211,16 @@ class RegionVariants:
         held: Sequence[int],
         fetched: Sequence[int],
     ) -> ir.Operation:
+        """Call a region that returns its argument, as value or handle; make it if needed.
+
+        Args:
+            device: the device.
+            value: the argument, a value or a handle.
+            type_: type of the value.
+            before: operation before which the region is called.
+            held: ``(0,)`` if the argument is a handle, otherwise empty.
+            fetched: ``(0,)`` if the result is a value on the host, empty if it is a handle.
+        """
         key = (device, type_, tuple(held), tuple(fetched))
         if key not in self._variants:
             with ir.InsertionPoint.at_block_begin(self._module.body), before.location:
@@ -205,15 +256,17 @@ class RegionVariants:
         return self.build_call(self._variants[key], [value], before)
 
     def _next_id(self) -> int:
-        # Of callbacks too, until regions are numbered anew.
+        # Callbacks are counted as well, until `finish` renumbers the regions.
         return 1 + max(each.id for each in callback.find_declarations(self._module).values())
 
 
 def _find_indices(declaration: callback.FuncOp) -> dict[str, Sequence[int]]:
+    """Return the lists of indices that a declaration has as attributes."""
     found = {name: declaration.find_indices(name) for name in ("held", "fetched", "kept")}
     return {name: places for name, places in found.items() if places is not None}
 
 
 def _set_indices(declaration: callback.FuncOp, **places: Sequence[int]) -> None:
+    """Set lists of indices as attributes of a declaration."""
     for name, of_name in places.items():
         declaration.operation.attributes[name] = ir.DenseI64ArrayAttr.get(list(of_name))

@@ -1,4 +1,4 @@
-"""seed-regions: regions draw random numbers by themselves, from a seed that they are handed."""
+"""seed-regions: pass a random seed to regions that draw random numbers."""
 
 from bellhop_mlir._bindings import ir, stablehlo
 from bellhop_mlir._call_graph import find_functions_containing, iterate_references
@@ -24,7 +24,7 @@ _ALGORITHM = "#stablehlo<rng_algorithm THREE_FRY>"
 
 
 class SeedRegions(Pass):
-    """Hand regions that draw random numbers a seed, and thread it through what draws in them.
+    """Pass a seed to regions that draw random numbers, and thread it through them.
 
     Before::
 
@@ -48,13 +48,13 @@ class SeedRegions(Pass):
         }
 
     The program draws one seed for each run of a region, and the device splits it: one half is the
-    seed of a circuit, the other goes on.  Loops carry it, conditionals return it, and functions and
-    regions within take it and return the next one.  A condition of a loop, which returns nothing,
-    has a half of its own.  The region itself is pure from then on.
+    seed of a circuit, the second half is the next seed.  Loops carry the seed, conditionals return
+    it, and functions and regions inside take it and return the next seed.  The condition of a loop,
+    which cannot return a seed, gets one half in each iteration.  The region is pure after the pass.
 
-    Preconditions: inline-accelerate ran before, so that all regions are elsewhere.
+    Preconditions: inline-accelerate ran before, so that all regions are on other devices.
 
-    Refused: operations in which a seed cannot be handed on, such as ``sdy.manual_computation``.
+    Raises an error for operations that cannot return a seed, such as ``sdy.manual_computation``.
     """
 
     needs = ("callback.accelerate", "quantum.seed")
@@ -77,7 +77,12 @@ class SeedRegions(Pass):
 
 
 class _SeededVariants:
-    """Variants of functions that take a seed behind their arguments, and return the next one."""
+    """Variants of functions that take a seed last and return the next seed.
+
+    Args:
+        module: the module.
+        drawing: names of functions that draw random numbers.
+    """
 
     def __init__(self, module: ir.Module, drawing: set[str]) -> None:
         self._module = module
@@ -87,12 +92,13 @@ class _SeededVariants:
         self.seeds = find_operations(module.operation, "quantum.seed")
 
     def call(self, op: ir.Operation, seed: ir.Value) -> ir.Value:
-        """Let a call be one of the variant; return the next seed."""
-        callee = self._variant(symbol_attribute(op))
+        """Replace a call by a call of the seeded variant; return the next seed."""
+        callee = self._find_variant(symbol_attribute(op))
         attributes = {**dict(op.attributes.items()), "callee": ir.FlatSymbolRefAttr.get(callee)}
         return _rebuild(op, [*op.operands, seed], [self._type], attributes)
 
-    def _variant(self, name: str) -> str:
+    def _find_variant(self, name: str) -> str:
+        """Return the name of a function's seeded variant; make it if needed."""
         if name in self._variants:
             return self._variants[name]
         old = find_functions(self._module)[name]
@@ -110,7 +116,13 @@ class _SeededVariants:
         return variant
 
     def _thread_seed(self, block: ir.Block, seed: ir.Value, *, returns: bool = True) -> None:
-        """Let what a block draws come of a seed, and the block return the next one."""
+        """Thread a seed through the operations of a block that draw random numbers.
+
+        Args:
+            block: the block.
+            seed: the seed at its beginning.
+            returns: whether the block returns the next seed.
+        """
         *body, end = [op.operation for op in block.operations]
         for op in body:
             if not any(map(self._is_drawing, walk_operations(op))):
@@ -125,7 +137,7 @@ class _SeededVariants:
         return _is_random_operation(op) or not self._drawing.isdisjoint(iterate_references(op))
 
     def _find_next_seed(self, op: ir.Operation, seed: ir.Value) -> ir.Value:
-        """Return the seed behind an operation that draws."""
+        """Give a seed to an operation that draws random numbers; return the next seed."""
         if _is_random_operation(op):
             seed, words = _split_seed(seed)
             replace_operation(op, [words])
@@ -152,8 +164,8 @@ class _SeededVariants:
                 self._thread_seed(region.blocks[0], seed)
             return _rebuild(op, list(op.operands), [self._type], attributes)
         raise PassError(
-            f"a circuit with random outcomes stands in {op.name} of a region on another device, "
-            "where no seed can be handed on. Call it outside, or where the program itself runs."
+            f"a circuit with random outcomes inside of {op.name} is not supported in a region on "
+            "another device. Call the circuit outside of the region."
         )
 
 
@@ -162,7 +174,7 @@ def _is_random_operation(op: ir.Operation) -> bool:
 
 
 def _split_seed(seed: ir.Value) -> tuple[ir.Value, ir.Value]:
-    """Return two seeds of one."""
+    """Return two independent seeds computed from one."""
     pairs = stablehlo.reshape(ir.Type.parse("tensor<2x2xui32>"), seed)
     state = stablehlo.bitcast_convert(ir.Type.parse("tensor<2xui64>"), pairs)
     drawn = ir.Operation.create(
@@ -183,7 +195,14 @@ def _rebuild(
     more: list[ir.Type],
     attributes: dict[str, ir.Attribute],
 ) -> ir.Value | None:
-    """Build an operation again with other operands and more results; return the last of these."""
+    """Rebuild an operation with other operands and more results; return the last.
+
+    Args:
+        op: the operation, which is replaced.
+        operands: the new operands.
+        more: types of the additional results.
+        attributes: the attributes.
+    """
     with ir.InsertionPoint(op), op.location:
         new = ir.Operation.create(
             op.name,

@@ -1,4 +1,4 @@
-"""take-arguments: regions take what the program was called with, wherever it lies."""
+"""take-arguments: pass handles of the program's arguments to regions."""
 
 from bellhop_mlir._bindings import ir
 from bellhop_mlir._walk import (
@@ -14,13 +14,13 @@ from bellhop_mlir.dialects import callback
 from bellhop_mlir.passes import Pass
 from bellhop_mlir.transforms.regions.region_variants import RegionVariants
 
-# Operations whose results are their operands: one that JAX puts around each key, which on one
-# device says nothing, and that of jax.checkpoint.
+# Operations whose results are their operands: JAX adds the first around each random key, which has
+# no effect on one device; `jax.checkpoint` adds the second.
 _SAME = ("sdy.sharding_constraint", "stablehlo.optimization_barrier")
 
 
 class TakeArguments(Pass):
-    """Give regions handles of the program's arguments, in place of the arguments.
+    """Pass handles of the program's arguments to regions, instead of the arguments.
 
     Before::
 
@@ -34,8 +34,9 @@ class TakeArguments(Pass):
           %1 = stablehlo.constant dense<[1, 2147483648]> : tensor<2xui32>
           %y = "callback.call"(%0, %1) {callee = @region_0, kind = "pure"} ...
 
-    The program is one of the host: as its operand, an array that lies on the region's device would
-    go to the host and back.  An argument that only regions take is no operand any more.
+    The program runs on the host: if it took an array on the region's device as an operand, the
+    array would be copied to the host and back.  Arguments that only regions use are dropped from
+    the operands.
 
     Preconditions: keep-on-device ran before, and the declarations of regions still name their
     modules.
@@ -83,7 +84,7 @@ class TakeArguments(Pass):
 
 
 def _drop_unused(op: ir.Operation) -> None:
-    """Leave an operation whose results are its operands those that are used."""
+    """Drop the unused results, and their operands, of an operation that returns its operands."""
     used = [i for i, result in enumerate(op.results) if any(True for _ in result.uses)]
     if len(used) == len(op.results):
         return
@@ -102,6 +103,7 @@ def _drop_unused(op: ir.Operation) -> None:
 
 
 def _find_source(value: ir.Value) -> ir.Value:
+    """Return the value that operations which return their operands pass on."""
     op = find_producer(value)
     if op is None or op.name not in _SAME:
         return value

@@ -1,4 +1,4 @@
-"""unnest-regions: what a region holds for other devices is left to the program."""
+"""unnest-regions: move operations of other devices out of regions."""
 
 from collections.abc import Sequence
 
@@ -14,7 +14,7 @@ _HOLDING_BLOCKS = ("stablehlo.while", "stablehlo.case", "stablehlo.if")
 
 
 class UnnestRegions(Pass):
-    """Make regions around what a region holds for other devices, and for the host.
+    """Split regions that contain operations of other devices or of the host.
 
     Before::
 
@@ -32,14 +32,15 @@ class UnnestRegions(Pass):
         %b = "callback.accelerate"(%a) {callee = @accelerate_cpu_0__g, device = "cpu:0"} ...
         %c = "callback.accelerate"(%b) {callee = @accelerate_cuda_0__f_1, device = "cuda:0"} ...
 
-    A device waits while its program calls the host, and may run one program at a time: a region on
-    it, which one within the first runs on the host, would wait for ever.  Circuits on quantum
-    devices and the progress of loops are the host's too.  Loops and conditionals that hold any of
-    these become the program's, and what stands in them regions of the device; conditions, and what
-    stands between the operations of a circuit, stay the program's where they are cheap.
+    A device waits while its program calls the host, and may run one program at a time: if the
+    called host region contained a region on the same device, it would deadlock.  Circuits on
+    quantum devices and progress bars of loops run on the host too.  Loops and conditionals that
+    contain such operations become part of the program, and the remaining operations inside of them
+    become regions on the device; cheap conditions, and cheap operations between the operations of a
+    circuit, become part of the program.
 
-    What stands in another operation, such as ``sdy.manual_computation``, stays in the region, and
-    is refused later.
+    Operations inside of other operations, such as ``sdy.manual_computation``, stay in the region;
+    convert-accelerate-to-runtime raises an error for them.
 
     Preconditions: outline-regions ran before.
     """
@@ -58,7 +59,7 @@ class UnnestRegions(Pass):
 
 
 def _find_mixed_region(module: ir.Module) -> callback.AccelerateOp | None:
-    """Return a region of the program that holds what other devices run, where it can be moved."""
+    """Return a region of the program with movable operations of other devices, or None."""
     for region in callback.find_host_regions(module):
         if _has_foreign_operations(
             module, list_operations(find_functions(module)[region.callee]), region.device
@@ -68,7 +69,13 @@ def _find_mixed_region(module: ir.Module) -> callback.AccelerateOp | None:
 
 
 def _has_foreign_operations(module: ir.Module, ops: Sequence[ir.Operation], device: str) -> bool:
-    """Tell whether some of the operations, or of what they call, are of others than a device."""
+    """Return whether operations, or their callees, must run outside of a region.
+
+    Args:
+        module: the module.
+        ops: the operations.
+        device: device of the region.
+    """
     by_name, pending, seen = find_functions(module), list(ops), set[str]()
     while pending:
         op = pending.pop()
@@ -76,7 +83,7 @@ def _has_foreign_operations(module: ir.Module, ops: Sequence[ir.Operation], devi
             continue
         if _must_run_outside(op, device):
             return True
-        # Only so may what a function holds move: not where a shard_map calls it.
+        # The operations of a function can move only if its call can: not out of a shard_map.
         if op.name in ("func.call", "callback.accelerate") and symbol_attribute(op) not in seen:
             seen.add(symbol_attribute(op))
             pending += list_operations(by_name[symbol_attribute(op)])
@@ -84,7 +91,7 @@ def _has_foreign_operations(module: ir.Module, ops: Sequence[ir.Operation], devi
 
 
 def _must_run_outside(op: ir.Operation, device: str) -> bool:
-    """Tell whether an operation is a region of another device, or only the program can do it."""
+    """Return whether an operation cannot run inside of a region on a device."""
     if op.name == "callback.accelerate":
         return callback.AccelerateOp(op).device != device
     if op.name == "callback.call":
@@ -93,6 +100,7 @@ def _must_run_outside(op: ir.Operation, device: str) -> bool:
 
 
 def _can_move(op: ir.Operation) -> bool:
+    """Return whether only loops and conditionals enclose an operation in its function."""
     while (op := op.parent.operation).name != "func.func":
         if op.name not in _HOLDING_BLOCKS:
             return False
@@ -100,7 +108,7 @@ def _can_move(op: ir.Operation) -> bool:
 
 
 class _RegionUnnester:
-    """A region whose operations the program takes apart.
+    """Splits a region into smaller regions and operations of the program.
 
     Args:
         module: the module.
@@ -114,18 +122,19 @@ class _RegionUnnester:
         self._location = region.operation.location
 
     def unnest(self) -> None:
-        """Put regions of the device around the others, which become the program's."""
+        """Inline the region into the program, and outline its operations on the device."""
         self._outline_block(self._inline(self._region))
 
     def _inline(self, call: ir.Operation) -> list[ir.Operation]:
         return inline_call(call, find_functions(self._module)[symbol_attribute(call)])
 
     def _outline_block(self, ops: Sequence[ir.Operation], *, keeps_cheap: bool = False) -> None:
-        """Move what stands in a block to the device, but for what others run, and what holds it.
+        """Outline the operations of a block, in groups between foreign operations.
 
         Args:
-            ops: follow one another.
-            keeps_cheap: whether what is cheap stays, as between the operations of a circuit.
+            ops: consecutive operations.
+            keeps_cheap: whether groups of cheap operations stay in the program, as between the
+                operations of a circuit.
         """
         pending, group = list(ops), list[ir.Operation]()
         while pending:
@@ -146,9 +155,14 @@ class _RegionUnnester:
         self._outline_group(group, keeps_cheap)
 
     def _outline_group(self, group: Sequence[ir.Operation], keeps_cheap: bool) -> None:
-        """Make a region of operations that follow one another.
+        """Outline consecutive operations to a region on the device.
 
-        Constants go where they are used, and the program joins its tokens: a region takes one.
+        Constants stay, as each region gets a copy, and tokens are joined by the program,
+        as a region takes one token.
+
+        Args:
+            group: the operations.
+            keeps_cheap: whether a group of cheap operations stays in the program.
         """
         members = [
             op
@@ -163,6 +177,7 @@ class _RegionUnnester:
             move_to_region(self._module, members, self._device, self._callee)
 
     def _is_taken_apart(self, op: ir.Operation) -> bool:
+        """Return whether an operation is or contains an operation that must run outside."""
         if op.name == "callback.accelerate":
             return True
         return _has_foreign_operations(self._module, walk_operations(op), self._device)

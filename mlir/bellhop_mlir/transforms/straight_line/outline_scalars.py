@@ -192,6 +192,7 @@ class _ScalarOperations:
         )
 
     def _is_function_of_scalars(self, name: str) -> bool:
+        """Return whether all operations of a function only compute scalars."""
         if name not in self._by_function:
             self._by_function[name] = all(
                 op.name in ("stablehlo.constant", "func.return") or self(op)

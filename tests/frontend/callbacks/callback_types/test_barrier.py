@@ -247,7 +247,7 @@ def test_limit_is_set_and_read():
     assert bellhop.tap_queue_limit(5_000) == before
     assert bellhop.tap_queue_limit() == 5_000
     assert bellhop.tap_queue_limit(before) == 5_000
-    with pytest.raises(ValueError, match="a number of bytes, got -1"):
+    with pytest.raises(ValueError, match="bytes is -1, expected at least 0"):
         bellhop.tap_queue_limit(-1)
 
 

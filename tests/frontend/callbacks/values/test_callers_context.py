@@ -1,6 +1,6 @@
 """What Python that a program calls sees of the context of the program's caller.
 
-The table in ``doc/guide/callbacks-and-gpus.md`` says the same.
+The table in ``doc/how-to/callbacks-and-gpus.md`` says the same.
 """
 
 import contextvars

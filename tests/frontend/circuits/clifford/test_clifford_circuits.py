@@ -358,8 +358,8 @@ def branch_in_branch(x):
         (many_outcomes, "depends on more than 8 outcomes"),
         (mixed_condition, "depends on mid-circuit outcomes"),
         (postselects, "postselection is not supported by Stim"),
-        (unknown_length, "Stim gets programs of known length"),
-        (waits, "it has a while_loop, and Stim gets"),
+        (unknown_length, "as Stim programs have a fixed length"),
+        (waits, "it has a while_loop, expected a static"),
         (branch_in_branch, "in a branch of a conditional, a traced"),
     ],
 )
@@ -377,7 +377,9 @@ def test_measurements_that_are_refused():
         m = bellhop.measure(0)
         return qml.expval(m * qml.Z(1))
 
-    with pytest.raises(bellhop.CompileError, match="outcome decides what is measured at the end"):
+    with pytest.raises(
+        bellhop.CompileError, match="final measurement depends on a mid-circuit outcome"
+    ):
         run(on_outcome)
 
     single = lambda: (bellhop.measure(0), qml.sample(wires=0))[1]

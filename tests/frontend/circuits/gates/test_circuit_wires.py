@@ -89,7 +89,7 @@ def test_a_device_has_a_known_number_of_wires():
         device = qml.device("lightning.qubit", wires=n)
         return qml.QNode(lambda: [qml.Hadamard(0), qml.probs()][1], device)()
 
-    with pytest.raises(bellhop.CompileError, match="how many wires its device has is computed"):
+    with pytest.raises(bellhop.CompileError, match="number of wires of its device is traced"):
         bellhop.qjit(f)(2)
     assert bellhop.qjit(f, static_argnums=0)(2).shape == (4,)
 
@@ -117,7 +117,7 @@ def test_device_without_wires_in_a_loop_of_unknown_length() -> None:
         bellhop.for_loop(n)(lambda i: qml.X(i) and None)()
         return qml.probs(wires=[0])
 
-    with pytest.raises(bellhop.CompileError, match="the device has no wires of its own"):
+    with pytest.raises(bellhop.CompileError, match="the device was made without wires"):
         bellhop.qjit(qml.QNode(circuit, qml.device("lightning.qubit")))(3)
 
 

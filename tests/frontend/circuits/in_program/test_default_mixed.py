@@ -370,7 +370,7 @@ ERRORS: dict[str, tuple[Callable[[], Any], Sequence[Any], str]] = {
     "batch of channels": (
         lambda: on_mixed(lambda p: (qml.BitFlip(p, 0), qml.probs())[-1]),
         (np.array([P, P]),),
-        "BitFlip has an array of parameters, and PennyLane has no batches of channels",
+        "a parameter of BitFlip is an array, expected a number",
     ),
     "adjoint of a channel": (
         lambda: on_mixed(lambda p: (qml.adjoint(qml.BitFlip(p, 0)), qml.probs())[-1]),

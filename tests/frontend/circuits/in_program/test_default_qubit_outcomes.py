@@ -163,7 +163,7 @@ ERRORS: dict[str, tuple[Callable[[Any], Any], dict[str, Any], str]] = {
     "too many": (
         in_loop(13),
         IN_PROGRAM,
-        "13 outcomes of its mid-circuit measurements are needed at once",
+        "13 mid-circuit outcomes are needed at once",
     ),
     "dynamic loop": (
         in_loop(None),

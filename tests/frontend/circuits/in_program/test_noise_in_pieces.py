@@ -188,7 +188,7 @@ def with_effect(x: Any, n: Any) -> None:
             lambda x, n: bellhop.cond(bellhop.measure(0), lambda: qml.QFT([0, 1]))(),
             "QFT depends on a mid-circuit measurement, so qml.add_noise cannot tell",
         ),
-        (carried, "whether outcomes decide a cond is unknown"),
+        (carried, "the condition of a cond may depend on mid-circuit outcomes"),
         (with_effect, "a callback with an effect in a branch on a mid-circuit outcome"),
         (
             lambda x, n: (qml.pauli_measure("XZ", [0, 1]), None)[1],
@@ -196,7 +196,7 @@ def with_effect(x: Any, n: Any) -> None:
         ),
         (
             lambda x, n: (bellhop.measure(0), qml.allocate(1)),
-            "has Allocate and qml.add_noise, which are supported together in",
+            "Allocate with qml.add_noise is supported only in",
         ),
     ],
     ids=["measured", "template", "carried", "effect", "word", "allocated"],
@@ -244,5 +244,5 @@ def test_noise_of_a_computed_number_is_refused() -> None:
 
 def test_noise_behind_other_transforms_is_refused() -> None:
     """How much noise there is would depend on what is merged across a measurement."""
-    with pytest.raises(bellhop.CompileError, match="or let one qml.add_noise be the first"):
+    with pytest.raises(bellhop.CompileError, match="or make one qml.add_noise the first"):
         refused(lambda x, n: (bellhop.measure(1), qml.RX(x, 0)), level="device")()

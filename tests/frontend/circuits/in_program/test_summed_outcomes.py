@@ -84,7 +84,9 @@ def test_outcomes_that_are_needed_at_the_end_are_gone_through() -> None:
         qml.RX(total, 0)
         return qml.expval(qml.Z(0))
 
-    with pytest.raises(bellhop.CompileError, match="13 outcomes .* Let an outcome decide"):
+    with pytest.raises(
+        bellhop.CompileError, match="13 mid-circuit outcomes .* Use each outcome before the next"
+    ):
         bellhop.qjit(on_mixed(circuit))()
 
 

@@ -91,7 +91,7 @@ def observables(x: Any) -> Any:
         (qml.transforms.split_non_commuting, "runs the circuit 2 times, and the quantum function"),
         (
             lambda node: qml.noise.fold_global(node, 1),
-            "fold_global does not take a circuit with bellhop.measure in it",
+            "fold_global does not support circuits with bellhop.measure",
         ),
     ],
 )

@@ -136,7 +136,7 @@ def test_what_is_no_tape_is_refused(construct, what):
         construct(n)
         return qml.expval(qml.Z(0))
 
-    message = f"QNode 'circuit' .*the transform undo_swaps needs the circuit as a tape .*{what}"
+    message = f"QNode 'circuit' .*the transform undo_swaps needs a tape of gates.*{what}"
     with pytest.raises(bellhop.CompileError, match=message):
         bellhop.qjit(qml.transforms.undo_swaps(ON(circuit)))(2)
 

@@ -127,10 +127,10 @@ REFUSED_BY_PENNYLANE: dict[str, tuple[type[Exception], str]] = {
 # Their result is no array, or they draw at random, or look at numbers, or ask for a package.
 REFUSED: dict[str, tuple[type[Exception], str]] = {
     "commutation_dag": (TypeError, "the result is of type CommutationDAG"),
-    "convert_to_numpy_parameters": (bellhop.CompileError, "makes NumPy arrays of parameters"),
+    "convert_to_numpy_parameters": (bellhop.CompileError, "converts parameters to NumPy arrays"),
     "parity_matrix": (TypeError, "requires all input circuits to consist solely of CNOT"),
     "phase_polynomial": (TypeError, "can only handle CNOT and RZ operators"),
-    "spsa_grad": (bellhop.CompileError, "draws its directions when the program is traced"),
+    "spsa_grad": (bellhop.CompileError, "draws random directions while the program is traced"),
     "to_zx": (Exception, "pyzx|the result is of type"),
 }
 

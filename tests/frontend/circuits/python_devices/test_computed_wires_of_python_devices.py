@@ -62,5 +62,5 @@ def test_a_wire_that_is_not_there_is_the_error_of_the_device():
 
 
 def test_a_device_without_wires_is_refused():
-    with pytest.raises(bellhop.CompileError, match="and the device has no wires of its own"):
+    with pytest.raises(bellhop.CompileError, match="and the device was made without wires"):
         bellhop.qjit(on(CountingDevice()))(0.7, 1, 2)

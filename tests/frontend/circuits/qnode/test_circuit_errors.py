@@ -133,7 +133,7 @@ COMPILE_ERRORS: dict[str, tuple[Callable[[Any], Any], str]] = {
     "nothing returned": (lambda x: None, "a quantum function must return something"),
     "text beside a measurement": (
         lambda x: (expval(), "a"),
-        "a quantum function returns measurements and numbers; it returned a str",
+        "the quantum function returned a str, expected measurements",
     ),
     "gate in a scan": (
         gate_in(scan),
@@ -200,7 +200,7 @@ def test_error_names_the_line_of_the_circuit() -> None:
 
 
 def test_transform() -> None:
-    message = "the transform spsa_grad draws its directions when the program is traced"
+    message = "the transform spsa_grad is not supported by bellhop: it draws random"
     with raises_naming_the_circuit(message):
         bellhop.qjit(qml.gradients.spsa_grad(circuit(expval)))(0.3)
 

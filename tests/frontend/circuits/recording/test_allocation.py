@@ -212,7 +212,7 @@ ERRORS = {
     ),
     "wires that the program computes": (
         lambda: allocated(on_a_computed_wire),
-        "or which are free must be known to allocate some",
+        "qml.allocate cannot tell which wires are free",
     ),
 }
 

@@ -10,7 +10,7 @@ import pennylane as qml
 import pytest
 
 import bellhop
-from bellhop.circuits.gates.traced_operators import decompose_traced_functions
+from bellhop.circuits.gates.traced_operators import TracedOperator
 
 DEVICES = ["lightning.qubit", "default.qubit", "default.mixed", "reference.qubit"]
 X = 0.3
@@ -187,7 +187,7 @@ def test_functions_of_operators_act_on_their_own_row_of_a_batch() -> None:
 
 def test_operators_whose_functions_use_no_values_stay_whole() -> None:
     whole = qml.TTN(range(2), 2, block_of(0.5), 1, [[1.0]])
-    [kept] = decompose_traced_functions(whole, "here")
+    [kept] = TracedOperator.decompose_functions(whole, "here")
     assert kept is whole
 
 

@@ -81,8 +81,8 @@ class MixedSimulator(Simulator):
         """
         if not has_scalar_parameters(op):
             raise CompileError(
-                f"{self.where}: {op.name} has an array of parameters, and PennyLane has no batches "
-                "of channels. Give it numbers, and let jax.vmap go over the batch."
+                f"{self.where}: a parameter of {op.name} is an array, expected a number, as "
+                "PennyLane does not support batched channels. Map the circuit with jax.vmap."
             )
         if isinstance(op, qml.operation.Channel):
             if op.batch_size is None and not any(map(is_dynamic, op.data)):

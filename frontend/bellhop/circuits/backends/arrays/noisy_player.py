@@ -24,11 +24,11 @@ from jax.extend.core.primitives import cond_p, scan_p, while_p
 from bellhop._jax.jaxprs import find_equation, unwrap_tracer
 from bellhop.base.types import Operand, PyTree, Wire
 from bellhop.circuits.backends.arrays.simulated_circuit import SimulatedCircuit
-from bellhop.circuits.gates.tape_control_flow import is_control_flow
+from bellhop.circuits.gates.tape_control_flow import ControlFlow
 from bellhop.circuits.ir.measurement_types import is_measurement
 from bellhop.circuits.ir.statistics import Statistic
 from bellhop.circuits.passes.gate_replay import Body, Player, identity
-from bellhop.circuits.passes.noise_models import NoiseInserter, is_same_operation
+from bellhop.circuits.passes.noise_models import NoiseInserter
 from bellhop.circuits.passes.operation_transforms import Rewrite
 from bellhop.errors import CompileError
 from bellhop.tracing.state import circuit_scope
@@ -80,7 +80,7 @@ class NoisyPlayer(Player):
         """Apply operations with noise around them, in order."""
         noisy = [each for op in operations for each in self._add_noise(op)]
         inside = replace(self, change=identity)
-        for is_played, group in itertools.groupby(noisy, is_control_flow):
+        for is_played, group in itertools.groupby(noisy, ControlFlow.is_instance):
             if is_played:
                 for op in group:
                     inside.play_operation(op)
@@ -90,9 +90,9 @@ class NoisyPlayer(Player):
     def allocate(self, op: qml.operation.Operator) -> NoReturn:
         """Raise an error: noise models do not support dynamically allocated wires."""
         raise CompileError(
-            f"{self.circuit.where}: it has {op.name} and qml.add_noise, which are supported "
-            "together in circuits of gates alone: no measure, conditional or loop of computed "
-            "length. Use wires of the device, or write channels behind the gates."
+            f"{self.circuit.where}: {op.name} with qml.add_noise is supported only in circuits "
+            "without measure, conditionals and loops with a dynamic trip count. Use wires of the "
+            "device, or write channels after the gates."
         )
 
     def mid_measure(self, label: Wire, *, reset: bool, postselect: int, site: str) -> Any:
@@ -214,7 +214,7 @@ class NoisyPlayer(Player):
         """Return an operation with noise around it, or the noise alone in other branches."""
         seen = self.noise_state
         is_first, seen.is_first = seen.is_first, False
-        if is_control_flow(op):
+        if ControlFlow.is_instance(op):
             return [op]
         if seen.is_branch_taken is None:
             return self.noise.add_noise(op, is_first=is_first)
@@ -242,10 +242,10 @@ class NoisyPlayer(Player):
         # A loop or conditional that carries the state may also pass on an outcome.
         if (here | behind) & carried or behind & {*outcomes, id(self.circuit.outcomes)}:
             error = CompileError(
-                f"{self.circuit.where}: whether outcomes decide a cond is unknown, since "
-                "a loop carries what does or a conditional returns it, and noise models tell such "
-                "gates from others. Compute the condition from the outcome itself, or write "
-                "channels behind the gates instead of qml.add_noise."
+                f"{self.circuit.where}: the condition of a cond may depend on mid-circuit outcomes "
+                "through the values of a loop or a conditional, which is not supported with "
+                "qml.add_noise. Compute the condition from the outcome itself, or write "
+                "channels after the gates instead of qml.add_noise."
             )
             if self.circuit.has_mid_circuit:
                 raise error
@@ -287,7 +287,7 @@ class NoisyPlayer(Player):
 
 def _is_same_sequence(left: Sequence[Any], right: Sequence[Any]) -> bool:
     """Return whether two sequences have the same operations."""
-    return len(left) == len(right) and all(map(is_same_operation, left, right))
+    return len(left) == len(right) and all(map(NoiseInserter.is_same_operation, left, right))
 
 
 _CONTROL_FLOW = (cond_p, scan_p, while_p)

@@ -94,7 +94,13 @@ def flip_qubits(state: Operand, mask: int, n_qubits: int) -> Any:
 
 
 def _apply_diagonal(words: Sequence[PauliTerm], shares: Operand, state: Operand) -> Any:
-    """Apply the diagonal matrix of words without their flips."""
+    """Apply the sum of the diagonal parts of Pauli words to a state.
+
+    Args:
+        words: Pauli words with equal sets of flipped qubits.
+        shares: their coefficients.
+        state: array of the state.
+    """
     n_qubits = state.shape[1].bit_length() - 1
     parts: list[Any] = []
     for is_imaginary in (False, True):
@@ -107,7 +113,13 @@ def _apply_diagonal(words: Sequence[PauliTerm], shares: Operand, state: Operand)
 
 
 def _compute_diagonal(masks: np.ndarray, shares: Operand, n_qubits: int) -> Any:
-    """Return the diagonal of a sum of words, where a Y only counts as Z."""
+    """Return the diagonal of a sum of products of Z.
+
+    Args:
+        masks: bit mask of the qubits with Z, for each product.
+        shares: coefficients of the products.
+        n_qubits: number of qubits.
+    """
     numbers = _make_basis_indices(n_qubits)
     if len(masks) <= _MAX_UNROLLED:
         each = zip(masks, shares, strict=True)
@@ -126,7 +138,14 @@ def _compute_diagonal(masks: np.ndarray, shares: Operand, n_qubits: int) -> Any:
 def _apply_in_scan(
     words: Sequence[PauliTerm], shares: Operand, state: Operand, n_qubits: int
 ) -> Any:
-    """Apply a sum of words in a loop over the words."""
+    """Apply a sum of Pauli words to a state, in a ``lax.scan`` over the words.
+
+    Args:
+        words: the Pauli words.
+        shares: their coefficients.
+        state: array of the state.
+        n_qubits: number of qubits.
+    """
     flips = np.array([word.find_mask("XY", n_qubits) for word in words], np.uint32)
     masks = np.array([word.find_mask("YZ", n_qubits) for word in words], np.uint32)
     is_imaginary = np.array([word.phase_power % 2 == 1 for word in words])

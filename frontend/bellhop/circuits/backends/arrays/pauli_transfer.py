@@ -25,7 +25,7 @@ import pennylane as qml
 
 from bellhop.base.types import Operand
 from bellhop.circuits.gates.decompositions import unsupported_operation_error
-from bellhop.circuits.ir.precision import complex_type
+from bellhop.circuits.ir.precision import Precision
 from bellhop.circuits.ir.wires import is_dynamic
 
 _PAULIS = np.array([[[1, 0], [0, 1]], [[0, 1], [1, 0]], [[0, -1j], [1j, 0]], [[1, 0], [0, -1]]])
@@ -124,7 +124,7 @@ def _choose_numpy(*values: Any) -> Any:
 
 
 def _cast_complex(values: Any) -> Any:
-    return values.astype(complex if isinstance(values, np.ndarray) else complex_type())
+    return values.astype(complex if isinstance(values, np.ndarray) else Precision.complex_type())
 
 
 def _make_one_qubit_matrix(x: Any, y: Any, z: Any, shift: Any, is_valid: Any) -> Any:

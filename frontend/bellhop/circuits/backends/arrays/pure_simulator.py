@@ -23,9 +23,9 @@ from bellhop.circuits.backends.arrays.pauli_sums import (
     stack_coefficients,
 )
 from bellhop.circuits.backends.arrays.simulator_base import Simulator, move_dynamic_qubits_to_front
-from bellhop.circuits.gates.decompositions import strip_modifiers, unsupported_operation_error
+from bellhop.circuits.gates.decompositions import Modifiers, unsupported_operation_error
 from bellhop.circuits.gates.real_imag_inference import is_hermitian
-from bellhop.circuits.ir.statistics import mixed_state_error
+from bellhop.circuits.ir.statistics import ExactValues
 from bellhop.circuits.ir.wires import WireMap, is_dynamic
 from bellhop.circuits.measure.observables import Factor, NamedFactor, find_terms
 
@@ -237,7 +237,7 @@ class PureSimulator(Simulator):
     def to_state_result(self, state: Any, *, is_mixture: bool, is_divided: bool) -> Any:
         """Return the complex state vector."""
         if is_mixture:
-            raise mixed_state_error(self.where)
+            raise ExactValues.mixed_state_error(self.where)
         vector = self._to_complex(self._gather_amplitudes(state))
         return vector * jnp.sqrt(self.compute_probability(state)) if is_divided else vector
 
@@ -253,7 +253,7 @@ def is_supported_by_pennylane(op: Any) -> bool:
         return False
     if has_traced_power(op):
         # A matrix power is not differentiable everywhere, in contrast to decompositions.
-        return not strip_modifiers(op, ())[0].has_decomposition
+        return not Modifiers.strip(op)[0].has_decomposition
     return stopping_condition(op, allow_mcms=False) and op.has_matrix
 
 

@@ -161,7 +161,14 @@ class _ReversibleLoop:
     def _pull_back(
         self, after: Operand, cotangent: Operand, numbers: Any, *given: Any
     ) -> list[Any]:
-        """Run all iterations backwards, recomputing states; return all cotangents."""
+        """Run all iterations backwards and recompute their states; return all cotangents.
+
+        Args:
+            after: state after the loop.
+            cotangent: its cotangent.
+            numbers: indices of the iterations.
+            given: inputs of the loop other than the state.
+        """
         rows, rest = self._split_scanned(given)
 
         def step(carry: Any, row: Operand) -> tuple[Any, list[Any]]:

@@ -33,21 +33,22 @@ from bellhop.circuits.backends.arrays.simulated_circuit import SimulatedCircuit
 from bellhop.circuits.backends.arrays.simulator_base import Simulator
 from bellhop.circuits.backends.arrays.value_differences import evaluate_with_differences
 from bellhop.circuits.backends.choose.choose_outcomes import choose_outcomes
-from bellhop.circuits.ir.broadcasting import ROW_STRUCT, Rows
+from bellhop.circuits.ir.broadcasting import Rows
 from bellhop.circuits.ir.circuit import Circuit
 from bellhop.circuits.ir.circuit_config import Shots
-from bellhop.circuits.ir.device_measurements import find_shot_groups
-from bellhop.circuits.ir.device_spec import describe_size
+from bellhop.circuits.ir.device_measurements import Frequencies
+from bellhop.circuits.ir.device_spec import DeviceSpec
 from bellhop.circuits.ir.diff_method import DiffMethod
+from bellhop.circuits.ir.execution_plan import ExecutionPlan
 from bellhop.circuits.ir.executors import Outcomes
 from bellhop.circuits.ir.postselection import mask_impossible
-from bellhop.circuits.ir.precision import is_double, real_type
+from bellhop.circuits.ir.precision import Precision
 from bellhop.circuits.ir.results import Results
-from bellhop.circuits.ir.runtime_checks import FaultRecorder, check_draw
+from bellhop.circuits.ir.runtime_checks import FaultRecorder
 from bellhop.circuits.ir.seeds import make_random_key, offer_device_seed
 from bellhop.circuits.ir.vectorize.vectorize import vectorize_jaxpr
 from bellhop.circuits.ir.wires import WireMap
-from bellhop.circuits.passes.noise_models import find_noise
+from bellhop.circuits.passes.noise_models import NoiseInserter
 from bellhop.circuits.passes.operation_transforms import make_change_before_noise, make_rewrite
 from bellhop.compiler.compile_timing import add_note
 from bellhop.control_flow.while_loop_vjp import make_loops_reversible
@@ -154,7 +155,7 @@ class _TracedCircuit(NamedTuple):
         closed: jaxpr from ``(outcomes, *DrawnShots, row, *inputs)`` to
             ``(probability, fault, *values)`` of one branch.
         results: computes the results from the values of all branches.
-        outcomes: how mid-circuit outcomes are treated, see ``choose_outcomes``.
+        plan: the plan of the call, with its treatment of outcomes and its precision.
         postselects: whether a measurement postselects.
         unbounded_outcomes: the error to raise if mid-circuit outcomes remain in a loop with a
             dynamic trip count.
@@ -162,7 +163,7 @@ class _TracedCircuit(NamedTuple):
 
     closed: ClosedJaxpr
     results: Results
-    outcomes: Outcomes
+    plan: ExecutionPlan
     postselects: bool
     unbounded_outcomes: CompileError | None
 
@@ -173,7 +174,6 @@ def _trace_circuit(
     rows: Rows,
     faults: FaultRecorder,
     nothing_drawn: DrawnShots,
-    box: tuple[str, ...],
 ) -> _TracedCircuit:
     """Trace one execution of a circuit.
 
@@ -183,10 +183,12 @@ def _trace_circuit(
         rows: the rows of the circuit's batch.
         faults: records run-time errors of operations.
         nothing_drawn: the shapes of the drawn shots.
-        box: lines that drawings show for the circuit.
     """
     config, shots = call.config, call.shots
-    noise = find_noise(config)
+    noise = NoiseInserter.from_config(config)
+    plan = replace(call.plan, precision=8 * simulator.dtype.itemsize)
+    size = DeviceSpec.describe_size(simulator.name, len(simulator.wires))
+    box = config.name, size, str(plan)
     facts: tuple[Any, ...] = ()
 
     def run(outcomes: Any, drawn: DrawnShots, row: Operand, *inputs: Operand) -> Any:
@@ -205,21 +207,22 @@ def _trace_circuit(
         leaves, out_tree = call.function.apply_to_circuit(
             circuit, simulator.prepare_inputs(inputs), player
         )
-        treatment = circuit.treatment = choose_outcomes(config, circuit, leaves)
-        is_single = treatment is Outcomes.ONE_RUN
+        circuit.treatment = choose_outcomes(config, circuit, leaves)
+        is_single = circuit.treatment is Outcomes.ONE_RUN
         statistics = measure(leaves, diff_method=config.diff_method, is_single=is_single)
         results = Results(statistics, out_tree, shots, circuit.precision, call.where)
-        facts = results, treatment, circuit.postselects, circuit.unbounded_outcomes
+        traced_plan = replace(plan, outcomes=circuit.treatment)
+        facts = results, traced_plan, circuit.postselects, circuit.unbounded_outcomes
         values = results.take_values()
         if config.precision == "single" and not results.precision.is_single:
             # As in the engine, amplitudes have single precision, and sums over branches double.
-            values = [_cast_dtype(value, np.float32, real_type()) for value in values]
+            values = [_cast_dtype(value, np.float32, Precision.real_type()) for value in values]
         return [circuit.compute_probability(), circuit.fault, *values]
 
     # By default TPUs and some GPUs multiply with fewer bits, also in functions from PennyLane.
     with jax.default_matmul_precision("highest"):
         closed = jax.make_jaxpr(call.name_in_errors(run))(
-            jax.ShapeDtypeStruct((), jnp.uint32), nothing_drawn, ROW_STRUCT, *call.inputs
+            jax.ShapeDtypeStruct((), jnp.uint32), nothing_drawn, Rows.STRUCT, *call.inputs
         )
     return _TracedCircuit(closed, *facts)
 
@@ -230,19 +233,18 @@ def _run_on_simulator(call: Circuit, device: qml.devices.Device, wires: WireMap)
     kind = _choose_simulator(device, len(wires), where)
     simulator_of = functools.partial(kind, device, wires, where)
     asked = config.precision
-    simulator = simulator_of(np.dtype(np.float32) if asked == "single" else real_type())
+    simulator = simulator_of(np.dtype(np.float32) if asked == "single" else Precision.real_type())
     simulator.check_memory()
     rows, all_faults = Rows(where), FaultRecorder(wires, where)
-    name = config.name
-    box = name, describe_size(simulator.name, len(wires)), str(call.plan)
-    add_note(f"{name} ({config.site}) is {call.plan}")
     nothing_drawn = DrawnShots.make_empty(shots)
-    traced = _trace_circuit(call, simulator, rows, all_faults, nothing_drawn, box)
-    if traced.results.precision.is_single and asked is None and is_double():
+    traced = _trace_circuit(call, simulator, rows, all_faults, nothing_drawn)
+    if traced.results.precision.is_single and asked is None and Precision.is_double():
         # The parameters' dtypes are known after the first trace: trace again in single precision.
         simulator = simulator_of(np.dtype(np.float32))
-        traced = _trace_circuit(call, simulator, rows, all_faults, nothing_drawn, box)
-    closed, results, treatment, postselects, uncounted = traced
+        traced = _trace_circuit(call, simulator, rows, all_faults, nothing_drawn)
+    closed, results, plan, postselects, uncounted = traced
+    treatment = plan.outcomes
+    add_note(f"{config.name} ({config.site}) is {plan}")
     closed = make_loops_reversible(vectorize_jaxpr(closed), where)
     if simulator.is_mixed and treatment.is_mid_circuit and treatment is not Outcomes.ONE_RUN:
         closed = sum_over_outcomes(closed)
@@ -259,7 +261,7 @@ def _run_on_simulator(call: Circuit, device: qml.devices.Device, wires: WireMap)
         total = jax.lax.stop_gradient(total)
         if not is_random:
             return values
-        return check_draw(values, total, where)
+        return FaultRecorder.check_draw(values, total, where)
 
     def run_row(row: Operand) -> Any:
         """Evaluate all branches of one row of the batch and return the row's results."""
@@ -304,7 +306,7 @@ def _run_on_simulator(call: Circuit, device: qml.devices.Device, wires: WireMap)
         elif shots.total:
             branches, is_accepted = draw_branches(key, weights, shots.total, drops=drops)
             none = jnp.zeros(len(shots.copies))
-            n_accepted = none.at[find_shot_groups(shots.copies)].add(is_accepted)
+            n_accepted = none.at[Frequencies.index_groups(shots.copies)].add(is_accepted)
             _, _, values = sum_branches(DrawnShots(branches, sum_of_weights, n_accepted, key))
         return results.finish(
             all_faults.raise_faults(check_draws(sum_of_weights, values), faults, weights),
@@ -330,10 +332,9 @@ def _cast_dtype(value: Operand, before: Any, after: Any) -> Any:
 def _check_outcome_count(n_outcomes: int, simulator: Simulator) -> None:
     """Raise an error if a circuit has more than `MAX_OUTCOMES` outcomes at once."""
     if n_outcomes > MAX_OUTCOMES:
-        sums = "Let an outcome decide all that it does before the next one is measured, or use"
+        advice = "Use each outcome before the next measurement, or use"
         raise CompileError(
-            f"{simulator.where}: {n_outcomes} outcomes of its mid-circuit measurements are needed "
-            f"at once, and on {simulator.name} bellhop goes through the combinations of at most "
-            f"{MAX_OUTCOMES}. {sums if simulator.is_mixed else 'Use'} "
-            "qml.device('lightning.qubit', wires=...)."
+            f"{simulator.where}: {n_outcomes} mid-circuit outcomes are needed at once, expected at "
+            f"most {MAX_OUTCOMES}: on {simulator.name} bellhop evaluates all combinations. "
+            f"{advice if simulator.is_mixed else 'Use'} qml.device('lightning.qubit', wires=...)."
         )

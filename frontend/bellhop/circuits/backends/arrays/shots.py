@@ -25,7 +25,6 @@ from bellhop.circuits.ir.device_measurements import (
     SampleRequest,
     ShadowMeans,
     ShadowSnapshots,
-    find_shot_groups,
 )
 from bellhop.circuits.ir.likelihood_ratio import make_zero_with_ratio_tangent
 from bellhop.circuits.ir.postselection import mask_impossible
@@ -88,7 +87,7 @@ class BranchShots:
         weights = self._compute_weights(jnp.broadcast_to(probability, self.is_in_branch.shape))
         sums = (
             jnp.zeros(len(self.groups), weights.dtype)
-            .at[find_shot_groups(self.groups)]
+            .at[Frequencies.index_groups(self.groups)]
             .add(weights)
         )
         shares = sums / self.n_accepted
@@ -126,7 +125,7 @@ class BranchShots:
         values = request.compute_word_values(bits, bases)
         values *= self._compute_weights(probabilities)[:, None]
         sums = jnp.zeros((len(request.groups), values.shape[1]), values.dtype)
-        sums = sums.at[find_shot_groups(request.groups)].add(values)
+        sums = sums.at[Frequencies.index_groups(request.groups)].add(values)
         # Shots that postselection drops are spread evenly over the parts of a group.
         last_shots = np.cumsum(request.groups) - 1
         copies = np.searchsorted(np.cumsum(self.groups), last_shots, side="right")

@@ -19,9 +19,7 @@ from bellhop.circuits.backends.arrays.reversible_loops import run_reversibly, sh
 from bellhop.circuits.backends.arrays.shots import BranchShots
 from bellhop.circuits.backends.arrays.simulator_base import Simulator
 from bellhop.circuits.gates.decompositions import (
-    MAX_DECOMPOSITION_DEPTH,
-    decompose_base,
-    decompose_with_pennylane,
+    find_parts,
     find_rotation,
     merge_preparations,
     unsupported_operation_error,
@@ -30,7 +28,7 @@ from bellhop.circuits.ir.broadcasting import TracedRow
 from bellhop.circuits.ir.device_measurements import SampleRequest
 from bellhop.circuits.ir.diff_method import DiffMethod
 from bellhop.circuits.ir.executors import OUTCOMES_ARE_DRAWN
-from bellhop.circuits.ir.memory import guard_batched_state
+from bellhop.circuits.ir.memory import MemoryCheck
 from bellhop.circuits.ir.runtime_checks import FaultRecorder
 from bellhop.circuits.ir.statistics import ExactValues, Statistic, StatisticMaker, ValueReader
 from bellhop.circuits.ir.tangents import forbid_derivative
@@ -153,16 +151,13 @@ class SimulatedCircuit(ProgramCircuit):
             self.state = self.simulator.prepare(op)
         elif self.simulator.can_apply(op):
             self._pending.append(op)
-        elif depth < MAX_DECOMPOSITION_DEPTH and has_traced_power(op):
-            for part in decompose_base(op):
-                self._apply(part, depth + 1)
-            return
-        elif depth < MAX_DECOMPOSITION_DEPTH and op.has_decomposition:
-            for part in decompose_with_pennylane(op):
-                self._apply(part, depth + 1)
-            return
         else:
-            raise unsupported_operation_error(op, self.where)
+            parts = find_parts(op, depth, of_base=has_traced_power(op))
+            if parts is None:
+                raise unsupported_operation_error(op, self.where)
+            for part in parts:
+                self._apply(part, depth + 1)
+            return
         self._is_fresh = False
 
     def _measure_wire(self, label: Any, *, reset: bool, postselect: int) -> Any:
@@ -207,8 +202,8 @@ class SimulatedCircuit(ProgramCircuit):
                 self._zero_other_branches()
             shots = 0 if self._shots is None else self._shots.is_in_branch.size
             qubits = len(self.simulator.wires)
-            mark = lambda x: guard_batched_state(
-                x, qubits, self.simulator.axes_per_qubit, shots, self.where, self._box
+            mark = lambda x: MemoryCheck(self.where).guard_batched_state(
+                x, qubits, self.simulator.axes_per_qubit, shots, self._box
             )
             self.state = jax.tree.map(mark, self.state)
         if self._shots is None:
@@ -222,10 +217,15 @@ class SimulatedCircuit(ProgramCircuit):
         return [self._guard(statistic, obstacle, is_single) for statistic in statistics]
 
     def _guard(self, statistic: Statistic, obstacle: str, is_single: bool) -> Statistic:
-        """Make the derivative of a statistic an error if the derivative would be wrong.
+        """Return a statistic whose derivative raises an error if it would be wrong.
 
         Samples, and values computed from samples, do not depend differentiably on the probabilities
         from which they are drawn.
+
+        Args:
+            statistic: the statistic.
+            obstacle: why results have no derivative; empty if they have one.
+            is_single: whether the circuit runs a single random branch.
         """
         is_drawn = statistic.is_per_shot or (is_single and not statistic.is_measured)
         reason = _SAMPLES_ERROR if is_drawn and not is_single else obstacle

@@ -13,7 +13,7 @@ from bellhop.circuits.backends.arrays.device_wires.device_wires import DeviceWir
 from bellhop.circuits.backends.arrays.matrices.matrix_sequence import MAX_WIRES, MatrixSequence
 from bellhop.circuits.backends.arrays.matrices.scan_matrices import MatrixScan, should_scan
 from bellhop.circuits.gates.concretization_errors import explain_concretization
-from bellhop.circuits.ir.memory import check_state_fits
+from bellhop.circuits.ir.memory import MemoryCheck
 from bellhop.circuits.ir.wires import WireMap, is_dynamic
 
 # Fused matrices have at most one qubit for each four qubits of the state.
@@ -63,7 +63,7 @@ class Simulator(ABC):
 
     def check_memory(self) -> None:
         """Raise an error if the state does not fit into memory."""
-        check_state_fits(len(self.wires), self.where, axes=self.axes_per_qubit)
+        MemoryCheck(self.where).check_state(len(self.wires), axes=self.axes_per_qubit)
 
     def prepare_inputs(self, inputs: Any) -> Any:
         """Convert the inputs of a circuit, for instance to another sharding."""

@@ -12,9 +12,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from bellhop.base.types import Operand
-from bellhop.circuits.gates.shift_rules import compute_difference_terms, draw_directions
+from bellhop.circuits.gates.shift_rules import ShiftRules
 from bellhop.circuits.ir.diff_method import SECOND_DIFFERENCE_ERROR, DiffMethod
-from bellhop.circuits.ir.precision import real_type
+from bellhop.circuits.ir.precision import Precision
 from bellhop.circuits.ir.tangents import forbid_derivative, split_last_axis
 from bellhop.errors import DifferentiableCompileError
 
@@ -70,10 +70,12 @@ def evaluate_with_differences(
         rows, mean = jnp.eye(origin.size), 1.0
         if method == DiffMethod.SPSA:
             n_directions = options["num_directions"]
-            rows = draw_directions(origin.size, n_directions, options["sampler_rng"])
+            rows = ShiftRules.draw_directions(origin.size, n_directions, options["sampler_rng"])
             mean = 1 / n_directions
         along = mean * (rows @ direction)
-        terms = compute_difference_terms(options["h"], options["approx_order"], options["strategy"])
+        terms = ShiftRules.compute_difference_terms(
+            options["h"], options["approx_order"], options["strategy"]
+        )
         coefficients, shifts = terms.T
         is_shifted = shifts != 0
         weights = jnp.ravel(coefficients[is_shifted, None] * along)
@@ -98,4 +100,4 @@ def evaluate_with_differences(
 
 def _concatenate_flat(arrays: Sequence[Any]) -> Any:
     assert arrays
-    return jnp.concatenate([jnp.ravel(array).astype(real_type()) for array in arrays])
+    return jnp.concatenate([jnp.ravel(array).astype(Precision.real_type()) for array in arrays])

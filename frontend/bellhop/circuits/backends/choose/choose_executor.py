@@ -5,11 +5,11 @@ from typing import Any
 
 from bellhop.circuits.ir.backend_registry import Runner, find_backend
 from bellhop.circuits.ir.circuit_config import CircuitConfig
-from bellhop.circuits.ir.device_spec import DEVICES_OF_ANY_SIZE
+from bellhop.circuits.ir.device_spec import DeviceSpec
 from bellhop.circuits.ir.diff_method import DiffMethod
 from bellhop.circuits.ir.execution_plan import Declined, ExecutionPlan
 from bellhop.circuits.ir.executors import Executor
-from bellhop.circuits.ir.precision import get_state_bits, has_single_precision
+from bellhop.circuits.ir.precision import Precision
 from bellhop.tracing.state import trace_state
 
 # For each executor, the module and the function that runs circuits.  A module is imported on first
@@ -45,13 +45,33 @@ def choose(device: Any, config: CircuitConfig) -> ExecutionPlan:
         config: the execution settings of the circuit.
     """
     executor, reason = _choose_executor(device, config)
+    if executor is Executor.ARRAYS:
+        return plan_arrays(reason, device, config)
     method = config.diff_method
     if executor is Executor.ENGINE and _is_class_of_pennylane(device, "DefaultQubit"):
         by_likelihood = bool(config.shots.total)
         method = DiffMethod.LIKELIHOOD_RATIO if by_likelihood else DiffMethod.BEST
     # Plugins have double-precision states.
-    bits = 64 if executor is Executor.PLUGIN else get_state_bits(device)
+    bits = 64 if executor is Executor.PLUGIN else Precision.get_state_bits(device)
     return ExecutionPlan(executor, reason, diff_method=method, precision=bits)
+
+
+def plan_arrays(reason: str, device: Any, config: CircuitConfig) -> ExecutionPlan:
+    """Return the plan of a circuit that the program itself executes, with arrays.
+
+    JAX differentiates through the state. With shots, derivatives use the likelihood ratio of
+    samples.
+
+    Args:
+        reason: why it is not the engine.
+        device: the PennyLane device.
+        config: the execution settings of the circuit.
+    """
+    method = config.diff_method
+    if _is_exact_method(config):
+        method = DiffMethod.LIKELIHOOD_RATIO if config.shots.total else DiffMethod.BACKPROP
+    bits = Precision.get_state_bits(device)
+    return ExecutionPlan(Executor.ARRAYS, reason, diff_method=method, precision=bits)
 
 
 def choose_after(
@@ -68,13 +88,13 @@ def choose_after(
         device: the PennyLane device.
         config: the execution settings of the circuit.
     """
-    is_simulated = plan.executor is Executor.ENGINE and is_simulated_in_program(device)
-    executor = Executor.ARRAYS if is_simulated else Executor.TAPES
+    if plan.executor is Executor.ENGINE and is_simulated_in_program(device):
+        return plan_arrays(declined.reason, device, config)
     return ExecutionPlan(
-        executor,
+        Executor.TAPES,
         declined.reason,
         diff_method=config.diff_method,
-        precision=get_state_bits(device),
+        precision=Precision.get_state_bits(device),
     )
 
 
@@ -111,8 +131,8 @@ def _choose_executor(device: Any, config: CircuitConfig) -> tuple[Executor, str]
     if config.diff_method == DiffMethod.HADAMARD:
         # PennyLane expands Hadamard tests from tapes.
         return Executor.TAPES, "its diff_method is 'hadamard'"
-    has_engine = device.name in DEVICES_OF_ANY_SIZE and config.engine
-    if has_single_precision(device) and not has_engine:
+    has_engine = DeviceSpec.has_engine_for(device.name) and config.engine
+    if Precision.is_single_device(device) and not has_engine:
         return Executor.TAPES, "it has single precision, and plugins have double precision only"
     if not config.engine:
         return Executor.PLUGIN, "it has engine='plugin'"
@@ -129,13 +149,18 @@ def _may_use_engine(device: Any, config: CircuitConfig) -> bool:
 
 def _find_obstacle_of_default_qubit(config: CircuitConfig) -> str:
     """Return why settings exclude the engine for ``default.qubit``; empty if they do not."""
-    method = config.diff_method
-    is_known = method in _METHODS_OF_DEFAULT_QUBIT
-    if not is_known or (method == DiffMethod.ADJOINT and config.shots.total):
-        return f"its diff_method is '{method}'"
+    if not _is_exact_method(config):
+        return f"its diff_method is '{config.diff_method}'"
     if not config.engine:
         return "it has engine='plugin'"
     return "it is called in a region" if trace_state().in_region else ""
+
+
+def _is_exact_method(config: CircuitConfig) -> bool:
+    """Return whether a circuit's ``diff_method`` gives the exact derivatives of simulators."""
+    method = config.diff_method
+    has_method = not (method == DiffMethod.ADJOINT and config.shots.total)
+    return method in _METHODS_OF_DEFAULT_QUBIT and has_method
 
 
 def _is_class_of_pennylane(device: Any, *names: str) -> bool:

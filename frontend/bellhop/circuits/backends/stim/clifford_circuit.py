@@ -35,8 +35,7 @@ from bellhop.circuits.backends.stim.stim_gates import (
 )
 from bellhop.circuits.gates.decompositions import (
     IGNORED_OPERATIONS,
-    MAX_DECOMPOSITION_DEPTH,
-    decompose_with_pennylane,
+    find_parts,
 )
 from bellhop.circuits.ir.broadcasting import TracedRow
 from bellhop.circuits.ir.device_measurements import Frequencies, SampleRequest, ShadowSnapshots
@@ -139,8 +138,8 @@ class CliffordCircuit(ProgramCircuit):
             self._add_instructions(op, find_preparation(op))
         elif op.has_matrix and len(op.wires) <= MAX_MATRIX_WIRES:
             self._add_instructions(op, find_instructions(op))
-        elif op.has_decomposition and depth < MAX_DECOMPOSITION_DEPTH:
-            for part in decompose_with_pennylane(op):
+        elif (parts := find_parts(op, depth)) is not None:
+            for part in parts:
                 self._apply(part, depth + 1)
         else:
             self._add_instructions(op, None)
@@ -319,8 +318,9 @@ class CliffordCircuit(ProgramCircuit):
 
     def _unsupported_error(self, construct: str) -> CompileError:
         return CompileError(
-            f"{self.where}: it has {construct}, and Stim gets programs of known length. Use "
-            "bounds that are Python numbers, or qml.device('lightning.qubit', wires=...)."
+            f"{self.where}: it has {construct}, expected a static trip count, as Stim programs "
+            "have a fixed length. Use Python integers as bounds, or "
+            "qml.device('lightning.qubit', wires=...)."
         )
 
     def branch(self, branches: Branches) -> Any:
@@ -351,6 +351,7 @@ class CliffordCircuit(ProgramCircuit):
             """Return a branch that collects its steps in ``parts``."""
 
             def run() -> Any:
+                """Run the branch; record its steps and its number of outcomes."""
                 self._position = place
                 with self._collect_steps(obstacle) as steps:
                     results = self._run_part(before, lambda: (function(),))

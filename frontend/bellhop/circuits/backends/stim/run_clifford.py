@@ -155,7 +155,7 @@ def _measure(call: Circuit, circuit: CliffordCircuit, leaves: Sequence[Any], tre
     if circuit.treatment is Outcomes.ONE_RUN:
         raise CompileError(
             f"{call.where}: mcm_method={call.config.mcm_method!r} on default.clifford is not "
-            "supported by bellhop. Give none: each shot has outcomes of its own."
+            "supported by bellhop. Remove mcm_method: each shot has its own outcomes."
         )
     circuit.is_at_end = True
     circuit.needs_tapes = any(map(needs_snapshots, leaves))
@@ -232,15 +232,15 @@ def _combine_shots(
             leaf: the leaf of the quantum function's result.
 
         Raises:
-            CompileError: if outcomes decide what is measured.
+            CompileError: if the measured observable depends on outcomes.
         """
         size = sum(groups) if statistic.is_per_shot else len(groups)
         if not is_of_record:
             return jnp.broadcast_to(value, (size, *value.shape[1:]))
         if is_measurement(leaf) and leaf.mv is None:
             raise CompileError(
-                f"{where}: an outcome decides what is measured at the end. Measure the outcome "
-                "beside it, and combine the samples."
+                f"{where}: the final measurement depends on a mid-circuit outcome, which Stim does "
+                "not support. Return samples of both, and combine them."
             )
         each = value[:, 0]
         if statistic.is_per_shot:

@@ -26,7 +26,7 @@ from bellhop.circuits.backends.tapes.template import Template
 from bellhop.circuits.gates.allocation import Allocations
 from bellhop.circuits.ir.circuit_config import CircuitConfig
 from bellhop.circuits.ir.diff_method import DiffMethod
-from bellhop.circuits.ir.precision import has_single_precision
+from bellhop.circuits.ir.precision import Precision
 from bellhop.circuits.measure.result_types import ProcessResult
 from bellhop.errors import CompileError
 
@@ -173,8 +173,8 @@ class CircuitFunction:
         sizes = [math.prod(self.operands[number].shape) for number in self.perturbed_operands]
         starts = np.cumsum([0, *sizes])
 
-        # PennyLane returns zero for second derivatives of tapes with several measurements, so each
-        # measurement has a tape of its own.
+        # PennyLane returns zero for second derivatives of tapes with several measurements, so there
+        # is one tape for each measurement.
         n_parts = len(self.template.measured) if self.order > 1 else 1
 
         def function(parameters: Any) -> Any:
@@ -226,7 +226,7 @@ class CircuitFunction:
     def _get_gradient_kwargs(self) -> dict[str, Any]:
         """Return the QNode's ``gradient_kwargs``, with a larger default step if needed."""
         options = dict(self.config.gradient_kwargs)
-        if has_single_precision(self.device) and DiffMethod.has_differences(
+        if Precision.is_single_device(self.device) and DiffMethod.has_differences(
             self.config.diff_method
         ):
             # In single precision, rounding errors dominate with PennyLane's default step.

@@ -16,7 +16,7 @@ from bellhop.circuits.backends.tapes.template_circuit import TemplateCircuit
 from bellhop.circuits.ir.broadcasting import TracedRow
 from bellhop.circuits.ir.circuit import Circuit
 from bellhop.circuits.ir.measurement_types import is_measurement
-from bellhop.circuits.ir.memory import check_state_fits
+from bellhop.circuits.ir.memory import MemoryCheck
 from bellhop.circuits.ir.seeds import make_random_key, offer_device_seed
 from bellhop.circuits.ir.wires import WireMap
 from bellhop.circuits.measure.result_types import find_result
@@ -53,7 +53,7 @@ def run_on_python_device(call: Circuit, device: qml.devices.Device, _: WireMap) 
         operands = list(recorded.operands.values())
         if hasattr(device, "c_dtype"):
             amplitude = np.dtype(device.c_dtype).itemsize
-            check_state_fits(template.n_wires, where, amplitude=amplitude)
+            MemoryCheck(where).check_state(template.n_wires, amplitude=amplitude)
         groups = shots.copies or (None,)
         results = [
             [find_result(process, device, template.n_wires, group, where) for process in processes]

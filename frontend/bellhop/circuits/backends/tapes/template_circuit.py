@@ -15,8 +15,9 @@ from bellhop.circuits.backends.tapes.template import (
     TemplatePart,
     replace_dynamic_wires,
 )
-from bellhop.circuits.gates.decompositions import decompose_with_pennylane
-from bellhop.circuits.gates.tape_control_flow import is_control_flow
+from bellhop.circuits.gates.decompositions import find_parts
+from bellhop.circuits.gates.operator_data import select_row
+from bellhop.circuits.gates.tape_control_flow import ControlFlow
 from bellhop.circuits.ir.broadcasting import TracedRow
 from bellhop.circuits.ir.wires import is_dynamic
 from bellhop.circuits.passes.gate_replay import Player
@@ -51,14 +52,14 @@ class TemplateCircuit(TapeCircuit):
 
     def _apply(self, op: qml.operation.Operator) -> None:
         """Append an operation; decompose it if PennyLane cannot handle it whole."""
-        if is_control_flow(op):
+        if ControlFlow.is_instance(op):
             Player().play_operation(op)
         elif (_has_inner_parameters(op) or _has_traced_product(op)) and op.has_decomposition:
             # PennyLane cannot bind new parameters inside such operations, and it does not
             # differentiate inverse or controlled products.
-            self.apply(decompose_with_pennylane(op))
+            self.apply(find_parts(op) or ())
         else:
-            self.steps.append(self._make_part(self.rows.select_row(op)))
+            self.steps.append(self._make_part(select_row(op, self.rows)))
 
     def make_measurement_part(self, process: Any) -> TemplatePart:
         """Convert a final measurement process to a part of the template."""
@@ -85,12 +86,12 @@ class TemplateCircuit(TapeCircuit):
         """Add a traced wire as an operand; return the operand's index.
 
         Raises:
-            CompileError: if the device has no wires of its own.
+            CompileError: if the device was made without wires.
         """
         if not self.labels():
             raise CompileError(
-                f"{self.where}: its wires are computed in the program, and the device has no wires "
-                "of its own. Say how many there are: qml.device(..., wires=n)."
+                f"{self.where}: its wires are traced, and the device was made without wires. Pass "
+                "the number of wires: qml.device(..., wires=n)."
             )
         return self._add_operand(self.wires.get_dynamic_qubit(wire))
 
@@ -105,7 +106,8 @@ class TemplateCircuit(TapeCircuit):
         if any(isinstance(value, qml.ops.MeasurementValue) for value in getattr(made, "data", ())):
             raise CompileError(
                 f"{self.where}: a parameter of {_get_name(made)} is the outcome of a mid-circuit "
-                "measurement, which the device makes. Use bellhop.cond with the outcome."
+                "measurement, which is not supported on Python devices. Use bellhop.cond with the "
+                "outcome."
             )
 
     def _add_operand(self, value: Any) -> int:
@@ -165,8 +167,9 @@ class TemplateCircuit(TapeCircuit):
 
 def _unsupported_error(where: str, construct: str) -> CompileError:
     return CompileError(
-        f"{where}: it has {construct}, and a device that Python calls gets tapes of known length. "
-        "Use bounds that are Python numbers, or qml.device('lightning.qubit', wires=...)."
+        f"{where}: it has {construct}, expected a static trip count, as tapes for Python devices "
+        "have a fixed length. Use Python integers as bounds, or "
+        "qml.device('lightning.qubit', wires=...)."
     )
 
 

@@ -116,8 +116,9 @@ class GateParameters:
             chosen = [self._args[position] for position in differentiated]
         except IndexError:
             raise CompileError(
-                f"{self._where}: a transform differentiates by the arguments {differentiated} "
-                f"(argnums), and there are {len(self._args)} with a position."
+                f"{self._where}: a transform has argnums {differentiated}, expected positions "
+                f"below {len(self._args)}, the number of positional arguments. Correct argnums, or "
+                "pass arguments by position."
             ) from None
         jaxpr = jax.make_jaxpr(parameters)(*chosen).jaxpr
         depends = iter(find_dependents(jaxpr, [True] * len(jaxpr.invars))[0])

@@ -24,13 +24,7 @@ from bellhop.circuits.ir.broadcasting import Rows
 from bellhop.circuits.ir.measurement_types import is_measurement
 from bellhop.circuits.ir.wires import is_dynamic
 from bellhop.circuits.passes.gridsynth import support_traced_angles
-from bellhop.circuits.passes.operation_transforms import (
-    add_transform_note,
-    get_transform_name,
-    insert_folding_before_noise,
-    is_piecewise,
-    keep_derivatives_of_matrices,
-)
+from bellhop.circuits.passes.operation_transforms import QNodeTransforms
 from bellhop.circuits.passes.tape_circuit import TapeCircuit
 from bellhop.errors import CompileError
 from bellhop.tracing.state import circuit_scope, override_trace_state
@@ -74,7 +68,7 @@ def _sum_in_program(transform: Any) -> Any:
 
 def needs_tape(qnode: qml.QNode) -> bool:
     """Return whether a QNode has a transform that needs the whole circuit as a tape."""
-    return not all(map(is_piecewise, qnode.compile_pipeline))
+    return not QNodeTransforms(qnode.compile_pipeline).are_piecewise
 
 
 def call_on_tape(
@@ -103,24 +97,24 @@ def call_on_tape(
         CompileError: if the circuit cannot be a tape, or a transform draws random numbers or needs
             the value of a tracer.
     """
-    names = ", ".join(map(get_transform_name, qnode.compile_pipeline))
-    has_noise_model = "add_noise" in map(get_transform_name, qnode.compile_pipeline)
-    for transform in qnode.compile_pipeline:
-        if get_transform_name(transform) in _RANDOM_AT_TRACE_TIME:
+    original = QNodeTransforms(qnode.compile_pipeline)
+    names = ", ".join(original.names)
+    has_noise_model = "add_noise" in original.names
+    for name in original.names:
+        if name in _RANDOM_AT_TRACE_TIME:
             raise CompileError(
-                f"{where}: the transform {get_transform_name(transform)} draws its directions "
-                f"when the "
-                "program is traced, so every call would have the same; it is not supported by "
-                "bellhop. Use bellhop.grad or bellhop.jacobian of the QNode."
+                f"{where}: the transform {name} is not supported by "
+                "bellhop: it draws random directions while the program is traced, so every call "
+                "would use the same directions. Use bellhop.grad or bellhop.jacobian of the QNode."
             )
 
     def make_error(construct: str) -> CompileError:
         """Return the error for a construct that a tape cannot hold."""
         return CompileError(
-            f"{where}: the transform {names} needs the circuit as a tape of gates, and this one "
-            f"has {construct}. Take one of the two out; for noise, write channels behind the "
-            "gates, or let one qml.add_noise be the first transform of a QNode on default.mixed "
-            "that is not mitigated."
+            f"{where}: the transform {names} needs a tape of gates, which circuits with "
+            f"{construct} do not have. Remove the transform or the construct; for noise, write "
+            "channels after the gates, or make one qml.add_noise the first transform of a QNode "
+            "on default.mixed that is not mitigated."
         )
 
     tape_circuit = functools.partial(TapeCircuit, where, Rows(where).get_row(None), make_error)
@@ -143,20 +137,17 @@ def call_on_tape(
 
     tape, leaves, tree = record(*args)
     processes = tape.measurements
-    transforms, is_folded = insert_folding_before_noise(qnode.compile_pipeline)
+    transforms, is_folded = original.insert_folding()
     pipeline = CompilePipeline(list(map(support_traced_angles, transforms)))
-    pipeline = CompilePipeline(
-        [
-            keep_derivatives_of_matrices(_sum_in_program(each), has_shots=bool(qnode.shots))
-            for each in pipeline
-        ]
-    )
-    for name in map(get_transform_name, qnode.compile_pipeline):
+    in_program = QNodeTransforms(list(map(_sum_in_program, pipeline)))
+    has_shots = bool(qnode.shots)
+    pipeline = CompilePipeline(in_program.keep_matrix_derivatives(has_shots=has_shots))
+    for name in original.names:
         if _NEEDS_NUMPY.get(name, lambda _: False)(tape):
             raise CompileError(
-                f"{where}: the transform {name} makes NumPy arrays of parameters, and this circuit "
-                "has some that are only known when the program runs. Leave it out, or make what "
-                "they come from static (static_argnums)."
+                f"{where}: the transform {name} converts parameters to NumPy arrays, which is not "
+                "supported for traced parameters. Leave the transform out, or make the arguments "
+                "that the parameters are computed from static (static_argnums)."
             )
     if pipeline.has_classical_cotransform() and pipeline[-1].kwargs.get("hybrid", True):
         pipeline.cotransform_cache = GateParameters(
@@ -167,20 +158,20 @@ def call_on_tape(
     transforming.has_users_callbacks = False
     with qml.QueuingManager.stop_recording(), circuit_scope(transforming):
         try:
-            with add_transform_note(names):
+            with original.note_errors():
                 tapes, finish = pipeline((tape,))
         except _CONCRETIZATION_ERRORS as error:
             raise CompileError(
-                f"{where}: the transform {names} asks for a number that is only known when the "
-                "program runs. Make what it comes from static (static_argnums), or a constant."
+                f"{where}: the transform {names} needs the value of a traced number. Make the "
+                "arguments that it is computed from static (static_argnums), or constants."
             ) from error
         except Exception as error:
             measured = any(isinstance(step, qml.ops.MidMeasure) for step in tape.operations)
             if isinstance(error, CompileError) or not measured:
                 raise
             raise CompileError(
-                f"{where}: the transform {names} does not take a circuit with bellhop.measure in "
-                f"it: {type(error).__name__}: {error} Leave one of the two out."
+                f"{where}: the transform {names} does not support circuits with bellhop.measure: "
+                f"{type(error).__name__}: {error} Leave out the transform or the measurement."
             ) from error
         if pipeline.is_informative:
             # Informative transforms return a property of the tape, which is not run.
@@ -188,8 +179,8 @@ def call_on_tape(
     if len(tapes) > 1 and any(isinstance(process, ReturnedOutcome) for process in processes):
         raise CompileError(
             f"{where}: the transform {names} runs the circuit {len(tapes)} times, and the quantum "
-            "function returns an outcome of measure, which is that of one run. Return qml.sample "
-            "or qml.expval of the outcome, or leave the transform out."
+            "function returns an outcome of measure, which each run would define differently. "
+            "Return qml.sample or qml.expval of the outcome, or leave the transform out."
         )
     # `finish` returns one result for each input tape, here for one.
     with override_trace_state(folding=None) if is_folded else contextlib.nullcontext():

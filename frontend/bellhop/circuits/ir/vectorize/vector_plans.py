@@ -33,7 +33,7 @@ from jax.core import eval_jaxpr
 from jax.extend.core import JaxprEqn, Literal
 from jax.extend.core.primitives import jit_p
 
-from bellhop.circuits.ir.precision import real_type
+from bellhop.circuits.ir.precision import Precision
 from bellhop.circuits.ir.vectorize.elementwise import is_elementwise, unstack_p
 from bellhop.circuits.ir.vectorize.stack_scalars import stack_scalars
 from bellhop.circuits.ir.vectorize.static_gather import gather_static
@@ -122,11 +122,12 @@ class _ScalarsPlan(VectorPlan):
     atoms: Sequence[Any]
 
     def evaluate(self, read: AtomReader) -> Any:
+        """Return the values of the atoms, stacked."""
         values = [jnp.asarray(read(atom), atom.aval.dtype) for atom in self.atoms]
         aval = self.atoms[0].aval
         return (
             stack_scalars(values)
-            if aval.dtype == real_type() and not aval.shape
+            if aval.dtype == Precision.real_type() and not aval.shape
             else jnp.stack(values)
         )
 
@@ -181,6 +182,7 @@ class _SlicesPlan(VectorPlan):
         return gather_static(*self.find_elements(read))
 
     def find_elements(self, read: AtomReader) -> tuple[Any, np.ndarray]:
+        """Return the array of the operand and the indices of the slices in it."""
         array, places = self.array.find_elements(read)
         shape = places.shape[self.array.is_mapped :]
         strides = np.array([np.prod(shape[axis + 1 :], dtype=int) for axis in range(len(shape))])
@@ -209,6 +211,7 @@ class _ConcatenatedPlan(VectorPlan):
     order: np.ndarray
 
     def evaluate(self, read: AtomReader) -> Any:
+        """Return the arrays of all plans, concatenated and permuted."""
         arrays = []
         for part, count in zip(self.parts, self.counts, strict=True):
             array = part.evaluate(read)

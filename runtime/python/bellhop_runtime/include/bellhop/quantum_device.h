@@ -4,9 +4,17 @@
 // shared object with a factory `extern "C" QuantumDevice* <Name>Factory(const char*
 // kwargs)`. Bellhop and the plugins are compiled separately, so the order of the
 // virtual functions, the layout of DataView and the values of ObsId are a binary
-// interface: never reorder, add or remove any of them without updating kTestedPlugins.
-// Bellhop checks a plugin's version in Python before it opens the plugin.
+// interface: whoever reorders, adds or removes any of them increments
+// BELLHOP_DEVICE_INTERFACE and updates kTestedPlugins.
+//
+// Each plugin that includes this header exports `bellhop_device_interface`, and Bellhop
+// loads a plugin only if the number is its own. A plugin without the function was
+// compiled with another header, which Bellhop takes for the header of Catalyst 0.15
+// that the interface was copied from; of Lightning's plugins, Python checks the
+// version.
 #pragma once
+
+#define BELLHOP_DEVICE_INTERFACE 1
 
 #include <complex>
 #include <cstddef>
@@ -19,6 +27,14 @@
 namespace bellhop {
 inline constexpr const char* kTestedPlugins = "pennylane_lightning 0.45";
 }  // namespace bellhop
+
+// The interface's version that this plugin was compiled for. `weak` merges the copies
+// of a plugin's files, `used` keeps a function that nothing calls, and `visibility`
+// exports it from plugins that hide their symbols.
+extern "C" [[gnu::weak, gnu::used, gnu::visibility("default")]] int
+bellhop_device_interface() {
+  return BELLHOP_DEVICE_INTERFACE;
+}
 
 // A strided view of the caller's memory: element i is data[offset + i * strides].
 template <typename T, std::size_t Rank>

@@ -272,7 +272,19 @@ def _to_bitmask(numbers: Iterable[int]) -> int:
 
 
 def _assign_axes(chosen: Wires, before: Wires, end: Wires) -> Wires:
-    """Assign device wires to axes, if possible as in `before`, then as in `end`."""
+    """Assign device wires to mesh axes.
+
+    A wire keeps its axis in `before` if it has one; otherwise it gets its axis in `end`, if that is
+    free, or any free axis.
+
+    Args:
+        chosen: the wires to assign, one for each axis.
+        before: the wire of each axis at present.
+        end: the wire of each axis at the end of the circuit.
+
+    Returns:
+        the wire of each axis.
+    """
     placed = {axis: wire for axis, wire in enumerate(before) if wire in chosen}
     rest = [wire for wire in chosen if wire not in placed.values()]
     for wire in [wire for wire in rest if wire in end]:

@@ -174,7 +174,7 @@ def _multiply(matrix: Operand, state: Operand, *, rows: MatrixRows, at_once: int
 
 
 def _contract(one: Operand, other: Operand, *, rows: MatrixRows, at_once: int) -> Any:
-    """Add up the inner products of two states' rows over all tiles."""
+    """Return the inner products of two states' rows, summed over all tiles."""
     tiles = _Tiles(rows, one.shape, at_once)
     first, second = one.reshape(tiles.shape), other.reshape(tiles.shape)
 

@@ -42,7 +42,7 @@ from bellhop.circuits.backends.arrays.partitioned.shard_kernels import (
 )
 from bellhop.circuits.backends.arrays.pauli_sums import PauliTerm
 from bellhop.circuits.backends.arrays.pure_simulator import PureSimulator, map_to_qubits
-from bellhop.circuits.ir.memory import check_shards_fit
+from bellhop.circuits.ir.memory import MemoryCheck
 from bellhop.circuits.ir.wires import WireMap, is_dynamic
 from bellhop.circuits.measure.shadows import make_basis_rotations
 from bellhop.errors import CompileError
@@ -100,9 +100,8 @@ class PartitionedSimulator(PureSimulator):
 
     def check_memory(self) -> None:
         """Raise an error if the shards of the state do not fit into the devices' memory."""
-        check_shards_fit(
+        MemoryCheck(self.where).check_shards(
             len(self.wires),
-            self.where,
             devices=list(self.devices.mesh.devices.flat),
             n_shards=2 ** len(self.devices.axes),
             amplitude=2 * self.dtype.itemsize,

@@ -60,7 +60,7 @@ from bellhop.circuits.backends.compiled.differentiable.state_primitives import H
 from bellhop.circuits.ir.device_spec import DeviceSpec
 from bellhop.circuits.ir.execution_plan import ExecutionPlan
 from bellhop.circuits.ir.executors import Executor, Outcomes
-from bellhop.circuits.ir.memory import check_result_fits
+from bellhop.circuits.ir.memory import MemoryCheck
 from bellhop.circuits.ir.seeds import random_effect
 from bellhop.compiler.batching import map_sequentially, sequential_batch
 from bellhop.compiler.compile_timing import add_note
@@ -218,7 +218,7 @@ def _check_results_fit(results: Sequence[Any], body: CircuitBody) -> None:
     """Raise an error if the results of a batch, with rows in front, are too large."""
     for result in results:
         rows, *shape = result.shape
-        check_result_fits(tuple(shape), result.dtype, body.device.qubits, body.where, rows=rows)
+        MemoryCheck(body.where, rows).check_result(tuple(shape), result.dtype, body.device.qubits)
 
 
 batching.primitive_batchers[circuit_p] = _batch

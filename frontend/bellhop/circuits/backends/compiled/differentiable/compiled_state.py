@@ -23,6 +23,7 @@ from jax.extend.core import JaxprEqn
 
 from bellhop.base.types import Operand
 from bellhop.circuits.backends.compiled.differentiable.differentiation import Differentiation
+from bellhop.circuits.backends.compiled.differentiable.internal_measurements import ShotMembership
 from bellhop.circuits.backends.compiled.differentiable.measurement_primitives import (
     MeasurementSet,
     MeasureOperands,
@@ -43,10 +44,10 @@ from bellhop.circuits.backends.compiled.differentiable.state_primitives import (
     is_call,
     restart_run,
 )
-from bellhop.circuits.ir.device_measurements import Measurement, ShotMembership
+from bellhop.circuits.ir.device_measurements import Measurement
 from bellhop.circuits.ir.device_spec import DeviceSpec
 from bellhop.circuits.ir.diff_method import DiffMethod
-from bellhop.circuits.ir.precision import real_type
+from bellhop.circuits.ir.precision import Precision
 from bellhop_mlir.dialects.gate import Gate
 
 
@@ -158,7 +159,7 @@ class CompiledState(NamedTuple):
         Returns:
             the handle of the state afterwards, and an integer array ``[shots]`` of ones and zeros.
         """
-        nothing = jnp.zeros(0, real_type())
+        nothing = jnp.zeros(0, Precision.real_type())
         by_likelihood = Differentiation(DiffMethod.LIKELIHOOD_RATIO)
         operands = nothing, nothing, nothing, nothing
         return self.measure([ShotMembership()], device, by_likelihood, *operands)

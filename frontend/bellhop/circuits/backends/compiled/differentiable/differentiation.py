@@ -12,8 +12,7 @@ from bellhop.circuits.backends.choose.choose_derivative import (
     choose_derivative,
     find_second_order_obstacle,
 )
-from bellhop.circuits.gates import shift_rules
-from bellhop.circuits.gates.shift_rules import draw_directions
+from bellhop.circuits.gates.shift_rules import FrequencyBits, ShiftRules
 from bellhop.circuits.ir.device_measurements import Measurement
 from bellhop.circuits.ir.diff_method import SECOND_DIFFERENCE_ERROR, DiffMethod
 from bellhop.circuits.ir.execution_plan import ExecutionPlan
@@ -30,7 +29,7 @@ class Differentiation:
             shift rules.
         dynamic_frequencies: the bit set of frequencies that all dynamic-count parameters share.
         options: the ``gradient_kwargs`` of the method.
-        obstacle: why there is no derivative; empty if there is one.
+        obstacle: the reason if a derivative does not exist; otherwise empty.
         amplitude_differentiation: how to differentiate if the amplitudes that prepare the state are
             appended to the parameters; None for circuits without amplitudes.
         has_vjp: whether the engine has the VJP of all values, whichever method gives the Jacobian.
@@ -40,7 +39,7 @@ class Differentiation:
 
     method: str = DiffMethod.ADJOINT
     frequencies: bytes = field(default=b"", repr=False)
-    dynamic_frequencies: int = shift_rules.NO_FREQUENCIES
+    dynamic_frequencies: int = FrequencyBits.NONE
     options: tuple[tuple[str, Any], ...] = ()
     obstacle: str = ""
     amplitude_differentiation: "Differentiation | None" = field(default=None, repr=False)
@@ -66,7 +65,7 @@ class Differentiation:
             amplitudes: one byte for each amplitude that prepares the state, as ``frequencies``.
 
         Returns:
-            the differentiation; its ``obstacle`` says why there is no derivative, if there is none.
+            the differentiation; its ``obstacle`` is the reason if a derivative does not exist.
         """
         choice = choose_derivative(plan, facts)
         options = () if choice.method == DiffMethod.LIKELIHOOD_RATIO else plan.diff_options
@@ -129,13 +128,13 @@ class Differentiation:
         if self.method != DiffMethod.SPSA:
             return None
         options = dict(self.options)
-        rows = draw_directions(n_params, options["num_directions"], options["sampler_rng"])
-        is_shifted = np.frombuffer(self.frequencies, np.uint8) != shift_rules.NO_FREQUENCIES
+        rows = ShiftRules.draw_directions(
+            n_params, options["num_directions"], options["sampler_rng"]
+        )
+        is_shifted = np.frombuffer(self.frequencies, np.uint8) != FrequencyBits.NONE
         return rows if is_shifted.all() else rows * is_shifted
 
-    def make_shift_rules(
-        self, static_order: int, dynamic_order: int, *, keep: bool
-    ) -> shift_rules.ShiftRules:
+    def make_shift_rules(self, static_order: int, dynamic_order: int, *, keep: bool) -> ShiftRules:
         """Build the parameter-shift or finite-difference rules of a derivative.
 
         Args:
@@ -162,24 +161,22 @@ class Differentiation:
             static_order, dynamic_order = (
                 (static_order - 1, dynamic_order) if static_order else (0, dynamic_order - 1)
             )
-        none = shift_rules.NO_FREQUENCIES
+        none = FrequencyBits.NONE
         counted = self.frequencies if static_order > 0 else bytes([none]) * len(self.frequencies)
         of_dynamic = self.dynamic_frequencies if dynamic_order > 0 or keep else none
         if DiffMethod.has_differences(self.method):
             if self.method == DiffMethod.SPSA and static_order > 0:
                 counted = bytes([1]) * options["num_directions"]
-            return shift_rules.make_difference_rules(
-                counted, of_dynamic, self.compute_difference_terms()
-            )
-        if shift_rules.UNKNOWN_FREQUENCIES in (*counted, of_dynamic):
+            return ShiftRules.from_differences(counted, of_dynamic, self.compute_difference_terms())
+        if FrequencyBits.UNKNOWN in (*counted, of_dynamic):
             raise DifferentiableCompileError(
                 "the derivative needs a parameter-shift rule, which a gate in it lacks. "
                 "Use diff_method='finite-diff', or decompose the gate."
             )
         if given is None or static_order == 0:
-            return shift_rules.make_parameter_shift_rules(counted, of_dynamic)
+            return ShiftRules.from_frequencies(counted, of_dynamic)
         try:
-            return shift_rules.make_custom_shift_rules(counted, given)
+            return ShiftRules.from_shifts(counted, given)
         except ValueError as error:
             raise DifferentiableCompileError(
                 f"the shifts of its gradient_kwargs do not fit: {error}. Give a tuple for each "
@@ -193,6 +190,6 @@ class Differentiation:
             array ``[terms, 2]``, for ``diff_method='finite-diff'`` and ``'spsa'``.
         """
         options = dict(self.options)
-        return shift_rules.compute_difference_terms(
+        return ShiftRules.compute_difference_terms(
             options["h"], options["approx_order"], options["strategy"]
         )

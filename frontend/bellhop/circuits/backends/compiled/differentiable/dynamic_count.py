@@ -33,7 +33,7 @@ the tangents of its parameters to the vector of tangents (``direction``).  Then 
 differentiates the measurement along the vector.
 
 In reverse mode, ``vjp`` multiplies the cotangents of the measured values with a Jacobian that the
-session keeps.  Then each iteration reads the cotangents of its own parameters, by their number
+session keeps.  Then each iteration reads the cotangents of its parameters, by their number
 (``cotangents``).  Measurements in several bases have a Jacobian and a VJP each, and JAX adds up the
 cotangents of the perturbation.  Therefore these are powers of two: their sum identifies the sum of
 the VJPs.
@@ -66,7 +66,7 @@ from bellhop.circuits.backends.compiled.differentiable.state_primitives import (
     call,
     is_call,
 )
-from bellhop.circuits.ir.precision import real_type
+from bellhop.circuits.ir.precision import Precision
 from bellhop.circuits.ir.tangents import make_symbolic_zero
 from bellhop.control_flow.tagged_values import ValueTag, has_tag, tag_value, tagged_p
 from bellhop.jaxprs.equations import iterate_equations
@@ -92,9 +92,11 @@ class DynamicParamsTag(ValueTag):
             return make_symbolic_zero(operands[0])
         _, params, session, number = operands
         transpose = functools.partial(
-            _direction_transpose, ShapedArray((1, params.size), real_type())
+            _direction_transpose, ShapedArray((1, params.size), Precision.real_type())
         )
-        linear = LinearMap(transpose, _append_to_direction, 2, (ShapedArray((), real_type()),))
+        linear = LinearMap(
+            transpose, _append_to_direction, 2, (ShapedArray((), Precision.real_type()),)
+        )
         return linear([session, number], list(map(ad.instantiate_zeros, dots)))[0]
 
     def batch(self, operands: Sequence[Operand], dims: Sequence[int | None]) -> Operand:
@@ -126,7 +128,7 @@ class DynamicParams(NamedTuple):
     @classmethod
     def make_empty(cls) -> "DynamicParams":
         """Return the object for a circuit without dynamic-count parameters so far."""
-        return cls(np.int32(FIRST_DYNAMIC_COUNT), np.zeros((), real_type()))
+        return cls(np.int32(FIRST_DYNAMIC_COUNT), np.zeros((), Precision.real_type()))
 
     def add_params(self, session: Handle, params: Any, count: Any) -> "DynamicParams":
         """Return the object after more parameters, in the order of execution.
@@ -188,13 +190,13 @@ def compute_perturbation_cotangent(handle: Handle, saved: Any, values_bar: Any) 
         saved: the number of the Jacobian that the session keeps.
         values_bar: cotangents of values, f64[rows, values].
     """
-    result = ShapedArray(values_bar.shape[:1], real_type())
+    result = ShapedArray(values_bar.shape[:1], Precision.real_type())
     return call("vjp", [handle, values_bar, saved], result, bits=_count_exact_bits())[0]
 
 
 def _count_exact_bits() -> int:
     """Return the largest n so that the real dtype holds all integers up to 2**n."""
-    return int(jnp.finfo(real_type()).nmant) + 1
+    return int(jnp.finfo(Precision.real_type()).nmant) + 1
 
 
 def _append_to_direction(cursor: Sequence[Any], tangents: Sequence[Any]) -> list[Any]:
@@ -210,7 +212,9 @@ def _append_to_direction(cursor: Sequence[Any], tangents: Sequence[Any]) -> list
     session, number = cursor
     # Reshaping is faster to trace than indexing.
     operands = [session, *(dot.reshape(1, *dot.shape) for dot in tangents), number]
-    (after,) = call("direction", operands, ShapedArray((1,), real_type()), bits=_count_exact_bits())
+    (after,) = call(
+        "direction", operands, ShapedArray((1,), Precision.real_type()), bits=_count_exact_bits()
+    )
     return [after.reshape(())]
 
 

@@ -67,7 +67,7 @@ from bellhop.circuits.backends.compiled.differentiable.state_primitives import (
     gates_p,
 )
 from bellhop.circuits.ir.diff_method import SECOND_DIFFERENCE_ERROR
-from bellhop.circuits.ir.precision import real_type
+from bellhop.circuits.ir.precision import Precision
 from bellhop.circuits.ir.tangents import make_symbolic_zero
 from bellhop.errors import DifferentiableCompileError
 from bellhop.tracing.state import override_trace_state, trace_state
@@ -301,7 +301,7 @@ def _compute_derivative_tangent(
     measuring, directions, steps = jvp.measuring, jvp.primals.directions, jvp.primals.steps
     rows = () if directions is None else directions.shape[:1]
     dot: Any = jnp.zeros(
-        measuring.make_derivative_aval(rows, jvp.n_all_params, order).shape, real_type()
+        measuring.make_derivative_aval(rows, jvp.n_all_params, order).shape, Precision.real_type()
     )
     if jvp.params_tangent is not None:
         if more is None:

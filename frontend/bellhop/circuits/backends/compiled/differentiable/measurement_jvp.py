@@ -26,7 +26,7 @@ from bellhop.circuits.backends.compiled.differentiable.observable_derivatives im
 )
 from bellhop.circuits.backends.compiled.differentiable.score_function import SECOND_DERIVATIVE_ERROR
 from bellhop.circuits.ir.diff_method import DiffMethod
-from bellhop.circuits.ir.precision import real_type
+from bellhop.circuits.ir.precision import Precision
 from bellhop.circuits.ir.tangents import make_symbolic_zero
 from bellhop.errors import DifferentiableCompileError
 
@@ -311,7 +311,7 @@ class MeasurementJvp(NamedTuple):
         terms = self.measuring.replace_measurements(
             [m for change in changes for m in change.measurements]
         )
-        more = [jnp.asarray(change.coefficients, real_type()) for change in changes]
+        more = [jnp.asarray(change.coefficients, Precision.real_type()) for change in changes]
         primals = self.primals._replace(coefficients=jnp.concatenate([before, *more]))
         return changes, self._replace(primals=primals, measuring=terms.add_variance_means())
 
@@ -354,4 +354,4 @@ def _with_amplitudes_last(operands: Any) -> Any:
         a copy with the longer ``params``, and empty ``amplitudes``.
     """
     params = jnp.concatenate([operands.params, operands.amplitudes])
-    return operands._replace(params=params, amplitudes=jnp.zeros(0, real_type()))
+    return operands._replace(params=params, amplitudes=jnp.zeros(0, Precision.real_type()))

@@ -25,10 +25,11 @@ from jax.interpreters.mlir import ir
 
 from bellhop._jax.private import ir_type
 from bellhop.base.types import Aval, Handle
+from bellhop.circuits.backends.compiled.differentiable.internal_measurements import Score
 from bellhop.circuits.backends.compiled.differentiable.state_primitives import HANDLE, INTEGER
-from bellhop.circuits.ir.device_measurements import Expval, Measurement, Score
+from bellhop.circuits.ir.device_measurements import Expval, Measurement
 from bellhop.circuits.ir.device_spec import DeviceSpec
-from bellhop.circuits.ir.precision import real_type
+from bellhop.circuits.ir.precision import Precision
 from bellhop.compiler.lowering_context import allow_bellhop_dialects
 from bellhop_mlir.dialects import quantum
 
@@ -195,7 +196,9 @@ class MeasurementSet:
             n_params: the number of parameters.
             order: the order of the derivative; order 0 is the values.
         """
-        return ShapedArray((*rows, sum(self.list_sizes()), *[n_params] * order), real_type())
+        return ShapedArray(
+            (*rows, sum(self.list_sizes()), *[n_params] * order), Precision.real_type()
+        )
 
     def unflatten_results(self, numbers: Any) -> list[Any]:
         """Split a vector of all real values into the results of the measurements."""
@@ -225,12 +228,12 @@ def _measure_abstract_eval(
     """Return the types of the results that the query selects."""
     params = MeasureOperands.from_names(names, avals).params
     if query is Query.VJP:
-        return [HANDLE, ShapedArray(params.shape, real_type())]
+        return [HANDLE, ShapedArray(params.shape, Precision.real_type())]
     *rows, n_params = params.shape
     if query is Query.JACOBIAN_JVP:
         return [
             HANDLE,
-            ShapedArray((*rows, 2 * sum(measuring.list_sizes()), n_params), real_type()),
+            ShapedArray((*rows, 2 * sum(measuring.list_sizes()), n_params), Precision.real_type()),
         ]
     results = [measurement.result_aval(measuring.device) for measurement in measuring.measurements]
     values = [ShapedArray((*rows, *each.shape), each.dtype) for each in results]
@@ -278,7 +281,7 @@ def _measure_lower(
 
 def _score_lower(handle: Handle, types: Sequence[Any], *, has_gradient: bool) -> list[Any]:
     """Lower a score: the constant zero, and its gradient by the runtime."""
-    score = mlir.ir_constant(np.zeros((), real_type()))
+    score = mlir.ir_constant(np.zeros((), Precision.real_type()))
     if not has_gradient:
         return [handle, score]
     row = ir.RankedTensorType(types[1])
@@ -299,8 +302,8 @@ def _derivative_lower(
         jvp_operands = [named.handle, stablehlo.reshape(column, named.directions), named.saved]
         return [named.handle, *quantum.jvp(jvp_operands, [result]), named.saved]
     n_params = ir.RankedTensorType(named.params.type).shape[-1]
-    basis = _default_to_constant(named.basis, np.zeros((0, n_params), real_type()))
-    directions = _default_to_constant(named.directions, np.zeros((1, 0), real_type()))
+    basis = _default_to_constant(named.basis, np.zeros((0, n_params), Precision.real_type()))
+    directions = _default_to_constant(named.directions, np.zeros((1, 0), Precision.real_type()))
     steps = _default_to_constant(named.steps, np.int32(_ALL_STEPS))
     k = ir.RankedTensorType(directions.type).shape[1]
     rules = measuring.differentiation.make_shift_rules(order, k, keep=keep)

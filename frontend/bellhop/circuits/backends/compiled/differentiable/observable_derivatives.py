@@ -18,7 +18,7 @@ from bellhop.circuits.backends.compiled.differentiable.measurement_primitives im
 )
 from bellhop.circuits.ir.device_measurements import Expval, Measurement, Var
 from bellhop.circuits.ir.observable_encoding import Product, QubitFactor
-from bellhop.circuits.ir.precision import real_type
+from bellhop.circuits.ir.precision import Precision
 from bellhop.circuits.measure.pauli_words import compute_word_matrix, iterate_words
 from bellhop.errors import DifferentiableCompileError
 
@@ -96,9 +96,12 @@ def _make_second_moment_change(
     """
     observable = variance.list_terms()
     own = jnp.stack(
-        [jnp.ones((), real_type()) if at is None else coefficients[at] for _, at in observable]
+        [
+            jnp.ones((), Precision.real_type()) if at is None else coefficients[at]
+            for _, at in observable
+        ]
     )
-    ends = jnp.array([1.0, -1.0], real_type())
+    ends = jnp.array([1.0, -1.0], Precision.real_type())
     coefficient_rows = jnp.concatenate([jnp.tile(own, (2, 1)), ends[:, None]], axis=1)
     products = [term for term, _ in observable]
     second_moments = tuple(

@@ -34,17 +34,17 @@ from jax.extend.core import ClosedJaxpr
 
 from bellhop.base.types import Handle
 from bellhop.circuits.backends.compiled.differentiable.differentiation import Differentiation
+from bellhop.circuits.backends.compiled.differentiable.internal_measurements import Score
 from bellhop.circuits.backends.compiled.differentiable.measurement_primitives import (
     MeasurementSet,
     MeasureOperands,
     Query,
     measure_p,
 )
-from bellhop.circuits.ir.device_measurements import Score
 from bellhop.circuits.ir.device_spec import DeviceSpec
 from bellhop.circuits.ir.diff_method import DiffMethod
 from bellhop.circuits.ir.likelihood_ratio import make_zero_with_ratio_tangent
-from bellhop.circuits.ir.precision import real_type
+from bellhop.circuits.ir.precision import Precision
 from bellhop.circuits.ir.statistics import Statistic
 from bellhop.circuits.ir.tangents import forbid_derivative
 from bellhop.jaxprs.equations import iterate_equations
@@ -81,7 +81,7 @@ def bind_score(
         perturbation: real scalar of dynamic-count parameters; None if there are none.
         device: the device that runs the circuit.
     """
-    nothing = jnp.zeros(0, real_type())
+    nothing = jnp.zeros(0, Precision.real_type())
     operands = MeasureOperands(handle, nothing, nothing, params, amplitudes, perturbation)
     measuring = MeasurementSet((Score(),), device, _DIFFERENTIATION)
     return operands.bind(measure_p, measuring=measuring, query=Query.VALUES)

@@ -26,7 +26,7 @@ from jax.interpreters import ad, batching, mlir
 
 from bellhop._jax.private import ir_type
 from bellhop.base.types import Handle, Operand
-from bellhop.circuits.ir.precision import real_type
+from bellhop.circuits.ir.precision import Precision
 from bellhop.compiler.lowering_context import allow_bellhop_dialects, lowering_state
 from bellhop_mlir.dialects import quantum
 from bellhop_mlir.dialects.gate import Gate, encode_gates
@@ -62,11 +62,11 @@ class GateOperands(NamedTuple):
 
     Attributes:
         handle: the handle of the state.
-        params: f64[n]; of a loop of gates f64[most * n].  Of amplitudes, an array of any real or
-            complex type, whose elements are one or two parameters each.
-        offset: i32[], where they begin among the parameters of the circuit.
-        wires: that the program computes, i32[m]; of a loop of gates i32[most * m].
-        n_iterations: of a loop of gates, i32[]; None of gates that are applied once.
+        params: parameters, f64[n]; for a loop of gates f64[most * n].  Amplitudes are an array of
+            any real or complex dtype, whose elements are one or two parameters each.
+        offset: i32[], index of the first parameter among the parameters of the circuit.
+        wires: traced wires, i32[m]; for a loop of gates i32[most * m].
+        n_iterations: i32[], trip count of a loop of gates; None for gates that are applied once.
     """
 
     handle: Any
@@ -194,7 +194,7 @@ def _call_batch(
 
 
 def _is_real(value: Any) -> bool:
-    return value.dtype == real_type()
+    return value.dtype == Precision.real_type()
 
 
 def _call_lower(

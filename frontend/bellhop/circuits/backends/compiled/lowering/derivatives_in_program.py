@@ -24,15 +24,15 @@ from jax.core import Tracer
 from jax.extend.core import Jaxpr, JaxprEqn
 
 from bellhop._jax.jaxprs import convert_constvars_jaxpr
+from bellhop.circuits.backends.choose.choose_executor import plan_arrays
 from bellhop.circuits.backends.compiled.differentiable.compiled_state import CircuitEquation
 from bellhop.circuits.backends.compiled.differentiable.derivative_fallback import FallbackFunction
 from bellhop.circuits.backends.compiled.lowering.traced_call import TracedCall
 from bellhop.circuits.backends.compiled.outcomes.shot_grouping import has_outcomes_in_dynamic_loops
 from bellhop.circuits.gates.nonunitary import may_change_norm
-from bellhop.circuits.gates.shift_rules import UNKNOWN_FREQUENCIES
+from bellhop.circuits.gates.shift_rules import FrequencyBits
 from bellhop.circuits.ir.device_measurements import Expval, Probs, Var
 from bellhop.circuits.ir.diff_method import DiffMethod
-from bellhop.circuits.ir.executors import Executor
 from bellhop.circuits.ir.wires import WireMap
 from bellhop.jaxprs.equations import find_dependents, has_tangent, iterate_equations
 
@@ -63,7 +63,7 @@ def _find_missing_in_equation(eqn: JaxprEqn, circuit: Jaxpr) -> str:
         return ""
     if measuring.differentiation.method == DiffMethod.LIKELIHOOD_RATIO:
         return _find_missing_with_shots(eqn)
-    if UNKNOWN_FREQUENCIES in measuring.differentiation.frequencies:
+    if FrequencyBits.UNKNOWN in measuring.differentiation.frequencies:
         return "it has a gate without a parameter-shift rule"
     if not all(isinstance(each, Expval | Probs | Var) for each in measuring.measurements):
         return "it returns a state, or a function of a state"
@@ -154,11 +154,10 @@ def run_differentiable(circuit: TracedCall, device: Any, wires: WireMap) -> Any:
         return leaves
 
     def run_in_program(*operand_values: Any) -> list[Any]:
-        """Run the circuit in the program; return leaves of the same dtypes."""
+        """Run the circuit as JAX operations; return the same leaves as `run_in_runtime`."""
         from bellhop.circuits.backends.arrays.run_qnode import run_on_arrays
 
-        reason = "the runtime has not all of its derivatives"
-        plan = replace(call.plan, executor=Executor.ARRAYS, reason=reason)
+        plan = plan_arrays("the runtime has not all of its derivatives", device, call.config)
         program_call = replace(call, inputs=operand_values[len(constants) :], plan=plan)
         with played.override_constants(operand_values[: len(constants)]):
             results = run_on_arrays(program_call, device, wires)
@@ -171,7 +170,12 @@ def run_differentiable(circuit: TracedCall, device: Any, wires: WireMap) -> Any:
     circuit_of_all = convert_constvars_jaxpr(circuit.closed)
 
     def supports_derivative(is_perturbed: Sequence[bool], order: int) -> bool:
-        """Return whether the runtime has a derivative by these operands."""
+        """Return whether the runtime has a derivative of this order.
+
+        Args:
+            is_perturbed: for each operand, whether it is differentiated with respect to.
+            order: order of the derivative.
+        """
         constants_perturbed = [
             id(const) in places and is_perturbed[places[id(const)]]
             for const in circuit.closed.consts

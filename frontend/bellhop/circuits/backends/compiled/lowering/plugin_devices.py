@@ -7,8 +7,8 @@ import importlib.metadata
 from typing import TYPE_CHECKING
 
 from bellhop._versions import SUPPORTED, is_supported
-from bellhop.circuits.ir.device_spec import DeviceSpec, find_plugin_defects
-from bellhop.circuits.ir.precision import get_state_bits
+from bellhop.circuits.ir.device_spec import DeviceSpec, GateSet
+from bellhop.circuits.ir.precision import Precision
 from bellhop.errors import CompileError
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def make_device_spec(device: qml.devices.Device, qubits: int) -> DeviceSpec:
         qubits,
         shots=0,
         engine=device.name.startswith("lightning."),
-        precision=get_state_bits(device),
+        precision=Precision.get_state_bits(device),
     )
 
 
@@ -117,7 +117,7 @@ def check_plugin_limits(name: str, where: str, *, is_tree: bool, n_groups: int) 
     Raises:
         CompileError: names the QNode and a remedy.
     """
-    traps = find_plugin_defects(name)
+    traps = GateSet.find_plugin_defects(name)
     if is_tree and traps.projections:
         raise CompileError(
             f"{where}: it has mid-circuit measurements without shots, and {name} does not project "

@@ -34,17 +34,19 @@ from bellhop.circuits.backends.compiled.outcomes.sampled_execution import (
     loop_over_shots,
     make_sampled_execution,
 )
-from bellhop.circuits.backends.compiled.outcomes.shot_grouping import should_share_runs
+from bellhop.circuits.backends.compiled.outcomes.shot_grouping import (
+    has_outcomes_in_dynamic_loops,
+    should_share_runs,
+)
 from bellhop.circuits.backends.compiled.record.runtime_circuit import RuntimeCircuit
-from bellhop.circuits.ir.broadcasting import ROW_STRUCT, Rows
+from bellhop.circuits.ir.broadcasting import Rows
 from bellhop.circuits.ir.circuit import Circuit
 from bellhop.circuits.ir.device_spec import DeviceSpec, GateSet
-from bellhop.circuits.ir.execution_plan import ExecutionPlan
+from bellhop.circuits.ir.execution_plan import Declined, ExecutionPlan
 from bellhop.circuits.ir.executors import Outcomes
-from bellhop.circuits.ir.measurement_types import is_state_sized
-from bellhop.circuits.ir.postselection import can_runs_differ, mask_impossible
+from bellhop.circuits.ir.postselection import mask_impossible
 from bellhop.circuits.ir.results import Results
-from bellhop.circuits.ir.seeds import offer_device_seed
+from bellhop.circuits.ir.seeds import offer_device_seed, random_effect
 from bellhop.circuits.ir.statistics import Statistic
 from bellhop.circuits.ir.vectorize.vectorize import vectorize_jaxpr
 from bellhop.circuits.ir.wires import WireMap
@@ -52,7 +54,9 @@ from bellhop.circuits.measure.device_values import DeviceValues
 from bellhop.circuits.measure.measurement_registry import (
     measure_results,
 )
+from bellhop.circuits.measure.result_types import is_state_sized
 from bellhop.circuits.passes.operation_transforms import make_rewrite
+from bellhop.jaxprs.equations import inner_jaxprs, iterate_equations
 from bellhop.mesh.explicit_mesh import leave_mesh
 
 
@@ -126,13 +130,31 @@ class TracedCall:
         return self.results.finish(values, total=total, is_accepted=is_accepted)
 
 
+def _can_runs_differ(once: ClosedJaxpr) -> bool:
+    """Return whether callbacks may make two executions with equal outcomes differ.
+
+    The program's own random numbers, for the bases of classical shadows, do not count: they are
+    drawn after all outcomes.
+
+    Args:
+        once: the jaxpr of one execution.
+    """
+    return any(
+        eqn.effects - {random_effect} and eqn.outvars
+        for eqn in iterate_equations(once.jaxpr)
+        if next(inner_jaxprs(eqn), None) is None
+    )
+
+
 def trace_for_runtime(
     call: Circuit,
     device: Any,
     wires: WireMap,
     gates: GateSet,
     spec: DeviceSpec,
-) -> TracedCall:
+    *,
+    has_other: bool = False,
+) -> TracedCall | Declined:
     """Trace a call of a QNode for the runtime, with all runs of its circuit.
 
     Args:
@@ -141,19 +163,26 @@ def trace_for_runtime(
         wires: the circuit's wires.
         gates: the device's gate set.
         spec: the data by which the runtime opens the device.
+        has_other: whether another backend executes circuits that take a run for each shot, unless
+            they have outcomes in loops of dynamic trip count.
+
+    Returns:
+        the traced call; ``Declined`` for a circuit of the other backend.
     """
     config, shots, where = call.config, call.shots, call.where
     in_engine = spec.engine and config.engine
     precision = spec.precision if in_engine else 64
     spec = replace(spec, passes=config.passes, engine=in_engine, precision=precision)
     tracer = _CircuitTracer(call, wires, gates, spec, Rows(where))
-    with leave_mesh([ROW_STRUCT, *call.inputs]) as inputs:
+    with leave_mesh([Rows.STRUCT, *call.inputs]) as inputs:
         defers = config.mcm_method in (None, "deferred")
         once = tracer.trace(inputs, defers=defers, shares=True)
         has_rows = any(statistic.is_per_shot for statistic in once.results.statistics)
         if once.plan.outcomes is Outcomes.SHARED_RUNS and not should_share_runs(
             once.closed, once.device, has_rows=has_rows
         ):
+            if has_other and not has_outcomes_in_dynamic_loops(once.closed.jaxpr):
+                return Declined("it runs once for each shot")
             once = tracer.trace(inputs, defers=False, shares=False)
         outcomes = once.plan.outcomes
         is_exact, has_run_per_shot = outcomes is Outcomes.ALL, outcomes is Outcomes.RUN_PER_SHOT
@@ -167,7 +196,7 @@ def trace_for_runtime(
         closed = vectorize_jaxpr(once.closed)
         postselects = once.postselects and not is_exact
         if postselects and not config.drops_shots:
-            differ = can_runs_differ(closed)
+            differ = _can_runs_differ(closed)
             outcomes = Outcomes.REPEATED_ANEW if differ else Outcomes.REPEATED
         if has_run_per_shot or postselects:
             closed = make_sampled_execution(closed, where, until_accepted=postselects)

@@ -164,7 +164,7 @@ class DeferringPlayer(Player):
 
         Args:
             index: the index of the branch, an integer scalar.
-            branches: each applies its gates with a player.
+            branches: functions that apply gates with the interpreter that is their argument.
         """
         deferral = self.deferral
         measured = list(deferral.outcomes.values())

@@ -13,7 +13,7 @@ import pennylane as qml
 
 from bellhop.circuits.ir.answers import Answers
 from bellhop.circuits.ir.device_measurements import Samples, ShadowMeans, ShadowSnapshots
-from bellhop.circuits.ir.precision import real_type
+from bellhop.circuits.ir.precision import Precision
 from bellhop.circuits.ir.seeds import make_random_key
 from bellhop.circuits.measure.shadows import make_basis_rotations
 
@@ -37,5 +37,5 @@ def sample_one_shot_shadow(answers: Answers, what: ShadowSnapshots) -> Any:
     answers.apply([qml.adjoint(gate, lazy=False) for gate in reversed(rotations)])
     bits = sample[:, np.array(what.wires, int)].astype(int)
     if isinstance(what, ShadowMeans):
-        return what.compute_word_values(bits, bases).astype(real_type())
+        return what.compute_word_values(bits, bases).astype(Precision.real_type())
     return jnp.stack([bits, bases], axis=1).astype(np.uint8)

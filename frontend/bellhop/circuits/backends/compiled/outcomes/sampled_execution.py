@@ -29,7 +29,7 @@ from bellhop.base.types import Handle, Operand, to_structs
 from bellhop.circuits.backends.compiled.differentiable.compiled_state import CompiledState
 from bellhop.circuits.backends.compiled.differentiable.score_function import compute_score_means
 from bellhop.circuits.backends.compiled.differentiable.split_linear import LinearizedJaxpr
-from bellhop.circuits.ir.device_measurements import find_shot_groups
+from bellhop.circuits.ir.device_measurements import Frequencies
 from bellhop.circuits.ir.statistics import Statistic
 from bellhop.circuits.ir.tangents import fill_zero_tangents, make_symbolic_zero
 from bellhop.control_flow.while_loop_vjp import has_dynamic_loop
@@ -141,11 +141,12 @@ def loop_over_shots(
             if not yes
         ]
         zeros += [*zeros, jnp.zeros(len(sizes))] if has_score else []
-        (handle, sums), stacked = jax.lax.scan(step, (handle, zeros), find_shot_groups(groups))
+        indices = Frequencies.index_groups(groups)
+        (handle, sums), stacked = jax.lax.scan(step, (handle, zeros), indices)
         kept, n_accepted = [], sizes
         if postselects:
             kept = [stacked.pop(0)]
-            n_accepted = jnp.zeros(len(sizes)).at[find_shot_groups(groups)].add(kept[0])
+            n_accepted = jnp.zeros(len(sizes)).at[indices].add(kept[0])
         if has_score:
             means = iter(compute_score_means(sums, n_accepted, is_conditioned=postselects))
         else:

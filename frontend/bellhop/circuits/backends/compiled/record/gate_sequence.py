@@ -1,4 +1,4 @@
-"""Straight runs of gates: the static table, and the parameters and wires known at run time."""
+"""Sequences of gates: a static table of gates, and their traced parameters and wires."""
 
 import enum
 import itertools
@@ -8,19 +8,19 @@ from typing import Any
 import jax.numpy as jnp
 
 from bellhop.base.types import Operand, Wire
-from bellhop.circuits.ir.precision import real_type
+from bellhop.circuits.ir.precision import Precision
 from bellhop.circuits.ir.vectorize.stack_scalars import stack_scalars
 from bellhop.circuits.ir.wires import WireMap
 from bellhop_mlir.dialects.gate import Gate, shift_slots
 
 
 class DerivativeKind(enum.Enum):
-    """What a circuit's derivative by the run-time parameters of gates is.
+    """Kinds of derivatives of a circuit with respect to traced parameters of gates.
 
     Values:
-        BY_PARAMETERS: one by each of them.
-        BY_AMPLITUDES: the gate prepares the state from them.
-        NONE: an error.
+        BY_PARAMETERS: one derivative for each parameter.
+        BY_AMPLITUDES: the parameters are the amplitudes of a prepared state.
+        NONE: differentiation raises an error.
     """
 
     BY_PARAMETERS = enum.auto()
@@ -30,20 +30,20 @@ class DerivativeKind(enum.Enum):
 
 @dataclass
 class GateSequence:
-    """A straight run of gates: the static table, and what is known at run time.
+    """A sequence of gates without control flow: a static table, and traced values.
 
     Attributes:
-        derivative: by its parameters.
-        gates: in order; a slot is an index into the parameters.
-        n_params: how many parameters there are.
-        frequencies: the bits of the frequencies of each (see ``shift_rules``).
+        derivative: kind of the derivative with respect to its parameters.
+        gates: the gates in order; a slot of a gate is an index of a parameter.
+        n_params: number of parameters.
+        frequencies: for each parameter, the bit set of its frequencies (see ``shift_rules``).
     """
 
     derivative: DerivativeKind = DerivativeKind.BY_PARAMETERS
     gates: list[Gate] = field(default_factory=list)
     n_params: int = 0
     frequencies: bytearray = field(default_factory=bytearray)
-    # By the first slot of each.
+    # Scalars and arrays, by their first slot.
     _params: dict[int, Any] = field(default_factory=dict)
     _wires: list[Any] = field(default_factory=list)
 
@@ -56,12 +56,12 @@ class GateSequence:
         return slots
 
     def take_amplitudes(self, values: Any, frequencies: int) -> range:
-        """Append the amplitudes of a state as they are; return the slots of their numbers.
+        """Append the amplitudes of a state in their own dtype; return their slots.
 
         Args:
-            values: an array of amplitudes, real or complex.  A complex one is two parameters, a
-                real and an imaginary part.
-            frequencies: the bits of the frequencies of each parameter.
+            values: an array of amplitudes, real or complex.  A complex amplitude is two parameters,
+                the real and the imaginary part.
+            frequencies: bit set of the frequencies of each parameter.
         """
         size = values.size * (2 if jnp.iscomplexobj(values) else 1)
         slots = range(self.n_params, self.n_params + size)
@@ -71,16 +71,21 @@ class GateSequence:
         return slots
 
     def append_param_vector(self, values: Any, frequencies: bytes | bytearray) -> None:
-        """Append a vector of parameters, with the bits of the frequencies of each."""
+        """Append a vector of parameters.
+
+        Args:
+            values: the vector.
+            frequencies: bit set of the frequencies of each parameter.
+        """
         if values.size:
             self._params[self.n_params] = values
         self.n_params += len(frequencies)
         self.frequencies += frequencies
 
     def stack_params(self) -> Any:
-        """Return the run-time parameters as one vector, or the amplitudes of a state."""
+        """Return the traced parameters as one vector, or the amplitudes of a state."""
         if not self._params:
-            return jnp.zeros(0, real_type())
+            return jnp.zeros(0, Precision.real_type())
         pieces: list[Any] = []
         for ndim, group in itertools.groupby(self._params.values(), lambda value: value.ndim):
             values = list(group)
@@ -88,15 +93,15 @@ class GateSequence:
         return pieces[0] if len(pieces) == 1 else jnp.concatenate(pieces)
 
     def get_param(self, slot: int) -> Any:
-        """Return the parameter of a gate that has only one."""
+        """Return the scalar parameter with a slot."""
         return self._params[slot]
 
     def copy_empty(self) -> "GateSequence":
-        """Return a run with the same wires, and nothing in it."""
+        """Return a sequence without gates and parameters, but with the same traced wires."""
         return GateSequence(self.derivative, _wires=self._wires)
 
     def extend(self, other: "GateSequence") -> None:
-        """Append another run."""
+        """Append the gates, parameters and traced wires of a sequence."""
         before = self.n_params
         self._params |= {before + slot: values for slot, values in other._params.items()}
         self.n_params += other.n_params
@@ -113,7 +118,12 @@ class GateSequence:
             self.gates.append(moved)
 
     def copy_gate(self, gate: Gate, source: "GateSequence") -> None:
-        """Append a gate of another run, with its parameters, on wires as this run has them."""
+        """Append a gate of a second sequence, with its parameters.
+
+        Args:
+            gate: the gate; its wires refer to wires of this sequence.
+            source: the sequence that has its parameters.
+        """
         if isinstance(gate.slots, range):
             first = gate.slots.start
             if first >= 0:
@@ -135,12 +145,18 @@ class GateSequence:
         self.gates.append(replace(gate, slots=tuple(slots)))
 
     def append_rotation(self, gate: Gate, angle: Operand, frequencies: int) -> None:
-        """Append a rotation like a gate, by a scalar."""
+        """Append a rotation with a traced angle.
+
+        Args:
+            gate: a gate with the same name and wires.
+            angle: the angle, a scalar.
+            frequencies: bit set of the angle's frequencies.
+        """
         slots = tuple(self.append_params(angle, frequencies))
         self.gates.append(replace(gate, slots=slots, constants=(), adjoint=False))
 
     def append_wire(self, wire: Wire) -> int:
-        """Append a wire that the program computes; return its index as gates refer to it."""
+        """Append a traced wire; return its negative reference ``-1 - index`` for gates."""
         for index, other in enumerate(self._wires):
             if other is wire:
                 return -1 - index
@@ -148,28 +164,28 @@ class GateSequence:
         return -len(self._wires)
 
     def stack_wires(self) -> Any:
-        """Return the wires that the program computes as one int32 vector."""
+        """Return the traced wires as one int32 vector."""
         if not self._wires:
             return jnp.zeros(0, jnp.int32)
         return jnp.stack([WireMap.as_int32(wire) for wire in self._wires])
 
 
 def as_numbers(amplitudes: Any) -> Any:
-    """Return amplitudes as a vector of real numbers: parts of complex ones in turn."""
+    """Return amplitudes as a vector of real numbers, complex ones as pairs."""
     if jnp.iscomplexobj(amplitudes):
         amplitudes = jnp.stack([jnp.real(amplitudes), jnp.imag(amplitudes)], axis=-1)
-    return jnp.ravel(amplitudes).astype(real_type())
+    return jnp.ravel(amplitudes).astype(Precision.real_type())
 
 
 @dataclass(frozen=True)
 class RepeatedSequence:
-    """A run of gates once for each iteration of a loop, by parameters of its own.
+    """A sequence of gates that a loop repeats, with parameters for each iteration.
 
     Attributes:
         sequence: the gates of an iteration.
-        params: of all iterations, one after another ``[n_iterations * run.n_params]``.
-        wires: those that the program computes, likewise.
-        n_iterations: how many there are.
+        params: parameters of all iterations, ``[n_iterations * sequence.n_params]``.
+        wires: traced wires of all iterations, one iteration after another.
+        n_iterations: the trip count.
     """
 
     sequence: GateSequence
@@ -179,11 +195,11 @@ class RepeatedSequence:
 
     @staticmethod
     def from_sequence(sequence: GateSequence) -> "RepeatedSequence":
-        """Return a run that is no loop."""
+        """Return a sequence that runs once."""
         return RepeatedSequence(sequence, sequence.stack_params(), sequence.stack_wires(), 1)
 
     def drop_values(self) -> "RepeatedSequence":
-        """Return the same gates, without what is traced."""
+        """Return the same gates without traced values."""
         return replace(
             self, sequence=replace(self.sequence, _params={}, _wires=[]), params=None, wires=None
         )

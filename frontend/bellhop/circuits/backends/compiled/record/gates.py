@@ -1,4 +1,4 @@
-"""From PennyLane operations to gates of the quantum dialect and their parameters."""
+"""Conversion of PennyLane operations to gates of the quantum dialect and their parameters."""
 
 import copy
 from collections import Counter
@@ -11,54 +11,47 @@ import pennylane as qml
 
 from bellhop._jax.jaxprs import PROGRAM_TRACER
 from bellhop.circuits.backends.compiled.record.gate_sequence import DerivativeKind, GateSequence
+from bellhop.circuits.backends.compiled.record.matrix_check import mask_nonunitary
 from bellhop.circuits.gates.decompositions import (
     IGNORED_OPERATIONS,
-    add_modifiers,
-    can_decompose_fully,
-    convert_embedding,
+    Modifiers,
     decompose,
-    decompose_controlled_phase,
-    strip_modifiers,
     unsupported_operation_error,
 )
 from bellhop.circuits.gates.gate_check import check_is_gate
-from bellhop.circuits.gates.nonunitary import mask_nonunitary
-from bellhop.circuits.gates.shift_rules import (
-    FREQUENCY_ONE,
-    UNKNOWN_FREQUENCIES,
-    find_frequencies,
-)
-from bellhop.circuits.gates.tape_control_flow import is_control_flow
+from bellhop.circuits.gates.operator_data import select_row
+from bellhop.circuits.gates.shift_rules import FrequencyBits
+from bellhop.circuits.gates.tape_control_flow import ControlFlow
 from bellhop.circuits.ir.broadcasting import TracedRow
 from bellhop.circuits.ir.device_spec import GateSet
-from bellhop.circuits.ir.precision import real_type
+from bellhop.circuits.ir.precision import Precision
 from bellhop.circuits.ir.wires import WireMap, is_dynamic
 from bellhop.errors import CompileError
 from bellhop_mlir.dialects.gate import Gate, array_slots
 
 _UNRECORDED_GATES = ("QubitUnitary", "StatePrep", "BasisState")
 _GATES_WITH_COMPLEX_DATA = ("QubitUnitary", "StatePrep")
-# Wires are given by these, mostly, and angles by the others.
+# Usual types of static wires, and of static parameters.
 _INTEGER_TYPES = frozenset((int,))
 _NUMBER_TYPES = frozenset((float, int, np.float64))
 _FEWEST_WIRES_OF_DIAGONAL = 4
-# A table of gates holds smaller states, as text.
+# Smaller states are constants in the table of gates.
 _FEWEST_AMPLITUDES_OF_OPERAND = 512
 _TYPES_OF_AMPLITUDES = frozenset(("float32", "float64", "complex64", "complex128"))
 
 
 class GateList:
-    """The operations of a straight piece of a circuit, as runs of gates.
+    """Operations of a part of a circuit: sequences of gates between control flow.
 
     Args:
-        gate_set: what the device applies.
-        wires: gives the qubit of a wire label.
+        gate_set: the operations that the device applies.
+        wires: maps a wire label to its qubit.
         where: the QNode, for errors.
-        rows: the row of the batches of parameters.
-        is_first: whether nothing was applied to the state before.
-        sites: gives the ``file:line`` of an operation on wires that the program computes.
-        by_differences: whether derivatives are finite differences, which every gate has.
-        in_engine: whether the runtime's engine runs the circuit, whatever its size.
+        rows: selects this row of batched parameters.
+        is_first: whether no operation was applied to the state before.
+        find_site: returns the ``file:line`` of an operation, for run-time errors.
+        by_differences: whether derivatives are finite differences, which all gates support.
+        in_engine: whether the runtime's engine runs the circuit, for any number of qubits.
     """
 
     def __init__(
@@ -81,17 +74,17 @@ class GateList:
         self._find_site = find_site
         self._by_differences = by_differences
         self._in_engine = in_engine
-        self._real = real_type()
-        # What the user wrote, of which parts are added.
+        self._real = Precision.real_type()
+        # The user's operation, which is being decomposed.
         self._user_operation: Any = None
-        # What was found out of operations, by what decides it.
+        # Cached decisions, by the key of an operation or by wires.
         self._derivative_kinds: dict[Any, DerivativeKind] = {}
         self._known_qubits: dict[tuple[int, ...], tuple[int, ...]] = {}
-        # Control flow stands between them.
+        # Sequences of gates, and control flow operations between them.
         self.sequences: list[GateSequence | qml.operation.Operator] = []
 
     def is_straight(self, most: int) -> bool:
-        """Tell whether these are at most so many gates, with no control flow between them."""
+        """Return whether these are at most `most` gates, without control flow."""
         counts = [
             len(run.gates) if isinstance(run, GateSequence) else most + 1 for run in self.sequences
         ]
@@ -100,8 +93,13 @@ class GateList:
     def add(self, op: qml.operation.Operator, depth: int = 0) -> None:
         """Append an operation, decomposed as far as the device needs it.
 
+        Args:
+            op: a PennyLane operation.
+            depth: number of decompositions that produced it.
+
         Raises:
-            CompileError: for what the device does not apply and PennyLane does not decompose.
+            CompileError: for an operation that the device does not apply and PennyLane does not
+                decompose.
         """
         if depth == 0:
             self._user_operation = op
@@ -114,17 +112,19 @@ class GateList:
         is_nothing, given = isinstance(op, IGNORED_OPERATIONS), op
         if is_nothing and not any(map(is_dynamic, wires)):
             return
-        if is_control_flow(op):
+        if ControlFlow.is_instance(op):
             self.sequences.append(op)
             return
         applies_matrices = self._gate_set.can_apply_matrices
         check_is_gate(op, self._where, is_part=depth > 0, can_apply_matrices=applies_matrices)
-        op = convert_embedding(self._rows.select_row(op))
-        base, adjoint, controls = strip_modifiers(op, self._gate_set)
+        op = select_row(op, self._rows)
+        base, modifiers = Modifiers.strip(op, self._gate_set)
+        adjoint, controls = modifiers
         if base.name == "DiagonalQubitUnitary" or (
             base.name == "QubitUnitary" and not self._gate_set.keeps_matrices
         ):
-            base = mask_nonunitary(base)
+            with qml.QueuingManager.stop_recording():
+                base = mask_nonunitary(base)
         applies = self._gate_set.can_apply(base.name, adjoint=adjoint, controlled=bool(controls))
         if (
             applies
@@ -150,68 +150,68 @@ class GateList:
             self._append(base, base.wires.labels, adjoint, controls, derivative)
             return
         if base.name == "GlobalPhase" and controls and not applies:
-            for part in decompose_controlled_phase(base, adjoint, controls):
+            for part in modifiers.decompose_phase(base):
                 self.add(part, depth + 1)
             return
-        parts = decompose(base, depth)
-        if (
-            applies
-            and parts is not None
-            and not can_decompose_fully(parts, depth + 1, self._gate_set)
-        ):
-            parts = None
+        parts = decompose(base, depth, into=self._gate_set if applies else None)
         if parts is not None:
             self._check_idle_wires(base, parts, depth)
-            self._add_parts(parts, adjoint, controls, depth + 1)
+            self._add_parts(parts, modifiers, depth + 1)
         elif applies:
             self._append(base, base.wires.labels, adjoint, controls, derivative)
         else:
             raise unsupported_operation_error(op, self._where, self._user_operation.name)
 
     def _convert_complex_gate(self, gate: qml.operation.Operator) -> qml.operation.Operator:
-        """Return the matrix of a gate that is no rotation, where PennyLane applies that."""
+        """Return the matrix of a gate with a complex parameter, which is not a rotation.
+
+        Raises:
+            CompileError: if the device does not apply matrices.
+        """
         if not self._gate_set.can_apply_matrices:
             raise CompileError(
                 f"{self._where}: {self._user_operation.name} is given a complex number, and the "
                 f"parameters of {gate.name} are real. Give jnp.real(x) where it is."
             )
-        # A global phase may stand on no wire.
+        # A global phase may have no wires.
         wires = gate.wires or self._wires.labels[:1]
         with qml.QueuingManager.stop_recording():
             return qml.QubitUnitary(gate.matrix(wire_order=wires), wires=wires)
 
-    def _add_parts(
-        self,
-        parts: Sequence[Any],
-        adjoint: bool,
-        controls: Sequence[tuple[Any, Any]],
-        depth: int,
-    ) -> None:
+    def _add_parts(self, parts: Sequence[Any], modifiers: Modifiers, depth: int) -> None:
+        """Append the parts of a decomposed operation.
+
+        Args:
+            parts: operations; the same object may occur several times.
+            modifiers: of the operation; adjoint inverts the decomposition, controls apply to each
+                part.
+            depth: number of decompositions that produced the parts.
+        """
         counts = Counter(map(id, parts))
         pieces: dict[int, list[GateSequence | Any]] = {}
-        for part in reversed(parts) if adjoint else parts:
+        for part in reversed(parts) if modifiers.adjoint else parts:
             if counts[id(part)] == 1:
-                self.add(add_modifiers(part, adjoint, controls), depth)
+                self.add(modifiers.add_to(part), depth)
                 continue
-            # As often as there are steps, in a Trotter product.
+            # Repeated parts, such as the steps of a Trotter product, are decomposed once.
             if id(part) not in pieces:
                 once = copy.copy(self)
                 once._is_first, once.sequences = False, []
-                once.add(add_modifiers(part, adjoint, controls), depth)
+                once.add(modifiers.add_to(part), depth)
                 pieces[id(part)] = once.sequences
             for run in pieces[id(part)]:
                 self._append_sequence(run)
 
     def _append_sequence(self, sequence: GateSequence | Any) -> None:
-        """Append a run of gates, or control flow, again."""
+        """Append a copy of a sequence of gates, or control flow."""
         if isinstance(sequence, GateSequence):
             self._get_sequence(sequence.derivative).extend(sequence)
         else:
             self.sequences.append(sequence)
 
     def _get_sequence(self, derivative: DerivativeKind) -> GateSequence:
-        """Return the run that gates are appended to."""
-        # A run of its own, so that only a derivative by these parameters is refused.
+        """Return the sequence to which gates with this kind of derivative are appended."""
+        # Separate sequences, so that only derivatives by unsupported parameters raise.
         run = self.sequences[-1] if self.sequences else None
         if not isinstance(run, GateSequence) or run.derivative is not derivative:
             run = GateSequence(derivative)
@@ -221,7 +221,13 @@ class GateList:
     def _check_idle_wires(
         self, base: qml.operation.Operator, parts: Sequence[Any], depth: int
     ) -> None:
-        """Let the computed wires be checked that an operation has, and none of its parts."""
+        """Append an identity on traced wires that the decomposition drops, to check them.
+
+        Args:
+            base: the operation.
+            parts: its decomposition.
+            depth: number of decompositions that produced the operation.
+        """
         used = {id(wire) for part in parts for wire in part.wires}
         idle = [wire for wire in base.wires if is_dynamic(wire) and id(wire) not in used]
         if idle:
@@ -230,10 +236,10 @@ class GateList:
             self.add(identity, depth + 1)
 
     def _can_record(self, base: qml.operation.Operator) -> bool:
-        """Tell whether a gate can stand on Lightning's tape, which all derivatives record.
+        """Return whether Lightning can put a gate on its tape, which all derivatives need.
 
-        Even with constant parameters Lightning stops at a gate of several (Rot), or of none
-        that it differentiates by; matrices and bits are not recorded.
+        Lightning cannot differentiate a gate with several parameters (Rot), even if they are
+        constant. Matrices and bits are not put on the tape.
         """
         is_recorded = self._gate_set.can_differentiate(base.name)
         return not base.data or base.name in _UNRECORDED_GATES or is_recorded
@@ -241,23 +247,30 @@ class GateList:
     def _find_derivative_kind(
         self, base: qml.operation.Operator, is_controlled: bool
     ) -> DerivativeKind:
+        """Return how a gate can be differentiated with respect to its parameters.
+
+        Args:
+            base: the gate without adjoint and controls.
+            is_controlled: whether it has controls.
+        """
         if base.name == "StatePrep":
             return DerivativeKind.BY_AMPLITUDES
-        # Bits have no derivative, and zero is what the runtime makes of it.
+        # The runtime returns zero for derivatives with respect to bits.
         if self._by_differences or base.name == "BasisState":
             return DerivativeKind.BY_PARAMETERS
         if self._gate_set.has_adjoint:
             has_one = self._gate_set.can_differentiate(base.name)
         else:
-            # Shifts are all that there is, and what has no rule may be made of what has one.
+            # The device supports parameter shifts only; a gate without a shift rule may decompose
+            # to gates that have one.
             has_one = (
-                find_frequencies(base.__class__, len(base.wires), is_controlled)
-                != UNKNOWN_FREQUENCIES
+                FrequencyBits.find(base.__class__, len(base.wires), is_controlled)
+                != FrequencyBits.UNKNOWN
             )
         return DerivativeKind.BY_PARAMETERS if has_one else DerivativeKind.NONE
 
     def _can_apply_undifferentiated(self, base: qml.operation.Operator) -> bool:
-        """Tell whether an operation is applied as it is, though without a derivative.
+        """Return whether to apply an operation undecomposed although it has no derivative.
 
         Its decomposition would be slower, less exact, and no more differentiable.
         """
@@ -272,11 +285,20 @@ class GateList:
         controls: Sequence[tuple[Any, Any]],
         derivative: DerivativeKind,
     ) -> None:
+        """Append a gate and its parameters.
+
+        Args:
+            base: the gate without adjoint and controls.
+            wires: its wires.
+            adjoint: whether it is inverted.
+            controls: pairs of control wire and value.
+            derivative: how it is differentiated with respect to its parameters.
+        """
         run = self._get_sequence(derivative)
         slots: tuple[int, ...] | range = ()
         constants: tuple[float, ...] = ()
         if base.data:
-            bits = find_frequencies(base.__class__, len(wires), bool(controls))
+            bits = FrequencyBits.find(base.__class__, len(wires), bool(controls))
             slots, constants = _encode_parameters(base, run, bits, self._real)
         self._append_gate(base, wires, adjoint, controls, slots, constants)
 
@@ -289,7 +311,16 @@ class GateList:
         slots: tuple[int, ...] | range,
         constants: tuple[float, ...],
     ) -> None:
-        """Append a gate whose parameters the last run has taken."""
+        """Append a gate to the last sequence, which has its parameters already.
+
+        Args:
+            base: the gate without adjoint and controls.
+            wires: its wires.
+            adjoint: whether it is inverted.
+            controls: pairs of control wire and value.
+            slots: index of each parameter in the sequence, or ``-1 - index`` into `constants`.
+            constants: values of the constant parameters.
+        """
         run = self.sequences[-1]
         assert isinstance(run, GateSequence)
         qubits = self._find_qubits((*wires, *(wire for wire, _ in controls)), run)
@@ -310,9 +341,10 @@ class GateList:
         )
 
     def _applies_phases(self, diagonal: qml.operation.Operator) -> bool:
-        """Tell whether a diagonal is one gate, which takes one pass through the state.
+        """Return whether a diagonal becomes one gate instead of rotations.
 
-        Up to a few wires the rotations that it consists of join the gates around it.
+        The gate takes one pass through the state. On few wires, rotations are better, as the engine
+        fuses them with neighbouring gates.
         """
         return self._in_engine and len(diagonal.wires) >= _FEWEST_WIRES_OF_DIAGONAL
 
@@ -322,19 +354,25 @@ class GateList:
         adjoint: bool,
         controls: Sequence[tuple[Any, Any]],
     ) -> None:
-        """Append a diagonal by the phases of its entries, each of which has a derivative."""
+        """Append a diagonal gate, whose parameters are the phases of its entries.
+
+        Args:
+            diagonal: a ``DiagonalQubitUnitary``.
+            adjoint: whether it is inverted.
+            controls: pairs of control wire and value.
+        """
         (entries,) = diagonal.data
         is_traced = is_dynamic(entries)
         phases = jnp.angle(entries) if is_traced else np.angle(entries)
         run = self._get_sequence(DerivativeKind.BY_PARAMETERS)
         if is_traced:
-            slots, constants = run.append_params(phases.astype(self._real), FREQUENCY_ONE), ()
+            slots, constants = run.append_params(phases.astype(self._real), FrequencyBits.ONE), ()
         else:
             slots, constants = array_slots(-1, phases.size), tuple(phases.tolist())
         self._append_gate(diagonal, diagonal.wires.labels, adjoint, controls, slots, constants)
 
     def _find_qubits(self, wires: tuple[Any, ...], sequence: GateSequence) -> tuple[int, ...]:
-        """Return the qubits of a gate, or what stands for those that the program computes."""
+        """Return the qubit of each wire; a negative reference for traced wires. Cached."""
         if not _INTEGER_TYPES.issuperset(map(type, wires)):
             return self._resolve_qubits(wires, sequence)
         if wires not in self._known_qubits:
@@ -342,9 +380,15 @@ class GateList:
         return self._known_qubits[wires]
 
     def _resolve_qubits(self, wires: Sequence[Any], sequence: GateSequence) -> tuple[int, ...]:
+        """Return the qubit of each wire; a negative reference for traced wires.
+
+        Args:
+            wires: wire labels or tracers.
+            sequence: the sequence to which traced wires are appended.
+        """
         found = [self._wires.find_static_qubit(wire) for wire in wires]
         if len({*found} - {None}) < len(found) - found.count(None):
-            # What is wrong with a computed wire, the run says.
+            # `wires` raises for repeated static wires; traced wires are checked at run time.
             found = [None if is_dynamic(wire) else self._wires(wire) for wire in wires]
         return tuple(
             sequence.append_wire(self._wires.get_dynamic_qubit(wire)) if qubit is None else qubit
@@ -353,9 +397,15 @@ class GateList:
 
 
 def _find_gate_key(op: qml.operation.Operator, n_wires: int, depth: int) -> Any:
-    """Return what decides how an operation of numbers is applied; None for one of more.
+    """Return a key of operations that are converted in the same way.
 
-    Circuits have many gates, of few kinds, and to find that out takes longer than all else.
+    None for operations with array parameters. Circuits have many gates of few kinds, so the
+    decisions are cached by this key.
+
+    Args:
+        op: the operation.
+        n_wires: number of its wires.
+        depth: number of decompositions that produced it.
     """
     types = []
     for value in op.data:
@@ -373,7 +423,18 @@ def _find_gate_key(op: qml.operation.Operator, n_wires: int, depth: int) -> Any:
 def _encode_parameters(
     op: qml.operation.Operator, sequence: GateSequence, bits: int, real: np.dtype
 ) -> tuple[tuple[int, ...] | range, tuple[float, ...]]:
-    """Return slots and constants of a gate; the run takes what is known at run time."""
+    """Append a gate's traced parameters to a sequence; return slots and constants.
+
+    Args:
+        op: the gate.
+        sequence: the sequence.
+        bits: bit set of the parameters' frequencies, see ``shift_rules``.
+        real: the program's floating-point dtype.
+
+    Returns:
+        slots: an index of a traced parameter, or ``-1 - index`` of a constant; values of the
+        constants.
+    """
     slots: list[int] = []
     constants: list[float] = []
     is_complex = op.name in _GATES_WITH_COMPLEX_DATA
@@ -399,24 +460,24 @@ def _encode_parameters(
 
 
 def _is_operand(op: qml.operation.Operator) -> bool:
-    """Tell whether a state is so large that it is an array of the program, though it is known."""
+    """Return whether a static state is large, and therefore an array of the program."""
     return op.name == "StatePrep" and np.size(op.data[0]) >= _FEWEST_AMPLITUDES_OF_OPERAND
 
 
 def _amplitudes(value: Any, real: np.dtype) -> Any:
-    """Return the amplitudes of a state as a vector that the runtime reads."""
+    """Return the amplitudes of a state as a vector of a dtype that the runtime supports."""
     array = jnp.ravel(value)
     return array if array.dtype.name in _TYPES_OF_AMPLITUDES else array.astype(real)
 
 
 def _is_complex(value: Any) -> bool:
-    """Tell whether a parameter is complex; of what is known now, its imaginary part says so."""
+    """Return whether a parameter is traced and complex, or has a nonzero imaginary part."""
     is_traced = is_dynamic(value)
     return jnp.iscomplexobj(value) and (is_traced or bool(np.any(np.imag(value))))
 
 
 def _to_real_numbers(value: Any, real: np.dtype, *, is_complex: bool) -> Any:
-    """Return the real numbers that a traced parameter is made of."""
+    """Convert a traced parameter to real numbers; complex ones to pairs."""
     if is_complex:
         value = jnp.stack([jnp.real(value), jnp.imag(value)], axis=-1)
     return value if value.dtype == real else value.astype(real)

@@ -1,10 +1,10 @@
-"""merge-loop-boundaries: gates at the end of an iteration merge with those that begin the next.
+"""merge-loop-boundaries: merge gates across the boundary between loop iterations.
 
-The gate ``A`` that a body begins with is taken out: ``A`` comes before the loop, and each iteration
-ends with that of the next one, where it meets what was there.  After the last iteration ``A`` is
-one too many, so its inverse comes after the loop.  That holds for any number of iterations, none
-included.  In a loop of gates alone whose length Python knows, the angles of all iterations are
-known too: there ``A`` may turn by computed angles, and the last iteration ends as it did.
+The first gate ``A`` of a body is removed: ``A`` is applied before the loop, and each iteration ends
+with the ``A`` of the next iteration, where it is merged with the last gate.  As the last iteration
+applies one ``A`` too many, the inverse of ``A`` is applied after the loop.  This is correct for any
+trip count, including zero.  In a loop that contains only gates, with a static trip count, the
+angles of all iterations are known: there ``A`` may have traced angles, and no inverse is needed.
 """
 
 from collections.abc import Iterator, Sequence
@@ -24,13 +24,13 @@ from bellhop_mlir.dialects.gate import Gate, array_slots
 
 
 class _MergeablePair(NamedTuple):
-    """Two gates with constant parameters that merge where iterations meet.
+    """Two gates with constant parameters that can be merged across a loop boundary.
 
     Attributes:
-        front: the gate that the body begins with.
-        back: the gate that it ends with.
-        merged: what stands at its end instead.
-        inverse: what comes after the loop.
+        front: the first gate of the body.
+        back: the last gate of the body.
+        merged: gates that replace `back`.
+        inverse: gates that are applied after the loop.
     """
 
     front: AdjacentGate
@@ -42,11 +42,11 @@ class _MergeablePair(NamedTuple):
 def _iterate_boundary_pairs(
     first: Sequence[AdjacentGate], last: Sequence[AdjacentGate]
 ) -> Iterator[tuple[AdjacentGate, AdjacentGate]]:
-    """Yield the gates that meet where a loop begins its next iteration.
+    """Yield pairs of gates of the same kind that are adjacent across a loop boundary.
 
     Args:
-        first: the gates that its body begins with.
-        last: those that it ends with, in order; they may be the same.
+        first: the gates at the beginning of the body.
+        last: the gates at its end, in order; they may be the same.
     """
     for front in _iterate_first_gates(first):
         for back in _iterate_first_gates(last[::-1]):
@@ -55,7 +55,7 @@ def _iterate_boundary_pairs(
 
 
 def _iterate_first_gates(chain: Sequence[AdjacentGate]) -> Iterator[AdjacentGate]:
-    """Yield the gates that no other comes before on any of their wires."""
+    """Yield the gates that no earlier gate precedes on any of their wires."""
     touched: set[int] = set()
     for gate in chain:
         if any(wire < 0 for wire in gate.wires):
@@ -67,6 +67,7 @@ def _iterate_first_gates(chain: Sequence[AdjacentGate]) -> Iterator[AdjacentGate
 
 
 def _merge_constants(front: AdjacentGate, back: AdjacentGate) -> _MergeablePair | None:
+    """Merge two gates with constant parameters; None if they cannot be merged."""
     if front.constants is None or back.constants is None:
         return None
     if back.is_inverse(front):
@@ -79,26 +80,26 @@ def _merge_constants(front: AdjacentGate, back: AdjacentGate) -> _MergeablePair 
 
 @dataclass
 class LoopEnds:
-    """Gates with constant parameters that come around a loop, each list in order."""
+    """Gates with constant parameters that are applied before and after a loop."""
 
     before: list[Gate] = field(default_factory=list)
     after: list[Gate] = field(default_factory=list)
 
     def add_pair(self, pair: _MergeablePair) -> None:
-        """Take a gate out of the loop."""
+        """Add the gates for a merged pair."""
         self.before.append(pair.front.gate)
         self.after[:0] = [gate.gate for gate in pair.inverse]
 
 
 def merge_loop_ends(step: TracedStep, place: int) -> tuple[TracedStep, LoopEnds]:
-    """Merge the gates with constant parameters at the ends of a loop's body.
+    """Merge the gates with constant parameters at the boundary of a loop's iterations.
 
     Args:
-        step: an iteration, traced.
-        place: where the handle of the state is among its operands, and among its results.
+        step: the traced iteration.
+        place: index of the state's handle among its operands, and among its results.
 
     Returns:
-        the iteration without them, and what comes around the loop.
+        the iteration with merged gates, and the gates before and after the loop.
     """
     jaxpr, ends = step.closed.jaxpr, LoopEnds()
     start, end = jaxpr.invars[place], jaxpr.outvars[place]
@@ -131,19 +132,19 @@ def merge_loop_ends(step: TracedStep, place: int) -> tuple[TracedStep, LoopEnds]
 def _replace_gate(
     gates: Sequence[AdjacentGate], old: AdjacentGate, new: Sequence[AdjacentGate]
 ) -> list[AdjacentGate]:
-    """Return gates with others in the place of one."""
+    """Return the gates with one gate replaced by others."""
     return [each for gate in gates for each in (new if gate is old else [gate])]
 
 
 @dataclass(frozen=True)
 class MergedLoop:
-    """A loop whose iterations are a run of gates each, with what stands around it.
+    """A loop whose iterations are sequences of gates, with gates before and after.
 
     Attributes:
-        before: runs of one gate.
+        before: sequences of one gate.
         sequence: the gates of an iteration.
-        params: the parameters of all iterations ``[iterations, run.n_params]``.
-        after: runs of one gate.
+        params: the parameters of all iterations, ``[iterations, sequence.n_params]``.
+        after: sequences of one gate.
     """
 
     before: list[GateSequence]
@@ -153,13 +154,12 @@ class MergedLoop:
 
 
 def merge_iterations(sequence: GateSequence, params: Operand) -> MergedLoop:
-    """Merge gates where the iterations of a loop meet that is nothing but gates.
+    """Merge gates across the iterations of a loop that contains only gates.
 
     Args:
-        sequence: the gates of an iteration; wires that the program computes are in a vector of
-            their own.
-        params: the parameters of all iterations ``[iterations, run.n_params]``, of two iterations
-            or more.
+        sequence: the gates of an iteration; its traced wires are not in ``params``.
+        params: the parameters of all iterations, ``[iterations, sequence.n_params]``, with at least
+            two iterations.
     """
     loop = _GateLoop(sequence, params)
     while loop.merge_next():
@@ -168,17 +168,25 @@ def merge_iterations(sequence: GateSequence, params: Operand) -> MergedLoop:
 
 
 class _GateLoop:
+    """A loop of gates while its boundary gates are being merged.
+
+    Args:
+        sequence: the gates of an iteration.
+        params: the parameters of all iterations, ``[iterations, sequence.n_params]``.
+    """
+
     def __init__(self, sequence: GateSequence, params: Operand) -> None:
         self._sequence = sequence
         self._params = params
         self._gates = list(map(AdjacentGate, sequence.gates))
-        # Of parameters that are sums: the slots that they get, and their values [iterations].
+        # Values ``[iterations]`` of new parameters that are sums, by their slots.
         self._sums: dict[int, Any] = {}
         self._frequencies = bytearray(sequence.frequencies)
         self._before: list[GateSequence] = []
         self._after: list[GateSequence] = []
 
     def merge_next(self) -> bool:
+        """Merge one pair of gates; return whether there was one."""
         for front, back in _iterate_boundary_pairs(self._gates, self._gates):
             constant = _merge_constants(front, back)
             if constant is not None:
@@ -199,7 +207,15 @@ class _GateLoop:
     def _merge_rotations(
         self, front: AdjacentGate, back: AdjacentGate
     ) -> tuple[GateSequence, Gate]:
-        """Return the gate in front of the loop, and the one at the end of each iteration."""
+        """Merge two rotations with traced angles.
+
+        Args:
+            front: the first gate of the body.
+            back: the last gate of the body.
+
+        Returns:
+            the gate before the loop, and the gate that replaces `back`.
+        """
         (slot, _), *_ = (front.angle + back.angle).slots
         bits = self._frequencies[slot]
         angles = self._get_iteration_angles(front)
@@ -215,7 +231,7 @@ class _GateLoop:
         return before, replace(back.gate, slots=(new,), constants=(), adjoint=False)
 
     def _get_iteration_angles(self, rotation: AdjacentGate) -> Any:
-        """Return the angles that a rotation turns by, in all iterations."""
+        """Return the angles of a rotation in all iterations."""
         angle = rotation.angle
         if not angle.slots:
             return jnp.full(self._params.shape[0], angle.constant)
@@ -224,6 +240,7 @@ class _GateLoop:
         return -values if is_negative else values
 
     def build_result(self) -> MergedLoop:
+        """Return the loop with the remaining gates and their parameters."""
         if not self._before:
             return MergedLoop([], self._sequence, self._params, [])
         used = [slot for gate in self._gates for slot in gate.gate.slots if slot >= 0]
@@ -241,7 +258,12 @@ class _GateLoop:
 
 
 def _move_slots(slots: tuple[int, ...] | range, place: dict[int, int]) -> tuple[int, ...] | range:
-    """Return slots at other places; an array stays in one piece."""
+    """Renumber slots; an array stays in one piece.
+
+    Args:
+        slots: slots of a gate.
+        place: new slot of each slot.
+    """
     if isinstance(slots, range):
         is_constant = slots.start < 0
         return slots if is_constant else array_slots(place[slots.start], len(slots))

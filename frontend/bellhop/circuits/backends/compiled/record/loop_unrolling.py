@@ -1,19 +1,19 @@
-"""Loops of few gates are unrolled: the gates of all iterations are written one after another.
+"""Unrolling of short loops: the gates of all iterations become one sequence.
 
 The loop ``for_loop(0, 3)(lambda i: qml.RX(x[i], i))()`` could be ::
 
-    state = quantum_gates[RX on a computed wire] state x 0 [0 1 2] 3
+    state = quantum_gates[RX on a traced wire] state x 0 [0 1 2] 3
 
-Its wires depend on nothing but the number of the iteration, so they are known while the program is
-traced, and the loop becomes ::
+Its wires depend only on the index of the iteration, so they are known while the program is traced,
+and the loop becomes ::
 
     state = quantum_gates[RX on 0, RX on 1, RX on 2] state x 0 []
 
-These gates are one run with those before and after the loop.  A circuit that is one such run is one
-call of the runtime.
+These gates join the sequences of gates before and after the loop.  A circuit that is one sequence
+of gates needs one call of the runtime.
 
-A loop of loops is gone through where it is played (``gate_replay``), one iteration after another,
-with numbers that are known: they may decide how long the loops in it are.
+Nested loops are unrolled in ``gate_replay``, one iteration after another, with static indices:
+inner trip counts may depend on them.
 """
 
 from collections.abc import Callable, Sequence

@@ -1,8 +1,8 @@
-"""Simplifies runs of gates while a circuit is traced: the passes that a QNode asks for.
+"""cancel-inverses and merge-rotations: simplify gates while a circuit is traced.
 
-``X X`` goes, and ``RX(a) RX(b)`` becomes ``RX(a + b)``, whether ``a`` is known or the program
-computes it.  JAX differentiates the sum, and what differentiates the circuit sees one gate with one
-parameter; so this comes before differentiation.
+``X X`` is dropped, and ``RX(a) RX(b)`` becomes ``RX(a + b)``, for static and traced ``a``.  This is
+done before differentiation: JAX differentiates the sum, and the circuit has one gate with one
+parameter.
 """
 
 from collections.abc import Iterable, Sequence
@@ -19,14 +19,14 @@ _SELF_INVERSE = frozenset(
         *("Toffoli", "CSWAP", "CCZ"),
     }
 )
-# Of one parameter, and angles add up.
+# Gates with one parameter that merge by adding their angles.
 _ROTATIONS = frozenset(
     {
         *("RX", "RY", "RZ", "PhaseShift", "CRX", "CRY", "CRZ", "ControlledPhaseShift"),
         *("MultiRZ", "IsingXX", "IsingYY", "IsingZZ", "PauliRot"),
     }
 )
-# Gates whose wires, beginning with the numbered one, may stand in any order.
+# Gates whose wires may be permuted, from the wire with this index on.
 _SYMMETRIC_FROM = dict.fromkeys(
     (
         *("SWAP", "ISWAP", "CZ", "CCZ", "ControlledPhaseShift"),
@@ -34,13 +34,18 @@ _SYMMETRIC_FROM = dict.fromkeys(
     ),
     0,
 ) | {"CSWAP": 1}
-# And those of which the first wires may: the controls.
+# Gates whose first wires, the controls, may be permuted, up to the wire with this index.
 _SYMMETRIC_UNTIL = {"Toffoli": 2}
 
 
 @dataclass(frozen=True)
 class Angle:
-    """What a rotation turns by: a constant, and slots of which some are subtracted."""
+    """A rotation angle: a constant plus traced parameters.
+
+    Attributes:
+        constant: the constant part.
+        slots: slot of each parameter, and whether it is subtracted.
+    """
 
     constant: float
     slots: tuple[tuple[int, bool], ...] = ()
@@ -51,11 +56,11 @@ class Angle:
 
 @dataclass(frozen=True)
 class AdjacentGate:
-    """A gate, as its neighbours see it.
+    """A gate that may be merged with an adjacent gate.
 
     Attributes:
         gate: the gate.
-        total_angle: what it turns by, where it stands for several of which some are computed.
+        total_angle: the angle if the gate results from a merge with a traced angle, otherwise None.
     """
 
     gate: Gate
@@ -63,19 +68,19 @@ class AdjacentGate:
 
     @property
     def wires(self) -> frozenset[int]:
-        """All wires, controls too."""
+        """Target and control wires."""
         return frozenset(self.gate.wires + self.gate.control_wires)
 
     @property
     def constants(self) -> tuple[float, ...] | None:
-        """The parameters in the order of their slots, where all are known."""
+        """The parameters in the order of their slots; None if a parameter is traced."""
         if self.total_angle is not None or any(slot >= 0 for slot in self.gate.slots):
             return None
         return tuple(float(self.gate.constants[-1 - slot]) for slot in self.gate.slots)
 
     @property
     def angle(self) -> Angle:
-        """What a rotation turns by."""
+        """The angle of a rotation."""
         if self.total_angle is not None:
             return self.total_angle
         (slot,) = self.gate.slots
@@ -85,11 +90,11 @@ class AdjacentGate:
         return Angle(-constant if self.gate.adjoint else constant)
 
     def is_same_kind(self, other: "AdjacentGate") -> bool:
-        """Tell whether both are one kind of gate, on the same wires with the same controls."""
+        """Return whether both are the same kind of gate, on the same wires and controls."""
         return _find_kind(self.gate) == _find_kind(other.gate)
 
     def is_inverse(self, other: "AdjacentGate") -> bool:
-        """Tell whether a gate is known to be the inverse of another on the same wires."""
+        """Return whether a gate is known to be the inverse of `other`."""
         if (
             self.constants is None
             or self.constants != other.constants
@@ -99,11 +104,11 @@ class AdjacentGate:
         return self.gate.name in _SELF_INVERSE or self.gate.adjoint != other.gate.adjoint
 
     def is_same_rotation(self, other: "AdjacentGate") -> bool:
-        """Tell whether both are rotations about the same axis of the same wires."""
+        """Return whether both are rotations about the same axis of the same wires."""
         return self.gate.name.partition(":")[0] in _ROTATIONS and self.is_same_kind(other)
 
     def make_rotation(self, angle: Angle) -> list["AdjacentGate"]:
-        """Return the rotation like this by an angle; no gate where that is zero."""
+        """Return this rotation with a different angle; no gate if the angle is zero."""
         if angle.slots:
             return [AdjacentGate(self.gate, angle)]
         gate = replace(self.gate, slots=(-1,), constants=(angle.constant,), adjoint=False)
@@ -111,11 +116,12 @@ class AdjacentGate:
 
 
 def _find_kind(gate: Gate) -> tuple[object, ...]:
+    """Return a key of gates that can be merged: name, wires and controls."""
     name = gate.name.partition("@")[0]
     controls = frozenset(zip(gate.control_wires, gate.control_values, strict=True))
     name, _, word = name.partition(":")
     if word:
-        # Each wire has its letter, in whatever order they are written.
+        # A Pauli word assigns a letter to each wire, in any order.
         return name, frozenset(zip(gate.wires, word, strict=True)), controls
     first = _SYMMETRIC_FROM.get(name, len(gate.wires))
     until = _SYMMETRIC_UNTIL.get(name, 0)
@@ -132,6 +138,7 @@ def _cancel_pair(earlier: AdjacentGate, later: AdjacentGate) -> list[AdjacentGat
 
 
 def _merge_pair(earlier: AdjacentGate, later: AdjacentGate) -> list[AdjacentGate] | None:
+    """Return the rotation that replaces two adjacent rotations; None if they differ."""
     return (
         later.make_rotation(earlier.angle + later.angle)
         if later.is_same_rotation(earlier)
@@ -139,16 +146,16 @@ def _merge_pair(earlier: AdjacentGate, later: AdjacentGate) -> list[AdjacentGate
     )
 
 
-# What two gates that meet become: both stay (None), both go, or one stands for both.
+# Functions of two adjacent gates: return the gates that replace both, or None to keep them.
 _COMBINERS = {CANCEL_INVERSES: _cancel_pair, MERGE_ROTATIONS: _merge_pair}
 
 
 def merge_gates(sequence: GateSequence, passes: Sequence[str]) -> GateSequence:
-    """Return a run of gates in which those that meet are merged.
+    """Return a sequence of gates in which adjacent gates are merged.
 
     Args:
-        sequence: the run; it stays as it is.
-        passes: what is asked for, in order.
+        sequence: the sequence; it is not changed.
+        passes: names of the passes, in order.
     """
     meetings = [_COMBINERS[name] for name in passes if name in _COMBINERS]
     if not meetings:
@@ -171,16 +178,21 @@ def merge_gates(sequence: GateSequence, passes: Sequence[str]) -> GateSequence:
 
 
 def _combine_neighbors(chain: Iterable[AdjacentGate], combine: Any) -> list[AdjacentGate]:
-    """Let each gate meet the one before it on its wires, where that is on the same wires.
+    """Combine each gate with the previous gate on the same wires, where possible.
 
-    The gates that are left are in an order in which they act as before.
+    Args:
+        chain: gates in order.
+        combine: returns the gates that replace two adjacent gates, or None.
+
+    Returns:
+        the remaining gates, in an equivalent order.
     """
     kept: list[AdjacentGate | None] = []
-    # For each wire the gates that act on it, by their places.
+    # Indices in `kept` of the gates on each wire.
     on_wire: dict[int, list[int]] = {}
     for gate in chain:
         if any(wire < 0 for wire in gate.wires):
-            # It may act on any wire, so nothing meets across it.
+            # A traced wire may be any wire, so gates are not merged across this gate.
             on_wire = {}
             kept.append(gate)
             continue
@@ -206,6 +218,12 @@ def _combine_neighbors(chain: Iterable[AdjacentGate], combine: Any) -> list[Adja
 
 
 def _compute_angle(total: Angle, sequence: GateSequence) -> Any:
+    """Return the value of a traced angle.
+
+    Args:
+        total: the angle.
+        sequence: the sequence that has its parameters.
+    """
     (first, is_negative), *others = total.slots
     value = -sequence.get_param(first) if is_negative else sequence.get_param(first)
     for slot, is_negative in others:

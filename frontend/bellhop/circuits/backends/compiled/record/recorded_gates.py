@@ -15,14 +15,14 @@ is traced to ::
       in (state, value) }
 
 ``state`` is a handle, by which the runtime finds the state.  ``quantum_gates`` takes it, the
-parameters of these gates, their offset in the vector of all parameters of the circuit, and the
-wires that the program computes (none here).  Parameters that are constants are part of the gates.
-``quantum_measure`` takes the coefficients and matrices of observables, and what it is
-differentiated by: the vector of all parameters, and the amplitudes of a ``StatePrep`` (left out).
+traced parameters of these gates, their offset in the vector of all parameters of the circuit, and
+the traced wires (none here).  Constant parameters are part of the gates.  ``quantum_measure`` takes
+coefficients and matrices of observables, and the values with respect to which it can be
+differentiated: the vector of all parameters, and the amplitudes of a ``StatePrep`` (left out).
 
-Gates are bound as runs, one ``quantum_gates`` for as many gates as possible.  So the last run is
-pending until something else follows: ``qml.RX(x, 0)`` and a ``for_loop`` of known wires after it
-are one run.
+One ``quantum_gates`` equation contains as many gates as possible.  Therefore the last sequence of
+gates is pending until a different operation follows: ``qml.RX(x, 0)`` and a following ``for_loop``
+with static wires are one equation.
 """
 
 import functools
@@ -46,18 +46,18 @@ from bellhop.circuits.backends.compiled.record.gate_sequence import (
 from bellhop.circuits.backends.compiled.record.loop_precompute import BlockConsumer
 from bellhop.circuits.backends.compiled.record.merging import merge_gates
 from bellhop.circuits.gates.nonunitary import may_change_norm
-from bellhop.circuits.gates.shift_rules import NO_FREQUENCIES
-from bellhop.circuits.ir.precision import real_type
+from bellhop.circuits.gates.shift_rules import FrequencyBits
+from bellhop.circuits.ir.precision import Precision
 from bellhop.passes import MERGE_LOOP_BOUNDARIES
 
 
 class GateState(NamedTuple):
-    """What gates change, as loops and conditionals carry it.
+    """Values that gates change, as loops and conditionals carry them.
 
     Attributes:
-        handle: of the state.
-        offset: of the next parameter in the vector of all.
-        dynamic_params: the dynamic-count parameters so far; None where nothing counts them.
+        handle: handle of the state.
+        offset: index of the next parameter in the vector of all parameters.
+        dynamic_params: the dynamic-count parameters so far; None if they are not counted.
     """
 
     handle: Any
@@ -65,29 +65,29 @@ class GateState(NamedTuple):
     dynamic_params: Any
 
     def ensure_dynamic_params(self, count: DynamicParams) -> "GateState":
-        """Return it with a count in any case."""
+        """Return the state with dynamic-count parameters; `count` if it has none."""
         return self._replace(dynamic_params=self.dynamic_params or count)
 
 
 class GateEquationRecorder:
-    """The gates of a circuit so far: those that are bound, and the run that is pending.
+    """Records the gates of a circuit: bound equations, and a pending sequence.
 
     Args:
         handle: the handle of a fresh state.
-        passes: those that merge gates.
-        keeps_matrices: whether the device applies matrices as they are.
+        passes: names of the passes that merge gates.
+        keeps_matrices: whether the device applies matrices without decomposition.
 
     Attributes:
-        passes: the same.
-        session: any handle of the circuit, which identifies its session.
-        amplitudes: what the state is prepared from where the program computes it.
-        amplitude_bits: those of the frequencies of each.
-        has_dynamic_count: whether there are loops whose length the program computes.
-        is_dynamic_count: whether this is a part of one.
-        dynamic_frequencies: those of all parameters in these.
-        may_change_norm: whether a matrix need not be unitary.
-        is_fresh: whether nothing was applied to the state.
-        pending: the run that is not bound yet.
+        passes: names of the passes that merge gates.
+        session: a handle of the circuit, which identifies its session.
+        amplitudes: traced amplitudes of a state preparation, if there is one.
+        amplitude_bits: for each amplitude, the bit set of its frequencies.
+        has_dynamic_count: whether the circuit has gates in loops with a dynamic trip count.
+        is_dynamic_count: whether such a loop is being traced.
+        dynamic_frequencies: bit set of the frequencies of all dynamic-count parameters.
+        may_change_norm: whether a matrix may be non-unitary.
+        is_fresh: whether no operation was applied to the state yet.
+        pending: the sequence that is not bound yet.
     """
 
     def __init__(self, handle: Handle, passes: tuple[str, ...], *, keeps_matrices: bool) -> None:
@@ -99,19 +99,19 @@ class GateEquationRecorder:
         )
         self._params: list[Any] = []
         self._frequencies: list[np.ndarray] = []
-        self.amplitudes: Any = jnp.zeros(0, real_type())
+        self.amplitudes: Any = jnp.zeros(0, Precision.real_type())
         self.amplitude_bits = b""
-        # If there are none, no loop and no conditional carries the count.
+        # Without dynamic-count parameters, loops and conditionals do not carry their count.
         self.has_dynamic_count = False
         self.is_dynamic_count = False
-        self.dynamic_frequencies = NO_FREQUENCIES
+        self.dynamic_frequencies = FrequencyBits.NONE
         self.may_change_norm = False
         self.is_fresh = True
         self.pending: GateSequence | RepeatedSequence | None = None
 
     @property
     def perturbation(self) -> Any:
-        """That of dynamic-count parameters; None where there are none."""
+        """The perturbation of dynamic-count parameters; None if there are none."""
         return self.dynamic_params.perturbation if self.has_dynamic_count else None
 
     @property
@@ -121,11 +121,11 @@ class GateEquationRecorder:
 
     @property
     def should_merge_boundaries(self) -> bool:
-        """Whether gates are merged where the iterations of a loop meet."""
+        """Whether gates are merged across the boundaries of loop iterations."""
         return MERGE_LOOP_BOUNDARIES in self.passes
 
     def add_sequence(self, sequence: GateSequence) -> None:
-        """Let gates join the pending run, or be pending behind it."""
+        """Append gates to the pending sequence, or make them the pending sequence."""
         if not sequence.gates:
             return
         if (
@@ -137,14 +137,14 @@ class GateEquationRecorder:
             self.set_pending(sequence)
 
     def set_pending(self, sequence: GateSequence | RepeatedSequence) -> None:
-        """Bind the pending run of gates, and make this one the pending one."""
+        """Bind the pending sequence, and make `sequence` the pending one."""
         self.is_fresh = False
         self._bind_pending()
         self.pending = sequence
 
     @contextmanager
     def hide_pending(self) -> Iterator[None]:
-        """Keep the pending gates out of what is traced inside."""
+        """Exclude the pending gates from the part that is traced inside of the context."""
         before, self.pending = self.pending, None
         try:
             yield
@@ -152,7 +152,7 @@ class GateEquationRecorder:
             self.pending = before
 
     def get_only_sequence(self) -> RepeatedSequence | None:
-        """Return what was traced of a part, if that is one run of gates, repeated or not."""
+        """Return the traced part if it is a single sequence of gates, repeated or not, or None."""
         run = self.pending
         if run is None or self._state is not self._start_state:
             return None
@@ -167,49 +167,59 @@ class GateEquationRecorder:
         return CompiledState(self.flush().handle)
 
     def flush(self) -> GateState:
-        """Bind the pending gates; return what all have changed."""
+        """Bind the pending gates; return handle, offset and dynamic-count parameters."""
         self._bind_pending()
         return self._state
 
     def flush_carry(self) -> GateState:
-        """Bind the pending gates; return what a loop or conditional carries."""
+        """Bind the pending gates; return the values that a loop or conditional carries."""
         now = self.flush()
         return now if self.has_dynamic_count else now._replace(dynamic_params=None)
 
     def peek_carry(self) -> GateState:
-        """Return what all bound gates have changed, for what hands it on and does not read it."""
+        """Return the carried values without binding pending gates, to pass them on unread."""
         return self._state._replace(dynamic_params=None)
 
     def resume(self, state: GateState) -> None:
-        """Go on after a part of the circuit that has changed this."""
+        """Continue with the state after a loop or conditional."""
         self._state = state.ensure_dynamic_params(self.dynamic_params)
 
     def replace_handle(self, handle: Handle, count: DynamicParams | None = None) -> None:
-        """Go on after something else that has changed the state, and counts."""
+        """Continue with the state after an operation that is not a gate.
+
+        Args:
+            handle: handle of the state.
+            count: its dynamic-count parameters; None if they are unchanged.
+        """
         self._state = self._state._replace(
             handle=handle, dynamic_params=count or self.dynamic_params
         )
 
     def append_params(self, params: Any, frequencies: np.ndarray) -> None:
-        """Append the parameters of gates that are bound to those of the circuit."""
+        """Append the parameters of bound gates to the parameters of the circuit.
+
+        Args:
+            params: vector of parameters.
+            frequencies: for each parameter, the bit set of its frequencies.
+        """
         self._params.append(params)
         self._frequencies.append(frequencies)
 
     def stack_params(self) -> Any:
-        """Return all parameters so far."""
-        return jnp.concatenate([jnp.zeros(0, real_type()), *self._params])
+        """Return the vector of all parameters so far."""
+        return jnp.concatenate([jnp.zeros(0, Precision.real_type()), *self._params])
 
     def stack_frequencies(self) -> np.ndarray:
-        """Return the bits of the frequencies of each."""
+        """Return, for each parameter so far, the bit set of its frequencies."""
         return np.concatenate([np.zeros(0, np.uint8), *self._frequencies])
 
     @contextmanager
     def trace_part(self, state: GateState, *, is_dynamic_count: bool = False) -> Iterator[None]:
-        """Trace a loop's body or a branch as a jaxpr of its own.
+        """Context in which a loop's body or a branch is traced as a separate jaxpr.
 
         Args:
-            state: at its beginning, inputs of that jaxpr.
-            is_dynamic_count: whether the parameters in it are dynamic-count ones.
+            state: the state at its beginning, inputs of that jaxpr.
+            is_dynamic_count: whether its parameters are dynamic-count parameters.
         """
         outer = (
             self._state,
@@ -222,7 +232,7 @@ class GateEquationRecorder:
         self._state = self._start_state = state
         self._params, self._frequencies = [], []
         self.is_dynamic_count |= is_dynamic_count
-        # A state preparation in it is not the first operation of the circuit.
+        # A state preparation in this part is not the first operation of the circuit.
         self.is_fresh = False
         try:
             yield
@@ -237,15 +247,16 @@ class GateEquationRecorder:
             ) = outer
 
     def make_block_consumer(self, repeated: RepeatedSequence) -> tuple[BlockConsumer, Any]:
-        """Return a function that applies the gates of a block of iterations, and its first state.
+        """Return the block consumer and first state for ``consume_iterations``.
 
-        Both are for ``consume_iterations``.
+        The block consumer applies the gates of a block of iterations.
 
         Args:
             repeated: the gates of one iteration.
         """
 
         def apply(state: GateState, inputs: Any, n_iterations: int | Operand) -> Any:
+            """Apply the gates of a block of iterations; return the state after it."""
             params, wires = map(jnp.ravel, inputs)
             with self.trace_part(state, is_dynamic_count=True):
                 self.bind_sequence(
@@ -256,6 +267,7 @@ class GateEquationRecorder:
         return apply, self.flush_carry()
 
     def _bind_pending(self) -> None:
+        """Merge the gates of the pending sequence and bind it."""
         run, self.pending = self.pending, None
         if run is None:
             return
@@ -273,13 +285,13 @@ class GateEquationRecorder:
         wires: Any,
         n_iterations: int | Operand | None = None,
     ) -> None:
-        """Bind a run of gates behind those that are bound.
+        """Bind a sequence of gates as an equation.
 
         Args:
             sequence: the gates.
             params: their parameters.
-            wires: those that the program computes.
-            n_iterations: how often they are repeated, in a loop.
+            wires: their traced wires.
+            n_iterations: number of repetitions, if the gates are in a loop.
         """
         obstacle = _find_obstacle(sequence)
         self.may_change_norm |= may_change_norm(sequence.gates, if_traced=self._keeps_matrices)

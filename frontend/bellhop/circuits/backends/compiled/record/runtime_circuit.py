@@ -67,8 +67,8 @@ from bellhop.circuits.ir.execution_plan import ExecutionPlan
 from bellhop.circuits.ir.executors import Outcomes
 from bellhop.circuits.ir.gate_jaxpr import MAX_UNROLLED_GATES
 from bellhop.circuits.ir.measurement_request import MeasurementRequest
-from bellhop.circuits.ir.memory import check_result_fits
-from bellhop.circuits.ir.precision import real_type
+from bellhop.circuits.ir.memory import MemoryCheck
+from bellhop.circuits.ir.precision import Precision
 from bellhop.circuits.ir.statistics import Statistic
 from bellhop.circuits.ir.wires import WireMap, is_dynamic
 from bellhop.circuits.passes.gate_evaluation import make_iteration_indices
@@ -95,7 +95,7 @@ class RuntimeCircuit(PlayedCircuit):
 
     Args:
         handle: the handle of a fresh state.
-        device: the device, for errors and for what it can measure.
+        device: the device, for errors and for the measurements that it supports.
         gate_set: the gates that the device applies; others are decomposed.
         wires: gives the qubit of a wire label.
         where: the QNode and its line, for errors.
@@ -231,7 +231,7 @@ class RuntimeCircuit(PlayedCircuit):
     def _run_static_loop(
         self, n_iterations: int, body: Callable[..., Any], carried: tuple[Any, ...]
     ) -> tuple[Any, ...]:
-        """Run a loop of static length; arguments and results are those of ``for_loop``."""
+        """Run a loop with a static trip count; same arguments and results as ``for_loop``."""
         gates = self.gates
         # The gates before the loop stay pending, since gates of the loop may join their run.
         with gates.hide_pending():
@@ -327,13 +327,13 @@ class RuntimeCircuit(PlayedCircuit):
         for measurement in request.measurements:
             self._runs_in_engine &= measurement.in_engine
             result = measurement.result_aval(self.device)
-            check_result_fits(result.shape, result.dtype, self.device.qubits, self.where)
+            MemoryCheck(self.where).check_result(result.shape, result.dtype, self.device.qubits)
         gates, state = self.gates, self.gates.bound_state()
         params, amplitudes = gates.stack_params(), gates.amplitudes
         frequencies, amplitude_bits = gates.stack_frequencies().tobytes(), gates.amplitude_bits
         if self.has_run_per_shot:
             # What is drawn in it is differentiated as a whole, by its score.
-            params = amplitudes = jnp.zeros(0, real_type())
+            params = amplitudes = jnp.zeros(0, Precision.real_type())
             frequencies = amplitude_bits = b""
         facts = CircuitFacts(
             request.measurements,
@@ -374,13 +374,13 @@ class RuntimeCircuit(PlayedCircuit):
         return [score]
 
     def _supports_score(self) -> bool:
-        """Tell whether the engine differentiates by how likely it was what was drawn."""
+        """Return whether the engine supports the score function of the drawn outcomes."""
         is_exact = self._plan.diff_method in _EXACT_METHODS
         return is_exact and self._runs_in_engine and not self.gates.may_change_norm
 
     def can_share_runs(self) -> bool:
         """Tell, at the end, whether shots with the same outcomes may share a run."""
-        self.gates.flush()  # which tells of matrices
+        self.gates.flush()  # Updates `may_change_norm`.
         may_not = self.postselects or self.gates.has_dynamic_count
         return not may_not and self._supports_score()
 
@@ -396,7 +396,7 @@ class RuntimeCircuit(PlayedCircuit):
         return self.treatment is Outcomes.RUN_PER_SHOT
 
     def _needs_rerun(self) -> bool:
-        """Tell whether derivatives need the circuit to run again, with shifted parameters."""
+        """Return whether derivatives need executions of the circuit with shifted parameters."""
         # The engine alone goes back through outcomes, where the circuit goes through all of them.
         if not self.has_mid_circuit:
             return self.device.shots > 0
@@ -410,7 +410,7 @@ class RuntimeCircuit(PlayedCircuit):
         return self.measure(MeasurementRequest.from_samples(asked))
 
     def average_over_groups(self, value: Any) -> Any:
-        """Return what a run adds to the mean over each group of a value that its shots share."""
+        """Return the contribution of a run, whose shots share a value, to each group's mean."""
         if self.treatment is Outcomes.SHARED_RUNS:
             return jnp.tensordot(self.shot_fractions, value, axes=0)
         return jnp.broadcast_to(value, (len(self.groups), *value.shape))

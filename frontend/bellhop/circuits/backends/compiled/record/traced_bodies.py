@@ -30,7 +30,7 @@ class TracedLoop(NamedTuple):
         gates: the gates of the body, if they form one sequence that can be separated from the
             classical computation; ``step`` then applies no gates and returns the parameters and
             wires of the sequence.  Else None.
-        ends: the gates at the boundaries of iterations that were moved out of the body.
+        ends: the gates at the boundaries of iterations that the pass has taken out of the body.
     """
 
     carried: tuple[Any, ...]
@@ -173,6 +173,7 @@ def record_branches(gates: GateEquationRecorder, branches: Branches) -> Any:
         """Return a function that runs a branch and returns the circuit's state after it."""
 
         def run(handle: Handle, count: DynamicParams) -> tuple[Any, Any]:
+            """Record the gates of a branch, beginning with the state `handle`."""
             with gates.trace_part(before._replace(handle=handle, dynamic_params=count)):
                 result = branch()
                 after = gates.flush()

@@ -1,0 +1,106 @@
+"""Run everything that a release needs, and write one page of evidence to doc/releases/.
+
+`make release-check` runs all parts, most of a day on two cores.  SKIP and ONLY select parts, and
+the page says which parts were skipped::
+
+    make release-check ONLY="ready lint quick"
+    make release-check SKIP="benchmarks fuzz"
+    make release-check MINUTES=120
+
+The page is replaced after each part, so it is complete up to there if the check is interrupted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE))
+
+from page import Outcome, describe_machine, format_page, run_git, write_whole  # noqa: E402
+from parts import Part, make_parts, select_parts  # noqa: E402
+
+ROOT = HERE.parents[1]
+
+
+def run_part(part: Part, log: Path) -> Outcome:
+    """Run the command of a part; its output goes to the terminal and to a file.
+
+    Args:
+        part: the part.
+        log: the file.
+    """
+    began = time.monotonic()
+    command = ["bash", "-o", "pipefail", "-c", part.command]
+    with (
+        log.open("w") as file,
+        subprocess.Popen(
+            command,
+            cwd=ROOT,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+        ) as process,
+    ):
+        assert process.stdout is not None
+        for line in process.stdout:
+            file.write(line)
+            print(line, end="", flush=True)
+    return Outcome(
+        process.returncode, time.monotonic() - began, part.find_evidence(log.read_text())
+    )
+
+
+def find_version() -> str:
+    """Return the version that the tag of the current commit names, or of the next release."""
+    described = run_git("describe", "--tags", "--always", "--match", "v*")
+    return described.removeprefix("v") if described.startswith("v") else "0.1.0"
+
+
+def main() -> int:
+    """Run the chosen parts; return 1 if one failed."""
+    parser = argparse.ArgumentParser(
+        prog="check.py", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--only", nargs="*", default=[], metavar="PART")
+    parser.add_argument("--skip", nargs="*", default=[], metavar="PART")
+    parser.add_argument("--minutes", type=float, default=120.0, help="how long the fuzzer runs")
+    parser.add_argument("--make", default="make")
+    parser.add_argument("--python", default=sys.executable)
+    parser.add_argument("--jax", nargs="*", default=[], help="versions of JAX")
+    parser.add_argument("--out", type=Path, help="the page; by default doc/releases/VERSION.md")
+    parser.add_argument("--list", action="store_true", help="list the parts, and run none")
+    options = parser.parse_args()
+
+    parts = make_parts(options.make, options.python, options.minutes, options.jax)
+    chosen = select_parts(parts, options.only, options.skip, parser.error)
+    if options.list:
+        for part in parts:
+            note = "" if part.name in chosen else " (skipped)"
+            print(f"{part.name:12} {part.hours:5.1f} h  {part.shows}{note}")
+        return 0
+    version = find_version()
+    page: Path = options.out or ROOT / "doc" / "releases" / f"{version}.md"
+    logs = ROOT / "build" / "release"
+    for folder in (page.parent, logs):
+        folder.mkdir(parents=True, exist_ok=True)
+    commit = run_git("log", "-1", "--format=%H of %cs")
+    outcomes: dict[str, Outcome] = {}
+    for part in parts:
+        if part.name in chosen:
+            print(f"--- {part.name}: {part.command}", flush=True)
+            outcomes[part.name] = run_part(part, logs / f"{part.name}.log")
+            text = format_page(version, commit, parts, chosen, outcomes, describe_machine())
+            write_whole(page, text)
+    print(f"{page}: {len(outcomes)} of {len(parts)} parts")
+    return int(any(outcome.status for outcome in outcomes.values()))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,191 @@
+"""Call plain ``jax.jit`` functions with Bellhop callbacks or circuits through JAX's C++.
+
+For ``f = jax.jit(g)``, where ``g`` has a Bellhop callback or circuit (microseconds of a call of a
+circuit of two qubits, where ``jax.jit`` of an empty function takes 3.3)::
+
+    f(x)
+      JAX's C++      no fast-path data, because of the patch ``fast_calls``
+      JAX's Python   pjit.cache_miss, _infer_params                              with this patch
+      JAX's Python   _run_python_pjit: shardings, layouts, executable       25   a C++ cache:  5
+
+The fast path of ``f`` itself raises ``ValueError(text)`` for any failure, and calls no Python in
+which another exception could be raised.  So ``f`` keeps its slow path, and the patch replaces the
+second half of that path by a second C++ cache, for flat arguments.  Its ``ValueError(text)``
+becomes a ``JaxRuntimeError(text)``, which ``runtime_error`` converts to the original exception.
+
+Replaced: ``pjit._run_python_pjit``.
+Versions: 0.10 to 0.12.
+Upstream: fast calls that raise ``JaxRuntimeError``.
+Installed: when a call of Bellhop is first lowered in a plain ``jax.jit``.
+Test: ``test_plain_jit_calls.py``.
+"""
+
+import operator
+import threading
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import jax
+from jax._src import config, core, pjit  # noqa: TID251
+from jax._src.interpreters import pxla  # noqa: TID251
+
+from bellhop._jax.fast_dispatch import UnexecutedProgram, make_fast_call
+from bellhop._patching import original, patch
+
+
+class _Compilation(threading.local):
+    """Whether this thread compiles a program without executing it.
+
+    Attributes:
+        results: placeholders for the results; None if programs are executed.
+    """
+
+    results: list[Any] | None = None
+
+
+compilation = _Compilation()
+
+
+class _PlainCall:
+    """The C++ cache of the programs of one jaxpr.
+
+    Args:
+        run: JAX's function that compiles and runs a ``jit``.
+        params: parameters of the ``jit``.
+
+    Attributes:
+        call: takes flat arguments; returns the results, or ``UnexecutedProgram`` on a cache miss.
+    """
+
+    def __init__(self, run: Callable[..., tuple[Any, ...]], params: dict[str, Any]) -> None:
+        self._run = run
+        # The jaxpr is the key of the dictionary of calls, which must not keep it alive.
+        self._select = operator.itemgetter(*(name for name in params if name != "jaxpr"))
+        self._params = self._select(params)
+        self._arguments: threading.local = threading.local()
+        # An entry of the cache keeps only XLA's executable alive, and not the callbacks.
+        self._executables: list[Any] = []
+        self.call = make_fast_call(_never_called, self._compile, lambda: True)
+
+    def accepts(self, params: dict[str, Any]) -> bool:
+        """Return whether the parameters of a ``jit`` are this call's."""
+        return self._select(params) == self._params
+
+    def run(self, p: Any, args: list[Any], *rest: Any) -> Any:
+        """Call the program; return JAX's result tuple, or None on a cache miss.
+
+        Args:
+            p: JAX's parameters of the call.
+            args: flat arguments.
+            *rest: further arguments of JAX's function.
+        """
+        self._arguments.rest = p, rest
+        self._arguments.error = None
+        try:
+            results = self.call(*args)
+        except ValueError as error:
+            if error is self._arguments.error:
+                raise
+            message = str(error)
+        else:
+            if type(results) is UnexecutedProgram:
+                return None
+            # The caller may delete the function as soon as the call has returned.
+            first = results if isinstance(results, jax.Array) else jax.tree.leaves(results)[0]
+            first.block_until_ready()
+            return results, (), p.out_tree, args, p.params["jaxpr"], None, None, ()
+        finally:
+            self._arguments.rest = self._arguments.error = None
+        # Raised outside of the handler, so that XLA's error is not the context.
+        raise jax.errors.JaxRuntimeError(message)
+
+    def _compile(self, *args: Any) -> Any:
+        """Compile the program for flat arguments, without executing it."""
+        p, rest = self._arguments.rest
+        compilation.results = [None] * len(p.params["jaxpr"].out_avals)
+        try:
+            *_, executable, _, constants = self._run(p, list(args), *rest)
+        except ValueError as error:
+            # Not the text of a failed execution: `run` must not convert this error.
+            self._arguments.error = error
+            raise
+        finally:
+            compilation.results = None
+        self._executables.append(executable)
+        return _Compiled(executable, _CallParams(p.out_tree, constants))
+
+
+class _CallParams:
+    """Result structure and constants of a program, named as in ``jax.stages``."""
+
+    is_high = False
+
+    def __init__(self, out_tree: Any, const_args: Any) -> None:
+        self.out_tree = out_tree
+        self.const_args = const_args
+
+
+class _Compiled:
+    """The attributes of ``jax.stages.Compiled`` that ``make_fast_call`` needs."""
+
+    def __init__(self, executable: Any, params: _CallParams) -> None:
+        self._executable = executable
+        self._params = params
+
+
+def _never_called(*_: Any) -> None:
+    """Stand for the Python function, which JAX calls under ``jax.disable_jit`` only."""
+    raise AssertionError("jax.jit does not reach its program under jax.disable_jit.")
+
+
+@patch("the slow calls of jit", "programs with circuits in a plain jax.jit are called from C++")
+def patch_plain_jit_calls(predicate: Callable[[Any], bool], before_run: Callable[[], None]) -> None:
+    """Call some programs through a C++ cache, and wait for their results.
+
+    A program stays on JAX's slow path if it has effects, no results, donated arguments or several
+    devices, and while JAX checks results for NaN or profiles programs.
+
+    Args:
+        predicate: takes a program's executable; returns whether the program is selected.
+        before_run: called on the caller's thread before each execution.
+    """
+    jax_run = original(pjit, "_run_python_pjit")
+    calls: weakref.WeakKeyDictionary[Any, _PlainCall] = weakref.WeakKeyDictionary()
+
+    def is_selected(executable: Any, params: dict[str, Any]) -> bool:
+        """Return whether the patch may call a program that has run."""
+        return (
+            isinstance(executable, pxla.MeshExecutable)
+            and predicate(executable)
+            and bool(params["jaxpr"].out_avals)
+            and not any(params["donated_invars"])
+            and len(executable.xla_executable.local_devices()) == 1
+            and not executable.unsafe_call.ordered_effects
+            and not executable.unsafe_call.has_unordered_effects
+            and not executable.unsafe_call.has_host_callbacks
+        )
+
+    def run(p: Any, args_flat: list[Any], *rest: Any) -> Any:
+        """Call a program through the C++ cache if the program is selected."""
+        params = p.params
+        call = calls.get(params["jaxpr"])
+        if call is None:
+            result = jax_run(p, args_flat, *rest)
+            if is_selected(result[5], params):
+                calls.setdefault(params["jaxpr"], _PlainCall(jax_run, params))
+            return result
+        if (
+            call.accepts(params)
+            and core.trace_state_clean()
+            and not config.debug_key_reuse.value
+            and not config.enable_pgle.value
+            and not (config.debug_nans.value or config.debug_infs.value)
+        ):
+            before_run()
+            result = call.run(p, args_flat, *rest)
+            if result is not None:
+                return result
+        return jax_run(p, args_flat, *rest)
+
+    pjit._run_python_pjit = run

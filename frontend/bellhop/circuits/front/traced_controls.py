@@ -1,0 +1,124 @@
+"""Support traced control values, by flips around controls on one.
+
+A control on zero is a control on one between two flips of its wire.  So a control with a traced
+value is a control on one between two conditional flips: ``H PhaseShift(pi or 0) H``, which is ``X``
+if the value is zero and the identity otherwise.
+"""
+
+import functools
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+import pennylane as qml
+
+from bellhop.base.types import Wire
+from bellhop.circuits.ir.wires import is_dynamic
+from bellhop.tracing.state import current_circuit
+
+
+def wrap_controlled_constructor(
+    kind: Any, name: str, original: Callable[..., Any]
+) -> Callable[..., Any]:
+    """Wrap a controlled operation's ``__new__`` to support traced control values.
+
+    With traced control values it returns a product of conditional flips and the operation with
+    static values.
+
+    Args:
+        kind: the class.
+        name: the name of the constructor's argument with the control values.
+        original: the original ``__new__`` of the class.
+    """
+    signature = inspect.signature(kind.__init__)
+
+    @functools.wraps(original)
+    def new(cls: Any, *args: Any, **options: Any) -> Any:
+        """Create the operation, or a product with conditional flips for traced values."""
+        # Subclasses may have other arguments.
+        is_supported = cls is kind and current_circuit() is not None
+        if not is_supported or not _has_dynamic((*args, *options.values())):
+            return original(cls, *args, **options)
+        bound = signature.bind(None, *args, **options)
+        values = bound.arguments.get(name)
+        wires = qml.wires.Wires(bound.arguments.get("control_wires", bound.arguments.get("wires")))
+        if kind is qml.FlipSign and is_dynamic(values) and not values.ndim:
+            values = _to_bits(values, len(wires))
+        split = SplitControlValues.from_values(wires[: len(_to_list(values))], values)
+        if not split.flips:
+            return original(cls, *args, **options)
+        bound.arguments[name] = split.static
+        return split.surround(cls(*bound.args[1:], **bound.kwargs))
+
+    return new
+
+
+def _has_dynamic(values: Sequence[Any]) -> bool:
+    return any(
+        is_dynamic(value) or (isinstance(value, list | tuple) and _has_dynamic(value))
+        for value in values
+    )
+
+
+@dataclass(frozen=True)
+class SplitControlValues:
+    """Static control values, and conditional flips for the traced ones.
+
+    Attributes:
+        static: static control values.
+        flips: the gates to apply before and again after the controlled operation.
+    """
+
+    static: Any
+    flips: Sequence[Any]
+
+    @classmethod
+    def from_values(cls, control: Any, values: Any) -> "SplitControlValues":
+        """Replace traced control values by static values and conditional flips.
+
+        Args:
+            control: the control wires.
+            values: control values, one per wire or a single value, or None.
+        """
+        each = _to_list(values)
+        if not any(map(is_dynamic, each)):
+            return cls(values, [])
+        wires = qml.wires.Wires(control)
+        static = [True if is_dynamic(value) else bool(value) for value in each]
+        flips = [
+            gate
+            for wire, value in zip(wires, each, strict=True)
+            if is_dynamic(value)
+            for gate in _flip_unless(value, wire)
+        ]
+        return cls(static, flips)
+
+    def surround(self, op: qml.operation.Operator) -> Any:
+        """Return the product that applies the flips, an operation, and the flips again."""
+        if not self.flips:
+            return op
+        # The first factor of a product is applied last.
+        return qml.prod(*reversed(self.flips), op, *reversed([*map(_copy_gate, self.flips)]))
+
+
+def _to_bits(number: Any, count: int) -> list[Any]:
+    return [(number >> place) & 1 for place in reversed(range(count))]
+
+
+def _to_list(values: Any) -> list[Any]:
+    has_several = isinstance(values, Sequence) or np.ndim(values) > 0
+    return list(values) if has_several else [values]
+
+
+def _flip_unless(value: object, wire: Wire) -> list[Any]:
+    angle = jnp.where(jnp.asarray(value).astype(bool), 0.0, jnp.pi)
+    with qml.QueuingManager.stop_recording():
+        return [qml.Hadamard(wire), qml.PhaseShift(angle, wire), qml.Hadamard(wire)]
+
+
+def _copy_gate(gate: Any) -> Any:
+    with qml.QueuingManager.stop_recording():
+        return type(gate)(*gate.data, wires=gate.wires)

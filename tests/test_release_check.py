@@ -1,0 +1,88 @@
+"""What `make release-check` writes, and that its parts and files are there."""
+
+import re
+import shutil
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+RELEASE = ROOT / ".ci" / "release"
+
+
+pytestmark = pytest.mark.skipif(not RELEASE.exists(), reason="an sdist has no .ci")
+
+
+@pytest.fixture
+def release(monkeypatch):
+    """Return a function that imports a module of `.ci/release`, which is no package."""
+    monkeypatch.syspath_prepend(str(RELEASE))
+    yield __import__
+    for name in ("check", "page", "parts", "ready", "set_address"):
+        sys.modules.pop(name, None)
+
+
+def test_each_part_runs_a_target_that_there_is(release):
+    parts = release("parts").make_parts("make", "python", 120, ["0.10.0", "0.12"])
+    targets = re.findall(r"^([\w-]+(?: [\w-]+)*):(?!=)", (ROOT / "Makefile").read_text(), re.M)
+    known = {name for names in targets for name in names.split()}
+    for part in parts:
+        for target in re.findall(r"\bmake ([\w.-]+)", part.command):
+            assert target in known or target.startswith("test-with-jax-"), part
+    assert len({part.name for part in parts}) == len(parts)
+
+
+def test_the_page_says_what_passed_failed_and_was_skipped(release, tmp_path):
+    part = release("parts").Part
+    parts = [
+        part("good", "that it works", "echo noise; echo '3 passed in 1s'", 0.1),
+        part("bad", "that it fails", "echo '1 failed, 2 passed'; exit 3", 0.1, "failed"),
+        part("late", "nothing", "exit 0", 0.1),
+    ]
+    run_part = release("check").run_part
+    outcomes = {each.name: run_part(each, tmp_path / "log") for each in parts[:2]}
+    assert outcomes["good"].evidence == ["3 passed in 1s"]
+    assert outcomes["bad"].status == 3
+    page = release("page")
+    text = page.format_page("0.1.0", "abc of 2026-01-01", parts, {"good", "bad"}, outcomes, [])
+    for line in (
+        "**Not to be released**: bad failed.",
+        "Skipped by an option: late.",
+        "| good | that it works | passed | 0.0 |",
+        "| bad | that it fails | failed | 0.0 |",
+        "| late | nothing | skipped |  |",
+    ):
+        assert line in text.splitlines()
+    passed = page.format_page("0.1.0", "abc", parts, {"good"}, {"good": outcomes["good"]}, [])
+    assert "**Incomplete**" in passed
+    complete = page.format_page("0.1.0", "abc", parts[:1], {"good"}, {"good": outcomes["good"]}, [])
+    assert "**Complete**: all parts passed." in complete
+
+
+def test_the_address_is_put_into_all_files(release, tmp_path):
+    files = (
+        "pyproject.toml",
+        "CITATION.cff",
+        "SECURITY.md",
+        ".github/ISSUE_TEMPLATE/config.yml",
+    )
+    for name in files:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / name, tmp_path / name)
+    set_address = release("set_address").set_address
+    set_address(tmp_path, "somebody/bellhop")
+    document = tomllib.loads((tmp_path / "pyproject.toml").read_text())
+    assert document["project"]["urls"]["Source"] == "https://github.com/somebody/bellhop"
+    assert document["project"]["dynamic"] == ["version", "readme"]
+    for name in files:
+        assert "github.com/somebody/bellhop" in (tmp_path / name).read_text(), name
+
+    readme = (ROOT / "README.md").read_text()
+    hook = document["tool"]["hatch"]["metadata"]["hooks"]["fancy-pypi-readme"]
+    for rule in hook["substitutions"]:
+        readme = re.sub(rule["pattern"], rule["replacement"], readme)
+    assert re.findall(r"\]\((?!https://|#)[^)]*\)", readme) == []
+    with pytest.raises(ValueError, match="expected one place of"):
+        set_address(tmp_path, "somebody/else")
