@@ -7,12 +7,13 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from tests import needs
 
 ROOT = Path(__file__).parents[1]
 RELEASE = ROOT / ".ci" / "release"
 
 
-pytestmark = pytest.mark.skipif(not RELEASE.exists(), reason="an sdist has no .ci")
+pytestmark = needs.CLONE.unless(RELEASE.exists())
 
 
 @pytest.fixture

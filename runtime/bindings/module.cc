@@ -362,7 +362,7 @@ NB_MODULE(_runtime, m) {
       .def("rows", &rows,
            "Return (kind, name, site, definition, calls, failed calls, nanoseconds, "
            "nanoseconds waiting for the GIL, bytes out, bytes in) of each call site.")
-      .def("crossings", &host_calls,
+      .def("host_calls", &host_calls,
            "Return all host calls, as bytes of an array of the C++ structure.")
       .def_static("add_bytes", &CallTimer::add_bytes, "out"_a, "back"_a,
                   "Add bytes to the timed call of this thread; negative to subtract.");

@@ -19,7 +19,7 @@ def _make_param(cell):
 
 
 @pytest.mark.axes(cell=lambda cell: (cell.row, cell.column))
-@pytest.mark.parametrize("cell", map(_make_param, CELLS))
+@pytest.mark.parametrize("cell", list(map(_make_param, CELLS)))
 @pytest.mark.filterwarnings("ignore")
 def test_cell(cell):
     unsupported = find_unsupported(cell)

@@ -14,6 +14,7 @@ from bellhop.arguments.static_arguments import NO_STATIC, Static
 from bellhop.base.types import Args, Kwargs
 from bellhop.compiler.failures import run_with_failures
 from bellhop.execution.call_args import CallArgs
+from bellhop.execution.jit_wrapper import pack_first_input
 from bellhop.execution.runner import Runner
 
 
@@ -197,7 +198,13 @@ class PinnedRunner(Runner):
         if device is not None:
             return super().run_uncached(call, device)
         call = self._gather_call(call)
-        run = lambda first: run_compiled(self._executable, None, first, *call.args, **call.kwargs)
+        run = lambda handle: run_compiled(
+            self._executable,
+            None,
+            pack_first_input(handle, call.static),
+            *call.args,
+            **call.kwargs,
+        )
         return self._run_on_handle(run, self.given_handle, call)
 
     def _operand_indices(self, call: CallArgs) -> tuple[int, ...] | None:

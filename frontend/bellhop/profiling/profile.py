@@ -151,7 +151,8 @@ class Profile:
         save_trace(path, self._recorder.rows(), self._host_calls(), self._threads)
 
     def _host_calls(self) -> Any:
-        return np.frombuffer(self._recorder.crossings(), _HOST_CALL)
+        """Return the recorded host calls as a structured array."""
+        return np.frombuffer(self._recorder.host_calls(), _HOST_CALL)
 
 
 def profile(*, limit: int = 1_000_000) -> Profile:

@@ -397,7 +397,7 @@ def test_the_limit():
     with bellhop.profile(limit=5) as p:
         f(0.0)
     assert by_kind(p)["callback"].calls == 20
-    assert len(p._crossings()) == 5
+    assert len(p._host_calls()) == 5
     with pytest.raises(ValueError, match="-1"):
         bellhop.profile(limit=-1)
 

@@ -16,6 +16,7 @@ becomes a ``JaxRuntimeError(text)``, which ``runtime_error`` converts to the ori
 Replaced: ``pjit._run_python_pjit``.
 Versions: 0.10 to 0.12.
 Upstream: fast calls that raise ``JaxRuntimeError``.
+Issue: jax#34083.
 Installed: when a call of Bellhop is first lowered in a plain ``jax.jit``.
 Test: ``test_plain_jit_calls.py``.
 """
@@ -113,7 +114,7 @@ class _PlainCall:
         finally:
             compilation.results = None
         self._executables.append(executable)
-        return _Compiled(executable, _CallParams(p.out_tree, constants))
+        return _JitProgram(executable, _CallParams(p.out_tree, constants))
 
 
 class _CallParams:
@@ -126,7 +127,7 @@ class _CallParams:
         self.const_args = const_args
 
 
-class _Compiled:
+class _JitProgram:
     """The attributes of ``jax.stages.Compiled`` that ``make_fast_call`` needs."""
 
     def __init__(self, executable: Any, params: _CallParams) -> None:
@@ -136,7 +137,7 @@ class _Compiled:
 
 def _never_called(*_: Any) -> None:
     """Stand for the Python function, which JAX calls under ``jax.disable_jit`` only."""
-    raise AssertionError("jax.jit does not reach its program under jax.disable_jit.")
+    raise NotImplementedError
 
 
 @patch("the slow calls of jit", "programs with circuits in a plain jax.jit are called from C++")

@@ -130,9 +130,7 @@ def find_parts(
         base, modifiers = Modifiers.strip(op)
         if base.has_decomposition:
             parts = _decompose_with_pennylane(base)
-            return [
-                modifiers.add_to(part) for part in (parts[::-1] if modifiers.adjoint else parts)
-            ]
+            return [modifiers.apply(part) for part in (parts[::-1] if modifiers.adjoint else parts)]
     return _decompose_with_pennylane(op) if of_base or op.has_decomposition else None
 
 
@@ -176,7 +174,7 @@ class Modifiers(NamedTuple):
             else:
                 return op, cls(adjoint, controls)
 
-    def add_to(self, part: Any) -> Any:
+    def apply(self, part: Any) -> Any:
         """Return an operation with the adjoint and the controls."""
         if not self.adjoint and not self.controls:
             return part
@@ -224,7 +222,7 @@ def _can_decompose_fully(operations: Sequence[Any], depth: int, gates: GateSet) 
         parts = decompose(base, depth)
         if parts is None:
             return False
-        inner = [modifiers.add_to(part) for part in parts]
+        inner = [modifiers.apply(part) for part in parts]
         if not _can_decompose_fully(inner, depth + 1, gates):
             return False
     return True

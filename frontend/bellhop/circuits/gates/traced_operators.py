@@ -94,7 +94,7 @@ class TracedOperator:
             yield op
             return
         for part in reversed(parts) if modifiers.adjoint else parts:
-            part = modifiers.add_to(part)
+            part = modifiers.apply(part)
             yield from TracedOperator.decompose_functions(part, where, depth + 1)
 
     def __repr__(self) -> str:

@@ -44,7 +44,7 @@ class DeviceSpec:
         return self.engine and self.name in (*_DEVICES_OF_ANY_SIZE, "default.qubit")
 
     @staticmethod
-    def has_engine_for(name: str) -> bool:
+    def has_engine(name: str) -> bool:
         """Return whether the engine runs circuits of any size for the plugin of a device.
 
         Args:

@@ -108,9 +108,9 @@ def test_steps_are_decomposed_once(lightning: Any, monkeypatch: Any) -> None:
     """A step is all that is decomposed, however many there are."""
     decomposed: list[str] = []
 
-    def counted(op: Any, depth: int) -> Any:
+    def counted(op: Any, depth: int, into: Any = None) -> Any:
         decomposed.append(op.name)
-        return decompose(op, depth)
+        return decompose(op, depth, into)
 
     monkeypatch.setattr(gates, "decompose", counted)
 

@@ -337,6 +337,8 @@ def test_a_result_that_jax_debug_nans_looks_for(device):
 
     f = bellhop.qjit(circuit)
     with jax.debug_nans(True):
-        with pytest.raises(FloatingPointError, match=r"'circuit' .* returned nan, which jax_debug"):
+        with pytest.raises(
+            FloatingPointError, match=r"'circuit' .* returned nan, which the option jax_debug"
+        ):
             f(np.nan)
         np.testing.assert_allclose(f(0.3), np.cos(0.3))

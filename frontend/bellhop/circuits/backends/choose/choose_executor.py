@@ -131,7 +131,7 @@ def _choose_executor(device: Any, config: CircuitConfig) -> tuple[Executor, str]
     if config.diff_method == DiffMethod.HADAMARD:
         # PennyLane expands Hadamard tests from tapes.
         return Executor.TAPES, "its diff_method is 'hadamard'"
-    has_engine = DeviceSpec.has_engine_for(device.name) and config.engine
+    has_engine = DeviceSpec.has_engine(device.name) and config.engine
     if Precision.is_single_device(device) and not has_engine:
         return Executor.TAPES, "it has single precision, and plugins have double precision only"
     if not config.engine:

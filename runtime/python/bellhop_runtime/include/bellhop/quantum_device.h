@@ -4,14 +4,14 @@
 // shared object with a factory `extern "C" QuantumDevice* <Name>Factory(const char*
 // kwargs)`. Bellhop and the plugins are compiled separately, so the order of the
 // virtual functions, the layout of DataView and the values of ObsId are a binary
-// interface: whoever reorders, adds or removes any of them increments
-// BELLHOP_DEVICE_INTERFACE and updates kTestedPlugins.
+// interface: a change of any of them increments BELLHOP_DEVICE_INTERFACE and updates
+// kTestedPlugins.
 //
 // Each plugin that includes this header exports `bellhop_device_interface`, and Bellhop
 // loads a plugin only if the number is its own. A plugin without the function was
-// compiled with another header, which Bellhop takes for the header of Catalyst 0.15
-// that the interface was copied from; of Lightning's plugins, Python checks the
-// version.
+// compiled with another header, and Bellhop assumes the layout of Catalyst 0.15, which
+// this header has too. For plugins in the package of Lightning, Python checks the
+// version of the package.
 #pragma once
 
 #define BELLHOP_DEVICE_INTERFACE 1

@@ -191,13 +191,13 @@ class GateList:
         pieces: dict[int, list[GateSequence | Any]] = {}
         for part in reversed(parts) if modifiers.adjoint else parts:
             if counts[id(part)] == 1:
-                self.add(modifiers.add_to(part), depth)
+                self.add(modifiers.apply(part), depth)
                 continue
             # Repeated parts, such as the steps of a Trotter product, are decomposed once.
             if id(part) not in pieces:
                 once = copy.copy(self)
                 once._is_first, once.sequences = False, []
-                once.add(modifiers.add_to(part), depth)
+                once.add(modifiers.apply(part), depth)
                 pieces[id(part)] = once.sequences
             for run in pieces[id(part)]:
                 self._append_sequence(run)
