@@ -52,9 +52,7 @@ def _run_default_qubit(call: Circuit, device: qml.devices.Device, wires: WireMap
     call.config.read_diff_options()
     gates = GateSet(_get_lightning_device(), keeps_matrices=True, can_apply_matrices=True)
     spec = replace(make_device_spec(_get_lightning_device(), len(wires)), name="default.qubit")
-    circuit = trace_for_runtime(call, device, wires, gates, spec, has_other=True)
-    if isinstance(circuit, Declined):
-        return circuit
+    circuit = trace_for_runtime(call, device, wires, gates, spec)
     missing = find_missing_derivative(circuit)
     return Declined(missing) if missing else circuit.run()
 
@@ -74,7 +72,4 @@ def _run_on_plugin(call: Circuit, device: qml.devices.Device, wires: WireMap) ->
     whole = GateSet(device, keeps_matrices=not call.shots.total)
     options = tuple(call.config.read_diff_options().items())
     call = replace(call, plan=replace(call.plan, diff_options=options))
-    circuit = trace_for_runtime(call, device, wires, whole, spec)
-    if isinstance(circuit, Declined):
-        return circuit
-    return run_differentiable(circuit, device, wires)
+    return run_differentiable(trace_for_runtime(call, device, wires, whole, spec), device, wires)

@@ -8,7 +8,7 @@ faster is read in the traced circuit; a circuit that does not gain is traced aga
 import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 from jax.extend.core import ClosedJaxpr
@@ -34,15 +34,12 @@ from bellhop.circuits.backends.compiled.outcomes.sampled_execution import (
     loop_over_shots,
     make_sampled_execution,
 )
-from bellhop.circuits.backends.compiled.outcomes.shot_grouping import (
-    has_outcomes_in_dynamic_loops,
-    should_share_runs,
-)
+from bellhop.circuits.backends.compiled.outcomes.shot_grouping import should_share_runs
 from bellhop.circuits.backends.compiled.record.runtime_circuit import RuntimeCircuit
 from bellhop.circuits.ir.broadcasting import Rows
 from bellhop.circuits.ir.circuit import Circuit
 from bellhop.circuits.ir.device_spec import DeviceSpec, GateSet
-from bellhop.circuits.ir.execution_plan import Declined, ExecutionPlan
+from bellhop.circuits.ir.execution_plan import ExecutionPlan
 from bellhop.circuits.ir.executors import Outcomes
 from bellhop.circuits.ir.postselection import mask_impossible
 from bellhop.circuits.ir.results import Results
@@ -152,9 +149,7 @@ def trace_for_runtime(
     wires: WireMap,
     gates: GateSet,
     spec: DeviceSpec,
-    *,
-    has_other: bool = False,
-) -> TracedCall | Declined:
+) -> TracedCall:
     """Trace a call of a QNode for the runtime, with all runs of its circuit.
 
     Args:
@@ -163,11 +158,6 @@ def trace_for_runtime(
         wires: the circuit's wires.
         gates: the device's gate set.
         spec: the data by which the runtime opens the device.
-        has_other: whether another backend executes circuits that take a run for each shot, unless
-            they have outcomes in loops of dynamic trip count.
-
-    Returns:
-        the traced call; ``Declined`` for a circuit of the other backend.
     """
     config, shots, where = call.config, call.shots, call.where
     in_engine = spec.engine and config.engine
@@ -176,14 +166,7 @@ def trace_for_runtime(
     tracer = _CircuitTracer(call, wires, gates, spec, Rows(where))
     with leave_mesh([Rows.STRUCT, *call.inputs]) as inputs:
         defers = config.mcm_method in (None, "deferred")
-        once = tracer.trace(inputs, defers=defers, shares=True)
-        has_rows = any(statistic.is_per_shot for statistic in once.results.statistics)
-        if once.plan.outcomes is Outcomes.SHARED_RUNS and not should_share_runs(
-            once.closed, once.device, has_rows=has_rows
-        ):
-            if has_other and not has_outcomes_in_dynamic_loops(once.closed.jaxpr):
-                return Declined("it runs once for each shot")
-            once = tracer.trace(inputs, defers=False, shares=False)
+        once = tracer.trace(inputs, defers=defers)
         outcomes = once.plan.outcomes
         is_exact, has_run_per_shot = outcomes is Outcomes.ALL, outcomes is Outcomes.RUN_PER_SHOT
         # Checked after tracing, since deferred measurements are not mid-circuit measurements.
@@ -214,6 +197,22 @@ def trace_for_runtime(
     return replace(once, closed=closed, plan=replace(once.plan, outcomes=outcomes))
 
 
+class _Variant(NamedTuple):
+    """A run with one treatment of outcomes.
+
+    Attributes:
+        make_call: makes the traced call from the jaxpr of the run.
+        device: the device, with the shots of the run.
+        n_values: the number of its values in the trace: the handle and the results.
+        has_rows: whether a result has a row for each shot.
+    """
+
+    make_call: Callable[..., TracedCall]
+    device: DeviceSpec
+    n_values: int
+    has_rows: bool
+
+
 @dataclass(frozen=True)
 class _CircuitTracer:
     """Traces one run of the circuit of a call.
@@ -232,21 +231,22 @@ class _CircuitTracer:
     device: DeviceSpec
     rows: Rows
 
-    def trace(self, inputs: Sequence[Any], *, defers: bool, shares: bool) -> TracedCall:
+    def trace(self, inputs: Sequence[Any], *, defers: bool) -> TracedCall:
         """Trace a run; if deferral fails, trace it again without deferral.
+
+        If shots may share runs, one trace measures the circuit for both treatments of outcomes,
+        and the jaxpr of the shared run decides between them.
 
         Args:
             inputs: the row and the inputs of the call.
             defers: whether mid-circuit measurements are deferred if they can be.
-            shares: whether shots share runs if they can.
         """
-        call, shots = self.call, self.call.shots
+        call = self.call
         deferred: set[int] = set()
-        with_closed: Callable[[ClosedJaxpr], TracedCall] | None = None
+        variants: list[_Variant] = []
 
         def run(handle: Handle, row: Any, *inputs: Any) -> list[Any]:
             """Apply the gates and measure; the results are empty if deferral fails."""
-            nonlocal with_closed
             circuit = RuntimeCircuit(
                 handle,
                 self.device,
@@ -264,36 +264,63 @@ class _CircuitTracer:
             if not deferral.can_defer(leaves):
                 return []
             outcomes = choose_outcomes(call.config, circuit, leaves)
-            if outcomes is Outcomes.RUN_PER_SHOT and shares and circuit.can_share_runs():
-                outcomes = Outcomes.SHARED_RUNS
-            circuit.treatment = outcomes
-            circuit.device = replace(
-                self.device, shots=1 if circuit.has_run_per_shot else shots.total
-            )
-            circuit.groups = (1,) if circuit.has_run_per_shot else shots.copies
-            weights, scores, statistics = self._measure(circuit, leaves)
-            results = Results(statistics, tree, shots, circuit.precision, call.where)
-            with_closed = functools.partial(
-                TracedCall,
-                call,
-                self.rows,
-                device=circuit.device,
-                postselects=circuit.postselects,
-                has_score=bool(scores),
-                results=results,
-                plan=circuit.plan,
-            )
-            return [circuit.gates.flush().handle, *weights, *scores, *results.take_values()]
+            treatments = [outcomes]
+            if outcomes is Outcomes.RUN_PER_SHOT and circuit.can_share_runs():
+                treatments.insert(0, Outcomes.SHARED_RUNS)
+            values = list[Any]()
+            for treatment in treatments:
+                variant, run_values = self._measure_variant(circuit.fork(treatment), leaves, tree)
+                variants.append(variant)
+                values.extend(run_values)
+            return values
 
         handle = CompiledState.handle_struct()
         closed = jax.make_jaxpr(call.name_in_errors(run))(handle, *inputs)
-        if with_closed is not None:
-            closed = lower_high_primitives(closed)
-            # Removes computations of wires whose values turned out to be static.
-            closed, _ = dce(closed, [True] * len(closed.out_avals), [True] * len(closed.in_avals))
-            if not needs_outcomes(closed, deferred):
-                return with_closed(closed)
-        return self.trace(inputs, defers=False, shares=shares)
+        for number, variant in enumerate(variants):
+            used = [number == i for i, each in enumerate(variants) for _ in range(each.n_values)]
+            # Also removes computations of wires whose values turned out to be static.
+            run_of_variant, _ = dce(
+                lower_high_primitives(closed), used, [True] * len(closed.in_avals)
+            )
+            if needs_outcomes(run_of_variant, deferred):
+                break
+            if number == len(variants) - 1 or should_share_runs(
+                run_of_variant, variant.device, has_rows=variant.has_rows
+            ):
+                return variant.make_call(closed=run_of_variant)
+        return self.trace(inputs, defers=False)
+
+    def _measure_variant(
+        self, circuit: RuntimeCircuit, leaves: Sequence[Any], tree: Any
+    ) -> tuple["_Variant", list[Any]]:
+        """Measure a circuit whose treatment of outcomes is known.
+
+        Args:
+            circuit: the circuit, with all gates applied.
+            leaves: the results of the quantum function.
+            tree: their tree structure.
+
+        Returns:
+            the variant, and its values: the handle and the results.
+        """
+        shots = self.call.shots
+        circuit.device = replace(self.device, shots=1 if circuit.has_run_per_shot else shots.total)
+        circuit.groups = (1,) if circuit.has_run_per_shot else shots.copies
+        weights, scores, statistics = self._measure(circuit, leaves)
+        results = Results(statistics, tree, shots, circuit.precision, self.call.where)
+        has_rows = any(statistic.is_per_shot for statistic in statistics)
+        make_call = functools.partial(
+            TracedCall,
+            self.call,
+            self.rows,
+            device=circuit.device,
+            postselects=circuit.postselects,
+            has_score=bool(scores),
+            results=results,
+            plan=circuit.plan,
+        )
+        values = [circuit.gates.flush().handle, *weights, *scores, *results.take_values()]
+        return _Variant(make_call, circuit.device, len(values), has_rows), values
 
     def _measure(
         self, circuit: RuntimeCircuit, leaves: Sequence[Any]

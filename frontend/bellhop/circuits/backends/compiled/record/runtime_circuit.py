@@ -32,6 +32,7 @@ padded with zeros.  ``cond(x > 0, lambda: qml.RX(x, 0), lambda: qml.X(0))()`` is
     ] index x offset state
 """
 
+import copy
 import functools
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -136,6 +137,19 @@ class RuntimeCircuit(PlayedCircuit):
         if self.treatment is Outcomes.SHARED_RUNS:
             return replace(plan, diff_method=DiffMethod.LIKELIHOOD_RATIO)
         return plan
+
+    def fork(self, treatment: Outcomes) -> "RuntimeCircuit":
+        """Return a copy, to be measured after the last gate with a treatment of outcomes.
+
+        Measuring the copy does not change this circuit.
+
+        Args:
+            treatment: how the copy treats random outcomes.
+        """
+        other = copy.copy(self)
+        other.gates = copy.copy(self.gates)
+        other.treatment = treatment
+        return other
 
     def apply(self, operations: Sequence[Any]) -> None:
         """Append the gates of operations."""
