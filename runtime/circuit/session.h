@@ -141,6 +141,9 @@ struct Session {
   // The engine's state of a single circuit whose gates are stored; null before the
   // engine begins.
   std::shared_ptr<engine::Single> in_engine;
+  // Whether the engine has applied steps that the session no longer stores, so that
+  // the plugin cannot take the circuit over.
+  bool has_forgotten = false;
   std::size_t qubits = 0;
   DynamicCount dynamic_count;
   TangentVectors directions;

@@ -45,11 +45,6 @@ bool has_large_operations(const Session& session, const Step& step) {
 
 namespace {
 
-// Returns whether the engine has applied steps that the session no longer has.
-bool has_forgotten_steps(const Session& session) {
-  return session.in_engine && session.in_engine->has_forgotten;
-}
-
 // Returns whether every static-count parameter of a step has an index below
 // `parameters`.
 bool takes_of(const Step& step, std::size_t parameters) {
@@ -178,7 +173,6 @@ bool measures(const Measuring& measuring, std::size_t qubits, std::size_t shots)
 bool runs(const Session& session, const Measuring& measuring,
           const Jacobians* jacobians, std::size_t runs) {
   if (!session.waits || !suits(*session.beginning)) return false;
-  const bool has_forgotten = has_forgotten_steps(session);
   const Step* first = nullptr;
   for (const Step& step : session.steps) {
     // Tangents support neither projections nor dynamic-count parameters.
@@ -187,7 +181,7 @@ bool runs(const Session& session, const Measuring& measuring,
     if (step.gates == nullptr) continue;
     if (first == nullptr) first = &step;
     const auto plan = plan_of(session, step);
-    if (!applies(*plan, &step == first && !has_forgotten)) return false;
+    if (!applies(*plan, &step == first && !session.has_forgotten)) return false;
     if (jacobians == nullptr) continue;
     if (!differentiates(*plan, step.offset)) return false;
     if (!takes_of(step, jacobians->columns)) return false;
@@ -211,7 +205,7 @@ bool may_wait(const Session& session) {
   if (!session.waits || session.rows > 0) return true;
   const Step& last = session.steps.back();
   const auto plan = plan_of(session, last);
-  if (!applies(*plan, session.steps.size() == 1 && !has_forgotten_steps(session)))
+  if (!applies(*plan, session.steps.size() == 1 && !session.has_forgotten))
     return false;
   // Circuits that no plugin records are differentiated by shift rules.
   const bool by_tape = session.keeps_steps && is_for_tape(*session.beginning);

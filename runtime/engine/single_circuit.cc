@@ -107,7 +107,7 @@ void apply_and_forget(Session& session) {
   Single& single = at_end(session);
   session.steps.clear();
   single.done = 0;
-  single.has_forgotten = true;
+  session.has_forgotten = true;
   single.walk.forget_step();
 }
 

@@ -31,15 +31,12 @@ struct Single {
   // Starts again with the zero state.
   void restart() {
     done = 0;
-    begun = has_forgotten = false;
+    begun = false;
   }
 
   Walk walk;
   std::size_t done = 0;
   bool begun = false;
-  // Whether the session no longer has the first steps, so that only the engine can go
-  // on.
-  bool has_forgotten = false;
   std::vector<Sample> samples;
 };
 

@@ -193,7 +193,8 @@ void take_measurements(Session& session, std::uint32_t place,
   const bool has_vector = derivative >= Derivative::kVjp;
   if (vector.has_value() != has_vector) {
     throw CircuitError(
-        "measurement: expected a vector of cotangents or a direction if jacobian is 2 or "
+        "measurement: expected a vector of cotangents or a direction if jacobian is 2 "
+        "or "
         "3, and no vector otherwise, got jacobian = " +
         std::to_string(static_cast<int>(derivative)) + (vector ? " with" : " without") +
         " a vector.");

@@ -36,6 +36,7 @@ ffi::Error restart_handler(ffi::RunId run, HandleBuffer handle, HandleResult res
     session.directions = {};
     if (session.in_engine) {
       session.in_engine->restart();
+      session.has_forgotten = false;
       session.in_engine->samples.clear();
     }
   });

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "devices/error.h"
-#include "engine/single_circuit.h"
 #include "gates/gate_table.h"
 #include "measurements/mid_measurement.h"
 
@@ -14,7 +13,7 @@ namespace bellhop {
 
 void apply_waiting(Session& session) {
   if (!session.waits || session.rows > 0) return;
-  if (session.in_engine && session.in_engine->has_forgotten) {
+  if (session.has_forgotten) {
     throw CircuitError(
         "an operation that Bellhop's engine does not support, after more runs of gates "
         "than it stores for the device. Use engine='plugin'.");

@@ -24,7 +24,7 @@ from bellhop._pennylane.patches.shadow_seeds import mark_drawn_seeds
 from bellhop._pennylane.patches.stacked_angles import stack_traced_angles
 from bellhop._pennylane.quantum_function_transforms import split_transforms
 from bellhop.base.source import definition_site, error_site, function_name
-from bellhop.circuits.backends.choose.choose_executor import choose, choose_after, get_runner
+from bellhop.circuits.backends.choose.choose_executor import choose, choose_fallback, get_runner
 from bellhop.circuits.front.mid_circuit_measure import wrap_pauli_measure
 from bellhop.circuits.front.quantum_function import (
     CachedFunction,
@@ -130,7 +130,7 @@ def call_qnode(qnode: qml.QNode, args: tuple[Any, ...], kwargs: dict[str, Any]) 
         plan = choose(qnode.device, config)
         result = _call_with_plan(qnode, args, kwargs, config, plan)
         if isinstance(result, Declined):
-            plan = choose_after(result, plan, qnode.device, config)
+            plan = choose_fallback(result, plan, qnode.device, config)
             result = _call_with_plan(qnode, args, kwargs, config, plan)
         return result
 
@@ -204,6 +204,7 @@ def _trace_call(
     device = qnode.device
 
     def run(plan: ExecutionPlan) -> Any:
+        """Run the circuit on the backend of a plan."""
         circuit = Circuit(once, inputs, config, plan)
         # A device that Python calls maps wire labels itself.
         wires = (
@@ -215,7 +216,7 @@ def _trace_call(
 
     result = run(plan)
     if isinstance(result, Declined):
-        other = choose_after(result, plan, device, config)
+        other = choose_fallback(result, plan, device, config)
         is_for_tapes = other.executor is Executor.TAPES
         if not (is_for_tapes and _has_outcomes(once.get_traced(where, inputs))):
             return run(other)

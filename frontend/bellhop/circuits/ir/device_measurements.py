@@ -24,8 +24,8 @@ class Measurement:
     """Static description of a measurement.
 
     Attributes:
-        kind: the kind of measurement, a key of ``executors.toml``, where the runtime's executors
-            say what they offer for it.
+        kind: the kind of measurement, a key of ``executors.toml``, which lists the offers of
+            each executor.
         obstacle: error text for a derivative without the engine's adjoint method; empty if other
             methods support it.
     """
@@ -44,7 +44,7 @@ class Measurement:
         return is_offered(Offer.JACOBIAN, self.kind, Executor.ENGINE)
 
     @property
-    def in_engine(self) -> bool:
+    def is_in_engine(self) -> bool:
         """Whether the engine supports the measurement."""
         return is_offered(Offer.VALUE, self.kind, Executor.ENGINE)
 

@@ -1,4 +1,4 @@
-"""Executors of circuits, what they offer, and treatments of random outcomes.
+"""Executors of circuits, their offers, and treatments of random outcomes.
 
 ``runtime/executors.toml`` is the table; C++ is generated from the same file.
 """
@@ -64,7 +64,7 @@ class Outcomes(enum.Enum):
 
     @property
     def is_drawn_in_each_run(self) -> bool:
-        """Whether each run of the circuit draws mid-circuit outcomes of its own."""
+        """Whether each run of the circuit draws its mid-circuit outcomes."""
         return self.is_mid_circuit and not self.is_summed
 
     @property

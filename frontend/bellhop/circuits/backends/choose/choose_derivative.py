@@ -48,7 +48,7 @@ class CircuitFacts:
         return self.in_engine and self.is_counted and not self.is_replayed
 
     @property
-    def are_swept(self) -> bool:
+    def is_swept_by_adjoint(self) -> bool:
         """Whether the adjoint method has the Jacobian of all measurements."""
         return self.offers_jacobian(Executor.ENGINE if self.is_swept_by_engine else Executor.PLUGIN)
 
@@ -56,7 +56,7 @@ class CircuitFacts:
     def has_adjoint(self) -> bool:
         """Whether the adjoint method differentiates the circuit."""
         is_reversible = not (self.is_replayed or self.may_change_norm)
-        return self.device_has_adjoint and self.are_swept and is_reversible
+        return self.device_has_adjoint and self.is_swept_by_adjoint and is_reversible
 
     @property
     def is_sweep_cheaper(self) -> bool:
@@ -72,7 +72,7 @@ class DerivativeChoice:
 
     Attributes:
         method: the derivative method.
-        obstacle: why there is no derivative; empty if there is one.
+        obstacle: the reason if a derivative does not exist; otherwise empty.
         has_vjp: whether the engine has the VJP of all values, whichever method gives the Jacobian.
         by_amplitudes: how they are differentiated by parameters and by the amplitudes that prepare
             the state.
@@ -172,7 +172,7 @@ _ADJOINT_OBSTACLES: tuple[tuple[Callable[[CircuitFacts], bool], str], ...] = (
         "or 'parameter-shift'.",
     ),
     (
-        lambda facts: not facts.are_swept,
+        lambda facts: not facts.is_swept_by_adjoint,
         "it measures var or probs and is differentiated; the adjoint method of a device "
         "differentiates expectation values only. Use diff_method='best' or "
         "'parameter-shift'.",
@@ -181,7 +181,7 @@ _ADJOINT_OBSTACLES: tuple[tuple[Callable[[CircuitFacts], bool], str], ...] = (
 
 
 def _find_obstacle(asked: str, method: str, facts: CircuitFacts) -> str:
-    """Return why there is no derivative by a method; empty if there is one.
+    """Return why a method gives no derivative; empty if it gives one.
 
     Args:
         asked: the user's method.

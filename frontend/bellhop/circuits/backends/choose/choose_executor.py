@@ -37,8 +37,7 @@ def choose(device: Any, config: CircuitConfig) -> ExecutionPlan:
     """Choose what executes a circuit, from its device and its settings.
 
     The plan is made before the quantum function is traced, since loops are unrolled for tapes.  A
-    backend that finds in the traced circuit what it does not support declines it; see
-    ``choose_after``.
+    backend that does not support the traced circuit declines it; see ``choose_fallback``.
 
     Args:
         device: the PennyLane device.
@@ -74,7 +73,7 @@ def plan_arrays(reason: str, device: Any, config: CircuitConfig) -> ExecutionPla
     return ExecutionPlan(Executor.ARRAYS, reason, diff_method=method, precision=bits)
 
 
-def choose_after(
+def choose_fallback(
     declined: Declined, plan: ExecutionPlan, device: Any, config: CircuitConfig
 ) -> ExecutionPlan:
     """Choose what executes a circuit that a backend has declined.

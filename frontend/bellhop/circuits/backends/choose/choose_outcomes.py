@@ -9,7 +9,7 @@ from bellhop.circuits.ir.executors import Outcomes
 from bellhop.circuits.ir.measurement_types import is_measurement
 from bellhop.errors import CompileError
 
-# Values of PennyLane's `mcm_method`.
+# Values of ``mcm_method`` in PennyLane.
 _ONE_SHOT, _TREE, _SINGLE_BRANCH = "one-shot", "tree-traversal", "single-branch-statistics"
 
 
@@ -18,7 +18,7 @@ def choose_outcomes(
 ) -> Outcomes:
     """Choose how the random outcomes of a circuit are treated.
 
-    With shots, each shot is an execution with outcomes of its own, for every ``mcm_method`` but
+    With shots, each shot is an execution with its own outcomes, for every ``mcm_method`` but
     "single-branch-statistics".
 
     Args:

@@ -71,6 +71,7 @@ class Differentiation:
         options = () if choice.method == DiffMethod.LIKELIHOOD_RATIO else plan.diff_options
 
         def differentiate(choice: DerivativeChoice, frequencies: bytes) -> "Differentiation":
+            """Return the differentiation of a choice, by parameters with these frequencies."""
             return cls(
                 choice.method,
                 frequencies,

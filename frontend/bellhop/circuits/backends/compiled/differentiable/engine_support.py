@@ -40,7 +40,7 @@ def find_engine_obstacle(
             "it has engine='plugin'" if has_choice else f"the engine does not support {device.name}"
         )
     measured = [eqn.params.get("measuring") for eqn in iterate_equations(closed.jaxpr)]
-    if not all(m.in_engine for each in measured if each for m in each.measurements):
+    if not all(m.is_in_engine for each in measured if each for m in each.measurements):
         return "it measures classical shadows, whose bases differ from shot to shot"
     most = most_qubits_in_engine(device.library, device.factory, device.kwargs)
     if device.qubits > most and not _requires_engine(closed, derivative_order, outcomes):

@@ -73,7 +73,7 @@ def _find_missing_in_equation(eqn: JaxprEqn, circuit: Jaxpr) -> str:
 
 def _find_missing_with_shots(eqn: JaxprEqn) -> str:
     """Return why the engine lacks a derivative of a measurement with shots, or ""."""
-    if not all(each.in_engine for each in CircuitEquation(eqn).measurements):
+    if not all(each.is_in_engine for each in CircuitEquation(eqn).measurements):
         return "it measures classical shadows"
     # The session of a circuit keeps the dynamic-count derivative of one measurement only.
     if CircuitEquation(eqn).operands.perturbation is not None:

@@ -339,7 +339,7 @@ class RuntimeCircuit(PlayedCircuit):
         if not request.measurements:
             return []
         for measurement in request.measurements:
-            self._runs_in_engine &= measurement.in_engine
+            self._runs_in_engine &= measurement.is_in_engine
             result = measurement.result_aval(self.device)
             MemoryCheck(self.where).check_result(result.shape, result.dtype, self.device.qubits)
         gates, state = self.gates, self.gates.bound_state()
