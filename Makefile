@@ -264,7 +264,8 @@ gpu-bundle:
 release-check: MINUTES := $(if $(filter command line,$(origin MINUTES)),$(MINUTES),120)
 release-check: $(VENV)/.installed-dev
 	$(BIN)/python .ci/release/check.py --python $(BIN)/python --jax $(JAX_VERSIONS) \
-	  --minutes $(MINUTES) --only $(ONLY) --skip $(SKIP) $(if $(PAGE),--out $(PAGE))
+	  --minutes $(MINUTES) --only $(ONLY) --skip $(SKIP) $(if $(PAGE),--out $(PAGE)) \
+	  $(if $(RESUME),--resume)
 
 clean:
 	rm -rf $(VENV) build dist

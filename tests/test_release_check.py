@@ -62,6 +62,16 @@ def test_the_page_says_what_passed_failed_and_was_skipped(release, tmp_path):
     assert "**Complete**: all parts passed." in complete
 
 
+def test_a_check_resumes_on_the_same_sources(release, tmp_path):
+    check, outcome = release("check"), release("page").Outcome
+    file = tmp_path / "outcomes.json"
+    assert check.read_outcomes(file, "abc") == {}
+    passed, failed = outcome(0, 1.5, ["3 passed"]), outcome(1, 2.0)
+    check.save_outcomes(file, "abc", {"quick": passed, "rest": failed})
+    assert check.read_outcomes(file, "abc") == {"quick": passed}
+    assert check.read_outcomes(file, "def") == {}
+
+
 def test_the_address_is_put_into_all_files(release, tmp_path):
     files = (
         "pyproject.toml",

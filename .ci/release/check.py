@@ -8,11 +8,17 @@ the page says which parts were skipped::
     make release-check MINUTES=120
 
 The page is replaced after each part, so it is complete up to there if the check is interrupted.
+RESUME continues an interrupted check: parts that have passed on the same sources are not run again.
+Changes in doc/releases do not count, so that the page can be committed between::
+
+    make release-check RESUME=yes
 """
 
 from __future__ import annotations
 
 import argparse
+import dataclasses
+import json
 import subprocess
 import sys
 import time
@@ -57,6 +63,31 @@ def run_part(part: Part, log: Path) -> Outcome:
     )
 
 
+def find_sources() -> str:
+    """Return the last commit that changes more than the pages of evidence, and its date."""
+    return run_git("log", "-1", "--format=%H of %cs", "--", ":/", ":(top,exclude)doc/releases")
+
+
+def read_outcomes(file: Path, commit: str) -> dict[str, Outcome]:
+    """Return the outcomes of the parts that have passed on a commit.
+
+    Args:
+        file: the file that `save_outcomes` writes; without one, no part has passed.
+        commit: the commit.
+    """
+    saved = json.loads(file.read_text()) if file.exists() else {}
+    if saved.get("commit") != commit:
+        return {}
+    outcomes = {name: Outcome(**fields) for name, fields in saved["outcomes"].items()}
+    return {name: outcome for name, outcome in outcomes.items() if outcome.status == 0}
+
+
+def save_outcomes(file: Path, commit: str, outcomes: dict[str, Outcome]) -> None:
+    """Write the outcomes of parts that ran on a commit to a file."""
+    fields = {name: dataclasses.asdict(outcome) for name, outcome in outcomes.items()}
+    write_whole(file, json.dumps({"commit": commit, "outcomes": fields}, indent=1))
+
+
 def find_version() -> str:
     """Return the version that the tag of the current commit names, or of the next release."""
     described = run_git("describe", "--tags", "--always", "--match", "v*")
@@ -75,6 +106,9 @@ def main() -> int:
     parser.add_argument("--python", default=sys.executable)
     parser.add_argument("--jax", nargs="*", default=[], help="versions of JAX")
     parser.add_argument("--out", type=Path, help="the page; by default doc/releases/VERSION.md")
+    parser.add_argument(
+        "--resume", action="store_true", help="do not repeat parts that passed on this commit"
+    )
     parser.add_argument("--list", action="store_true", help="list the parts, and run none")
     options = parser.parse_args()
 
@@ -90,13 +124,15 @@ def main() -> int:
     logs = ROOT / "build" / "release"
     for folder in (page.parent, logs):
         folder.mkdir(parents=True, exist_ok=True)
-    commit = run_git("log", "-1", "--format=%H of %cs")
-    outcomes: dict[str, Outcome] = {}
+    commit, file = find_sources(), logs / "outcomes.json"
+    outcomes = read_outcomes(file, commit) if options.resume else {}
     for part in parts:
-        if part.name in chosen:
+        if part.name in chosen and part.name not in outcomes:
             print(f"--- {part.name}: {part.command}", flush=True)
             outcomes[part.name] = run_part(part, logs / f"{part.name}.log")
-            text = format_page(version, commit, parts, chosen, outcomes, describe_machine())
+            save_outcomes(file, commit, outcomes)
+            reached = chosen | set(outcomes)
+            text = format_page(version, commit, parts, reached, outcomes, describe_machine())
             write_whole(page, text)
     print(f"{page}: {len(outcomes)} of {len(parts)} parts")
     return int(any(outcome.status for outcome in outcomes.values()))

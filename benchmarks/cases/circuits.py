@@ -122,6 +122,7 @@ def _single_precision_case(wires: int, gradient: bool) -> Case:
             "bellhop": lambda: _in_precision("single", wires, gradient),
             LIMIT: lambda: _in_precision("double", wires, gradient),
         },
+        unavailable=dict.fromkeys(("jax", "catalyst"), "the row compares precisions of Bellhop"),
         targets=(Target(LIMIT, 1.7),),
         tolerance=1e-5,
     )

@@ -134,7 +134,10 @@ def _case(
     tolerance: float = 1e-9,
 ) -> Case:
     builders = {"bellhop": lambda: _bellhop(*circuit)}
-    if circuit[1] is not _loop:
+    unavailable = {"catalyst": "these cases have a limit instead"}
+    if circuit[1] is _loop:
+        unavailable["jax"] = "not measured: it would compile each gate on its own"
+    else:
         builders["jax"] = lambda: _jax(*circuit)
     if limit is not None:
         builders[LIMIT] = limit
@@ -143,7 +146,7 @@ def _case(
         title=title,
         limit="see above" if limit is not None else "none",
         builders=builders,
-        unavailable={"catalyst": "these cases have a limit instead"},
+        unavailable=unavailable,
         tolerance=tolerance,
         targets=targets,
     )

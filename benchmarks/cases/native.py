@@ -89,6 +89,7 @@ CASES = [
         title=f"C function over a batch of {ROWS}",
         limit="numpy.fabs into an array",
         builders={"bellhop": _batch_bellhop, LIMIT: _batch_limit},
+        unavailable={"jax": "no native callback", "catalyst": "no native callback"},
         items=ROWS,
         unit="element",
     ),

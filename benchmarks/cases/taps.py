@@ -58,6 +58,59 @@ def _qjit(api: Any) -> Program:
     return synchronous(api.qjit(program), jnp.asarray(0.5))
 
 
+def _show_cotangent_jax(sink: Any) -> Any:
+    """Return an identity that calls a function with its cotangent, by `jax.custom_vjp`."""
+    import jax
+
+    @jax.custom_vjp
+    def identity(x: Any) -> Any:
+        return x
+
+    def backward(_: None, cotangent: Any) -> tuple[Any]:
+        jax.debug.callback(sink, cotangent)
+        return (cotangent,)
+
+    identity.defvjp(lambda x: (x, None), backward)
+    return identity
+
+
+def _gradient(observe: Any) -> Any:
+    """Return the gradient of a scan of `ITERATIONS` sines with observed cotangents."""
+    import jax
+    import jax.numpy as jnp
+
+    def loss(x: Any) -> Any:
+        step = lambda x, _: (jnp.sin(observe(x)), None)
+        return jax.lax.scan(step, x, length=ITERATIONS)[0]
+
+    return jax.grad(loss)
+
+
+def _cotangent_bellhop() -> Program:
+    import jax.numpy as jnp
+
+    import bellhop
+
+    sink = _sink()
+    show = lambda cotangent: bellhop.tap(sink, cotangent)
+    program = bellhop.qjit(_gradient(lambda x: bellhop.debug.cotangent(x, show)))
+    return synchronous(program, jnp.asarray(0.5))
+
+
+def _cotangent_jax() -> Program:
+    import jax
+
+    program = jax.jit(_gradient(_show_cotangent_jax(_sink())))
+    return synchronous(program, jax.numpy.asarray(0.5))
+
+
+def _cotangent_limit() -> Program:
+    import jax
+
+    program = jax.jit(_gradient(lambda x: x))
+    return synchronous(program, jax.numpy.asarray(0.5))
+
+
 CASES = [
     Case(
         name="tap-loop",
@@ -69,5 +122,14 @@ CASES = [
         unit="iteration",
         # 0.15 us where the custom call takes 0.07.
         targets=(Target(LIMIT, 0.07 / 0.15),),
+    ),
+    Case(
+        name="tap-cotangent",
+        title=f"tap of each cotangent of a scan of {ITERATIONS}",
+        limit="the gradient without taps",
+        builders={"bellhop": _cotangent_bellhop, "jax": _cotangent_jax, LIMIT: _cotangent_limit},
+        unavailable={"catalyst": "no observer of cotangents"},
+        items=ITERATIONS,
+        unit="iteration",
     ),
 ]
