@@ -229,11 +229,9 @@ LIMITS = {
 }
 #: Counts that are above their limits so far; they may fall and not rise.
 RECORDED = {
-    "packages that show too much": 3,
-    "names shown by ir": 102,
-    "wide pairs": 2,
-    "forbidden imports of PennyLane": 3,
-    "files that import PennyLane": 81,
+    "packages that show too much": 1,
+    "names shown by ir": 81,
+    "files that import PennyLane": 76,
 }
 failed = False
 for what, count in counts.items():

@@ -15,13 +15,7 @@ import pennylane as qml
 
 from bellhop.circuits.ir.backend_registry import register_backend
 from bellhop.circuits.ir.circuit import Circuit
-from bellhop.circuits.ir.gate_jaxpr import (
-    ForLoop,
-    GateInterpreter,
-    WhileLoop,
-    get_operations,
-    get_region,
-)
+from bellhop.circuits.ir.interpreter import GateReceiver
 from bellhop.circuits.ir.measurement_types import is_measurement
 from bellhop.circuits.ir.seeds import make_random_key
 from bellhop.circuits.ir.wires import WireMap
@@ -36,51 +30,12 @@ class ToyDevice(qml.devices.Device):
         raise NotImplementedError("toy.qubit runs in compiled programs only")
 
 
-class Recorder(GateInterpreter):
-    """Collects the operations of a jaxpr with gates whose loops have static trip counts."""
+class Simulator(GateReceiver):
+    """Applies a circuit to a state vector, for one combination of mid-circuit outcomes."""
 
-    def __init__(self) -> None:
-        self.operations: list[Any] = []
-
-    def _interpret_classical(self, eqn: Any, *operands: Any) -> Sequence[Any]:
-        found = eqn.primitive.bind(*operands, **eqn.params)
-        return found if eqn.primitive.multiple_results else [found]
-
-    def _interpret_operations(self, eqn: Any, *operands: Any) -> Sequence[Any]:
-        self.apply(get_operations(eqn, operands))
-        return []
-
-    def apply(self, operations: Sequence[Any]) -> None:
-        self.operations += operations
-
-    def _interpret_region(self, eqn: Any, *operands: Any) -> Sequence[Any]:
-        gates, controls = get_region(eqn, operands)
-        inner = Recorder()
-        inner.interpret(gates.closed, *gates.operands)
-        if controls is None:
-            self.apply([qml.adjoint(op) for op in reversed(inner.operations)])
-        else:
-            self.apply([qml.ctrl(op, *controls) for op in inner.operations])
-        return []
-
-    def _interpret_for_loop(self, eqn: Any, *operands: Any) -> Sequence[Any]:
-        loop = ForLoop.from_equation(eqn, operands)
-        carried: Any = loop.carried
-        for index in range(loop.length):
-            carried = self.interpret(loop.body, *loop.constants, np.asarray(index), *carried)
-        return carried
-
-    def _refuse(self, eqn: Any, *_: Any) -> Any:
-        raise NotImplementedError(f"toy.qubit: {eqn.primitive} in an adjoint or ctrl")
-
-    _interpret_outcome = _interpret_while_loop = _interpret_cond = _refuse
-
-
-class Simulator(Recorder):
-    """Applies a jaxpr with gates to a state vector, for one combination of outcomes."""
-
-    def __init__(self, wires: WireMap, outcomes: Sequence[int]) -> None:
-        self.wires, self.outcomes, self.n_measured = wires, outcomes, 0
+    def __init__(self, wires: WireMap, where: str, outcomes: Sequence[int]) -> None:
+        super().__init__(wires, where)
+        self.outcomes, self.n_measured = outcomes, 0
         self.state = jnp.zeros(2 ** len(wires), complex).at[0].set(1)
 
     def apply(self, operations: Sequence[Any]) -> None:
@@ -90,44 +45,43 @@ class Simulator(Recorder):
             elif op.name != "Barrier":
                 self.state = qml.matrix(op, self.wires.labels) @ self.state
 
-    def _interpret_outcome(self, eqn: Any, *operands: Any) -> Sequence[Any]:
-        [wire] = eqn.params["operator"].with_values(operands)
+    def mid_measure(self, label: Any, *, reset: bool, postselect: int, **_: Any) -> Any:
         bit = self.outcomes[self.n_measured] if self.n_measured < len(self.outcomes) else 0
         self.n_measured += 1
-        self.apply([qml.Projector([bit], wires=wire)])
-        if eqn.params["postselect"] == 1 - bit:
+        self.apply([qml.Projector([bit], wires=label)])
+        if postselect == 1 - bit:
             self.state = self.state * 0
-        if eqn.params["reset"] and bit:
-            self.apply([qml.X(wire)])
-        return [jnp.asarray(bool(bit))]
+        if reset and bit:
+            self.apply([qml.X(label)])
+        return jnp.asarray(bool(bit))
 
-    def _run(self, state: Any, closed: Any, *inputs: Any) -> tuple[Any, list[Any]]:
+    def _run(self, state: Any, function: Any, *args: Any) -> tuple[Any, Any]:
+        """Run a loop's body or a branch from a state; return the state after it and its result."""
         outer, self.state = self.state, state
-        results = self.interpret(closed, *inputs)
+        result = function(*args)
         state, self.state = self.state, outer
-        return state, results
+        return state, result
 
-    def _interpret_for_loop(self, eqn: Any, *operands: Any) -> Sequence[Any]:
-        loop = ForLoop.from_equation(eqn, operands)
-        if isinstance(loop.length, int):
-            return super()._interpret_for_loop(eqn, *operands)
-        step = lambda i, now: self._run(now[0], loop.body, *loop.constants, i, *now[1])
-        start = self.state, list(loop.carried)
-        self.state, carried = jax.lax.fori_loop(0, loop.length, step, start)
+    def for_loop(self, n_iterations: Any, body: Any, carried: Any, **_: Any) -> Any:
+        if isinstance(n_iterations, int):
+            # Unrolled, so that each outcome of a measurement in the loop has a place.
+            for index in range(n_iterations):
+                carried = body(carried, np.asarray(index))
+            return carried
+        step = lambda i, now: self._run(now[0], body, now[1], i)
+        self.state, carried = jax.lax.fori_loop(0, n_iterations, step, (self.state, carried))
         return carried
 
-    def _interpret_while_loop(self, eqn: Any, *operands: Any) -> Sequence[Any]:
-        loop = WhileLoop.from_equation(eqn, operands)
-        step = lambda now: self._run(now[0], loop.body, *loop.constants, *now[1])
-        start = self.state, list(loop.carried)
-        self.state, carried = jax.lax.while_loop(lambda now: loop.condition(now[1]), step, start)
+    def while_loop(self, condition: Any, body: Any, carried: Any) -> Any:
+        step = lambda now: self._run(now[0], body, now[1])
+        start = self.state, carried
+        self.state, carried = jax.lax.while_loop(lambda now: condition(now[1]), step, start)
         return carried
 
-    def _interpret_cond(self, eqn: Any, *operands: Any) -> Sequence[Any]:
-        index, *inputs = operands
-        run = lambda closed: lambda: self._run(self.state, closed, *inputs)
-        self.state, results = jax.lax.switch(index, list(map(run, eqn.params["branches"])))
-        return results
+    def branch(self, branches: Any) -> Any:
+        run = lambda function: lambda: self._run(self.state, function)
+        self.state, result = jax.lax.switch(branches.index, list(map(run, branches.functions)))
+        return result
 
     def measure(self, process: Any, shots: int, key: Any) -> Any:
         """Return the unnormalized value of a measurement, or samples of the normalized state."""
@@ -156,25 +110,24 @@ def run_on_toy(circuit: Circuit, device: Any, wires: WireMap) -> Any:
     """Run a circuit: the sum over all outcomes, divided by the probability of those kept."""
 
     def run_row(rows: Any, row: Any, *inputs: Any) -> Any:
-        traced = circuit.function.get_traced(circuit.where, inputs)
         key = make_random_key(row, *inputs) if circuit.shots.total else None
 
         def run(outcomes: Sequence[int]) -> Any:
-            simulator = Simulator(wires, outcomes)
-            leaves = traced.leaves.with_values(simulator.interpret(traced.closed, *inputs))
+            simulator = Simulator(wires, circuit.where, outcomes)
+            leaves, tree = circuit.function.apply_to_circuit(simulator, inputs)
             shots = circuit.shots.total
             values = [simulator.measure(x, shots, key) if is_measurement(x) else x for x in leaves]
             weight = jnp.real(jnp.vdot(simulator.state, simulator.state))
-            return simulator.n_measured, weight, values, leaves
+            return simulator.n_measured, weight, values, leaves, tree
 
-        n, weight, values, leaves = run(())
+        n, weight, values, leaves, tree = run(())
         for outcomes in itertools.product((0, 1), repeat=n):
             if any(outcomes):
-                _, more, others, _ = run(outcomes)
+                _, more, others, *_ = run(outcomes)
                 weight, values = weight + more, jax.tree.map(jnp.add, values, others)
         if n:
             values = [value / weight for value in values]
-        return jax.tree.unflatten(traced.tree, values), leaves, traced.tree
+        return jax.tree.unflatten(tree, values), leaves, tree
 
     return circuit.trace_rows(run_row)
 

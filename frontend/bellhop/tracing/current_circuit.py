@@ -104,11 +104,11 @@ class CurrentCircuit(Protocol):
     def get_control_flow_target(self) -> GateRecorder:
         """Return the object that records loops and conditionals that apply gates."""
 
-    def as_operation(self, play: Callable[[Any], Any], /) -> tuple[Any, Any]:
+    def as_operation(self, record: Callable[[Any], Any], /) -> tuple[Any, Any]:
         """Trace control flow into one PennyLane operation.
 
         Args:
-            play: takes a ``RecordingCircuit``, applies the control flow to it and returns values.
+            record: takes a ``RecordingCircuit``, applies the control flow to it and returns values.
 
         Returns:
             the operation, and the values.

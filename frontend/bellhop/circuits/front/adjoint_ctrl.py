@@ -6,19 +6,17 @@ For ``f = lambda: for_loop(0, 3)(lambda i: qml.RX(x * i, 0))()``::
     qml.ctrl(f, 1)()    applies    for_loop(0, 3)(lambda i: qml.ctrl(qml.RX(x * i, 0), 1))()
 
 ``f`` is traced once, to a jaxpr with gates (``gate_jaxpr``). It becomes a ``quantum_region``
-equation of the enclosing function's jaxpr, which ``gate_replay`` interprets.
+equation of the enclosing function's jaxpr, which ``passes/regions`` expands.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from typing import Any
 
 import jax
 import pennylane as qml
 
 from bellhop.circuits.ir.gate_jaxpr import GateJaxpr
-from bellhop.circuits.passes.gate_evaluation import NOTHING_SAVED, evaluate_gates
-from bellhop.circuits.passes.gate_replay import Player
+from bellhop.circuits.passes.regions.collected_operations import collect_operations
 from bellhop.circuits.passes.tracing_circuit import TracingCircuit
 from bellhop.circuits.passes.used_wires import UsedWires
 from bellhop.control_flow.trace_body import Gates
@@ -47,16 +45,8 @@ class AppliedFunction(Gates):
     @property
     def operations(self) -> list[Any]:
         """The applied operations in order, without operations in loops and conditionals."""
-        collected: list[Any] = []
-        player, gates = _OperationCollector(collected=collected), self._gates
-        # Callbacks in the function ran when it was applied, so they are not evaluated again.
-        evaluated = evaluate_gates(gates.closed, gates.operands, self._circuit.where, NOTHING_SAVED)
         with qml.QueuingManager.stop_recording():
-            if self._controls is None:
-                evaluated.apply(player, backwards=True)
-            else:
-                evaluated.apply(player.add_controls(*self._controls), backwards=False)
-        return collected
+            return collect_operations(self._gates, self._controls, self._circuit.where)
 
     @property
     def operation(self) -> Any:
@@ -72,32 +62,6 @@ class AppliedFunction(Gates):
             return qml.wires.Wires(self._circuit.labels())
         wires = UsedWires(self._gates.closed).all_or(self._circuit.labels())
         return qml.wires.Wires.all_wires([qml.wires.Wires(controls), wires])
-
-
-@dataclass(frozen=True)
-class _OperationCollector(Player):
-    """Appends operations outside loops and conditionals to a list.
-
-    Args:
-        collected: the list.
-    """
-
-    collected: list[Any] = field(default_factory=list)
-
-    def apply(self, operations: Sequence[Any]) -> None:
-        self.collected.extend(self.change(operations))
-
-    def record_site(self, *_: object) -> None:
-        pass
-
-    def find_site(self, *_: object) -> str:
-        return ""
-
-    def for_loop(self, *_: object, **__: object) -> None:
-        pass
-
-    def branch(self, *_: object) -> None:
-        pass
 
 
 def apply_adjoint(circuit: RecordingCircuit, function: Callable[[], Any]) -> AppliedFunction:

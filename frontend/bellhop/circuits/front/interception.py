@@ -53,8 +53,9 @@ from bellhop.circuits.ir.precision import Precision
 from bellhop.circuits.ir.seeds import offer_device_seed
 from bellhop.circuits.ir.wires import WireMap, is_dynamic
 from bellhop.circuits.passes.gridsynth import rs_decomposition
-from bellhop.circuits.passes.noise_models import NoiseInserter
-from bellhop.circuits.passes.operation_transforms import Folding, QNodeTransforms, make_rewrite
+from bellhop.circuits.passes.noise.noise_pass import NoisePass
+from bellhop.circuits.passes.operation_transforms import QNodeTransforms
+from bellhop.circuits.passes.pass_chain import PassChain
 from bellhop.circuits.passes.used_wires import UsedWires
 from bellhop.errors import CompileError
 from bellhop.jaxprs.equations import iterate_equations
@@ -191,13 +192,12 @@ def _trace_call(
     where = config.where
     if PAULI_TWIRLING in config.passes:
         _prepare_twirling(qnode, config)
-    if needs_tape(qnode) and not NoiseInserter.can_add_piecewise(config, qnode.device):
+    if needs_tape(qnode) and not NoisePass.can_be_used(config, qnode.device):
         return call_on_tape(qnode, function, args, kwargs, where, call_qnode)
     # On a tape, transforms may read concrete arrays, so these remain constants.
     computed = jax.core.Tracer if needs_tape(qnode) else jax.Array
-    once, inputs = function.bind_arguments(
-        args, kwargs, computed, n_folds=Folding.count_global_folds(), change=make_rewrite(config)
-    )
+    passes = PassChain.from_config(config)
+    once, inputs = function.bind_arguments(args, kwargs, computed, passes)
     if needs_tape(qnode) and _has_only_gates_and_allocations(once.get_traced(where, inputs)):
         # On a tape, the noise model sees an allocated wire as a wire of the device.
         return call_on_tape(qnode, function, args, kwargs, where, call_qnode)
@@ -235,7 +235,7 @@ def _prepare_twirling(qnode: qml.QNode, config: CircuitConfig) -> None:
     """
     if not config.shots.total:
         offer_device_seed(qnode.device)
-    on_tape = needs_tape(qnode) and not NoiseInserter.can_add_piecewise(config, qnode.device)
+    on_tape = needs_tape(qnode) and not NoisePass.can_be_used(config, qnode.device)
     if on_tape and QNodeTransforms(config.transforms).adds_noise:
         raise CompileError(
             f"{config.where}: pauli_twirling together with noise that is not added piece by piece "

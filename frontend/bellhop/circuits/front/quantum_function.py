@@ -15,7 +15,7 @@ import copy
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 import jax
 import pennylane as qml
@@ -26,10 +26,9 @@ from bellhop.arguments.flat_tree import split_leaves
 from bellhop.circuits.front.returned_measurements import mark_returned
 from bellhop.circuits.gates.half_precision import promote_half_precision
 from bellhop.circuits.gates.traced_operators import TracedOperator
-from bellhop.circuits.ir.circuit import GateReceiver
-from bellhop.circuits.ir.gate_jaxpr import GateJaxpr
+from bellhop.circuits.ir.interpreter import GateReceiver, Interpreter
 from bellhop.circuits.ir.measurement_types import is_measurement
-from bellhop.circuits.passes.gate_replay import Player
+from bellhop.circuits.passes.pass_chain import PassChain
 from bellhop.circuits.passes.tracing_circuit import TracingCircuit
 from bellhop.errors import CompileError
 from bellhop.tracing.current_circuit import CurrentCircuit
@@ -138,8 +137,7 @@ class CachedFunction:
         args: Any,
         kwargs: Any,
         leaf_type: type = jax.Array,
-        n_folds: int = 0,
-        change: Callable[..., Any] | None = None,
+        passes: PassChain | None = None,
     ) -> tuple["QuantumFunction", list[Any]]:
         """Split arguments into array inputs and static values, and bind the static values.
 
@@ -147,8 +145,8 @@ class CachedFunction:
             args: the positional arguments.
             kwargs: the keyword arguments.
             leaf_type: leaves of this type are inputs; all other leaves are static.
-            n_folds: the number of global foldings, see ``QuantumFunction``.
-            change: transforms operations before a circuit receives them; None for no change.
+            passes: the passes before a circuit receives the gates; None for the expansion of
+                adjoint and controlled functions alone.
 
         Returns:
             the quantum function of the inputs, and the inputs.
@@ -160,7 +158,8 @@ class CachedFunction:
             args, kwargs = filled(inputs)
             return self._function(*args, **kwargs)
 
-        return QuantumFunction(self._traced.setdefault(places, []), run, n_folds, change), leaves
+        traced = self._traced.setdefault(places, [])
+        return QuantumFunction(traced, run, passes or PassChain()), leaves
 
 
 class QuantumFunction:
@@ -169,22 +168,18 @@ class QuantumFunction:
     Args:
         traced: cache of the traced function: empty before tracing, else with one element.
         function: the quantum function of the arrays.
-        n_folds: the number of global foldings for zero-noise extrapolation,
-            ``U (U^-1 U)^n_folds``.
-        change: transforms operations before a circuit receives them; None for no change.
+        passes: the passes before a circuit receives the gates.
     """
 
     def __init__(
         self,
         traced: list[TracedQuantumFunction],
         function: Callable[..., Any],
-        n_folds: int,
-        change: Callable[..., Any] | None,
+        passes: PassChain,
     ) -> None:
         self._traced = traced
         self._function = function
-        self._n_folds = n_folds
-        self._change = change
+        self._passes = passes
 
     def get_traced(
         self, where: str, inputs: Sequence[Any], circuit: CurrentCircuit | None = None
@@ -201,24 +196,24 @@ class QuantumFunction:
         return self._traced[0]
 
     def apply_to_circuit(
-        self, circuit: GateReceiver, inputs: Sequence[Any], player: Player | None = None
+        self, circuit: GateReceiver, inputs: Sequence[Any], first: Interpreter | None = None
     ) -> tuple[list[Any], Any]:
         """Apply the gates to a circuit; trace the function if necessary.
 
         Args:
             circuit: receives the gates.
             inputs: the arrays.
-            player: interpreter of the jaxpr with gates. The default applies ``change``.
+            first: the first interpreter of a chain of passes that ends in ``circuit``. The default
+                chain rewrites operations.
 
         Returns:
             the leaves and the tree structure of the function's result.
         """
-        traced = self.get_traced(circuit.where, inputs, circuit)
-        if player is None:
-            player = Player() if self._change is None else Player(self._change)
-        with circuit_scope(circuit), qml.QueuingManager.stop_recording():
-            operands = player.interpret(traced.closed, *inputs)
-            player.fold(GateJaxpr(traced.closed, inputs), self._n_folds)
+        # Decompositions with control flow call further methods, which `BackendCircuit` has.
+        current = cast(CurrentCircuit, circuit)
+        traced = self.get_traced(circuit.where, inputs, current)
+        with circuit_scope(current), qml.QueuingManager.stop_recording():
+            operands = self._passes.interpret(circuit, first, traced.closed, inputs)
         leaves = []
         for traced_leaf, (site, observable_site) in zip(
             traced.leaves.with_values(operands), traced.sites, strict=True

@@ -174,6 +174,12 @@ class Modifiers(NamedTuple):
             else:
                 return op, cls(adjoint, controls)
 
+    @classmethod
+    def is_preparation(cls, op: qml.operation.Operator) -> bool:
+        """Return whether an operation without its modifiers prepares a state."""
+        base, _ = cls.strip(op)
+        return isinstance(base, qml.operation.StatePrepBase)
+
     def apply(self, part: Any) -> Any:
         """Return an operation with the adjoint and the controls."""
         if not self.adjoint and not self.controls:

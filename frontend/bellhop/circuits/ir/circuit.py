@@ -10,34 +10,13 @@ from jax.core import eval_jaxpr
 
 from bellhop.base.source import set_function_name
 from bellhop.base.types import Operand
-from bellhop.circuits.ir.answers import MeasurementSite
 from bellhop.circuits.ir.broadcasting import Rows
 from bellhop.circuits.ir.circuit_config import CircuitConfig, Shots
 from bellhop.circuits.ir.execution_plan import ExecutionPlan
+from bellhop.circuits.ir.interpreter import GateReceiver, Interpreter
 from bellhop.circuits.ir.measurement_types import is_measurement
-from bellhop.circuits.ir.precision import Precision
 from bellhop.circuits.ir.results import drop_duplicate_rows
 from bellhop.tracing.current_circuit import CurrentCircuit
-
-
-class GateReceiver(MeasurementSite, CurrentCircuit, Protocol):
-    """Interface of a backend's circuit, to which a quantum function applies its gates."""
-
-    @property
-    def where(self) -> str:
-        """The QNode and its line, for errors."""
-
-    @property
-    def precision(self) -> Precision:
-        """The precision of the results, inferred from the circuit's parameters."""
-
-    def record_site(self, operation: Any, site: str, /) -> None:
-        """Store the source line that created an operation or measurement, for errors.
-
-        Args:
-            operation: PennyLane operation or measurement process.
-            site: ``file:line``; empty if the line is unknown.
-        """
 
 
 class GateFunction(Protocol):
@@ -55,14 +34,15 @@ class GateFunction(Protocol):
         """
 
     def apply_to_circuit(
-        self, circuit: GateReceiver, inputs: Sequence[Any], player: Any = None
+        self, circuit: GateReceiver, inputs: Sequence[Any], first: Interpreter | None = None
     ) -> tuple[list[Any], Any]:
         """Apply the gates to a circuit.
 
         Args:
             circuit: receives the gates.
             inputs: the arguments that are arrays.
-            player: interpreter of the jaxpr with gates; None for the default.
+            first: the first interpreter of a chain of passes that ends in ``circuit``; None for the
+                default passes.
 
         Returns:
             the leaves and the tree structure of the function's result.

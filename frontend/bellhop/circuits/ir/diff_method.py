@@ -35,6 +35,9 @@ class DiffMethod(enum.StrEnum):
     BACKPROP = "backprop"
     LIKELIHOOD_RATIO = "likelihood-ratio"
 
+    # Errors quote the user's names.
+    __repr__ = str.__repr__
+
     @classmethod
     def has_differences(cls, method: str) -> bool:
         """Return whether a method computes differences of values at shifted parameters."""

@@ -21,21 +21,19 @@ is traced once, to ::
           in () }] y
       in () }
 
-Conditionals and ``while`` loops are JAX's own equations.  ``gate_replay`` interprets such a jaxpr
-on a circuit, forward, inverted or controlled, any number of times: the user's function is not
-called again.
+Conditionals and ``while`` loops are JAX's own equations.  An ``Interpreter`` (``interpreter``)
+interprets such a jaxpr, any number of times: the user's function is not called again.
 """
 
 import itertools
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 from jax.core import ShapedArray, eval_jaxpr
 from jax.extend.core import ClosedJaxpr, Effect, Jaxpr, JaxprEqn, Primitive
-from jax.extend.core.primitives import cond_p, while_p
 from jax.lax import iota_p
 
 from bellhop._jax.jaxprs import convert_constvars_jaxpr
@@ -43,8 +41,7 @@ from bellhop._jax.private import register_effect
 from bellhop.arguments.flat_tree import make_flat_jaxpr
 from bellhop.circuits.ir.vectorize.elementwise import is_elementwise
 from bellhop.jaxprs.constant_eval import fold_constant
-from bellhop.jaxprs.equations import iterate_equations
-from bellhop.jaxprs.jaxpr_interpreter import Rule, interpret_with
+from bellhop.jaxprs.equations import inner_jaxprs
 
 
 class _GateEffect(Effect):
@@ -59,8 +56,10 @@ GATE_EFFECT = _GateEffect()
 
 # A loop with more gates compiles faster, and needs less memory, if it is not unrolled.
 MAX_UNROLLED_GATES = 512
+# The program computes the iteration indices of longer loops, instead of storing a constant.
+_MAX_CONSTANT_SIZE = 64
 
-# operands: the tracers in the operations -> ()
+# operands: the tracers in the operations -> (). ``allocates``: whether any of them allocates wires.
 operations_p = Primitive("quantum_operations")
 # operands: the wire if it is traced -> the outcome
 outcome_p = Primitive("quantum_outcome_of_wire")
@@ -103,6 +102,15 @@ def has_other_effects(eqn: JaxprEqn) -> bool:
     return bool(eqn.effects - {GATE_EFFECT})
 
 
+def _iterate_gates(jaxpr: Jaxpr) -> Iterator[JaxprEqn]:
+    """Yield the equations with gates of a jaxpr, and of the jaxprs in them."""
+    for eqn in filter(has_gates, jaxpr.eqns):
+        yield eqn
+        if eqn.primitive not in (operations_p, outcome_p):
+            for inner in inner_jaxprs(eqn):
+                yield from _iterate_gates(inner)
+
+
 @dataclass(frozen=True, eq=False)
 class GateJaxpr:
     """A quantum function traced to a jaxpr with gates.
@@ -128,6 +136,49 @@ class GateJaxpr:
         closed, types = make_flat_jaxpr(function, *args)
         jaxpr = convert_constvars_jaxpr(closed)
         return cls(ClosedJaxpr(jaxpr, ()), closed.consts, types.tree)
+
+    @classmethod
+    def from_region(cls, eqn: JaxprEqn, operands: Sequence[Any]) -> tuple["GateJaxpr", Any]:
+        """Return the quantum function and the controls of a ``quantum_region`` equation.
+
+        Args:
+            eqn: the equation.
+            operands: the values of its operands.
+
+        Returns:
+            the quantum function, and a tuple of control wires and control values; None for an
+            adjoint.
+        """
+        body, controls = eqn.params["body"], eqn.params["controls"]
+        n = len(body.in_avals)
+        return (
+            cls(body, operands[:n]),
+            None if controls is None else controls.with_values(operands[n:]),
+        )
+
+    def iterate_gates(self) -> Iterator[JaxprEqn]:
+        """Yield the equations with gates, also of jaxprs in equations."""
+        return _iterate_gates(self.closed.jaxpr)
+
+    @property
+    def has_regions(self) -> bool:
+        """Whether it has adjoint or controlled functions."""
+        return any(eqn.primitive is region_p for eqn in self.iterate_gates())
+
+    @property
+    def has_nested_loops(self) -> bool:
+        """Whether a for loop is in another for loop."""
+        loops = (eqn for eqn in self.iterate_gates() if eqn.primitive is for_loop_p)
+        return any(
+            inner.primitive is for_loop_p
+            for loop in loops
+            for inner in _iterate_gates(loop.params["body"].jaxpr)
+        )
+
+    @property
+    def has_allocations(self) -> bool:
+        """Whether it allocates or deallocates wires."""
+        return any(eqn.params.get("allocates") for eqn in self.iterate_gates())
 
 
 class UnknownValue:
@@ -186,7 +237,7 @@ class ForLoop:
         n, body = eqn.params["n_consts"], eqn.params["body"]
         constants, carried = rest[:n], tuple(rest[n:])
         is_known = isinstance(length, int) and not carried
-        loops = (inner.primitive is for_loop_p for inner in iterate_equations(body.jaxpr))
+        loops = (inner.primitive is for_loop_p for inner in _iterate_gates(body.jaxpr))
         is_nest = is_known and any(loops) and _has_only_loops(body.jaxpr)
         # Loops with more gates are not unrolled.
         is_nest = is_nest and length * _count_min_gates(body.jaxpr) <= MAX_UNROLLED_GATES
@@ -194,6 +245,14 @@ class ForLoop:
             # With folded constants, the iterations' wires and parameters may be static.
             constants = list(map(fold_constant, constants))
         return cls(body, constants, carried, length, is_nest)
+
+    @staticmethod
+    def make_indices(n_iterations: int) -> Any:
+        """Return the indices ``[n_iterations]`` to scan over with ``jax.lax.scan``.
+
+        A short array is a constant, which saves the kernel that XLA would generate to fill it.
+        """
+        return (np if n_iterations <= _MAX_CONSTANT_SIZE else jnp).arange(n_iterations)
 
 
 def _count_min_gates(jaxpr: Jaxpr) -> int:
@@ -218,7 +277,8 @@ def _has_only_loops(jaxpr: Jaxpr) -> bool:
         if not has_gates(eqn):
             return is_elementwise(eqn) or (eqn.primitive is iota_p)
         if eqn.primitive is operations_p:
-            return True
+            # The wires that an allocation frees depend on the code around the loop.
+            return not eqn.params["allocates"]
         is_part = eqn.primitive in (for_loop_p, region_p) and not eqn.outvars
         return is_part and not has_other_effects(eqn) and _has_only_loops(eqn.params["body"].jaxpr)
 
@@ -258,61 +318,3 @@ class WhileLoop:
             return eval_jaxpr(condition.jaxpr, condition.consts, *cond_consts, *carried)[0]
 
         return cls(evaluate_condition, eqn.params["body_jaxpr"], body_consts, tuple(rest))
-
-
-def get_region(eqn: JaxprEqn, operands: Sequence[Any]) -> tuple[GateJaxpr, Any]:
-    """Return the quantum function and the controls of a ``quantum_region`` equation.
-
-    Args:
-        eqn: the equation.
-        operands: the values of its operands.
-
-    Returns:
-        the quantum function, and a tuple of control wires and control values; None for an adjoint.
-    """
-    body, controls = eqn.params["body"], eqn.params["controls"]
-    n = len(body.in_avals)
-    return (
-        GateJaxpr(body, operands[:n]),
-        None if controls is None else controls.with_values(operands[n:]),
-    )
-
-
-class GateInterpreter(ABC):
-    """Interprets a jaxpr with gates, with one method for each kind of equation."""
-
-    def interpret(self, closed: ClosedJaxpr, *inputs: Any) -> list[Any]:
-        """Evaluate a jaxpr with gates.
-
-        Args:
-            closed: the jaxpr.
-            inputs: the values of its inputs.
-
-        Returns:
-            the values of its outputs.
-        """
-        rules: dict[Primitive, Rule] = {
-            operations_p: self._interpret_operations,
-            outcome_p: self._interpret_outcome,
-            region_p: self._interpret_region,
-            for_loop_p: self._interpret_for_loop,
-            while_p: self._interpret_while_loop,
-            cond_p: self._interpret_cond,
-        }
-        rule_of = lambda eqn: rules[eqn.primitive] if has_gates(eqn) else self._interpret_classical
-        return interpret_with(closed, rule_of, *inputs)
-
-    @abstractmethod
-    def _interpret_classical(self, eqn: JaxprEqn, *operands: Any) -> Sequence[Any]: ...
-    @abstractmethod
-    def _interpret_operations(self, eqn: JaxprEqn, *operands: Any) -> Sequence[Any]: ...
-    @abstractmethod
-    def _interpret_outcome(self, eqn: JaxprEqn, *operands: Any) -> Sequence[Any]: ...
-    @abstractmethod
-    def _interpret_region(self, eqn: JaxprEqn, *operands: Any) -> Sequence[Any]: ...
-    @abstractmethod
-    def _interpret_for_loop(self, eqn: JaxprEqn, *operands: Any) -> Sequence[Any]: ...
-    @abstractmethod
-    def _interpret_while_loop(self, eqn: JaxprEqn, *operands: Any) -> Sequence[Any]: ...
-    @abstractmethod
-    def _interpret_cond(self, eqn: JaxprEqn, *operands: Any) -> Sequence[Any]: ...

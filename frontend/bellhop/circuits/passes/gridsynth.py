@@ -148,7 +148,7 @@ def _decompose_at_runtime(
 
     find = pure_callback(gridsynth, (*types, jax.ShapeDtypeStruct((), Precision.real_type())))
 
-    def play(recorder: GateRecorder) -> None:
+    def record(recorder: GateRecorder) -> None:
         """Call the callback, and apply its gates in a loop."""
         codes, count, phase = find(angle)
         (wire,) = rotation.wires
@@ -161,7 +161,7 @@ def _decompose_at_runtime(
         recorder.for_loop(jnp.asarray(count, int), body, ())
         qml.GlobalPhase(phase)
 
-    operation, _ = circuit.as_operation(play)
+    operation, _ = circuit.as_operation(record)
     return cast(ControlFlow, operation)
 
 

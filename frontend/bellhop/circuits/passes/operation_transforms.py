@@ -5,7 +5,7 @@ A circuit with loops and conditionals is not one tape.  Its operations between t
 """
 
 import functools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -16,6 +16,7 @@ from pennylane.transforms.core import BoundTransform
 from bellhop.circuits.ir.circuit_config import CircuitConfig
 from bellhop.circuits.passes.matrix_derivatives import keep_derivatives
 from bellhop.circuits.passes.pauli_twirling import twirl
+from bellhop.circuits.passes.rewrite import Rewrite
 from bellhop.passes import PAULI_TWIRLING, pass_names
 from bellhop.tracing.state import override_trace_state, trace_state
 
@@ -37,8 +38,6 @@ _PIECEWISE_TRANSFORMS = (
 _NOISE_TRANSFORMS = frozenset({"add_noise", "insert"})
 
 Operations = Sequence[Any]
-# Maps the operations of a piece to the operations that replace them.
-Rewrite = Callable[[Operations], Operations]
 
 
 @dataclass(frozen=True)
@@ -62,7 +61,7 @@ class QNodeTransforms:
         return not _NOISE_TRANSFORMS.isdisjoint(self.names)
 
     @property
-    def are_piecewise(self) -> bool:
+    def is_piecewise(self) -> bool:
         """Whether each transform may see the pieces of a circuit one at a time."""
         return all(map(_is_piecewise, self.transforms))
 
@@ -94,6 +93,12 @@ class QNodeTransforms:
         """
         return [_keep_matrix_derivatives(each, has_shots) for each in self.transforms]
 
+    def support_traced_angles(self) -> list[Any]:
+        """Return transforms of tapes that support traced angles in ``clifford_t_decomposition``."""
+        from bellhop.circuits.passes.gridsynth import support_traced_angles
+
+        return list(map(support_traced_angles, self.transforms))
+
     def insert_folding(self) -> tuple[list[Any], bool]:
         """Insert folding before the first transform that adds noise.
 
@@ -114,13 +119,16 @@ class QNodeTransforms:
         return [*self.transforms[:first], BoundTransform(fold), *self.transforms[first:]], True
 
 
-def make_rewrite(config: CircuitConfig) -> Rewrite:
+def make_rewrite(config: CircuitConfig) -> Rewrite | None:
     """Combine piecewise transforms, twirling and gate folding into one function.
 
     Noise models are left out, because circuits add noise themselves.
 
     Args:
         config: the QNode's configuration, with its transforms and passes.
+
+    Returns:
+        the function; None if operations stay as they are.
     """
     has_shots = bool(config.shots.total)
     rewrites = [
@@ -135,18 +143,18 @@ def make_rewrite(config: CircuitConfig) -> Rewrite:
     folding = trace_state().folding
     if folding is not None and not folding.is_global:
         rewrites.append(lambda ops: _fold_each(ops, folding.n_folds))
+    if not rewrites:
+        return None
     return lambda operations: functools.reduce(lambda ops, each: each(ops), rewrites, operations)
 
 
-def make_change_before_noise(config: CircuitConfig) -> Rewrite:
-    """Return a function that twirls operations before noise is added, if configured.
+def make_rewrite_before_noise(config: CircuitConfig) -> Rewrite | None:
+    """Return a function that twirls operations before noise is added; None without twirling.
 
     Args:
         config: the QNode's configuration, with its passes.
     """
-    if PAULI_TWIRLING in config.passes:
-        return functools.partial(twirl, names_paulis=True)
-    return lambda operations: operations
+    return functools.partial(twirl, names_paulis=True) if PAULI_TWIRLING in config.passes else None
 
 
 def _is_pass(transform: Any) -> bool:

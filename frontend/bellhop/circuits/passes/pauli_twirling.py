@@ -128,10 +128,10 @@ def _choose_pauli(index: Operand, wire: Wire) -> Any:
 
     branches = [functools.partial(branch, pauli) for pauli in _PAULIS]
 
-    def play(circuit: GateRecorder) -> None:
+    def record(circuit: GateRecorder) -> None:
         circuit.branch(Branches("pauli_twirling", index, _NAMES, branches))
 
     circuit = current_circuit()
     assert circuit is not None
-    operation, _ = circuit.as_operation(play)
+    operation, _ = circuit.as_operation(record)
     return operation

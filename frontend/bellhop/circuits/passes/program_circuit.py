@@ -23,8 +23,7 @@ from bellhop.circuits.gates.tape_control_flow import ControlFlow
 from bellhop.circuits.ir.broadcasting import TracedRow
 from bellhop.circuits.ir.runtime_checks import FaultRecorder
 from bellhop.circuits.ir.wires import WireMap
-from bellhop.circuits.passes.gate_replay import Player
-from bellhop.circuits.passes.played_circuit import PlayedCircuit
+from bellhop.circuits.passes.backend_circuit import BackendCircuit
 from bellhop.control_flow.for_loop import run_for_loop
 from bellhop.control_flow.trace_body import run_chosen_branch
 from bellhop.control_flow.while_loop import run_while_loop
@@ -32,7 +31,7 @@ from bellhop.errors import CompileError
 from bellhop.tracing.current_circuit import Branches
 
 
-class ProgramCircuit(PlayedCircuit):
+class ProgramCircuit(BackendCircuit):
     """A circuit whose gates become operations of the JAX program.
 
     This base class applies no gates, as ``null.qubit``; subclasses override `_gate_state`,
@@ -114,7 +113,7 @@ class ProgramCircuit(PlayedCircuit):
         """
         if ControlFlow.is_instance(op):
             self._flush()
-            Player().play_operation(op)
+            self.apply_control_flow(op)
         else:
             applies_matrices = self.can_apply_observables
             check_is_gate(op, self.where, is_part=depth > 0, can_apply_matrices=applies_matrices)
@@ -132,7 +131,12 @@ class ProgramCircuit(PlayedCircuit):
         self.fault = self._faults.record_wires(self.fault, labels, subject, site)
 
     def for_loop(
-        self, n_iterations: Any, body: Callable[..., Any], carried: tuple[Any, ...]
+        self,
+        n_iterations: Any,
+        body: Callable[..., Any],
+        carried: tuple[Any, ...],
+        *,
+        is_nest: bool = False,
     ) -> tuple[Any, ...]:
         """Add a for loop that also carries the gate state; return its carried values.
 
@@ -209,8 +213,7 @@ class ProgramCircuit(PlayedCircuit):
         outer = self._gate_state, self.n_outcomes
         self._gate_state, self.n_outcomes = before, 0
         try:
-            with self.allocations.enter_part():
-                results = function(*args)
+            results = function(*args)
             self._n_part_outcomes = self.n_outcomes
             return (self._gate_state, *results)
         finally:
@@ -236,7 +239,9 @@ class ProgramCircuit(PlayedCircuit):
         """Raise an error for an unknown number of outcomes; subclasses may defer it."""
         raise error
 
-    def mid_measure(self, label: Any, *, reset: bool, postselect: int, site: str) -> Any:
+    def mid_measure(
+        self, label: Any, *, reset: bool, postselect: int, site: str, is_joint: bool = False
+    ) -> Any:
         """Check a wire and measure it mid-circuit; return the outcome."""
         self._check_labels([label], "the mid-circuit measurement", site)
         self.has_mid_circuit = True

@@ -14,12 +14,12 @@ import pennylane as qml
 from bellhop.base.types import Operand, PyTree, Wire
 from bellhop.circuits.ir.broadcasting import TracedRow
 from bellhop.circuits.ir.wires import WireMap, is_dynamic
-from bellhop.circuits.passes.played_circuit import PlayedCircuit
+from bellhop.circuits.passes.backend_circuit import BackendCircuit
 from bellhop.errors import CompileError
 from bellhop.tracing.current_circuit import Branches, GateRecorder
 
 
-class TapeCircuit(PlayedCircuit):
+class TapeCircuit(BackendCircuit):
     """A circuit that becomes a tape, with PennyLane's mid-circuit measurements.
 
     Args:
@@ -33,6 +33,8 @@ class TapeCircuit(PlayedCircuit):
     Attributes:
         steps: the operations so far, in order; a subclass may append other objects.
     """
+
+    allocates_wires = True
 
     def __init__(
         self,
@@ -50,11 +52,6 @@ class TapeCircuit(PlayedCircuit):
         self._knows_wires = knows_wires
         self._measurement_ids = itertools.count()
 
-    def apply(self, operations: Sequence[Any]) -> None:
-        """Check operations and append them to the steps."""
-        self.check_static(operations, "gates")
-        self.steps += operations
-
     def check_static(self, parts: Sequence[Any], label: str) -> None:
         """Raise an error for outcomes as parameters, and for traced wires if not allowed.
 
@@ -70,11 +67,14 @@ class TapeCircuit(PlayedCircuit):
         if self._knows_wires and any(is_dynamic(wire) for part in parts for wire in part.wires):
             raise self._make_error(f"{label} on wires that the program computes")
 
-    def allocate(self, op: Any) -> None:
-        """Append the operation as a step: the device allocates and deallocates wires."""
-        self.apply([op])
+    def apply(self, operations: Sequence[Any]) -> None:
+        """Check operations and append them to the steps."""
+        self.check_static(operations, "gates")
+        self.steps += operations
 
-    def for_loop(self, n_iterations: int | Operand, body: Any, carried: PyTree) -> Any:
+    def for_loop(
+        self, n_iterations: int | Operand, body: Any, carried: PyTree, *, is_nest: bool = False
+    ) -> Any:
         """Unroll a loop; raise an error if its trip count is traced."""
         if not isinstance(n_iterations, int):
             raise self._make_error("a for_loop whose bounds are computed in the program")
@@ -88,7 +88,9 @@ class TapeCircuit(PlayedCircuit):
         """Raise an error: a tape cannot hold a conditional."""
         raise self._make_error(f"a {branches.construct}")
 
-    def mid_measure(self, label: Wire, *, reset: bool, postselect: int, site: str) -> Any:
+    def mid_measure(
+        self, label: Wire, *, reset: bool, postselect: int, site: str, is_joint: bool = False
+    ) -> Any:
         """Return PennyLane's ``MeasurementValue`` of a new mid-circuit measurement.
 
         Raises:

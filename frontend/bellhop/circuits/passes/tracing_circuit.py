@@ -9,8 +9,8 @@ the circuit.  For example, ::
     bellhop.for_loop(0, 3)(lambda i: qml.RZ(z, 0))()      an equation of RX and RY, then the loop's
     return qml.expval(qml.Z(0))
 
-gives the equations on the right.  Only this circuit has a queue: all other circuits receive
-operations, loops, branches and measurements from an interpreter of the jaxpr.
+gives the equations on the right.  Only this circuit has a queue: all other circuits are
+interpreters of the jaxpr.
 """
 
 import itertools
@@ -29,6 +29,7 @@ from pennylane.tape import QuantumScript
 from bellhop.base.source import user_site
 from bellhop.base.types import Operand, PyTree, Wire
 from bellhop.circuits.gates.allocation import Allocations
+from bellhop.circuits.gates.half_precision import promote_half_precision
 from bellhop.circuits.gates.tape_control_flow import ControlFlow
 from bellhop.circuits.gates.traced_operators import TracedOperator
 from bellhop.circuits.ir.gate_jaxpr import (
@@ -39,11 +40,8 @@ from bellhop.circuits.ir.gate_jaxpr import (
     region_p,
 )
 from bellhop.circuits.ir.measurement_types import is_measurement
-from bellhop.circuits.passes.gate_evaluation import (
-    allocation_error,
-    evaluate_gates,
-    measurement_error,
-)
+from bellhop.circuits.passes.regions.inverse import evaluate_gates
+from bellhop.circuits.passes.regions.region_errors import allocation_error, measurement_error
 from bellhop.circuits.passes.used_wires import UsedWires
 from bellhop.control_flow.trace_body import trace_branches, trace_step
 from bellhop.errors import CompileError
@@ -221,18 +219,20 @@ class TracingCircuit:
         return self
 
     def apply(self, operations: Sequence[Any]) -> None:
-        """Append an equation for operations.
+        """Append an equation for operations, with half-precision parameters promoted.
 
         Operations whose functions refer to tracers are decomposed first, while those tracers are
         valid.
         """
-        operator, operands = TracedOperator.partition(list(operations))
         sites = tuple(map(self.find_site, operations))
+        operations = list(map(promote_half_precision, operations))
+        operator, operands = TracedOperator.partition(operations)
         if not operator.is_closed:
             parts = [list(TracedOperator.decompose_functions(op, self.where)) for op in operations]
             operator, operands = TracedOperator.partition(list(itertools.chain(*parts)))
             sites = tuple(site for site, each in zip(sites, parts, strict=True) for _ in each)
-        operations_p.bind(*operands, operator=operator, sites=sites)
+        allocates = any(map(Allocations.is_allocation, operations))
+        operations_p.bind(*operands, operator=operator, sites=sites, allocates=allocates)
 
     def append_region(self, gates: GateJaxpr, controls: tuple[Any, Any] | None) -> None:
         """Append an equation for the adjoint of a function or for a controlled function.
@@ -343,9 +343,9 @@ class TracingCircuit:
         """
         return self if self.is_collecting() else ControlFlowQueue(self)
 
-    def as_operation(self, play: Callable[[Any], Any]) -> tuple[ControlFlow, Any]:
+    def as_operation(self, record: Callable[[Any], Any]) -> tuple[ControlFlow, Any]:
         """Trace control flow into one operation; see the function `as_operation`."""
-        return as_operation(self, play)
+        return as_operation(self, record)
 
     def _apply_queued(self, queue: _OperationQueue) -> list[Any]:
         """Check the queued operations, append an equation for them and return them.
@@ -427,19 +427,19 @@ def foreign_queue_error(where: str, construct: str) -> CompileError:
 
 
 def as_operation(
-    circuit: CurrentCircuit, play: Callable[[TracingCircuit], Any]
+    circuit: CurrentCircuit, record: Callable[[TracingCircuit], Any]
 ) -> tuple[ControlFlow, Any]:
     """Trace control flow into one operation that a circuit applies later.
 
     Args:
         circuit: the circuit that will apply the operation.
-        play: applies the control flow to a circuit, and returns its results.
+        record: applies the control flow to a circuit, and returns its results.
 
     Returns:
         the `ControlFlow` operation, and the results, which are computed now.
     """
     tracing = TracingCircuit(circuit.where, circuit, is_inverted=True)
-    gates = tracing.trace_gates(lambda: play(tracing))
+    gates = tracing.trace_gates(lambda: record(tracing))
     evaluated = evaluate_gates(gates.closed, gates.operands, circuit.where)
     wires = UsedWires(gates.closed).all_or(circuit.labels())
     operation = ControlFlow(gates.closed, gates.operands, evaluated.saved, wires)
@@ -462,19 +462,19 @@ class ControlFlowQueue:
         self, n_iterations: int | Operand, body: Callable[..., Any], carried: PyTree
     ) -> Any:
         """Queue a for loop as an operation; return its carried values."""
-        play = lambda circuit: circuit.for_loop(n_iterations, body, carried)
-        return self._defer("for_loop", play)
+        record = lambda circuit: circuit.for_loop(n_iterations, body, carried)
+        return self._defer("for_loop", record)
 
     def while_loop(self, condition: Any, body: Callable[..., Any], carried: PyTree) -> Any:
         """Queue a while loop as an operation; return its carried values."""
-        play = lambda circuit: circuit.while_loop(condition, body, carried)
-        return self._defer("while_loop", play)
+        record = lambda circuit: circuit.while_loop(condition, body, carried)
+        return self._defer("while_loop", record)
 
     def branch(self, branches: Branches) -> Any:
         """Queue a conditional as an operation; return its result."""
         return self._defer(branches.construct, lambda circuit: circuit.branch(branches))
 
-    def _defer(self, construct: str, play: Callable[[Any], Any]) -> Any:
+    def _defer(self, construct: str, record: Callable[[Any], Any]) -> Any:
         if not QueuingManager.recording():
             raise foreign_queue_error(self._circuit.where, construct)
-        return as_operation(self._circuit, play)[1]
+        return as_operation(self._circuit, record)[1]

@@ -15,13 +15,8 @@ from jax.extend.core import ClosedJaxpr, JaxprEqn
 from bellhop.base.types import Operand, Wire
 from bellhop.circuits.gates.allocation import Allocations
 from bellhop.circuits.gates.tape_control_flow import ControlFlow
-from bellhop.circuits.ir.gate_jaxpr import (
-    ForLoop,
-    GateInterpreter,
-    UnknownValue,
-    WhileLoop,
-    get_operations,
-)
+from bellhop.circuits.ir.gate_jaxpr import ForLoop, UnknownValue, WhileLoop, get_operations
+from bellhop.circuits.ir.interpreter import GateInterpreter
 from bellhop.circuits.ir.wires import is_dynamic
 from bellhop.jaxprs.constant_eval import evaluate_constant, evaluate_or_none
 

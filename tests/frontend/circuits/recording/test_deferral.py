@@ -9,7 +9,6 @@ import pytest
 
 import bellhop
 from bellhop.circuits.backends.compiled.record.runtime_circuit import RuntimeCircuit
-from bellhop.circuits.passes.gate_replay import Player
 
 X = jnp.array([0.4, 1.1, -0.7])
 
@@ -78,18 +77,18 @@ def test_values_and_derivatives_in_one_run(measured: Any, assert_close: Any) -> 
 
 
 @pytest.mark.parametrize(("body", "times"), [("conditioned", 1), ("reset", 1), ("used_again", 2)])
-def test_how_often_the_function_is_played(body: str, times: int, monkeypatch: Any) -> None:
-    """What the jaxpr does not say is found on the way, and the function played again."""
-    handles: list[Any] = []
-    interpret = Player.interpret
+def test_how_often_the_function_is_interpreted(body: str, times: int, monkeypatch: Any) -> None:
+    """A circuit whose jaxpr seems deferrable is interpreted again if deferral fails later."""
+    circuits: list[RuntimeCircuit] = []
+    apply = RuntimeCircuit.apply
 
-    def noted(player: Player, *args: Any) -> Any:
-        handles.append(player.circuit)
-        return interpret(player, *args)
+    def noted(circuit: RuntimeCircuit, operations: Any) -> None:
+        circuits.append(circuit)
+        apply(circuit, operations)
 
-    monkeypatch.setattr(Player, "interpret", noted)
+    monkeypatch.setattr(RuntimeCircuit, "apply", noted)
     compiled(globals()[body], RESULTS[0])(X)
-    assert len({id(circuit) for circuit in handles if isinstance(circuit, RuntimeCircuit)}) == times
+    assert len(set(map(id, circuits))) == times
 
 
 def test_shots_are_of_one_run() -> None:
@@ -109,6 +108,16 @@ def used_again(measure: Any, cond: Any, x: Any) -> None:
 def reset(measure: Any, cond: Any, x: Any) -> None:
     qml.RY(x[0], 0)
     cond(measure(0, reset=True), lambda: qml.RX(x[1], 2))
+
+
+def in_a_nest(measure: Any, cond: Any, x: Any) -> None:
+    """Rotate the measured wire in loops that are unrolled, before its outcome is used."""
+    qml.RY(x[0], 0)
+    outcome = measure(0)
+    rotate = lambda i, j: qml.RX(0.3 * (i + j), 0) and None
+    inner = lambda i: bellhop.for_loop(0, 2)(lambda j: rotate(i, j))()
+    bellhop.for_loop(0, 2)(inner)()
+    cond(outcome, lambda: qml.RX(x[1], 2))
 
 
 def as_an_angle(measure: Any, cond: Any, x: Any) -> None:
@@ -157,6 +166,7 @@ OF_ANGLE = P * jnp.cos(X[1]) + 1 - P
     [
         (used_again, OF_ANGLE),
         (reset, OF_ANGLE),
+        (in_a_nest, OF_ANGLE),
         (as_an_angle, P * jnp.cos(X[1]) + (1 - P) * jnp.cos(0.1)),
         (with_a_result, P * jnp.cos(X[1]) + (1 - P) * jnp.cos(X[2])),
     ],

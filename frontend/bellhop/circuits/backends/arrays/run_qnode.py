@@ -25,7 +25,7 @@ from bellhop.circuits.backends.arrays.marginalized_outcomes import (
     sum_over_outcomes,
 )
 from bellhop.circuits.backends.arrays.mixed_simulator import MixedSimulator
-from bellhop.circuits.backends.arrays.noisy_player import NoisyPlayer
+from bellhop.circuits.backends.arrays.noisy_measurements import measure_with_noise
 from bellhop.circuits.backends.arrays.partitioned.partitioned_simulator import PartitionedSimulator
 from bellhop.circuits.backends.arrays.pure_simulator import PureSimulator
 from bellhop.circuits.backends.arrays.shots import BranchShots, draw_branches
@@ -48,8 +48,7 @@ from bellhop.circuits.ir.runtime_checks import FaultRecorder
 from bellhop.circuits.ir.seeds import make_random_key, offer_device_seed
 from bellhop.circuits.ir.vectorize.vectorize import vectorize_jaxpr
 from bellhop.circuits.ir.wires import WireMap
-from bellhop.circuits.passes.noise_models import NoiseInserter
-from bellhop.circuits.passes.operation_transforms import make_change_before_noise, make_rewrite
+from bellhop.circuits.passes.noise.noise_pass import NoisePass
 from bellhop.compiler.compile_timing import add_note
 from bellhop.control_flow.while_loop_vjp import make_loops_reversible
 from bellhop.errors import CompileError
@@ -185,7 +184,6 @@ def _trace_circuit(
         nothing_drawn: the shapes of the drawn shots.
     """
     config, shots = call.config, call.shots
-    noise = NoiseInserter.from_config(config)
     plan = replace(call.plan, precision=8 * simulator.dtype.itemsize)
     size = DeviceSpec.describe_size(simulator.name, len(simulator.wires))
     box = config.name, size, str(plan)
@@ -198,18 +196,18 @@ def _trace_circuit(
         branch_shots = BranchShots(drawn.key, is_here, drawn.total, shots.copies, drawn.n_accepted)
         on_branch = branch_shots if shots.total else None
         circuit = SimulatedCircuit(simulator, rows.get_row(row), faults, outcomes, on_branch, box)
-        player, measure = None, circuit.measure_statistics
-        if noise is not None:
-            player = NoisyPlayer(
-                change=make_change_before_noise(config), noise=noise, rewrite=make_rewrite(config)
-            )
-            measure = functools.partial(player.measure_statistics, circuit)
+        noise = NoisePass.from_config(circuit, config, outcomes)
         leaves, out_tree = call.function.apply_to_circuit(
-            circuit, simulator.prepare_inputs(inputs), player
+            circuit, simulator.prepare_inputs(inputs), None if noise is None else noise.first
         )
         circuit.treatment = choose_outcomes(config, circuit, leaves)
         is_single = circuit.treatment is Outcomes.ONE_RUN
-        statistics = measure(leaves, diff_method=config.diff_method, is_single=is_single)
+        options: dict[str, Any] = {"diff_method": config.diff_method, "is_single": is_single}
+        statistics = (
+            circuit.measure_statistics(leaves, **options)
+            if noise is None
+            else measure_with_noise(circuit, noise, leaves, **options)
+        )
         results = Results(statistics, out_tree, shots, circuit.precision, call.where)
         traced_plan = replace(plan, outcomes=circuit.treatment)
         facts = results, traced_plan, circuit.postselects, circuit.unbounded_outcomes

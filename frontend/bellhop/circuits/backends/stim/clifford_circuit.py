@@ -244,7 +244,12 @@ class CliffordCircuit(ProgramCircuit):
             self._is_fresh = False
 
     def for_loop(
-        self, n_iterations: Any, body: Callable[..., Any], carried: tuple[Any, ...]
+        self,
+        n_iterations: Any,
+        body: Callable[..., Any],
+        carried: tuple[Any, ...],
+        *,
+        is_nest: bool = False,
     ) -> tuple[Any, ...]:
         """Add a loop as a ``REPEAT`` block, or unrolled if its iterations differ.
 
@@ -252,6 +257,7 @@ class CliffordCircuit(ProgramCircuit):
             n_iterations: the trip count, which must be static.
             body: ``(*carried, index) -> carried``.
             carried: the initial carried values.
+            is_nest: not used.
 
         Returns:
             the final carried values.
@@ -338,8 +344,7 @@ class CliffordCircuit(ProgramCircuit):
         last = len(branches.functions) - 1
         number = evaluate_constant(branches.index)
         if number is not None:
-            with self.allocations.enter_part():
-                return branches.functions[min(max(int(number), 0), last)]()
+            return branches.functions[min(max(int(number), 0), last)]()
         parts: list[tuple[list[Any], int]] = []
         before, place = self.fault, self._position
         obstacle = CompileError(

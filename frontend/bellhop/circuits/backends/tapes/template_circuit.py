@@ -20,8 +20,7 @@ from bellhop.circuits.gates.operator_data import select_row
 from bellhop.circuits.gates.tape_control_flow import ControlFlow
 from bellhop.circuits.ir.broadcasting import TracedRow
 from bellhop.circuits.ir.wires import is_dynamic
-from bellhop.circuits.passes.gate_replay import Player
-from bellhop.circuits.passes.played_circuit import PlayedCircuit
+from bellhop.circuits.passes.backend_circuit import BackendCircuit
 from bellhop.circuits.passes.tape_circuit import TapeCircuit
 from bellhop.control_flow.trace_body import trace_branches
 from bellhop.errors import CompileError
@@ -53,7 +52,7 @@ class TemplateCircuit(TapeCircuit):
     def _apply(self, op: qml.operation.Operator) -> None:
         """Append an operation; decompose it if PennyLane cannot handle it whole."""
         if ControlFlow.is_instance(op):
-            Player().play_operation(op)
+            self.apply_control_flow(op)
         elif (_has_inner_parameters(op) or _has_traced_product(op)) and op.has_decomposition:
             # PennyLane cannot bind new parameters inside such operations, and it does not
             # differentiate inverse or controlled products.
@@ -162,7 +161,7 @@ class TemplateCircuit(TapeCircuit):
 
     def get_control_flow_target(self) -> Any:
         """Return an object that appends control flow to PennyLane's active queue."""
-        return PlayedCircuit.get_control_flow_target(self)
+        return BackendCircuit.get_control_flow_target(self)
 
 
 def _unsupported_error(where: str, construct: str) -> CompileError:

@@ -23,7 +23,6 @@ from bellhop.circuits.front.tapes.tape_execution import ReturnedOutcome, apply_t
 from bellhop.circuits.ir.broadcasting import Rows
 from bellhop.circuits.ir.measurement_types import is_measurement
 from bellhop.circuits.ir.wires import is_dynamic
-from bellhop.circuits.passes.gridsynth import support_traced_angles
 from bellhop.circuits.passes.operation_transforms import QNodeTransforms
 from bellhop.circuits.passes.tape_circuit import TapeCircuit
 from bellhop.errors import CompileError
@@ -68,7 +67,7 @@ def _sum_in_program(transform: Any) -> Any:
 
 def needs_tape(qnode: qml.QNode) -> bool:
     """Return whether a QNode has a transform that needs the whole circuit as a tape."""
-    return not QNodeTransforms(qnode.compile_pipeline).are_piecewise
+    return not QNodeTransforms(qnode.compile_pipeline).is_piecewise
 
 
 def call_on_tape(
@@ -138,7 +137,7 @@ def call_on_tape(
     tape, leaves, tree = record(*args)
     processes = tape.measurements
     transforms, is_folded = original.insert_folding()
-    pipeline = CompilePipeline(list(map(support_traced_angles, transforms)))
+    pipeline = CompilePipeline(QNodeTransforms(transforms).support_traced_angles())
     in_program = QNodeTransforms(list(map(_sum_in_program, pipeline)))
     has_shots = bool(qnode.shots)
     pipeline = CompilePipeline(in_program.keep_matrix_derivatives(has_shots=has_shots))

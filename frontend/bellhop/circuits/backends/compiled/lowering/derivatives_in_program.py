@@ -130,10 +130,10 @@ def run_differentiable(circuit: TracedCall, device: Any, wires: WireMap) -> Any:
         wires: the circuit's wires.
     """
     call = circuit.call
-    played = call.function
+    function = call.function
     if circuit.closed.effects or not _needs_program_derivatives(circuit):
         return circuit.run()
-    constants = played.get_constants()
+    constants = function.get_constants()
     operands = [*constants, *call.inputs]
     places = {id(operand): place for place, operand in enumerate(operands)}
     if any(isinstance(c, Tracer) and id(c) not in places for c in circuit.closed.consts):
@@ -159,7 +159,7 @@ def run_differentiable(circuit: TracedCall, device: Any, wires: WireMap) -> Any:
 
         plan = plan_arrays("the runtime has not all of its derivatives", device, call.config)
         program_call = replace(call, inputs=operand_values[len(constants) :], plan=plan)
-        with played.override_constants(operand_values[: len(constants)]):
+        with function.override_constants(operand_values[: len(constants)]):
             results = run_on_arrays(program_call, device, wires)
         leaves = jax.tree.leaves(results)
         return [leaf.astype(dtype) for leaf, dtype in zip(leaves, dtypes, strict=True)]

@@ -1,6 +1,6 @@
 """Trace a call of a QNode for the runtime, with all runs of its circuit.
 
-Each mid-circuit measurement is deferred if it can be (``outcomes/deferral.py``), and shots with
+Each mid-circuit measurement is deferred if it can be (``passes/deferral.py``), and shots with
 the same outcomes share a run if that is faster (``outcomes/shot_grouping.py``).  Whether it is
 faster is read in the traced circuit; a circuit that does not gain is traced again without sharing.
 """
@@ -23,12 +23,7 @@ from bellhop.circuits.backends.compiled.differentiable.score_function import (
     forbid_unscored_derivatives,
 )
 from bellhop.circuits.backends.compiled.lowering.plugin_devices import check_plugin_limits
-from bellhop.circuits.backends.compiled.outcomes.deferral import (
-    Deferral,
-    DeferringPlayer,
-    can_be_deferred,
-    needs_outcomes,
-)
+from bellhop.circuits.backends.compiled.outcomes.needed_outcomes import needs_outcomes
 from bellhop.circuits.backends.compiled.outcomes.sampled_execution import (
     convert_constants_to_inputs,
     loop_over_shots,
@@ -52,7 +47,7 @@ from bellhop.circuits.measure.measurement_registry import (
     measure_results,
 )
 from bellhop.circuits.measure.result_types import is_state_sized
-from bellhop.circuits.passes.operation_transforms import make_rewrite
+from bellhop.circuits.passes.deferral import DeferralPass
 from bellhop.jaxprs.equations import inner_jaxprs, iterate_equations
 from bellhop.mesh.explicit_mesh import leave_mesh
 
@@ -247,6 +242,7 @@ class _CircuitTracer:
 
         def run(handle: Handle, row: Any, *inputs: Any) -> list[Any]:
             """Apply the gates and measure; the results are empty if deferral fails."""
+            nonlocal deferred
             circuit = RuntimeCircuit(
                 handle,
                 self.device,
@@ -256,13 +252,15 @@ class _CircuitTracer:
                 call.plan,
                 self.rows.get_row(row),
             )
-            player, deferral = None, Deferral(deferred)
+            deferral = None
             function = call.function.get_traced(call.where, inputs, circuit)
-            if defers and can_be_deferred(function.closed.jaxpr):
-                player = DeferringPlayer(make_rewrite(call.config), deferral=deferral)
-            leaves, tree = call.function.apply_to_circuit(circuit, inputs, player)
-            if not deferral.can_defer(leaves):
-                return []
+            if defers and DeferralPass.is_needed(function.closed):
+                deferral = DeferralPass(circuit, function.closed, call.config)
+            leaves, tree = call.function.apply_to_circuit(circuit, inputs, deferral)
+            if deferral is not None:
+                if not deferral.has_succeeded(leaves):
+                    return []
+                deferred = deferral.qubits
             outcomes = choose_outcomes(call.config, circuit, leaves)
             treatments = [outcomes]
             if outcomes is Outcomes.RUN_PER_SHOT and circuit.can_share_runs():

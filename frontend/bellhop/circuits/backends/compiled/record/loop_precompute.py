@@ -30,9 +30,9 @@ from jax.extend.core import ClosedJaxpr
 from jax.lax import iota_p
 
 from bellhop.base.types import Operand, PyTree
+from bellhop.circuits.ir.gate_jaxpr import ForLoop
 from bellhop.circuits.ir.vectorize.elementwise import is_elementwise
 from bellhop.circuits.ir.vectorize.vectorize import vectorize_jaxpr
-from bellhop.circuits.passes.gate_evaluation import make_iteration_indices
 
 # The most iterations in a block.  With this number, the cost of calling the runtime is a few
 # nanoseconds for each iteration.
@@ -67,7 +67,7 @@ def stack_iterations(
     independent = _find_independent_body(body, carried)
     if independent is not None:
         return carried, jax.vmap(independent)(jnp.arange(n_iterations))
-    return jax.lax.scan(body, carried, make_iteration_indices(n_iterations))
+    return jax.lax.scan(body, carried, ForLoop.make_indices(n_iterations))
 
 
 def consume_iterations(

@@ -12,7 +12,7 @@ and the loop becomes ::
 These gates join the sequences of gates before and after the loop.  A circuit that is one sequence
 of gates needs one call of the runtime.
 
-Nested loops are unrolled in ``gate_replay``, one iteration after another, with static indices:
+Nested loops are unrolled in ``passes/unroll``, one iteration after another, with static indices:
 inner trip counts may depend on them.
 """
 

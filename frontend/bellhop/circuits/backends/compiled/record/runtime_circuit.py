@@ -66,15 +66,13 @@ from bellhop.circuits.ir.device_spec import DeviceSpec, GateSet
 from bellhop.circuits.ir.diff_method import DiffMethod
 from bellhop.circuits.ir.execution_plan import ExecutionPlan
 from bellhop.circuits.ir.executors import Outcomes
-from bellhop.circuits.ir.gate_jaxpr import MAX_UNROLLED_GATES
+from bellhop.circuits.ir.gate_jaxpr import MAX_UNROLLED_GATES, ForLoop
 from bellhop.circuits.ir.measurement_request import MeasurementRequest
 from bellhop.circuits.ir.memory import MemoryCheck
 from bellhop.circuits.ir.precision import Precision
 from bellhop.circuits.ir.statistics import Statistic
 from bellhop.circuits.ir.wires import WireMap, is_dynamic
-from bellhop.circuits.passes.gate_evaluation import make_iteration_indices
-from bellhop.circuits.passes.gate_replay import Player
-from bellhop.circuits.passes.played_circuit import PlayedCircuit
+from bellhop.circuits.passes.backend_circuit import BackendCircuit
 from bellhop.tracing.current_circuit import Branches
 
 # Methods that differentiate what an execution has drawn by its score.
@@ -86,7 +84,7 @@ _EXACT_METHODS = (
 )
 
 
-class RuntimeCircuit(PlayedCircuit):
+class RuntimeCircuit(BackendCircuit):
     """A circuit of the runtime's, which is traced to ``quantum_gates``, ``scan``, ``cond``, ...
 
     If the body of a loop only applies gates and has no side effects, the program first computes the
@@ -157,15 +155,15 @@ class RuntimeCircuit(PlayedCircuit):
             if isinstance(run, GateSequence):
                 self.gates.add_sequence(run)
             else:
-                Player().play_operation(run)
+                self.apply_control_flow(run)
 
     @property
-    def can_flatten_nests(self) -> bool:
-        """Whether gates of loops of loops may be written one after another: passes see loops."""
+    def unrolls_nests(self) -> bool:
+        """Whether nests of loops with few gates are unrolled; compiler passes need the loops."""
         return not self.device.passes
 
-    def apply_straight(self, operations: list[Any]) -> bool:
-        """Apply the gates of a loop of loops, if they are few; tell whether."""
+    def apply_straight(self, operations: Sequence[Any]) -> bool:
+        """Append the gates of operations if they are few, and a straight run; return whether."""
         gates = self._build_gate_list(operations, MAX_UNROLLED_GATES)
         is_straight = gates.is_straight(MAX_UNROLLED_GATES)
         for run in gates.sequences if is_straight else ():
@@ -199,10 +197,14 @@ class RuntimeCircuit(PlayedCircuit):
         return gates
 
     def for_loop(
-        self, n_iterations: int | Operand, body: Callable[..., Any], carried: tuple[Any, ...]
+        self,
+        n_iterations: int | Operand,
+        body: Callable[..., Any],
+        carried: tuple[Any, ...],
+        *,
+        is_nest: bool = False,
     ) -> tuple[Any, ...]:
         """Run a loop whose body applies gates; return the carried values after it."""
-        body = self.allocations.enter_part()(body)
         if isinstance(n_iterations, int):
             return self._run_static_loop(n_iterations, body, carried)
         return self._run_dynamic_loop(
@@ -217,9 +219,7 @@ class RuntimeCircuit(PlayedCircuit):
         """Run a loop while a condition holds; return the carried values."""
         goes_on = lambda now: condition(now[0])
         return self._run_dynamic_loop(
-            TracedLoop.trace(
-                self.gates, "while_loop", self.allocations.enter_part()(body), carried
-            ),
+            TracedLoop.trace(self.gates, "while_loop", body, carried),
             lambda step, now: jax.lax.while_loop(goes_on, lambda x: step(x)[0], now),
             functools.partial(consume_while_iterations, condition),
         )
@@ -257,7 +257,7 @@ class RuntimeCircuit(PlayedCircuit):
         if repeated is None:
 
             def scan_loop(now: Any) -> Any:
-                now, stacked = jax.lax.scan(loop.step, now, make_iteration_indices(n_iterations))
+                now, stacked = jax.lax.scan(loop.step, now, ForLoop.make_indices(n_iterations))
                 gates.append_params(jnp.ravel(stacked), np.tile(loop.frequencies, n_iterations))
                 return now
 
@@ -304,9 +304,11 @@ class RuntimeCircuit(PlayedCircuit):
 
     def branch(self, branches: Branches) -> Any:
         """Run one branch of a conditional, which may apply gates; return its result."""
-        return record_branches(self.gates, branches.map_functions(self.allocations.enter_part()))
+        return record_branches(self.gates, branches)
 
-    def mid_measure(self, label: Wire, *, reset: bool, postselect: int, site: str) -> Any:
+    def mid_measure(
+        self, label: Wire, *, reset: bool, postselect: int, site: str, is_joint: bool = False
+    ) -> Any:
         """Measure a wire, collapse the state, and return the outcome."""
         wires, is_known = self.wires, not is_dynamic(label)
         wire = (

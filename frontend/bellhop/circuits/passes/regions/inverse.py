@@ -1,4 +1,4 @@
-"""Compute the classical values of a jaxpr with gates without applying gates, for adjoints.
+"""Invert a circuit: compute its classical values, then apply its gates in any direction.
 
 The inverse of a quantum function computes all its classical values first, including callbacks, and
 then applies the inverse gates in reverse order::
@@ -22,7 +22,6 @@ from typing import Any, NamedTuple, NoReturn
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 import pennylane as qml
 from jax.core import eval_jaxpr
 from jax.extend.core import ClosedJaxpr, JaxprEqn
@@ -30,15 +29,15 @@ from jax.extend.core import ClosedJaxpr, JaxprEqn
 from bellhop._jax.jaxprs import bind_equation
 from bellhop.base.types import Operand, PyTree
 from bellhop.circuits.gates.allocation import Allocations
-from bellhop.circuits.ir.gate_jaxpr import (
-    ForLoop,
-    GateInterpreter,
-    WhileLoop,
-    get_region,
-    has_other_effects,
-)
+from bellhop.circuits.ir.gate_jaxpr import ForLoop, GateJaxpr, WhileLoop, has_other_effects
+from bellhop.circuits.ir.interpreter import GateInterpreter, Interpreter
+from bellhop.circuits.passes.regions.control import ControlPass
+from bellhop.circuits.passes.regions.region_errors import allocation_error, measurement_error
 from bellhop.errors import CompileError
-from bellhop.jaxprs.constant_eval import evaluate_or_bind
+from bellhop.tracing.current_circuit import Branches
+
+# Applies the gates of an equation, or their inverses in reverse order, to an interpreter.
+Action = Callable[[Interpreter, bool], None]
 
 
 class EvaluatedGates(NamedTuple):
@@ -47,18 +46,18 @@ class EvaluatedGates(NamedTuple):
     Attributes:
         results: the results of the jaxpr.
         saved: callback results and loop states, one entry per equation that has any.
-        actions: one function ``(player, backwards)`` per equation with gates, which applies its
-            gates or, if ``backwards``, their inverses in reverse order.
+        actions: one function ``(interpreter, backwards)`` per equation with gates, which applies
+            its gates or, if ``backwards``, their inverses in reverse order.
     """
 
     results: Sequence[Any]
     saved: list[Any]
-    actions: list[Callable[[Any, bool], None]]
+    actions: list[Action]
 
-    def apply(self, player: Any, *, backwards: bool) -> None:
+    def apply(self, interpreter: Interpreter, *, backwards: bool) -> None:
         """Apply the gates, or their inverses in reverse order if ``backwards``."""
         for act in reversed(self.actions) if backwards else self.actions:
-            act(player, backwards)
+            act(interpreter, backwards)
 
 
 def evaluate_gates(
@@ -99,7 +98,7 @@ class _GateEvaluator(GateInterpreter):
     where: str
     saved_before: Iterator[Any] | None
     saved: list[Any] = field(default_factory=list)
-    actions: list[Callable[[Any, bool], None]] = field(default_factory=list)
+    actions: list[Action] = field(default_factory=list)
 
     def evaluate_jaxpr(self, closed: ClosedJaxpr, inputs: Sequence[Any]) -> EvaluatedGates:
         """Interpret a jaxpr; return its results, saved entries and actions."""
@@ -126,7 +125,7 @@ class _GateEvaluator(GateInterpreter):
     def _evaluate_value(self, eqn: JaxprEqn, *operands: Operand) -> Sequence[Any]:
         if any(operand is _UNSAVED for operand in operands):
             return [_UNSAVED] * len(eqn.outvars)
-        return evaluate_or_bind(eqn, *operands)
+        return super()._interpret_classical(eqn, *operands)
 
     def _evaluate_call(self, eqn: JaxprEqn, *operands: Operand) -> Sequence[Any]:
         """Call Python and save the results, or return the results saved earlier."""
@@ -143,14 +142,12 @@ class _GateEvaluator(GateInterpreter):
         if allocating is not None:
             raise allocation_error(self.where, allocating)
 
-        def act(player: Any, backwards: bool) -> None:
+        def act(interpreter: Interpreter, backwards: bool) -> None:
             """Apply the operations, or their adjoints in reverse order."""
             operations, sites = list(queued), list(eqn.params["sites"])
             if backwards:
                 operations, sites = list(map(qml.adjoint, reversed(operations))), sites[::-1]
-            for op, site in zip(operations, sites, strict=True):
-                player.record_site(op, site)
-            player.apply(operations)
+            interpreter.apply_at_sites(operations, sites)
 
         self.actions.append(act)
         return []
@@ -171,7 +168,7 @@ class _GateEvaluator(GateInterpreter):
 
     def _interpret_region(self, eqn: JaxprEqn, *operands: Operand) -> list[Any]:
         """Evaluate an adjoint or controlled function; add an action that applies it."""
-        gates, controls = get_region(eqn, self._require_saved(operands))
+        gates, controls = GateJaxpr.from_region(eqn, self._require_saved(operands))
         inner: list[EvaluatedGates] = []
 
         def make(kept: Any) -> list[Any]:
@@ -183,11 +180,12 @@ class _GateEvaluator(GateInterpreter):
             make(kept)
         [evaluated] = inner
 
-        def act(player: Any, backwards: bool) -> None:
+        def act(interpreter: Interpreter, backwards: bool) -> None:
+            """Apply the function's gates with its controls, or the inverse of its adjoint."""
             if controls is None:
-                evaluated.apply(player, backwards=not backwards)
+                evaluated.apply(interpreter, backwards=not backwards)
             else:
-                evaluated.apply(player.add_controls(*controls), backwards=backwards)
+                evaluated.apply(ControlPass(interpreter, *controls), backwards=backwards)
 
         self.actions.append(act)
         return []
@@ -211,11 +209,14 @@ class _GateEvaluator(GateInterpreter):
         if has_other_effects(eqn) or eqn.outvars:
             results, kept = self._save(make)
 
-        def act(player: Any, backwards: bool) -> None:
-            def part(number: int) -> Callable[[Any], None]:
-                return lambda player: run(number, kept).apply(player, backwards=backwards)
+        def act(interpreter: Interpreter, backwards: bool) -> None:
+            """Apply a conditional whose branches recompute their values."""
 
-            player.branch(index, list(map(part, range(len(branches)))))
+            def apply_branch(number: int) -> None:
+                run(number, kept).apply(interpreter, backwards=backwards)
+
+            parts = [partial(apply_branch, number) for number in range(len(branches))]
+            interpreter.branch(Branches("cond", index, [""] * len(parts), parts))
 
         self.actions.append(act)
         return results
@@ -245,7 +246,7 @@ class _GateEvaluator(GateInterpreter):
                 lambda kept: jax.lax.scan(
                     lambda carried, number: once(carried, number, kept),
                     loop.carried,
-                    make_iteration_indices(loop.length),
+                    ForLoop.make_indices(loop.length),
                 )
             )
             at = lambda number: run(number, *jax.tree.map(lambda every: every[number], begins))
@@ -313,41 +314,20 @@ class _GateEvaluator(GateInterpreter):
         Args:
             length: the trip count, an ``int`` or a tracer.
             evaluate_iteration: maps the index of an iteration to its recomputed values and gates.
-            is_nest: whether the loop may be unrolled, see `Player.for_loop`.
+            is_nest: whether the loop may be unrolled, see `Interpreter.for_loop`.
         """
 
-        def act(player: Any, backwards: bool) -> None:
+        def act(interpreter: Interpreter, backwards: bool) -> None:
             """Apply the loop, or its inverse with iterations in reverse order."""
 
-            def body(player: Any) -> Callable[..., tuple[()]]:
-                """Return the loop's body, whose gates are applied with ``player``."""
+            def run_iteration(_: tuple[()], iteration: Any) -> tuple[()]:
+                number = length - 1 - iteration if backwards else iteration
+                evaluate_iteration(number).apply(interpreter, backwards=backwards)
+                return ()
 
-                def run(_: tuple[()], iteration: Any) -> tuple[()]:
-                    number = length - 1 - iteration if backwards else iteration
-                    evaluate_iteration(number).apply(player, backwards=backwards)
-                    return ()
-
-                return run
-
-            player.for_loop(length, body, is_nest=is_nest)
+            interpreter.for_loop(length, run_iteration, (), is_nest=is_nest)
 
         self.actions.append(act)
-
-
-def allocation_error(where: str, op: qml.operation.Operator) -> CompileError:
-    """Return the error for an allocation in an adjoint, controlled or folded function."""
-    return CompileError(
-        f"{where}: {op.name} of wires stands in an adjoint, ctrl or folding of a "
-        "function. Move both outside of it."
-    )
-
-
-def measurement_error(where: str, site: str) -> CompileError:
-    """Return the error for a measurement in an adjoint or controlled function."""
-    return CompileError(
-        f"{where}: a measure ({site}) stands in an adjoint or ctrl of a function, which "
-        "cannot hold measurements. Measure outside of it."
-    )
 
 
 def _switch_branches(index: Any, functions: Sequence[Callable[[], EvaluatedGates]]) -> Any:
@@ -397,15 +377,3 @@ class _NothingSaved:
 
 
 NOTHING_SAVED: Any = _NothingSaved()
-
-
-# The program computes the iteration indices of longer loops, instead of storing a constant.
-_MAX_CONSTANT_SIZE = 64
-
-
-def make_iteration_indices(n_iterations: int) -> Any:
-    """Return the indices ``[n_iterations]`` to scan over with ``jax.lax.scan``.
-
-    A short array is a constant, which saves the kernel that XLA would generate to fill it.
-    """
-    return (np if n_iterations <= _MAX_CONSTANT_SIZE else jnp).arange(n_iterations)

@@ -17,6 +17,7 @@ import pennylane as qml
 from pennylane.operation import StatePrepBase
 from pennylane.tape import make_qscript
 
+from bellhop.circuits.gates.allocation import Allocations
 from bellhop.circuits.gates.decompositions import find_parts
 from bellhop.circuits.gates.tape_control_flow import ControlFlow
 from bellhop.circuits.ir.circuit_config import CircuitConfig
@@ -67,7 +68,7 @@ class NoiseInserter:
         is_noise_first = QNodeTransforms(config.transforms).names[:1] == ("add_noise",)
         is_mixed = type(device) is qml.devices.DefaultMixed
         rest = QNodeTransforms(config.transforms[1:])
-        return is_mixed and is_noise_first and rest.are_piecewise and trace_state().folding is None
+        return is_mixed and is_noise_first and rest.is_piecewise and trace_state().folding is None
 
     @staticmethod
     def is_same_operation(one: Any, other: Any) -> bool:
@@ -88,7 +89,11 @@ class NoiseInserter:
             op: the operation. The result contains the same object, unless it is decomposed.
             is_first: whether the operation is the circuit's first; an initial state preparation is
                 not decomposed.
+
+        Raises:
+            CompileError: for an allocation.
         """
+        self._reject_allocation(op)
         with qml.QueuingManager.stop_recording():
             stays = not self._decomposes_templates or (is_first and isinstance(op, StatePrepBase))
             parts = [op] if stays else list(_decompose_template(op))
@@ -101,8 +106,9 @@ class NoiseInserter:
         the tape, which is not known here.
 
         Raises:
-            CompileError: if noise would depend on that decomposition.
+            CompileError: if noise would depend on that decomposition, and for an allocation.
         """
+        self._reject_allocation(op)
         with qml.QueuingManager.stop_recording():
             conditional = qml.ops.Conditional(None, op)
             noisy = self._add_noise_to_part(conditional)
@@ -117,6 +123,15 @@ class NoiseInserter:
                         "yourself instead of qml.add_noise."
                     )
             return [op if each is conditional else each for each in noisy]
+
+    def _reject_allocation(self, op: qml.operation.Operator) -> None:
+        """Raise an error for an operation that allocates or deallocates wires."""
+        if Allocations.is_allocation(op):
+            raise CompileError(
+                f"{self._where}: {op.name} with qml.add_noise is supported only in circuits "
+                "without measure, conditionals and loops with a dynamic trip count. Use wires of "
+                "the device, or write channels after the gates."
+            )
 
     def find_measurement_noise(self, process: qml.measurements.MeasurementProcess) -> list[Any]:
         """Return the noise before a measurement at the end of a circuit.

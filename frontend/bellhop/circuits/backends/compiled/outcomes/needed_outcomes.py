@@ -1,0 +1,58 @@
+"""Find out whether a recorded circuit needs the outcomes that were deferred.
+
+If qubit 0 was measured mid-circuit and the measurement was deferred, the circuit ::
+
+    state = quantum_gates[CRY on 0 and 1] state x []
+    value = quantum_expval[X on 0] state
+
+needs the outcome: the measurement would have changed the expectation value of X.
+"""
+
+import itertools
+from collections.abc import Collection
+
+from jax.extend.core import ClosedJaxpr
+
+from bellhop.circuits.backends.compiled.differentiable.compiled_state import CircuitEquation
+from bellhop.circuits.ir.device_measurements import (
+    Expval,
+    Frequencies,
+    Measurement,
+    Probs,
+    Samples,
+    Var,
+)
+from bellhop.circuits.passes.deferral import DeferralPass
+from bellhop.jaxprs.equations import iterate_equations
+
+
+def needs_outcomes(closed: ClosedJaxpr, qubits: Collection[int]) -> bool:
+    """Return whether a recorded circuit needs outcomes of deferred qubits after all.
+
+    Args:
+        closed: the jaxpr of the recorded circuit, without dead code.
+        qubits: the qubits whose measurements were deferred.
+    """
+    if not qubits:
+        return False
+    equations = list(iterate_equations(closed.jaxpr))
+    measured = [CircuitEquation(eqn).measurements for eqn in equations]
+    return any(map(DeferralPass.uses_outcome, equations)) or any(
+        set(qubits) & _find_disturbed_qubits(measurement, qubits)
+        for measurement in itertools.chain.from_iterable(measured)
+    )
+
+
+def _find_disturbed_qubits(measurement: Measurement, qubits: Collection[int]) -> set[int]:
+    """Return the qubits that must not be measured before a final measurement.
+
+    A mid-circuit measurement of such a qubit would change the result.
+
+    Args:
+        measurement: the final measurement.
+        qubits: all qubits that may be returned.
+    """
+    if isinstance(measurement, Expval | Var):
+        factors = itertools.chain.from_iterable(measurement.terms)
+        return {wire for factor in factors if not factor.is_diagonal for wire in factor.wires}
+    return set() if isinstance(measurement, Probs | Samples | Frequencies) else set(qubits)

@@ -1,0 +1,277 @@
+"""Interpreters of jaxprs with gates: analyses, passes and backends.
+
+An `Interpreter` has one method for each construct of a circuit.  A backend executes the construct
+(``RX(x, 0)`` becomes an equation of the program), and a pass changes the construct and calls the
+same method of the next interpreter::
+
+    pass: add a control        apply([RX(x, 0)])  ->  backend.apply([ctrl(RX(x, 0), 1)])
+    backend: record gates      apply([CRX(x, [1, 0])])
+
+So passes form a chain that ends in a backend, and each construct goes through the chain once: no
+pass traces the circuit again.
+"""
+
+import weakref
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+from jax.extend.core import ClosedJaxpr, JaxprEqn, Primitive
+from jax.extend.core.primitives import cond_p, while_p
+
+from bellhop.base.types import Operand, Wire
+from bellhop.circuits.ir.gate_jaxpr import (
+    ForLoop,
+    WhileLoop,
+    for_loop_p,
+    has_gates,
+    operations_p,
+    outcome_p,
+    region_p,
+)
+from bellhop.circuits.ir.precision import Precision
+from bellhop.circuits.ir.wires import WireMap
+from bellhop.jaxprs.constant_eval import evaluate_or_bind
+from bellhop.jaxprs.jaxpr_interpreter import Rule, interpret_with
+from bellhop.tracing.current_circuit import Branches
+
+
+class GateInterpreter(ABC):
+    """Interprets a jaxpr with gates, with one method for each kind of equation."""
+
+    def interpret(self, closed: ClosedJaxpr, *inputs: Any) -> list[Any]:
+        """Evaluate a jaxpr with gates.
+
+        Args:
+            closed: the jaxpr.
+            inputs: the values of its inputs.
+
+        Returns:
+            the values of its outputs.
+        """
+        rules: dict[Primitive, Rule] = {
+            operations_p: self._interpret_operations,
+            outcome_p: self._interpret_outcome,
+            region_p: self._interpret_region,
+            for_loop_p: self._interpret_for_loop,
+            while_p: self._interpret_while_loop,
+            cond_p: self._interpret_cond,
+        }
+        rule_of = lambda eqn: rules[eqn.primitive] if has_gates(eqn) else self._interpret_classical
+        return interpret_with(closed, rule_of, *inputs)
+
+    def _interpret_classical(self, eqn: JaxprEqn, *operands: Any) -> Sequence[Any]:
+        return evaluate_or_bind(eqn, *operands)
+
+    @abstractmethod
+    def _interpret_operations(self, eqn: JaxprEqn, *operands: Any) -> Sequence[Any]: ...
+    @abstractmethod
+    def _interpret_outcome(self, eqn: JaxprEqn, *operands: Any) -> Sequence[Any]: ...
+    @abstractmethod
+    def _interpret_region(self, eqn: JaxprEqn, *operands: Any) -> Sequence[Any]: ...
+    @abstractmethod
+    def _interpret_for_loop(self, eqn: JaxprEqn, *operands: Any) -> Sequence[Any]: ...
+    @abstractmethod
+    def _interpret_while_loop(self, eqn: JaxprEqn, *operands: Any) -> Sequence[Any]: ...
+    @abstractmethod
+    def _interpret_cond(self, eqn: JaxprEqn, *operands: Any) -> Sequence[Any]: ...
+
+
+class Interpreter(GateInterpreter):
+    """Interprets a circuit, with one method for each construct.
+
+    Passes derive from it by `CircuitPass`, and backends by `GateReceiver`.
+
+    Loops and branches get their bodies as functions, which call `interpret` of the first
+    interpreter of the chain when they are called.
+
+    Attributes:
+        where: the QNode and its line, for errors.
+        precision: derives the precision of the results from the parameters' dtypes.
+    """
+
+    where: str
+    precision: Precision
+
+    @abstractmethod
+    def apply(self, operations: Sequence[Any]) -> None:
+        """Apply operations in order: gates, channels, preparations and allocations."""
+
+    @abstractmethod
+    def mid_measure(
+        self, label: Wire, *, reset: bool, postselect: int, site: str, is_joint: bool = False
+    ) -> Any:
+        """Measure a wire mid-circuit, collapse the state, and return the outcome.
+
+        Args:
+            label: the wire.
+            reset: whether to reset the wire to zero afterwards.
+            postselect: the outcome to postselect on, or -1.
+            site: the user's ``file:line``.
+            is_joint: whether gates around it make it a measurement of several wires.
+        """
+
+    @abstractmethod
+    def for_loop(
+        self,
+        n_iterations: int | Operand,
+        body: Callable[..., Any],
+        carried: tuple[Any, ...],
+        *,
+        is_nest: bool = False,
+    ) -> tuple[Any, ...]:
+        """Add a for loop whose body applies gates; return the carried values after it.
+
+        Args:
+            n_iterations: the trip count: an ``int``, or a tracer.
+            body: maps the carried values and the iteration's index to the next carried values.
+            carried: the carried values of the first iteration.
+            is_nest: whether the body has only loops, gates and elementwise computations, so that
+                the loop can be unrolled.
+        """
+
+    @abstractmethod
+    def while_loop(
+        self, condition: Callable[..., Any], body: Callable[..., Any], carried: tuple[Any, ...]
+    ) -> tuple[Any, ...]:
+        """Add a while loop whose body applies gates; return the carried values after it.
+
+        Args:
+            condition: maps the carried values to whether another iteration follows.
+            body: maps the carried values to the next carried values.
+            carried: the carried values of the first iteration.
+        """
+
+    @abstractmethod
+    def branch(self, branches: Branches) -> Any:
+        """Add a conditional whose branches may apply gates; return its result."""
+
+    @abstractmethod
+    def record_site(self, operation: Any, site: str) -> None:
+        """Record the user's ``file:line`` that created an operation; empty if it is unknown."""
+
+    @abstractmethod
+    def find_site(self, operation: Any) -> str:
+        """Return the user's ``file:line`` that created an operation, or ``""`` if unknown."""
+
+    def apply_at_sites(self, operations: Sequence[Any], sites: Sequence[str]) -> None:
+        """Apply operations of the user.
+
+        Args:
+            operations: the operations.
+            sites: the ``file:line`` of each operation.
+        """
+        for op, site in zip(operations, sites, strict=True):
+            self.record_site(op, site)
+        # Precision depends on the user's parameters only: a decomposition adds constants to them.
+        self.precision.include([op.data for op in operations])
+        if operations:
+            self.apply(operations)
+
+    def _interpret_operations(self, eqn: JaxprEqn, *operands: Operand) -> list[Any]:
+        self.apply_at_sites(eqn.params["operator"].with_values(operands), eqn.params["sites"])
+        return []
+
+    def _interpret_outcome(self, eqn: JaxprEqn, *operands: Operand) -> list[Any]:
+        [wire] = eqn.params["operator"].with_values(operands)
+        names = "reset", "postselect", "site", "is_joint"
+        return [self.mid_measure(wire, **{name: eqn.params[name] for name in names})]
+
+    def _interpret_region(self, eqn: JaxprEqn, *operands: Operand) -> Sequence[Any]:
+        raise AssertionError(
+            f"{self.where}: an adjoint or controlled function was not expanded. Use a RegionPass "
+            "whose target is this interpreter."
+        )
+
+    def _interpret_for_loop(self, eqn: JaxprEqn, *operands: Operand) -> Sequence[Any]:
+        """Interpret a for loop by `for_loop`."""
+        loop = ForLoop.from_equation(eqn, operands)
+
+        def body(carried: tuple[Any, ...], number: Any) -> tuple[Any, ...]:
+            return tuple(self.interpret(loop.body, *loop.constants, number, *carried))
+
+        return self.for_loop(loop.length, body, loop.carried, is_nest=loop.is_nest)
+
+    def _interpret_while_loop(self, eqn: JaxprEqn, *operands: Operand) -> Sequence[Any]:
+        """Interpret a while loop by `while_loop`."""
+        loop = WhileLoop.from_equation(eqn, operands)
+
+        def body(carried: tuple[Any, ...]) -> tuple[Any, ...]:
+            return tuple(self.interpret(loop.body, *loop.constants, *carried))
+
+        return self.while_loop(loop.condition, body, loop.carried)
+
+    def _interpret_cond(self, eqn: JaxprEqn, *given: Any) -> Sequence[Any]:
+        """Interpret a conditional by `branch`."""
+        index, *operands = given
+        functions = [
+            partial(self.interpret, branch, *operands) for branch in eqn.params["branches"]
+        ]
+        # The names of branches appear only in errors about their result types, and tracing has
+        # checked these.
+        results: Sequence[Any] = self.branch(
+            Branches("cond", index, [""] * len(functions), functions)
+        )
+        return results
+
+
+class GateReceiver(Interpreter):
+    """An interpreter that executes a circuit, the last one of a chain; backends subclass it.
+
+    ``Circuit.function.apply_to_circuit`` applies a quantum function to it: after the passes, there
+    are only operations, mid-circuit measurements, loops and conditionals.
+
+    Args:
+        wires: maps wire labels to qubits.
+        where: the QNode and its line, for errors.
+
+    Attributes:
+        has_operation_outcomes: whether mid-circuit outcomes are PennyLane objects, not arrays.
+        allocates_wires: whether the backend executes allocations of wires itself; for others they
+            become wires of the device.
+        has_users_callbacks: whether callbacks that are called now are the user's; PennyLane's
+            transforms execute tapes in theirs.
+    """
+
+    has_operation_outcomes: bool = False
+    allocates_wires: bool = False
+    has_users_callbacks: bool = True
+
+    def __init__(self, wires: WireMap, where: str) -> None:
+        self.wires = wires
+        self.where = where
+        self.precision = Precision()
+        # Lines by ``id`` of the operation. References are weak, because operations may hold
+        # tracers; `find_site` checks them, because Python reuses an ``id``.
+        self._sites: dict[int, tuple[weakref.ref[Any], str]] = {}
+
+    def add_own_passes(self, closed: ClosedJaxpr) -> Interpreter:
+        """Return the first of the backend's own passes for a circuit; without any, ``self``.
+
+        Args:
+            closed: the circuit, a jaxpr with gates.
+        """
+        del closed
+        return self
+
+    def labels(self) -> Sequence[Any]:
+        """Return the wire labels of the circuit, as far as they are known."""
+        return self.wires.labels
+
+    def is_collecting(self) -> bool:
+        """Return False, because this circuit has no queue."""
+        return False
+
+    def record_site(self, operation: Any, site: str) -> None:
+        """Record the user's ``file:line`` that created an operation or measurement.
+
+        An empty ``site`` means that the line is unknown, and records nothing.
+        """
+        if site:
+            self._sites[id(operation)] = weakref.ref(operation), site
+
+    def find_site(self, operation: Any) -> str:
+        """Return the user's ``file:line`` that created an operation, or ``""`` if unknown."""
+        reference, site = self._sites.get(id(operation), (None, ""))
+        return site if reference is not None and reference() is operation else ""

@@ -1,0 +1,134 @@
+"""``BackendCircuit``: what the circuits of Bellhop's backends have in common.
+
+It applies loops and conditionals in decompositions, and checks measurements.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, NoReturn
+
+import numpy as np
+from jax.extend.core import ClosedJaxpr
+from pennylane import Identity
+
+from bellhop.circuits.gates.decompositions import Modifiers
+from bellhop.circuits.gates.tape_control_flow import ControlFlow
+from bellhop.circuits.ir.broadcasting import TracedRow
+from bellhop.circuits.ir.executors import Outcomes
+from bellhop.circuits.ir.interpreter import GateReceiver, Interpreter
+from bellhop.circuits.ir.wires import WireMap
+from bellhop.circuits.passes.regions.region_pass import apply_control_flow
+from bellhop.circuits.passes.tracing_circuit import (
+    ControlFlowQueue,
+    as_operation,
+    foreign_queue_error,
+)
+from bellhop.circuits.passes.unroll import UnrollPass
+from bellhop.tracing.current_circuit import GateRecorder
+
+
+class BackendCircuit(GateReceiver):
+    """A circuit of one of Bellhop's backends.
+
+    Args:
+        wires: maps wire labels to qubits.
+        where: the QNode and its line, for errors.
+        rows: selects the current row of batched parameters.
+
+    Attributes:
+        has_mid_circuit: whether the circuit has measured a wire mid-circuit so far.
+        treatment: how random outcomes are treated, see ``choose_outcomes``.
+        drops_shots: whether a run may drop shots, so that frequencies do not give counts.
+    """
+
+    treatment: Outcomes = Outcomes.NONE
+    drops_shots: bool = False
+
+    def __init__(self, wires: WireMap, where: str, rows: TracedRow) -> None:
+        super().__init__(wires, where)
+        self.rows = rows
+        self.has_mid_circuit = False
+
+    @property
+    def is_one_shot(self) -> bool:
+        """Whether the method executes the circuit once per shot."""
+        return self.treatment.is_for_shots
+
+    @property
+    def unrolls_nests(self) -> bool:
+        """Whether nests of loops with few gates are unrolled, by `apply_straight`."""
+        return False
+
+    def apply_straight(self, operations: Sequence[Any]) -> bool:
+        """Apply operations if they are few gates without control flow; return whether they are."""
+        raise NotImplementedError
+
+    def add_own_passes(self, closed: ClosedJaxpr) -> Interpreter:
+        """Return this circuit, or a pass before it that unrolls nests of loops."""
+        is_needed = self.unrolls_nests and UnrollPass.is_needed(closed)
+        return UnrollPass(self, self.apply_straight) if is_needed else self
+
+    @property
+    def has_run_per_shot(self) -> bool:
+        """Whether the runtime executes the circuit once per shot."""
+        return False
+
+    def apply_control_flow(self, op: Any) -> None:
+        """Apply a `ControlFlow` operation, which may be inside of adjoints and controls."""
+        base, _ = Modifiers.strip(op)
+        apply_control_flow(self.add_own_passes(base.hyperparameters["gates"]), op)
+
+    def unroll_iterations(
+        self, n_iterations: int, body: Callable[..., Any], carried: tuple[Any, ...]
+    ) -> tuple[Any, ...]:
+        """Unroll a loop with a static trip count; the body gets its index as a constant."""
+        for number in range(n_iterations):
+            carried = body(carried, np.asarray(number))
+        return carried
+
+    @contextmanager
+    def error_location(self, operation: Any) -> Iterator[None]:
+        """Add the operation's line as a note to exceptions raised in the ``with`` block."""
+        try:
+            yield
+        except Exception as error:
+            note = f"raised at {self.find_site(operation)}"
+            if self.find_site(operation) and note not in getattr(error, "__notes__", ()):
+                error.add_note(note)
+            raise
+
+    def check_wires(self, wires: Any, process: Any) -> None:
+        """Add a runtime check of the traced wires of a measurement process.
+
+        The check is an identity gate on the wires: the runtime checks the wires of all gates.
+
+        Args:
+            wires: the wires to check.
+            process: the measurement process, for the line in the error.
+        """
+        check = Identity(wires=wires)
+        # With this site, the runtime's error names a measurement and not an Identity.
+        site = self.find_site(process) or self.find_site(process.obs)
+        self.record_site(check, f"measurement at {site}")
+        self.apply([check])
+
+    # Methods of `CurrentCircuit`, for control flow inside decompositions applied to this circuit.
+
+    def flush_queue(self, construct: str) -> NoReturn:
+        """Raise an error for a construct, because the jaxpr has been traced already.
+
+        Args:
+            construct: the name of the function that the user called.
+
+        Raises:
+            CompileError: always.
+        """
+        raise foreign_queue_error(self.where, construct)
+
+    def get_control_flow_target(self) -> GateRecorder:
+        """Return an object that appends control flow to PennyLane's active queue."""
+        return ControlFlowQueue(self)
+
+    def as_operation(self, record: Callable[[Any], Any]) -> tuple[ControlFlow, Any]:
+        """Trace control flow into one operation; see the function `as_operation`."""
+        return as_operation(self, record)

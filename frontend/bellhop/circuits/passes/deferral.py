@@ -1,0 +1,278 @@
+"""Defer mid-circuit measurements to the end of the circuit.
+
+If a wire is measured and afterwards only controls gates, no outcome has to be drawn and no branch
+executed: gates that depend on the outcome can be controlled by the wire itself.  For
+``qml.cond(measure(0), qml.RY)(y, 1)``::
+
+    quantum_operations[RX on 0] x                        apply([RX(x, 0)])
+    m = quantum_outcome_of_wire[0]
+    cond[branches=({ },                          --->    apply([ctrl(RY(y, 1), 0, 1)])
+                   { quantum_operations[RY on 1] y })] m
+
+The circuit then takes one run instead of one run for each combination of outcomes, and has the
+derivatives of circuits without mid-circuit measurements.
+
+``DeferralPass.is_needed`` rejects most circuits that need outcomes by their jaxpr with gates,
+before the gates are applied.  Some circuits are rejected later: by their gates as the device gets
+them (``DeferralPass.has_succeeded``), and by the recorded circuit.  The function is then applied
+again without deferral.
+"""
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pennylane as qml
+from jax.extend.core import ClosedJaxpr, JaxprEqn
+from jax.extend.core.primitives import cond_p
+
+from bellhop.base.types import Wire
+from bellhop.circuits.gates.allocation import Allocations
+from bellhop.circuits.ir.circuit_config import CircuitConfig
+from bellhop.circuits.ir.gate_jaxpr import GateJaxpr, has_other_effects, outcome_p
+from bellhop.circuits.ir.interpreter import Interpreter
+from bellhop.circuits.ir.measurement_types import is_measurement
+from bellhop.circuits.ir.wires import is_dynamic
+from bellhop.circuits.passes.allocate import AllocationPass
+from bellhop.circuits.passes.backend_circuit import BackendCircuit
+from bellhop.circuits.passes.circuit_pass import CircuitPass
+from bellhop.circuits.passes.operation_transforms import make_rewrite
+from bellhop.circuits.passes.regions.control import ControlPass
+from bellhop.circuits.passes.rewrite import add_rewrite
+from bellhop.control_flow.tagged_values import ValueTag, has_tag, tag_value
+from bellhop.jaxprs.constant_eval import evaluate_static, find_deciding_inputs
+from bellhop.jaxprs.equations import inner_jaxprs, iterate_equations
+from bellhop.tracing.current_circuit import Branches
+
+# A conditional on n outcomes becomes 2**n sets of controlled gates, so n is limited.
+_MAX_OUTCOMES = 4
+
+# Primitives with finite results and derivatives for finite operands.  Branches may contain no other
+# primitives, since with deferral all branches are computed.
+# fmt: off
+_FINITE_PRIMITIVES = frozenset((
+    "abs", "add", "add_any", "and", "broadcast_in_dim", "clamp", "concatenate", "cond",
+    "convert_element_type", "copy", "cos", "dot_general", "dynamic_slice", "eq", "gather", "ge",
+    "gt", "imag", "iota", "jit", "le", "lt", "max", "min", "mul", "ne", "neg", "not", "or", "pack",
+    "pad", "quantum_for_loop", "quantum_operations", "quantum_region", "real", "reduce_sum",
+    "reshape", "rev", "select_n", "sign", "sin", "slice", "split", "square", "squeeze", "stack",
+    "stop_gradient", "sub", "tanh", "transpose", "unstack", "xor",
+))
+# fmt: on
+
+
+class _DeferredTag(ValueTag):
+    """The tag of a deferred measurement's outcome.
+
+    The tagged value is a placeholder, so no equation of the recorded circuit may use it.
+    """
+
+
+@dataclass
+class _Deferral:
+    """The state of deferring a circuit's measurements.
+
+    Attributes:
+        outcomes: label and outcome of each measurement, by qubit, since an allocated wire may be a
+            qubit that was measured.
+        fails: whether an operation needs an outcome.  No more gates are applied then.
+    """
+
+    outcomes: dict[int, tuple[Any, Any]] = field(default_factory=dict)
+    fails: bool = False
+
+
+def _find_control_wires(op: qml.operation.Operator) -> set[Any]:
+    """Return the wires of an operator that are only controls."""
+    if isinstance(op, qml.ops.Adjoint | qml.ops.Pow | qml.ops.SProd):
+        return _find_control_wires(op.base)
+    if isinstance(op, qml.ops.CompositeOp):
+        changed = [set(part.wires) - _find_control_wires(part) for part in op.operands]
+        return set(op.wires).difference(*changed)
+    # Operators that are not operations have no ``control_wires``.
+    return set(getattr(op, "control_wires", ()))
+
+
+def _can_be_controlled(wires: Sequence[Wire], op: qml.operation.Operator) -> bool:
+    """Return whether an operation can be controlled by these wires.
+
+    Channels cannot be controlled, nor can operations on these wires or on traced wires.
+    """
+    is_apart = set(wires).isdisjoint(op.wires) and not any(map(is_dynamic, op.wires))
+    return is_apart and not isinstance(op, qml.operation.Channel)
+
+
+class _DeferredWiresCheck(CircuitPass):
+    """Fails the deferral if an operation uses a deferred wire, but as a control.
+
+    It comes after other passes, which may replace operations.
+
+    Args:
+        target: gets the operations until deferral fails.
+        circuit: the circuit.
+        deferral: the state of deferring, which is updated.
+    """
+
+    def __init__(self, target: Interpreter, circuit: BackendCircuit, deferral: _Deferral) -> None:
+        super().__init__(target)
+        self._circuit = circuit
+        self._deferral = deferral
+
+    def apply(self, operations: Sequence[Any]) -> None:
+        """Apply operations, which may use deferred wires only as controls."""
+        deferral, circuit = self._deferral, self._circuit
+        for are_allocations, group in itertools.groupby(operations, Allocations.is_allocation):
+            part = list(group)
+            for op in part if deferral.outcomes and not are_allocations else ():
+                controls = _find_control_wires(op)
+                deferral.fails |= any(
+                    self._is_unknown(wire)
+                    or (circuit.wires(wire) in deferral.outcomes and wire not in controls)
+                    for wire in op.wires
+                )
+            if are_allocations or not deferral.fails:
+                self.target.apply(part)
+            if are_allocations:
+                # A wire that is reset needs an outcome.
+                deferral.fails |= circuit.has_mid_circuit
+
+    def _is_unknown(self, wire: Wire) -> bool:
+        """Return whether a wire is traced, or computed and not on the device."""
+        is_computed = isinstance(wire, np.generic)
+        return is_dynamic(wire) or (is_computed and wire not in self._circuit.labels())
+
+
+class _DeferredControl(ControlPass):
+    """Controls a branch by deferred wires, or fails the deferral.
+
+    Args:
+        target: the interpreter that gets the controlled operations.
+        wires: the deferred wires that decide whether the branch runs.
+        values: their outcomes if it runs.
+        deferral: the state of deferring, which is updated.
+    """
+
+    def __init__(
+        self, target: Interpreter, wires: list[Any], values: list[bool], deferral: _Deferral
+    ) -> None:
+        super().__init__(target, wires, values)
+        self._measured = wires
+        self._deferral = deferral
+
+    def apply(self, operations: Sequence[Any]) -> None:
+        """Apply operations with controls, if all of them can be controlled."""
+        self._deferral.fails |= not all(_can_be_controlled(self._measured, op) for op in operations)
+        if not self._deferral.fails:
+            super().apply(operations)
+
+
+class DeferralPass(CircuitPass):
+    """Defers mid-circuit measurements, and controls branches by the measured wires.
+
+    Args:
+        circuit: the circuit.
+        closed: the jaxpr with gates.
+        config: the circuit's configuration, whose transforms see the controlled operations.
+    """
+
+    def __init__(self, circuit: BackendCircuit, closed: ClosedJaxpr, config: CircuitConfig) -> None:
+        self._deferral = _Deferral()
+        target = AllocationPass.wrap_circuit(circuit, closed)
+        check = _DeferredWiresCheck(target, circuit, self._deferral)
+        super().__init__(add_rewrite(check, make_rewrite(config)))
+        self._circuit = circuit
+
+    @staticmethod
+    def is_needed(closed: ClosedJaxpr) -> bool:
+        """Return whether a jaxpr with gates has measurements that can be deferred.
+
+        Deferral computes all branches, so branches must be free of effects and of non-finite
+        values.
+        """
+        jaxpr = closed.jaxpr
+        gates = GateJaxpr(closed, ()).iterate_gates()
+        outcomes = [eqn for eqn in gates if eqn.primitive is outcome_p]
+        is_plain = lambda eqn: not eqn.params["reset"] and eqn.params["postselect"] < 0
+        return bool(outcomes) and (
+            # A measurement in a loop or a branch may be executed several times, or never.
+            len(outcomes) == sum(eqn.primitive is outcome_p for eqn in jaxpr.eqns)
+            and all(map(is_plain, outcomes))
+            and not any(map(has_other_effects, jaxpr.eqns))
+            and all(
+                inner.primitive.name in _FINITE_PRIMITIVES
+                and inner.params.get("length", 0) is not None
+                and not inner.params.get("allocates", False)
+                for eqn in iterate_equations(jaxpr)
+                if eqn.primitive is cond_p
+                for branch in inner_jaxprs(eqn)
+                for inner in iterate_equations(branch)
+            )
+        )
+
+    def has_succeeded(self, leaves: Sequence[Any]) -> bool:
+        """Return whether the gates and results of the circuit need no outcome.
+
+        A result that is not a measurement at the end of the circuit needs a run with outcomes.
+
+        Args:
+            leaves: the results of the quantum function.
+        """
+        deferral = self._deferral
+        is_at_end = lambda leaf: is_measurement(leaf) and leaf.mv is None
+        return not deferral.fails and (not deferral.outcomes or all(map(is_at_end, leaves)))
+
+    @property
+    def qubits(self) -> set[int]:
+        """The qubits whose measurements are deferred."""
+        return set(self._deferral.outcomes)
+
+    @staticmethod
+    def uses_outcome(eqn: JaxprEqn) -> bool:
+        """Return whether an equation of a recorded circuit is the placeholder of an outcome.
+
+        If it is not dead code, the program uses the outcome.
+        """
+        return has_tag(eqn, _DeferredTag)
+
+    def mid_measure(
+        self, label: Wire, *, reset: bool, postselect: int, site: str, is_joint: bool = False
+    ) -> Any:
+        """Defer a measurement, and return a tagged placeholder of its outcome."""
+        del postselect, site
+        deferral, wires = self._deferral, self._circuit.wires
+        outcome = tag_value(jnp.asarray(False), mark=_DeferredTag())
+        if is_dynamic(label) or wires(label) in deferral.outcomes or reset:
+            deferral.fails = True
+        else:
+            deferral.outcomes[wires(label)] = label, outcome
+        return outcome
+
+    def branch(self, branches: Branches) -> Any:
+        """Run a conditional; control each branch if deferred outcomes decide."""
+        deferral = self._deferral
+        measured = list(deferral.outcomes.values())
+        used = find_deciding_inputs(branches.index, [outcome for _, outcome in measured])
+        deferral.fails |= len(used) > _MAX_OUTCOMES
+        if not used or deferral.fails:
+            return super().branch(branches)
+        wires = [measured[place][0] for place in used]
+        combinations = list(itertools.product((0, 1), repeat=len(used)))
+        indices = evaluate_static(
+            branches.index, [measured[place][1] for place in used], combinations
+        )
+        assert indices is not None
+        results: Any = ()
+        outer = self.target
+        try:
+            for values, branch_index in zip(combinations, indices, strict=True):
+                # The branch applies its gates with this pass.
+                self.target = _DeferredControl(outer, wires, list(map(bool, values)), deferral)
+                results = branches.functions[int(branch_index)]()
+                deferral.fails |= bool(jax.tree.leaves(results))
+        finally:
+            self.target = outer
+        return results

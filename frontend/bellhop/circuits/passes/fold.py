@@ -1,0 +1,51 @@
+"""Fold a circuit as a whole, which scales its noise.
+
+With ``n_folds=1``, a jaxpr with gates is applied forward, backwards and forward again::
+
+    quantum_operations[StatePrep] s        apply([StatePrep(s)])
+    quantum_operations[RX] x        --->   apply([RX(x)])
+    quantum_operations[RY] y               apply([RY(y)])
+                                           apply([adjoint(RY(y))])
+                                           apply([adjoint(RX(x))])
+                                           apply([RX(x)])
+                                           apply([RY(y)])
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from jax.extend.core import ClosedJaxpr
+
+from bellhop.circuits.gates.decompositions import Modifiers
+from bellhop.circuits.ir.interpreter import Interpreter
+from bellhop.circuits.passes.circuit_pass import CircuitPass
+from bellhop.circuits.passes.regions.inverse import evaluate_gates
+from bellhop.circuits.passes.regions.region_pass import RegionPass
+
+
+def append_folds(
+    interpreter: Interpreter, closed: ClosedJaxpr, inputs: Sequence[Any], n_folds: int
+) -> None:
+    """Apply a circuit's inverse and the circuit again, ``n_folds`` times.
+
+    State preparations are not repeated.
+
+    Args:
+        interpreter: gets the gates; the circuit was applied once already.
+        closed: the circuit, a jaxpr with gates.
+        inputs: the inputs of the jaxpr.
+        n_folds: the number of repetitions.
+    """
+    again = _NoPreparations(interpreter)
+    for _ in range(n_folds):
+        evaluate_gates(closed, inputs, interpreter.where).apply(again, backwards=True)
+        RegionPass(again).interpret(closed, *inputs)
+
+
+class _NoPreparations(CircuitPass):
+    """Drops state preparations."""
+
+    def apply(self, operations: Sequence[Any]) -> None:
+        kept = [op for op in operations if not Modifiers.is_preparation(op)]
+        if kept:
+            self.target.apply(kept)

@@ -1,0 +1,1 @@
+"""Noise models: a pass that adds noise to a circuit, and PennyLane's noise models."""

@@ -1,0 +1,332 @@
+"""Add the noise of a PennyLane noise model while a gate jaxpr is interpreted.
+
+Noise is inserted after each operation where it is applied, so loops and conditionals remain.  The
+noise model sees a gate in a branch on a mid-circuit outcome as a ``qml.ops.Conditional``.  As in
+PennyLane, the noise after such a gate does not depend on the outcome.  If ``model`` adds ``noise``
+on wire 0::
+
+    m = quantum_outcome_of_wire[0]                         m = mid_measure(0); apply([noise])
+    cond[branches=({ quantum_operations[X] },      --->    branch(n, [apply([X(0), noise, noise]),
+                   { quantum_operations[Y] })] n                      apply([noise, Y(0), noise])])
+"""
+
+import functools
+import itertools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import jax
+import pennylane as qml
+from jax.core import Tracer
+from jax.extend.core.primitives import cond_p, scan_p, while_p
+
+from bellhop._jax.jaxprs import find_equation, unwrap_tracer
+from bellhop.base.types import Operand, Wire
+from bellhop.circuits.gates.tape_control_flow import ControlFlow
+from bellhop.circuits.ir.circuit_config import CircuitConfig
+from bellhop.circuits.ir.interpreter import Interpreter
+from bellhop.circuits.ir.measurement_types import is_measurement
+from bellhop.circuits.passes.circuit_pass import CircuitPass
+from bellhop.circuits.passes.noise.noise_models import NoiseInserter
+from bellhop.circuits.passes.operation_transforms import make_rewrite, make_rewrite_before_noise
+from bellhop.circuits.passes.program_circuit import ProgramCircuit
+from bellhop.circuits.passes.regions.region_pass import apply_control_flow
+from bellhop.circuits.passes.rewrite import add_rewrite
+from bellhop.errors import CompileError
+from bellhop.tracing.current_circuit import Branches
+
+
+@dataclass
+class _NoiseState:
+    """The progress of a `NoisePass`.
+
+    Attributes:
+        is_first: whether no operation was applied yet.
+        is_branch_taken: in branches on a mid-circuit outcome, whether gates are applied with their
+            noise (True) or noise alone (False); elsewhere None.
+        has_branch_noise: whether such a branch had noise.
+        outcomes: the outcomes of mid-circuit measurements.
+        carried: values carried by loops, whose origin is unknown while a loop's body is traced.
+        deferred_error: the error to raise at the next measurement, if a condition was assumed not
+            to depend on outcomes.
+    """
+
+    is_first: bool = True
+    is_branch_taken: bool | None = None
+    has_branch_noise: bool = False
+    outcomes: list[Any] = field(default_factory=list)
+    carried: list[Any] = field(default_factory=list)
+    deferred_error: CompileError | None = None
+
+
+class NoisePass(CircuitPass):
+    """Adds the noise of a noise model to a circuit.
+
+    Args:
+        circuit: the circuit.
+        config: the circuit's configuration; its transforms see the noise.
+        noise: inserts the noise around operations.
+        outcomes: the value from which the circuit reads its mid-circuit outcomes.
+
+    Attributes:
+        first: the first interpreter of the chain: the pass, or Pauli twirling before it.
+    """
+
+    def __init__(
+        self, circuit: ProgramCircuit, config: CircuitConfig, noise: NoiseInserter, outcomes: Any
+    ) -> None:
+        super().__init__(add_rewrite(circuit, make_rewrite(config)))
+        self.first: Interpreter = add_rewrite(self, make_rewrite_before_noise(config))
+        self._circuit = circuit
+        self._noise = noise
+        self._outcomes = outcomes
+        self._state = _NoiseState()
+
+    @classmethod
+    def from_config(
+        cls, circuit: ProgramCircuit, config: CircuitConfig, outcomes: Any
+    ) -> "NoisePass | None":
+        """Return the pass for a circuit, or None without a noise model to add piece by piece.
+
+        Args:
+            circuit: the circuit.
+            config: the circuit's configuration.
+            outcomes: the value from which the circuit reads its mid-circuit outcomes.
+        """
+        noise = NoiseInserter.from_config(config)
+        return None if noise is None else cls(circuit, config, noise, outcomes)
+
+    @staticmethod
+    def can_be_used(config: CircuitConfig, device: qml.devices.Device) -> bool:
+        """Return whether noise can be added to a QNode's operations one at a time.
+
+        Args:
+            config: the QNode's configuration, with its transforms.
+            device: the QNode's device.
+        """
+        return NoiseInserter.can_add_piecewise(config, device)
+
+    def apply(self, operations: Sequence[Any]) -> None:
+        """Apply operations with noise around them, in order."""
+        noisy = [each for op in operations for each in self._add_noise(op)]
+        for is_control, group in itertools.groupby(noisy, ControlFlow.is_instance):
+            if is_control:
+                for op in group:
+                    apply_control_flow(self, op)
+            else:
+                self.apply_noise(list(group))
+
+    def mid_measure(
+        self, label: Wire, *, reset: bool, postselect: int, site: str, is_joint: bool = False
+    ) -> Any:
+        """Measure a wire with noise around the measurement, and return the outcome.
+
+        Raises:
+            CompileError: for a ``pauli_measure``, and for a measurement in a conditional.
+        """
+        if is_joint:
+            raise CompileError(
+                f"{self.where}: a pauli_measure ({site}) is not supported with qml.add_noise, "
+                "since PennyLane does not define its noise. Write channels after the gates instead "
+                "of qml.add_noise."
+            )
+        if self._state.is_branch_taken is not None:
+            raise CompileError(
+                f"{self.where}: a measure ({site}) in a conditional on a mid-circuit "
+                "outcome is not supported with qml.add_noise. Measure outside of the conditional, "
+                "or write channels after the gates instead of qml.add_noise."
+            )
+        if self._state.deferred_error is not None:
+            raise self._state.deferred_error
+        kept = None if postselect < 0 else postselect
+        measured = qml.ops.MidMeasure(wires=qml.wires.Wires(label), reset=reset, postselect=kept)
+        noisy = self._noise.add_noise(measured)
+        place = next(n for n, each in enumerate(noisy) if each is measured)
+        self.apply_noise(noisy[:place])
+        outcome = super().mid_measure(label, reset=reset, postselect=postselect, site=site)
+        self.apply_noise(noisy[place + 1 :])
+        self._state.outcomes.append(outcome)
+        return outcome
+
+    def for_loop(
+        self,
+        n_iterations: int | Operand,
+        body: Callable[..., Any],
+        carried: tuple[Any, ...],
+        *,
+        is_nest: bool = False,
+    ) -> tuple[Any, ...]:
+        """Run a for loop of the circuit with noise; return the carried values."""
+        return super().for_loop(n_iterations, self._record_carried(body), carried, is_nest=is_nest)
+
+    def while_loop(
+        self, condition: Callable[..., Any], body: Callable[..., Any], carried: tuple[Any, ...]
+    ) -> tuple[Any, ...]:
+        """Run a while loop of the circuit with noise; return the carried values."""
+        return super().while_loop(condition, self._record_carried(body), carried)
+
+    def _record_carried(self, body: Callable[..., Any]) -> Callable[..., Any]:
+        """Wrap a loop's body to record its carried tracers in `noise_state`."""
+
+        def step(carried: tuple[Any, ...], *iteration: Any) -> Any:
+            self._state.carried.extend(jax.tree.leaves(carried))
+            return body(carried, *iteration)
+
+        return step
+
+    def branch(self, branches: Branches) -> Any:
+        """Run one branch; if an outcome decides which, with the noise of all branches."""
+        if not self._is_decided_by_outcome(branches.index):
+            return super().branch(branches)
+        is_outer_taken = self._state.is_branch_taken is not False
+        functions = branches.functions
+        noisy = {n for n, branch in enumerate(functions) if self._has_noise(branch)}
+
+        def run(number: int) -> Any:
+            """Run all branches that have noise, but only one of them with its gates."""
+            results = {
+                n: self._run_branch(branch, is_taken=n == number and is_outer_taken)
+                for n, branch in enumerate(functions)
+                if n == number or n in noisy
+            }
+            return results[number]
+
+        every = [functools.partial(run, number) for number in range(len(functions))]
+        return super().branch(branches._replace(functions=every))
+
+    def group_by_noise(self, leaves: Sequence[Any]) -> list[tuple[list[Any], list[int]]]:
+        """Group the measurements at the end of the circuit by the noise before them.
+
+        Args:
+            leaves: return values of the quantum function. A leaf that is not a measurement at the
+                end has no noise: noise at the end does not affect mid-circuit outcomes.
+
+        Returns:
+            pairs of noise operations and the indices of their leaves, which together are all.
+        """
+        groups: list[tuple[list[Any], list[int]]] = []
+        for number, leaf in enumerate(leaves):
+            is_at_end = is_measurement(leaf) and leaf.mv is None
+            noise = self._noise.find_measurement_noise(leaf) if is_at_end else []
+            same = (indices for each, indices in groups if _is_same_sequence(each, noise))
+            indices = next(same, None)
+            if indices is None:
+                groups.append((noise, [number]))
+            else:
+                indices.append(number)
+        return groups
+
+    def apply_noise(self, operations: Sequence[Any]) -> None:
+        """Apply noise operations, or operations whose noise was added before."""
+        self.precision.include([op.data for op in operations])
+        with qml.QueuingManager.stop_recording():
+            self.target.apply(operations)
+
+    def _add_noise(self, op: qml.operation.Operator) -> list[Any]:
+        """Return an operation with noise around it, or the noise alone in other branches."""
+        seen = self._state
+        is_first, seen.is_first = seen.is_first, False
+        if ControlFlow.is_instance(op):
+            return [op]
+        if seen.is_branch_taken is None:
+            return self._noise.add_noise(op, is_first=is_first)
+        noisy = self._noise.add_conditional_noise(op)
+        seen.has_branch_noise |= len(noisy) > 1
+        return noisy if seen.is_branch_taken else [each for each in noisy if each is not op]
+
+    def _is_decided_by_outcome(self, index: Operand) -> bool:
+        """Return whether the condition of a branch is computed from a mid-circuit outcome.
+
+        Raises:
+            CompileError: if this cannot be determined, and the circuit has mid-circuit
+                measurements.
+        """
+        outcomes = set(map(id, self._state.outcomes))
+        carried = set(map(id, self._state.carried))
+        here, behind = find_origins(index, self._state.outcomes)
+        if here & outcomes:
+            return True
+        # A loop or conditional that carries the state may also pass on an outcome.
+        if (here | behind) & carried or behind & {*outcomes, id(self._outcomes)}:
+            error = CompileError(
+                f"{self.where}: the condition of a cond may depend on mid-circuit outcomes "
+                "through the values of a loop or a conditional, which is not supported with "
+                "qml.add_noise. Compute the condition from the outcome itself, or write "
+                "channels after the gates instead of qml.add_noise."
+            )
+            if self._circuit.has_mid_circuit:
+                raise error
+            self._state.deferred_error = self._state.deferred_error or error
+        return False
+
+    def _has_noise(self, branch: Callable[[], Any]) -> bool:
+        """Return whether a branch on a mid-circuit outcome has noise.
+
+        Raises:
+            CompileError: if the branch has noise and a callback with an effect.
+        """
+        seen = self._state
+        before, seen.has_branch_noise = seen.has_branch_noise, False
+
+        def part() -> tuple[()]:
+            self._run_branch(branch, is_taken=False)
+            return ()
+
+        closed = self._circuit.trace_part(part)
+        has_noise = seen.has_branch_noise
+        seen.has_branch_noise |= before
+        if has_noise and closed.effects:
+            raise CompileError(
+                f"{self.where}: a callback with an effect in a branch on a mid-circuit "
+                "outcome is not supported with qml.add_noise, since noise is applied whichever "
+                "branch is taken. Move the callback out of the branch."
+            )
+        return has_noise
+
+    def _run_branch(self, branch: Callable[[], Any], *, is_taken: bool) -> Any:
+        """Run a branch with its gates and noise, or with its noise alone."""
+        before, self._state.is_branch_taken = self._state.is_branch_taken, is_taken
+        try:
+            return branch()
+        finally:
+            self._state.is_branch_taken = before
+
+
+def _is_same_sequence(left: Sequence[Any], right: Sequence[Any]) -> bool:
+    """Return whether two sequences have the same operations."""
+    return len(left) == len(right) and all(map(NoiseInserter.is_same_operation, left, right))
+
+
+_CONTROL_FLOW = (cond_p, scan_p, while_p)
+
+
+def find_origins(value: object, boundaries: Sequence[Any]) -> tuple[set[int], set[int]]:
+    """Return the tracers from which a value is computed.
+
+    Args:
+        value: a value that is being traced.
+        boundaries: tracers at which the search stops, as at arguments.
+
+    Returns:
+        two sets of ids: of the tracers from which the value is computed directly, and of the
+        tracers that reach the value through a loop or a conditional.
+    """
+    stops = set(map(id, boundaries))
+    origins: tuple[set[int], set[int]] = set(), set()
+    seen: dict[tuple[int, bool], Any] = {}
+    todo = [(value, False)]
+    while todo:
+        wrapped, is_behind = todo.pop()
+        each = unwrap_tracer(wrapped)
+        key = id(each), is_behind
+        if not isinstance(each, Tracer) or key in seen:
+            continue
+        seen[key] = each
+        eqn, _ = find_equation(each)
+        if eqn is None or id(each) in stops:
+            origins[is_behind].add(id(each))
+            continue
+        is_inside = is_behind or eqn.primitive in _CONTROL_FLOW
+        todo += [(operand, is_inside) for operand in eqn.in_tracers]
+    return origins

@@ -1,0 +1,1 @@
+"""Adjoint and controlled functions: passes that expand them to plain gates."""

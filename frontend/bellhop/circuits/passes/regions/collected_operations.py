@@ -1,0 +1,60 @@
+"""Collect the operations that an adjoint or controlled function applies."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from bellhop.circuits.ir.gate_jaxpr import GateJaxpr
+from bellhop.circuits.ir.interpreter import Interpreter
+from bellhop.circuits.ir.precision import Precision
+from bellhop.circuits.passes.regions.control import ControlPass
+from bellhop.circuits.passes.regions.inverse import NOTHING_SAVED, evaluate_gates
+
+
+def collect_operations(gates: GateJaxpr, controls: tuple[Any, Any] | None, where: str) -> list[Any]:
+    """Return the operations of an adjoint or controlled function outside of its loops.
+
+    Operations in conditionals are left out too.
+
+    Args:
+        gates: the function, before inversion or control.
+        controls: control wires and control values; None for an adjoint.
+        where: the QNode and its line, for errors.
+    """
+    collector = _OperationCollector(where)
+    # Callbacks in the function ran when it was applied, so they are not evaluated again.
+    evaluated = evaluate_gates(gates.closed, gates.operands, where, NOTHING_SAVED)
+    if controls is None:
+        evaluated.apply(collector, backwards=True)
+    else:
+        evaluated.apply(ControlPass(collector, *controls), backwards=False)
+    return collector.operations
+
+
+class _OperationCollector(Interpreter):
+    """Collects the operations of evaluated gates outside of loops and conditionals.
+
+    Args:
+        where: the QNode and its line, for errors.
+
+    Attributes:
+        operations: the operations so far.
+    """
+
+    def __init__(self, where: str) -> None:
+        self.where, self.precision = where, Precision()
+        self.operations: list[Any] = []
+
+    def apply(self, operations: Sequence[Any]) -> None:
+        self.operations += operations
+
+    def record_site(self, *_: object) -> None:
+        pass
+
+    def find_site(self, *_: object) -> str:
+        return ""
+
+    def _leave_out(self, *_: object, **__: object) -> tuple[()]:
+        return ()
+
+    # Evaluated gates have no while loops and no measurements.
+    for_loop = branch = while_loop = mid_measure = _leave_out

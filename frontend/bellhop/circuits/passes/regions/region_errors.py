@@ -1,0 +1,21 @@
+"""Errors for what adjoint and controlled functions cannot contain."""
+
+from typing import Any
+
+from bellhop.errors import CompileError
+
+
+def allocation_error(where: str, op: Any) -> CompileError:
+    """Return the error for an allocation in an adjoint, controlled or folded function."""
+    return CompileError(
+        f"{where}: {op.name} of wires stands in an adjoint, ctrl or folding of a "
+        "function. Move both outside of it."
+    )
+
+
+def measurement_error(where: str, site: str) -> CompileError:
+    """Return the error for a measurement in an adjoint or controlled function."""
+    return CompileError(
+        f"{where}: a measure ({site}) stands in an adjoint or ctrl of a function, which "
+        "cannot hold measurements. Measure outside of it."
+    )

@@ -1,0 +1,39 @@
+"""``RewritePass``: replace the operations of a circuit, piece by piece.
+
+With ``qml.transforms.merge_rotations``, whose pieces are the operations between two constructs::
+
+    quantum_operations[RX RX] x y                apply([RX(x + y)])
+    _ = quantum_for_loop[length=3        --->    for_loop(3, body)
+        body={ quantum_operations[RX] z }]       body: apply([RX(z)])
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from bellhop.circuits.ir.interpreter import Interpreter
+from bellhop.circuits.passes.circuit_pass import CircuitPass
+
+# Maps the operations of a piece of a circuit to the operations that replace them.
+Rewrite = Callable[[Sequence[Any]], Sequence[Any]]
+
+
+class RewritePass(CircuitPass):
+    """Replaces operations, as piecewise transforms, gate folding and twirling do.
+
+    Args:
+        target: the interpreter that gets the new operations.
+        rewrite: maps the operations between two constructs to new operations.
+    """
+
+    def __init__(self, target: Interpreter, rewrite: Rewrite) -> None:
+        super().__init__(target)
+        self._rewrite = rewrite
+
+    def apply(self, operations: Sequence[Any]) -> None:
+        """Apply the operations that replace ``operations``."""
+        self.target.apply(self._rewrite(operations))
+
+
+def add_rewrite(interpreter: Interpreter, rewrite: Rewrite | None) -> Interpreter:
+    """Return a `RewritePass` before ``interpreter``, or for None ``interpreter`` itself."""
+    return interpreter if rewrite is None else RewritePass(interpreter, rewrite)

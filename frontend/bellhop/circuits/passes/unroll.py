@@ -1,0 +1,131 @@
+"""``UnrollPass``: unroll nests of loops with few gates.
+
+The loops ``for i in range(3): for j in range(i): RX(x[i, j], j)`` are interpreted once for each
+iteration, with NumPy scalars as indices.  So lengths and wires that follow from the indices are
+known, and the gates join those before and after the loops::
+
+    quantum_for_loop[length=3 body={ lambda ; i. let                 apply([RX(x[1, 0], 0),
+        quantum_for_loop[body={ lambda ; j. let             --->            RX(x[2, 0], 0),
+            quantum_operations[RX] x[i, j] j                                RX(x[2, 1], 1)])
+          in () }] i
+      in () }]
+"""
+
+import itertools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from jax.extend.core import ClosedJaxpr
+
+from bellhop.base.types import Operand
+from bellhop.circuits.ir.gate_jaxpr import MAX_UNROLLED_GATES, GateJaxpr
+from bellhop.circuits.ir.interpreter import GateReceiver
+from bellhop.circuits.ir.wires import is_dynamic
+from bellhop.circuits.passes.circuit_pass import CircuitPass
+
+
+class UnrollPass(CircuitPass):
+    """Unrolls the nests of loops whose gates the circuit applies as one straight run.
+
+    Args:
+        circuit: the circuit.
+        apply_straight: applies operations if they are few gates without control flow; returns
+            whether it did.
+    """
+
+    def __init__(
+        self, circuit: GateReceiver, apply_straight: Callable[[Sequence[Any]], bool]
+    ) -> None:
+        super().__init__(circuit)
+        self._apply_straight = apply_straight
+        self._n_wires = len(circuit.labels())
+        self._nest: _UnrolledNest | None = None
+
+    @staticmethod
+    def is_needed(closed: ClosedJaxpr) -> bool:
+        """Return whether a jaxpr with gates has a loop in a loop."""
+        return GateJaxpr(closed, ()).has_nested_loops
+
+    def apply(self, operations: Sequence[Any]) -> None:
+        """Hand operations to the target, or collect them while a nest is unrolled."""
+        if self._nest is None:
+            super().apply(operations)
+        else:
+            self._nest.collect(operations)
+
+    def for_loop(
+        self,
+        n_iterations: int | Operand,
+        body: Callable[..., Any],
+        carried: tuple[Any, ...],
+        *,
+        is_nest: bool = False,
+    ) -> tuple[Any, ...]:
+        """Unroll a nest if its gates are few; hand other loops to the target."""
+        if self._nest is not None:
+            self._nest.unroll(n_iterations, body)
+            return ()
+        if is_nest and self._unroll_nest(n_iterations, body):
+            return ()
+        return super().for_loop(n_iterations, body, carried)
+
+    def _unroll_nest(self, n_iterations: int | Operand, body: Callable[..., Any]) -> bool:
+        """Apply the gates of a nest one after another, if they are few; return whether they are."""
+        nest = self._nest = _UnrolledNest(self._n_wires)
+        try:
+            nest.unroll(n_iterations, body)
+        finally:
+            self._nest = None
+        return nest.is_straight and self._apply_straight(nest.operations)
+
+
+class _UnrolledNest:
+    """The operations of a nest of loops, one iteration after another.
+
+    Args:
+        n_wires: the number of wires of the device.
+
+    Attributes:
+        operations: the operations so far.
+        is_straight: whether the nest can be unrolled: all trip counts are static, and the
+            operations are few, and on static and valid wires.
+    """
+
+    def __init__(self, n_wires: int) -> None:
+        self._n_wires = n_wires
+        self.operations: list[Any] = []
+        self.is_straight = True
+
+    def unroll(self, n_iterations: int | Operand, body: Callable[..., Any]) -> None:
+        """Call the body of a loop without carried values for each iteration.
+
+        The body's operations come to `collect`.  After an obstacle, nothing more is called.
+
+        Args:
+            n_iterations: the trip count: an ``int``, or a tracer, which is an obstacle.
+            body: maps ``()`` and the iteration's index to ``()``.
+        """
+        self.is_straight &= isinstance(n_iterations, int)
+        numbers = range(n_iterations) if isinstance(n_iterations, int) else ()
+        for number in itertools.takewhile(lambda _: self.is_straight, numbers):
+            body((), np.asarray(number))
+
+    def collect(self, operations: Sequence[Any]) -> None:
+        """Append operations; traced or invalid wires are an obstacle.
+
+        The loop that is not unrolled reports invalid wires when the program runs.
+        """
+        self.operations.extend(operations)
+        for op in operations:
+            # A wire computed from a static iteration index is a NumPy scalar.
+            computed = [
+                wire for wire in op.wires if is_dynamic(wire) or isinstance(wire, np.generic)
+            ]
+            if computed and (
+                any(map(is_dynamic, computed))
+                or not set(map(int, computed)) <= set(range(self._n_wires))
+                or len(set(op.wires)) < len(op.wires)
+            ):
+                self.is_straight = False
+        self.is_straight &= len(self.operations) <= MAX_UNROLLED_GATES
