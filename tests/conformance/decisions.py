@@ -7,6 +7,7 @@ A line shows the plans of all executions in the program of a value, and in the p
 gradient. ``decisions.txt`` is a golden file: a change of a decision shows as a change of a line.
 """
 
+import difflib
 import re
 import sys
 from collections.abc import Callable, Iterator
@@ -229,4 +230,6 @@ if __name__ == "__main__":
     if "--record" in sys.argv:
         GOLDEN.write_text(found)
     elif found != GOLDEN.read_text():
+        before, after = GOLDEN.read_text().splitlines(), found.splitlines()
+        print(*difflib.unified_diff(before, after, lineterm="", n=0), sep="\n")
         sys.exit("decisions.txt is out of date: run this with --record and review the changes.")

@@ -261,7 +261,7 @@ def _is_value(atom: Any) -> bool:
 
 
 def _format_circuit(params: dict[str, Any], *, along: bool) -> list[str]:
-    """Return the lines of a circuit: name, device, derivatives, and backend.
+    """Return the lines of a circuit: name, device, derivatives, and plan.
 
     Args:
         params: parameters of its equation.

@@ -57,6 +57,7 @@ from bellhop.circuits.passes.noise.noise_pass import NoisePass
 from bellhop.circuits.passes.operation_transforms import QNodeTransforms
 from bellhop.circuits.passes.pass_chain import PassChain
 from bellhop.circuits.passes.used_wires import UsedWires
+from bellhop.compiler.compile_timing import add_note
 from bellhop.errors import CompileError
 from bellhop.jaxprs.equations import iterate_equations
 from bellhop.passes import PAULI_TWIRLING
@@ -212,7 +213,12 @@ def _trace_call(
             if plan.executor is Executor.TAPES
             else _make_wire_map(qnode, once, inputs, where)
         )
-        return get_runner(plan, device)(circuit, device, wires)
+        result = get_runner(plan, device)(circuit, device, wires)
+        # The runtime's and the arrays' backends complete the plan, and add the note.
+        completes_plan = plan.executor in (Executor.ENGINE, Executor.PLUGIN, Executor.ARRAYS)
+        if not (completes_plan or isinstance(result, Declined)):
+            add_note(f"{config.name} ({config.site}) is executed by {plan}")
+        return result
 
     result = run(plan)
     if isinstance(result, Declined):

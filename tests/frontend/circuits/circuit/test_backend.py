@@ -7,6 +7,7 @@ import jax
 import numpy as np
 import pennylane as qml
 import pytest
+from tests.frontend.circuits.python_devices.counting_device import CountingDevice
 
 import bellhop
 from bellhop import profile
@@ -126,6 +127,20 @@ def test_the_program(case):
     assert box[0] == "circuit"
     assert box[1].endswith(", 2 qubits")
     assert box[2].startswith(f"in the program: {reason}, derivatives by ")
+
+
+@pytest.mark.parametrize(
+    ("device", "executor"),
+    [
+        (qml.device("null.qubit", wires=2), "nothing"),
+        (CountingDevice(wires=2), "Python: counting has no compiled plugin"),
+    ],
+)
+def test_verbose_prints_the_plans_of_other_backends(device, executor):
+    log = io.StringIO()
+    bellhop.qjit(circuit_on(device), verbose=True, logfile=log)(0.3)
+    plan = f"{executor}, derivatives by best, double precision"
+    assert f"is executed by {plan}" in log.getvalue()
 
 
 def test_the_program_for_a_matrix():

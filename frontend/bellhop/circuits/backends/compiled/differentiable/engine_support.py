@@ -1,13 +1,12 @@
-"""Choose what runs a circuit: the runtime's engine, or the plugin of its device.
+"""Find out whether the runtime's engine executes a circuit, or the plugin of its device.
 
-The choice is made when the circuit is lowered, and is written to the module::
+The plan is complete when the circuit is lowered, and is written to the module::
 
-    %0 = "quantum.begin"(%x) {engine = 1 : i64, backend = "engine", ...}
-    %0 = "quantum.begin"(%x) {engine = 0 : i64, backend = "plugin: it has engine='plugin'", ...}
+    %0 = "quantum.begin"(%x) {engine = 1 : i64, backend = "engine, derivatives by adjoint, ...",
+    %0 = "quantum.begin"(%x) {engine = 0 : i64, backend = "plugin: it has engine='plugin', ...",
 
-The runtime follows the choice, with two exceptions that are known only at run time: a circuit
-continues on the plugin after a loop has applied too many gates, and invalid operations run on the
-plugin, which reports the error.
+The runtime follows the plan. Only an operation that is invalid at run time runs on the plugin,
+which reports the error.
 """
 
 from jax.extend.core import ClosedJaxpr
