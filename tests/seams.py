@@ -230,7 +230,7 @@ LIMITS = {
 #: Counts that are above their limits so far; they may fall and not rise.
 RECORDED = {
     "packages that show too much": 1,
-    "names shown by ir": 77,
+    "names shown by ir": 71,
 }
 failed = False
 for what, count in counts.items():

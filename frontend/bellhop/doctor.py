@@ -192,7 +192,7 @@ def _check_circuits() -> Iterator[Finding]:
     """Try a circuit on every plugin whose devices compiled programs can use."""
     import pennylane as qml
 
-    from bellhop.circuits.backends.choose import is_simulated_in_program
+    from bellhop.circuits.backends.choose.choose_executor import is_simulated_in_program
 
     for entry_point in importlib.metadata.entry_points(group="pennylane.plugins"):
         name = entry_point.name

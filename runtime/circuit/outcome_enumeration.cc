@@ -22,15 +22,15 @@ constexpr double kNeverInDerivative = 1e-24;
 
 constexpr std::size_t kMostRuns = std::size_t{1} << 20;
 
-// With kAll, a loop that repeats until an outcome occurs would never end, so the number
-// of measurements is limited.
+// With kAllWithImpossible, a loop that repeats until an outcome occurs would never end,
+// so the number of measurements is limited.
 constexpr std::size_t kMostOfAll = 20;
 
 }  // namespace
 
-OutcomeEnumeration::OutcomeEnumeration(Tree tree, bool is_differentiated,
+OutcomeEnumeration::OutcomeEnumeration(Outcomes outcomes, bool is_differentiated,
                                        std::size_t shots)
-    : tree_(tree), never_(is_differentiated ? kNeverInDerivative : kNever) {
+    : outcomes_(outcomes), never_(is_differentiated ? kNeverInDerivative : kNever) {
   if (!is_drawn()) return;
   shots_.resize(shots);
   std::iota(shots_.begin(), shots_.end(), 0u);
@@ -58,7 +58,7 @@ bool OutcomeEnumeration::next_outcome(const std::array<double, 2>& probabilities
   if (depth_ == path_.size() && is_drawn()) {
     path_.push_back(draw_node(one, generator));
   } else if (depth_ == path_.size()) {
-    const bool all = tree_ == Tree::kAll;
+    const bool all = outcomes_ == Outcomes::kAllWithImpossible;
     if (all && depth_ == kMostOfAll) {
       throw CircuitError(
           "second derivatives enumerate all outcomes: expected at most " +
@@ -85,7 +85,7 @@ void OutcomeEnumeration::all_postselected(double probability) {
 }
 
 bool OutcomeEnumeration::advance() {
-  // With kDrawn there are at most as many executions as shots.
+  // With kSharedRuns there are at most as many executions as shots.
   if (++runs_ > kMostRuns && !is_drawn()) {
     throw CircuitError(
         "an exact result enumerates the outcomes of mid-circuit measurements: expected "

@@ -8,39 +8,36 @@
 #include <random>
 #include <vector>
 
-namespace bellhop {
+#include "executors.h"
 
-// Which combinations of outcomes a circuit executes, as in the contract: kNone: one
-// drawn combination; kThatHappen: all with nonzero probability; kAll: all; kDrawn: the
-// combinations that some shot draws.
-enum class Tree : std::uint8_t { kNone, kThatHappen, kAll, kDrawn };
+namespace bellhop {
 
 // Visits the combinations of outcomes depth first. The outcomes form a tree whose nodes
 // are measurements and whose edges are outcomes; each execution of the circuit is one
 // path to a leaf. The number of measurements may depend on outcomes.
 //
-// With kThatHappen, outcomes of zero probability are not visited, since they do not
+// With Outcomes::kAll, outcomes of zero probability are not visited, since they do not
 // contribute to a result. They do not contribute to a first derivative either, because
 // zero is the minimum of a probability. They may contribute to a second derivative,
-// which uses kAll.
+// which uses kAllWithImpossible.
 //
-// With kDrawn, at each measurement each shot that has reached it draws an outcome.
+// With kSharedRuns, at each measurement each shot that has reached it draws an outcome.
 // Outcomes that no shot drew are not visited. So shots with the same outcomes share an
-// execution.
+// execution. With other treatments, nothing is enumerated.
 class OutcomeEnumeration {
  public:
   OutcomeEnumeration() = default;
-  OutcomeEnumeration(Tree tree, bool is_differentiated, std::size_t shots);
+  OutcomeEnumeration(Outcomes outcomes, bool is_differentiated, std::size_t shots);
 
-  bool is_tree() const { return tree_ != Tree::kNone; }
+  bool is_tree() const { return is_summed(outcomes_); }
 
   // Returns whether the state is normalized after each outcome. Otherwise its squared
   // norm is the probability of the outcomes so far.
-  bool normalizes() const { return tree_ == Tree::kNone || is_drawn(); }
+  bool normalizes() const { return !is_tree() || is_drawn(); }
 
-  bool is_drawn() const { return tree_ == Tree::kDrawn; }
+  bool is_drawn() const { return outcomes_ == Outcomes::kSharedRuns; }
 
-  // With kDrawn: the shots that drew the outcomes of this execution, in ascending
+  // With kSharedRuns: the shots that drew the outcomes of this execution, in ascending
   // order.
   const std::vector<std::uint32_t>& shots() const { return shots_; }
 
@@ -50,9 +47,9 @@ class OutcomeEnumeration {
   bool next_outcome(const std::array<double, 2>& probabilities,
                     std::mt19937& generator);
 
-  // Returns whether next_outcome() will read the probabilities with kThatHappen. If
+  // Returns whether next_outcome() will read the probabilities with Outcomes::kAll. If
   // not, they need not be computed.
-  bool is_new() const { return tree_ == Tree::kThatHappen && depth_ == path_.size(); }
+  bool is_new() const { return outcomes_ == Outcomes::kAll && depth_ == path_.size(); }
 
   // Records a postselection of this probability: the threshold for impossible outcomes
   // is multiplied by it.
@@ -74,7 +71,7 @@ class OutcomeEnumeration {
   // Lets each remaining shot draw an outcome, which is 1 with probability `one`.
   Node draw_node(double one, std::mt19937& generator);
 
-  Tree tree_ = Tree::kNone;
+  Outcomes outcomes_ = Outcomes::kNone;
   double never_ = 0;  // outcomes below this probability are not visited
   double scale_ = 1;  // joint probability of this execution's postselections
   std::vector<Node> path_;

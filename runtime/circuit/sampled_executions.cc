@@ -20,7 +20,7 @@ bool draw_event(double probability, std::mt19937& generator) {
 
 }  // namespace
 
-SampledExecutions::SampledExecutions(Redraw redraw) : redraw_(redraw) {}
+SampledExecutions::SampledExecutions(Outcomes outcomes) : outcomes_(outcomes) {}
 
 SampledExecutions::Node* SampledExecutions::visit(
     const std::array<double, 2>& weights) {
@@ -29,7 +29,7 @@ SampledExecutions::Node* SampledExecutions::visit(
   std::uint32_t place =
       path_.empty() ? 0 : nodes_[path_.back().node].next[path_.back().outcome];
   if (path_.empty() ? nodes_.empty() : place == 0) {
-    if (redraw_ == Redraw::kAnew || nodes_.size() == kMostNodes) {
+    if (outcomes_ == Outcomes::kRepeatedAnew || nodes_.size() == kMostNodes) {
       is_lost_ = true;
       return nullptr;
     }

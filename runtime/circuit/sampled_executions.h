@@ -8,12 +8,9 @@
 #include <random>
 #include <vector>
 
-namespace bellhop {
+#include "executors.h"
 
-// What to do with an execution whose postselection fails, as in the contract: kNever:
-// count it as failed; kRemembering: repeat it, and use the probabilities seen so far;
-// kAnew: repeat it, without them, because the circuit may differ each time.
-enum class Redraw : std::uint8_t { kNever, kRemembering, kAnew };
+namespace bellhop {
 
 // Draws the mid-circuit outcomes of circuit executions, so that the valid executions
 // are distributed conditionally on the postselections.
@@ -28,9 +25,11 @@ enum class Redraw : std::uint8_t { kNever, kRemembering, kAnew };
 class SampledExecutions {
  public:
   SampledExecutions() = default;
-  explicit SampledExecutions(Redraw redraw);
+  explicit SampledExecutions(Outcomes outcomes);
 
-  bool redraws() const { return redraw_ != Redraw::kNever; }
+  // Returns whether executions whose postselections fail are repeated: with kRepeated
+  // by the probabilities seen so far, with kRepeatedAnew without them.
+  bool redraws() const { return is_repeated(outcomes_); }
 
   // Draws the outcome of the next measurement, given the probabilities of both
   // outcomes.
@@ -70,7 +69,7 @@ class SampledExecutions {
   // Returns the bound of the subtree behind an outcome.
   double survival_share(const Node& node, bool outcome) const;
 
-  Redraw redraw_ = Redraw::kNever;
+  Outcomes outcomes_ = Outcomes::kNone;
   std::vector<Node> nodes_;  // the first is the root
   std::vector<Choice> path_;
   bool counts_ = true;

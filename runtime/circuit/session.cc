@@ -134,7 +134,7 @@ Lease lease_session(Handle handle, std::int64_t run_id) {
 }  // namespace
 
 bool is_for_tape(const Beginning& beginning) {
-  return beginning.tape && beginning.shots == 0 && beginning.tree == Tree::kNone;
+  return beginning.tape && beginning.shots == 0 && !is_summed(beginning.outcomes);
 }
 
 std::size_t dynamic_count_columns(std::span<const Step> steps) {
@@ -149,7 +149,7 @@ std::size_t dynamic_count_columns(std::span<const Step> steps) {
 Handle begin_session(const Beginning& beginning, std::optional<Seed> seed,
                      std::int64_t run_id) {
   // The enumeration stores an index for each shot.
-  if (beginning.tree == Tree::kDrawn) {
+  if (beginning.outcomes == Outcomes::kSharedRuns) {
     expect_numbers(beginning.shots, "shots of a circuit with drawn outcomes");
   }
   std::unique_ptr<Device> device =
@@ -174,8 +174,8 @@ Handle begin_session(const Beginning& beginning, std::optional<Seed> seed,
   session.record = on_tape;
   session.touched = false;
   session.branches =
-      OutcomeEnumeration(beginning.tree, beginning.record, beginning.shots);
-  session.runs = SampledExecutions(beginning.redraw);
+      OutcomeEnumeration(beginning.outcomes, beginning.record, beginning.shots);
+  session.runs = SampledExecutions(beginning.outcomes);
   session.device_failed = false;
   session.tape.recording = on_tape;
   session.keeps_steps = beginning.record;

@@ -100,8 +100,7 @@ struct Beginning {
   bool record;  // whether to store the applied steps
   bool tape;    // whether the device also records, for its own derivatives
   bool own;     // whether derivatives are the engine's own
-  Tree tree;
-  Redraw redraw;
+  Outcomes outcomes;
   std::size_t rows;
   bool engine;                  // whether the engine may execute the circuit
   engine::Precision precision;  // of the engine's amplitudes
@@ -142,6 +141,9 @@ struct Session {
   // The engine's state of a single circuit whose gates are stored; null before the
   // engine begins.
   std::shared_ptr<engine::Single> in_engine;
+  // Whether the engine has applied steps that the session no longer stores, so that
+  // the plugin cannot take the circuit over.
+  bool has_forgotten = false;
   std::size_t qubits = 0;
   DynamicCount dynamic_count;
   TangentVectors directions;

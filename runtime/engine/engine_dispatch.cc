@@ -8,15 +8,13 @@
 #include "circuit/dynamic_count.h"
 #include "compiled_gates/plan.h"
 #include "devices/checked_size.h"
+#include "engine/single_circuit.h"
 #include "gates/gate_table.h"
 
 namespace bellhop::engine {
 namespace {
 
 using Kind = Measurement::Kind;
-
-// A loop that applies gates in each iteration must not store them forever.
-constexpr std::size_t kMostSteps = 4096;
 
 // Returns whether the engine supports all gates of a plan. Only the first gates may
 // prepare a state.
@@ -89,27 +87,12 @@ bool measures(const std::vector<ObservableStep>& observable, std::size_t qubits)
 // Returns whether the engine supports a measurement.
 bool measures(const Measurement& measurement, std::size_t qubits, std::size_t shots) {
   if (!are_there(measurement.wires, qubits)) return false;
-  switch (measurement.kind) {
-    // With shots a plugin estimates these values from samples.
-    case Kind::kExpval:
-    case Kind::kVar:
-      return shots == 0 && measures(measurement.observable, qubits);
-    case Kind::kProbs:
-      return shots == 0;
-    case Kind::kState:
-      return true;
-    case Kind::kSample:
-    case Kind::kRun:
-      return shots > 0;
-    case Kind::kFrequencies:
-      return shots > 0 && measurement.shots() == shots &&
-             are_there(measurement.signs, qubits);
-    // Each shot has its own gates, which the plugin applies.
-    case Kind::kSnapshots:
-    case Kind::kSnapshotMeans:
-      return false;
+  if (!engine_offer(measurement.kind).has_value(shots)) return false;
+  if (measurement.kind == Kind::kFrequencies &&
+      (measurement.shots() != shots || !are_there(measurement.signs, qubits))) {
+    return false;
   }
-  return false;
+  return measures(measurement.observable, qubits);
 }
 
 // Returns whether an output has the type and size of a measurement's result.
@@ -142,11 +125,11 @@ bool fits(const Measurement& measurement, std::size_t qubits, std::size_t shots,
   return false;
 }
 
-// Returns whether all measurements are expectation values; only their bras are linear
-// in the state.
-bool are_means(const MeasurementList& list) {
+// Returns whether the engine differentiates all measurements along a direction, which
+// needs bras that are linear in the state.
+bool have_jvp(const MeasurementList& list) {
   return std::ranges::all_of(list.measurements(), [](const Measurement& measurement) {
-    return measurement.kind == Kind::kExpval;
+    return engine_offer(measurement.kind).jvp;
   });
 }
 
@@ -157,13 +140,14 @@ bool fit(const MeasurementList& list, const Jacobians& jacobians, std::size_t qu
   std::size_t values = 0;
   for (const Measurement& measurement : list.measurements()) {
     const std::size_t more = measurement.smooth_values(qubits);
-    if (more == 0) return false;
+    const Offer offer = engine_offer(measurement.kind);
+    if (more == 0 || !offer.is_differentiable()) return false;
     values += more;
   }
   const auto& cotangents = jacobians.cotangents;
   const auto& direction = jacobians.direction;
   const std::size_t height = cotangents ? 1 : direction ? 2 * values : values;
-  if (direction && (direction->size() != jacobians.columns || !are_means(list))) {
+  if (direction && (direction->size() != jacobians.columns || !have_jvp(list))) {
     return false;
   }
   return jacobians.height == height && (!cotangents || cotangents->size() == values) &&
@@ -186,14 +170,6 @@ bool measures(const Measuring& measuring, std::size_t qubits, std::size_t shots)
   return true;
 }
 
-// Returns whether only the engine supports the circuit: executions that shots share,
-// and derivatives through projections, with respect to initial amplitudes, and of other
-// values than expectation values.
-bool has_no_other(const Beginning& beginning) {
-  if (beginning.tree == Tree::kDrawn) return true;
-  return beginning.tape && (beginning.own || beginning.tree != Tree::kNone);
-}
-
 bool runs(const Session& session, const Measuring& measuring,
           const Jacobians* jacobians, std::size_t runs) {
   if (!session.waits || !suits(*session.beginning)) return false;
@@ -205,7 +181,7 @@ bool runs(const Session& session, const Measuring& measuring,
     if (step.gates == nullptr) continue;
     if (first == nullptr) first = &step;
     const auto plan = plan_of(session, step);
-    if (!applies(*plan, &step == first)) return false;
+    if (!applies(*plan, &step == first && !session.has_forgotten)) return false;
     if (jacobians == nullptr) continue;
     if (!differentiates(*plan, step.offset)) return false;
     if (!takes_of(step, jacobians->columns)) return false;
@@ -227,11 +203,10 @@ std::size_t most_qubits(const DevicePool& pool) {
 
 bool may_wait(const Session& session) {
   if (!session.waits || session.rows > 0) return true;
-  const bool has_other = !has_no_other(*session.beginning);
-  if (session.steps.size() > kMostSteps && has_other) return false;
   const Step& last = session.steps.back();
   const auto plan = plan_of(session, last);
-  if (!applies(*plan, session.steps.size() == 1)) return false;
+  if (!applies(*plan, session.steps.size() == 1 && !session.has_forgotten))
+    return false;
   // Circuits that no plugin records are differentiated by shift rules.
   const bool by_tape = session.keeps_steps && is_for_tape(*session.beginning);
   return !by_tape || differentiates(*plan, last.offset);

@@ -37,7 +37,7 @@ std::shared_ptr<Single> begin(const Session& session) {
     expect_states(session, 1);
     return {new Single(session), keep};
   }
-  single->done = 0;
+  single->restart();
   single->samples.clear();
   single->walk.let_go_back(session.keeps_steps);
   return {single.release(), keep};
@@ -93,12 +93,22 @@ Single::Single(const Session& session)
 Single& at_end(Session& session, const Direction& direction) {
   if (!session.in_engine) session.in_engine = begin(session);
   Single& single = *session.in_engine;
-  if (single.done == 0) single.walk.begin(direction);
+  if (!single.begun) single.walk.begin(direction);
+  single.begun = true;
   for (; single.done < session.steps.size(); ++single.done) {
     const Step& step = session.steps[single.done];
     single.walk.forward(step, own_inputs(step));
   }
   return single;
+}
+
+void apply_and_forget(Session& session) {
+  if (session.keeps_steps || session.rows > 0) return;
+  Single& single = at_end(session);
+  session.steps.clear();
+  single.done = 0;
+  session.has_forgotten = true;
+  single.walk.forget_step();
 }
 
 void measure_single(Session& session, const Measuring& measuring,
@@ -108,7 +118,7 @@ void measure_single(Session& session, const Measuring& measuring,
   Direction direction;
   if (jacobians != nullptr && jacobians->direction) {
     direction = {jacobians->direction->values};
-    session.in_engine->done = 0;
+    session.in_engine->restart();
   }
   Single& single = at_end(session, direction);
   States& states = single.walk.states();
@@ -128,7 +138,7 @@ void measure_single(Session& session, const Measuring& measuring,
   expect_states(session, (jacobians->direction ? 2 : 1) + jacobians->height);
   const std::vector<Amplitudes> bras =
       bras_of(states, measuring, {}, *jacobians, sampling);
-  single.done = 0;
+  single.restart();
   const std::size_t columns = dynamic_count_columns(session.steps);
   session.dynamic_count.begin(jacobians->height, columns);
   Jacobians all = *jacobians;

@@ -28,14 +28,25 @@ struct Single {
     std::uint32_t index;
   };
 
+  // Starts again with the zero state.
+  void restart() {
+    done = 0;
+    begun = false;
+  }
+
   Walk walk;
   std::size_t done = 0;
+  bool begun = false;
   std::vector<Sample> samples;
 };
 
 // Applies all remaining steps of a session whose gates are stored, and returns its
 // Single. If the circuit begins here, it has a tangent along the direction.
 Single& at_end(Session& session, const Direction& direction = {});
+
+// Applies the stored gates of a session and removes them from it, unless its
+// derivatives need them. Afterwards the plugin cannot take the circuit over.
+void apply_and_forget(Session& session);
 
 // Applies the stored gates of a session and measures, with derivatives unless
 // `jacobians` is null. The engine must support the circuit (`runs` in

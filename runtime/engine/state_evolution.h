@@ -71,6 +71,8 @@ class Walk {
   void begin(const Direction& direction = {});
   // Applies a step.
   void forward(const Step& step, const Inputs& inputs);
+  // Forgets the latest step, so that another step may have its address.
+  void forget_step() { step_ = nullptr; }
   // Undoes the last step on the ket and the bras, and adds the derivatives with respect
   // to its parameters.
   void backward(const Step& step, const Inputs& inputs, const Gradients& gradients);

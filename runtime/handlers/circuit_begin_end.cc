@@ -1,6 +1,5 @@
 // handlers/circuit_begin_end.cc: bellhop_circuit_begin and bellhop_circuit_end.
 #include <algorithm>
-#include <iterator>
 #include <optional>
 #include <utility>
 
@@ -28,24 +27,14 @@ struct BeginState {
   BeginState& operator=(const BeginState&) = delete;
 };
 
-// The meaning of the contract's attribute `tree`: which outcomes are enumerated, or
-// what happens to executions whose postselections fail.
-struct Outcomes {
-  Tree tree;
-  Redraw redraw;
-};
-
-// Decodes the attribute `tree`; throws CircuitError.
+// Decodes the contract's attribute `tree`; throws CircuitError.
 Outcomes parse_tree(std::int64_t value) {
-  constexpr Outcomes kAll[] = {
-      {Tree::kNone, Redraw::kNever}, {Tree::kThatHappen, Redraw::kNever},
-      {Tree::kAll, Redraw::kNever},  {Tree::kNone, Redraw::kRemembering},
-      {Tree::kNone, Redraw::kAnew},  {Tree::kDrawn, Redraw::kNever}};
-  if (value < 0 || value >= std::ssize(kAll)) {
-    throw CircuitError("attribute tree of a circuit: expected 0 to 5, got " +
+  if (value < 0 || value > kMostOutcomes) {
+    throw CircuitError("attribute tree of a circuit: expected 0 to " +
+                       std::to_string(kMostOutcomes) + ", got " +
                        std::to_string(value) + ".");
   }
-  return kAll[value];
+  return static_cast<Outcomes>(value);
 }
 
 // Creates the state of a compiled bellhop_circuit_begin from its attributes.
@@ -58,12 +47,12 @@ ffi::ErrorOr<std::unique_ptr<BeginState>> prepare_begin(
   const std::string circuit = circuit_name(name, site);
   const auto build = [&] {
     const Outcomes outcomes = parse_tree(tree);
-    if (rows > 0 && outcomes.redraw != Redraw::kNever) {
+    if (rows > 0 && is_repeated(outcomes)) {
       throw CircuitError(
           "repeating executions whose postselections fail is not supported for a batch "
           "of circuits.");
     }
-    if (rows > 0 && outcomes.tree == Tree::kDrawn) {
+    if (rows > 0 && outcomes == Outcomes::kSharedRuns) {
       throw CircuitError(
           "executions that several shots share are not supported for a batch of "
           "circuits.");
@@ -71,7 +60,7 @@ ffi::ErrorOr<std::unique_ptr<BeginState>> prepare_begin(
     return std::make_unique<BeginState>(
         parse_beginning(
             {library, factory, kwargs, qubits, shots, record, rows, engine, precision},
-            circuit, outcomes.tree, outcomes.redraw),
+            circuit, outcomes),
         seeded != 0);
   };
   return instantiate<BeginState>(build, circuit);

@@ -12,6 +12,7 @@
 #include "devices/checked_size.h"
 #include "engine/batch_execution.h"
 #include "engine/engine_dispatch.h"
+#include "engine/single_circuit.h"
 #include "kernels/operation.h"
 #include "measurements/flush_gates.h"
 #include "measurements/measurement_request.h"
@@ -27,6 +28,9 @@ constexpr const char* kJacobian = "Jacobian of measured values";
 constexpr std::size_t kMostQubits = 1 << 16;
 constexpr std::size_t kMostShots = std::size_t{1} << 40;
 constexpr std::size_t kMostRows = std::size_t{1} << 31;
+
+// The most runs of gates that a circuit stores, unless its derivatives need them all.
+constexpr std::size_t kMostSteps = 4096;
 
 // Returns the buffer of result i; throws CircuitError if it is missing.
 ffi::AnyBuffer get_result(const ffi::RemainingRets& values, std::size_t i) {
@@ -98,7 +102,7 @@ engine::Precision parse_precision(std::int64_t bits) {
 }  // namespace
 
 Beginning parse_beginning(const BeginningAttributes& of, const std::string& circuit,
-                          Tree tree, Redraw redraw) {
+                          Outcomes outcomes) {
   Beginning begin{DevicePool::get(std::string(of.library), std::string(of.factory),
                                   std::string(of.kwargs)),
                   checked_size(of.qubits, kMostQubits, "qubits of a circuit"),
@@ -106,8 +110,7 @@ Beginning parse_beginning(const BeginningAttributes& of, const std::string& circ
                   of.record != 0,
                   of.record >= 2,
                   of.record == 3,
-                  tree,
-                  redraw,
+                  outcomes,
                   checked_size(of.rows, kMostRows, "rows of a batch of circuits"),
                   of.engine != 0,
                   parse_precision(of.precision),
@@ -177,7 +180,9 @@ void apply_gates(Session& session, const GateTable& table, const GivenNumbers& p
                        offset, dynamic_wires.values, iterations);
   }
   table.keep(session, params, offset, dynamic_wires, iterations);
-  if (!engine::may_wait(session)) apply_waiting(session);
+  if (!engine::may_wait(session)) return apply_waiting(session);
+  // A loop that applies gates in each iteration must not store them forever.
+  if (session.steps.size() >= kMostSteps) engine::apply_and_forget(session);
 }
 
 void take_measurements(Session& session, std::uint32_t place,

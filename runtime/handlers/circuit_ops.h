@@ -35,8 +35,8 @@ struct BeginningAttributes {
 // that cannot run fails to compile, and checks the memory before XLA allocates the
 // results. Throws CircuitError.
 Beginning parse_beginning(const BeginningAttributes& attributes,
-                          const std::string& circuit, Tree tree = Tree::kNone,
-                          Redraw redraw = Redraw::kNever);
+                          const std::string& circuit,
+                          Outcomes outcomes = Outcomes::kNone);
 
 // Returns the name of a circuit in errors, with its QNode and source line.
 std::string circuit_name(std::string_view name, std::string_view site);

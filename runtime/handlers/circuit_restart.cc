@@ -35,7 +35,8 @@ ffi::Error restart_handler(ffi::RunId run, HandleBuffer handle, HandleResult res
     session.dynamic_count = {};
     session.directions = {};
     if (session.in_engine) {
-      session.in_engine->done = 0;
+      session.in_engine->restart();
+      session.has_forgotten = false;
       session.in_engine->samples.clear();
     }
   });

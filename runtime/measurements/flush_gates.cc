@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "devices/error.h"
 #include "gates/gate_table.h"
 #include "measurements/mid_measurement.h"
 
@@ -12,6 +13,11 @@ namespace bellhop {
 
 void apply_waiting(Session& session) {
   if (!session.waits || session.rows > 0) return;
+  if (session.has_forgotten) {
+    throw CircuitError(
+        "an operation that Bellhop's engine does not support, after more runs of gates "
+        "than it stores for the device. Use engine='plugin'.");
+  }
   stop_waiting(session);
   // Applying a step appends it again if the circuit records its steps.
   for (const Step& step : std::exchange(session.steps, {})) {

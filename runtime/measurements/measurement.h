@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "bellhop/quantum_device.h"
+#include "executors.h"
 
 namespace bellhop {
 
@@ -33,17 +34,7 @@ struct PauliTerm {
 };
 
 struct Measurement {
-  enum class Kind : std::uint8_t {
-    kExpval,
-    kVar,
-    kProbs,
-    kState,
-    kSample,
-    kFrequencies,
-    kSnapshots,
-    kSnapshotMeans,
-    kRun
-  };
+  using Kind = MeasurementKind;
 
   Kind kind = Kind::kExpval;
   std::vector<ObservableStep> observable;

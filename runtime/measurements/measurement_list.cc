@@ -13,8 +13,6 @@
 namespace bellhop {
 namespace {
 
-using MeasurementKind = Measurement::Kind;
-
 std::string describe(const Measurement& measurement, std::size_t position) {
   static constexpr std::array kNames = {
       "expval",      "var",       "probs",          "state", "sample",

@@ -12,8 +12,6 @@
 namespace bellhop::engine {
 namespace {
 
-using MeasurementKind = Measurement::Kind;
-
 // As few numbers of a result are for one thread, and each takes it about so long.
 constexpr std::size_t kNumbersOfPart = std::size_t{1} << 15;
 constexpr double kNanosecondsOfNumber = 1;

@@ -12,8 +12,6 @@
 namespace bellhop::engine {
 namespace {
 
-using MeasurementKind = Measurement::Kind;
-
 std::uint64_t mask_of(std::int64_t wire, std::size_t qubits) {
   return std::uint64_t{1} << (qubits - 1 - static_cast<std::size_t>(wire));
 }

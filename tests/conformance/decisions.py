@@ -7,6 +7,7 @@ A line shows the plans of all executions in the program of a value, and in the p
 gradient. ``decisions.txt`` is a golden file: a change of a decision shows as a change of a line.
 """
 
+import difflib
 import re
 import sys
 from collections.abc import Callable, Iterator
@@ -161,8 +162,8 @@ def _describe_execution(eqn: Any) -> str:
         ]
         record = choose_record_mode(body.closed) if body.derivative_order else 0
         parts = [
-            f"plugin: {body.obstacle}" if body.obstacle else "engine",
-            f"{body.randomness.value} outcomes",
+            body.plan.backend,
+            f"{body.outcomes.value} outcomes",
             *(["order " + str(body.derivative_order)] if body.derivative_order else []),
             *([f"record {record}"] if record else []),
             *(["single precision"] if body.device.precision == 32 else []),
@@ -229,4 +230,6 @@ if __name__ == "__main__":
     if "--record" in sys.argv:
         GOLDEN.write_text(found)
     elif found != GOLDEN.read_text():
+        before, after = GOLDEN.read_text().splitlines(), found.splitlines()
+        print(*difflib.unified_diff(before, after, lineterm="", n=0), sep="\n")
         sys.exit("decisions.txt is out of date: run this with --record and review the changes.")

@@ -31,12 +31,12 @@ class Ability:
 ABILITIES = {
     "stim": Ability(
         files=(f"{CIRCUITS}/backends/stim",),
-        mentions={f"{CIRCUITS}/backends/choose.py": ("DefaultClifford",)},
+        mentions={f"{CIRCUITS}/backends/choose/choose_executor.py": ("stim.run_clifford",)},
         tests=(f"{TESTS}/circuits/clifford",),
     ),
     "null": Ability(
         files=(f"{CIRCUITS}/backends/null",),
-        mentions={f"{CIRCUITS}/backends/choose.py": ("null.qubit",)},
+        mentions={f"{CIRCUITS}/backends/choose/choose_executor.py": ("null.null_qubit",)},
         tests=(f"{TESTS}/circuits/in_program/test_null_device.py",),
     ),
     "shadows": Ability(

@@ -261,7 +261,7 @@ def _is_value(atom: Any) -> bool:
 
 
 def _format_circuit(params: dict[str, Any], *, along: bool) -> list[str]:
-    """Return the lines of a circuit: name, device, derivatives, and backend.
+    """Return the lines of a circuit: name, device, derivatives, and plan.
 
     Args:
         params: parameters of its equation.
@@ -273,7 +273,7 @@ def _format_circuit(params: dict[str, Any], *, along: bool) -> list[str]:
 
     body, batch = params["body"], params["batch"]
     device, order = body.device, body.derivative_order
-    runner = "for the plugin" if body.obstacle else "for the engine"
+    runner = str(body.plan)
     if along:
         runner = f"derivative along a tangent, {runner}"
     elif any(CircuitEquation(eqn).is_sweep for eqn in iterate_equations(body.closed.jaxpr)):

@@ -101,9 +101,10 @@ def draw(fn: Callable[..., Any]) -> Callable[..., Drawing]:
 
     Host operations between callbacks, circuits and regions are merged into one box; loops and
     conditionals are boxes around their contents. The box of a circuit shows its derivatives and its
-    backend: Bellhop's engine, the device's plugin, or the program itself with a reason. The box of
-    a region shows its device and the bytes that it receives and returns; edges between devices, and
-    to results on a device, show the transfer. Nothing is compiled or run.
+    plan: the executor (Bellhop's engine, the device's plugin, or the program itself with a reason),
+    the treatment of random outcomes, the derivative method and the precision. The box of a region
+    shows its device and the bytes that it receives and returns; edges between devices, and to
+    results on a device, show the transfer. Nothing is compiled or run.
 
     Args:
         fn: a qjit function, or a function that qjit accepts.

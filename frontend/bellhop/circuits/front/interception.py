@@ -23,7 +23,7 @@ from bellhop._pennylane.patches.shadow_seeds import mark_drawn_seeds
 from bellhop._pennylane.patches.stacked_angles import stack_traced_angles
 from bellhop._pennylane.quantum_function_transforms import split_transforms
 from bellhop.base.source import definition_site, error_site, function_name
-from bellhop.circuits.backends.choose import choose_backend, run_python_device
+from bellhop.circuits.backends.choose.choose_executor import choose, choose_fallback, get_runner
 from bellhop.circuits.front.mid_circuit_measure import wrap_pauli_measure
 from bellhop.circuits.front.quantum_function import (
     CachedFunction,
@@ -33,9 +33,10 @@ from bellhop.circuits.front.quantum_function import (
 from bellhop.circuits.front.read_config import read_config
 from bellhop.circuits.front.tapes.tape_transforms import call_on_tape, needs_tape
 from bellhop.circuits.front.traced_controls import wrap_controlled_constructor
-from bellhop.circuits.ir.backend_registry import Runner
 from bellhop.circuits.ir.circuit import Circuit
 from bellhop.circuits.ir.circuit_config import CircuitConfig
+from bellhop.circuits.ir.execution_plan import Declined, ExecutionPlan
+from bellhop.circuits.ir.executors import Executor
 from bellhop.circuits.ir.gate_jaxpr import GateJaxpr, UnknownValue
 from bellhop.circuits.ir.measurement_types import is_measurement
 from bellhop.circuits.ir.precision import Precision
@@ -46,6 +47,7 @@ from bellhop.circuits.passes.noise.noise_pass import NoisePass
 from bellhop.circuits.passes.operation_transforms import QNodeTransforms
 from bellhop.circuits.passes.pass_chain import PassChain
 from bellhop.circuits.passes.used_wires import UsedWires
+from bellhop.compiler.compile_timing import add_note
 from bellhop.errors import CompileError
 from bellhop.passes import PAULI_TWIRLING
 from bellhop.tracing.state import is_tracing, override_trace_state, trace_state
@@ -116,10 +118,12 @@ def call_qnode(qnode: qml.QNode, args: tuple[Any, ...], kwargs: dict[str, Any]) 
     where = f"the QNode '{function_name(qnode.func)}' ({definition_site(qnode.func)})"
     with _add_error_note(where):
         config = read_config(qnode, where)
-        result = _call_with_runner(
-            qnode, args, kwargs, config, choose_backend(qnode.device, config)
-        )
-        return _call_with_runner(qnode, args, kwargs, config, None) if result is None else result
+        plan = choose(qnode.device, config)
+        result = _call_with_plan(qnode, args, kwargs, config, plan)
+        if isinstance(result, Declined):
+            plan = choose_fallback(result, plan, qnode.device, config)
+            result = _call_with_plan(qnode, args, kwargs, config, plan)
+        return result
 
 
 def _merge_function_transforms(qnode: qml.QNode) -> qml.QNode:
@@ -138,17 +142,17 @@ def _merge_function_transforms(qnode: qml.QNode) -> qml.QNode:
     return changed
 
 
-def _call_with_runner(
-    qnode: qml.QNode, args: Any, kwargs: Any, config: CircuitConfig, runner: Runner | None
+def _call_with_plan(
+    qnode: qml.QNode, args: Any, kwargs: Any, config: CircuitConfig, plan: ExecutionPlan
 ) -> Any:
-    """Trace a QNode call with a backend; return None if it is not supported.
+    """Trace a QNode call; return ``Declined`` if it has to be traced again for another backend.
 
     Args:
         qnode: the QNode.
         args: its positional arguments.
         kwargs: its keyword arguments.
         config: the execution settings.
-        runner: the backend; None calls the device through Python.
+        plan: how its circuit is executed.
     """
     debugger = getattr(qnode.device, "_debugger", None)
     if debugger is not None and debugger.active:
@@ -156,10 +160,10 @@ def _call_with_runner(
     function, mitigation = CachedFunction(qnode.func), trace_state().mitigation
 
     def run() -> Any:
-        return _trace_call(qnode, function, args, kwargs, config, runner)
+        return _trace_call(qnode, function, args, kwargs, config, plan)
 
     # Tapes have no loops, and noise models need static wires, so loops are unrolled for both.
-    with override_trace_state(unrolls=needs_tape(qnode) or runner is None):
+    with override_trace_state(unrolls=needs_tape(qnode) or plan.executor is Executor.TAPES):
         return run() if mitigation is None else mitigation.run(run)
 
 
@@ -169,11 +173,11 @@ def _trace_call(
     args: Any,
     kwargs: Any,
     config: CircuitConfig,
-    runner: Runner | None,
+    plan: ExecutionPlan,
 ) -> Any:
     """Trace the quantum function, on a tape if its transforms need one.
 
-    Same arguments as ``_call_with_runner``; ``function`` caches the traced function.
+    Same arguments as ``_call_with_plan``; ``function`` caches the traced function.
     """
     where = config.where
     if PAULI_TWIRLING in config.passes:
@@ -187,12 +191,30 @@ def _trace_call(
     if needs_tape(qnode) and _has_only_gates_and_allocations(once.get_traced(where, inputs)):
         # On a tape, the noise model sees an allocated wire as a wire of the device.
         return call_on_tape(qnode, function, args, kwargs, where, call_qnode)
-    circuit = Circuit(once, inputs, config)
-    if runner is None:
-        return run_python_device(circuit, qnode.device)
-    result = runner(circuit, qnode.device, _make_wire_map(qnode, once, inputs, where))
-    if result is None and not _has_outcomes(once.get_traced(where, inputs)):
-        return run_python_device(circuit, qnode.device)
+    device = qnode.device
+
+    def run(plan: ExecutionPlan) -> Any:
+        """Run the circuit on the backend of a plan."""
+        circuit = Circuit(once, inputs, config, plan)
+        # A device that Python calls maps wire labels itself.
+        wires = (
+            WireMap((), where)
+            if plan.executor is Executor.TAPES
+            else _make_wire_map(qnode, once, inputs, where)
+        )
+        result = get_runner(plan, device)(circuit, device, wires)
+        # The runtime's and the arrays' backends complete the plan, and add the note.
+        completes_plan = plan.executor in (Executor.ENGINE, Executor.PLUGIN, Executor.ARRAYS)
+        if not (completes_plan or isinstance(result, Declined)):
+            add_note(f"{config.name} ({config.site}) is executed by {plan}")
+        return result
+
+    result = run(plan)
+    if isinstance(result, Declined):
+        other = choose_fallback(result, plan, device, config)
+        is_for_tapes = other.executor is Executor.TAPES
+        if not (is_for_tapes and _has_outcomes(once.get_traced(where, inputs))):
+            return run(other)
     return result
 
 

@@ -6,14 +6,7 @@ import jax
 import pennylane as qml
 
 from bellhop.circuits.ir.circuit_config import CircuitConfig, Shots
-from bellhop.circuits.ir.diff_method import (
-    ADJOINT,
-    BEST,
-    FINITE_DIFFERENCES,
-    HADAMARD,
-    PARAMETER_SHIFT,
-    SPSA,
-)
+from bellhop.circuits.ir.diff_method import DiffMethod
 from bellhop.circuits.ir.memory import MemoryCheck
 from bellhop.circuits.ir.precision import Precision
 from bellhop.circuits.passes.operation_transforms import QNodeTransforms
@@ -23,17 +16,17 @@ from bellhop.settings.config import read_environment_engine
 from bellhop.tracing.state import current_options
 
 _METHODS = {
-    "best": BEST,
-    "adjoint": ADJOINT,
-    "device": ADJOINT,
-    "parameter-shift": PARAMETER_SHIFT,
-    "finite-diff": FINITE_DIFFERENCES,
-    "spsa": SPSA,
-    "hadamard": HADAMARD,
-    qml.gradients.param_shift: PARAMETER_SHIFT,
-    qml.gradients.finite_diff: FINITE_DIFFERENCES,
-    qml.gradients.spsa_grad: SPSA,
-    qml.gradients.hadamard_grad: HADAMARD,
+    "best": DiffMethod.BEST,
+    "adjoint": DiffMethod.ADJOINT,
+    "device": DiffMethod.ADJOINT,
+    "parameter-shift": DiffMethod.PARAMETER_SHIFT,
+    "finite-diff": DiffMethod.FINITE_DIFFERENCES,
+    "spsa": DiffMethod.SPSA,
+    "hadamard": DiffMethod.HADAMARD,
+    qml.gradients.param_shift: DiffMethod.PARAMETER_SHIFT,
+    qml.gradients.finite_diff: DiffMethod.FINITE_DIFFERENCES,
+    qml.gradients.spsa_grad: DiffMethod.SPSA,
+    qml.gradients.hadamard_grad: DiffMethod.HADAMARD,
 }
 
 # XLA's array dimensions are signed 32-bit integers.

@@ -13,8 +13,8 @@ from bellhop.circuits.ir.circuit import Circuit
 from bellhop.circuits.ir.wires import WireMap
 
 # Traces a circuit on a PennyLane device into the program, and returns the measurements' values in
-# the structure of the quantum function's result. None means that the backend does not support the
-# circuit, and that the program must call the device through Python.
+# the structure of the quantum function's result, or a ``Declined`` (``execution_plan.py``) for a
+# circuit that the backend does not support.
 Runner = Callable[[Circuit, Any, WireMap], Any]
 
 _RUNNERS: dict[type, Runner] = {}

@@ -10,18 +10,13 @@ from jax.core import eval_jaxpr
 
 from bellhop.base.source import set_function_name
 from bellhop.base.types import Operand
-from bellhop.circuits.ir.answers import MeasurementSite
 from bellhop.circuits.ir.broadcasting import Rows
 from bellhop.circuits.ir.circuit_config import CircuitConfig, Shots
+from bellhop.circuits.ir.execution_plan import ExecutionPlan
 from bellhop.circuits.ir.interpreter import GateReceiver, Interpreter
 from bellhop.circuits.ir.measurement_types import is_measurement
 from bellhop.circuits.ir.results import drop_duplicate_rows
-from bellhop.errors import CompileError
 from bellhop.tracing.current_circuit import CurrentCircuit
-
-ONE_SHOT, TREE, SINGLE_BRANCH = "one-shot", "tree-traversal", "single-branch-statistics"
-# As one-shot, but shots with equal mid-circuit outcomes share one execution.
-SHARED = "shared runs"
 
 
 class GateFunction(Protocol):
@@ -71,14 +66,13 @@ class Circuit:
         function: applies the gates to a backend's circuit.
         inputs: the arguments that are arrays of the program.
         config: the execution settings.
-        obstacle: the reason why the circuit is simulated with arrays instead of the engine; empty
-            for other circuits.
+        plan: what executes the circuit, and how.
     """
 
     function: GateFunction
     inputs: Sequence[Any]
     config: CircuitConfig
-    obstacle: str = ""
+    plan: ExecutionPlan
 
     @property
     def where(self) -> str:
@@ -89,42 +83,6 @@ class Circuit:
     def shots(self) -> Shots:
         """The shots of the circuit."""
         return self.config.shots
-
-    def choose_mcm_method(self, circuit: MeasurementSite, leaves: Sequence[Any]) -> str | None:
-        """Choose how mid-circuit measurements are executed.
-
-        With shots, the method is one-shot for every ``mcm_method`` but
-        "single-branch-statistics": each shot is an execution with sampled outcomes.
-
-        Args:
-            circuit: the circuit after its last gate.
-            leaves: the leaves of the quantum function's result.
-
-        Returns:
-            ``ONE_SHOT``, ``TREE`` or ``SINGLE_BRANCH``; None without mid-circuit measurements.
-
-        Raises:
-            CompileError: if the user's ``mcm_method`` does not support the circuit.
-        """
-        if not circuit.has_mid_circuit:
-            return None
-        is_classical = not all(map(is_measurement, leaves))
-        method = self.config.mcm_method
-        if method == SINGLE_BRANCH:
-            return SINGLE_BRANCH
-        if self.shots.total:
-            return ONE_SHOT
-        if method == ONE_SHOT:
-            raise CompileError(
-                f"{self.where}: mcm_method='one-shot' needs shots. Use mcm_method='tree-traversal'."
-            )
-        if is_classical and method is not None:
-            raise CompileError(
-                f"{self.where}: returning values that are not measurements is not supported with "
-                f"mcm_method={method!r}, which runs the circuit several times. Return qml.sample "
-                f"or qml.expval of outcomes, or set mcm_method={SINGLE_BRANCH!r}."
-            )
-        return SINGLE_BRANCH if is_classical else TREE
 
     def name_in_errors(self, run: Callable[..., Any]) -> Callable[..., Any]:
         """Give ``run`` the quantum function's name, which JAX's errors then show."""

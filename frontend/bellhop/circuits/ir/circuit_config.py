@@ -8,7 +8,7 @@ import numpy as np
 
 from bellhop.base.finite_diff_step import finite_diff_step
 from bellhop.base.source import definition_site, function_name
-from bellhop.circuits.ir.diff_method import SPSA, read_options
+from bellhop.circuits.ir.diff_method import DiffMethod, read_options
 from bellhop.errors import CompileError
 
 
@@ -100,7 +100,7 @@ class CircuitConfig:
         if "h" in options and options["h"] is None:
             step = finite_diff_step(f"float{self.amplitude_bits}")
             # PennyLane's default of SPSA, in double precision.
-            options["h"] = max(1e-5, step) if method == SPSA else step
+            options["h"] = max(1e-5, step) if method == DiffMethod.SPSA else step
         if options.get("shifts") is not None:
             options["shifts"] = tuple(
                 tuple(map(float, np.ravel(each))) for each in options["shifts"]

@@ -14,6 +14,7 @@ import numpy as np
 from jax.core import ShapedArray
 
 from bellhop.circuits.ir.device_spec import DeviceSpec
+from bellhop.circuits.ir.executors import Executor, Offer, get_kind_code, is_offered
 from bellhop.circuits.ir.observable_encoding import Product, encode_product, encode_sum
 from bellhop.circuits.ir.precision import Precision
 
@@ -23,19 +24,29 @@ class Measurement:
     """Static description of a measurement.
 
     Attributes:
-        kind_code: the first integer of the code, which identifies the class.
-        has_adjoint: whether a plugin's adjoint method differentiates the measurement.
-        engine_has_adjoint: whether the engine's adjoint method differentiates the measurement.
-        in_engine: whether the engine supports the measurement.
+        kind: the kind of measurement, a key of ``executors.toml``, which lists the offers of
+            each executor.
         obstacle: error text for a derivative without the engine's adjoint method; empty if other
             methods support it.
     """
 
-    kind_code: ClassVar[int]
-    has_adjoint: ClassVar[bool] = False
-    engine_has_adjoint: ClassVar[bool] = False
-    in_engine: ClassVar[bool] = True
+    kind: ClassVar[str]
     obstacle: ClassVar[str] = ""
+
+    @property
+    def has_adjoint(self) -> bool:
+        """Whether a plugin's adjoint method differentiates the measurement."""
+        return is_offered(Offer.JACOBIAN, self.kind, Executor.PLUGIN)
+
+    @property
+    def engine_has_adjoint(self) -> bool:
+        """Whether the engine's adjoint method differentiates the measurement."""
+        return is_offered(Offer.JACOBIAN, self.kind, Executor.ENGINE)
+
+    @property
+    def is_in_engine(self) -> bool:
+        """Whether the engine supports the measurement."""
+        return is_offered(Offer.VALUE, self.kind, Executor.ENGINE)
 
     def encode(self, first_matrix: int) -> tuple[int, ...]:
         """Return the code of the measurement, a sequence of integers for the runtime.
@@ -43,11 +54,11 @@ class Measurement:
         Args:
             first_matrix: the offset of the matrices in the runtime's array of numbers.
         """
-        return (self.kind_code, *self._encode_operands(first_matrix))
+        return (get_kind_code(self.kind), *self._encode_operands(first_matrix))
 
     @abstractmethod
     def _encode_operands(self, first_matrix: int) -> tuple[int, ...]:
-        """Return the integers after ``kind_code``."""
+        """Return the integers after the code of the kind."""
 
     def result_aval(self, device: DeviceSpec) -> ShapedArray:
         """Return the shape and dtype of the result on a device."""
@@ -109,16 +120,14 @@ class _ObservableMoment(Measurement):
 class Expval(_ObservableMoment):
     """The expectation value of an observable."""
 
-    kind_code = 0
-    has_adjoint = engine_has_adjoint = True
+    kind = "expval"
 
 
 @dataclass(frozen=True)
 class Var(_ObservableMoment):
     """The variance of an observable, ``E[A**2] - E[A]**2``."""
 
-    kind_code = 1
-    engine_has_adjoint = True
+    kind = "var"
 
     def to_expval(self) -> Expval:
         """Return the expectation value of the observable."""
@@ -135,8 +144,7 @@ class Probs(Measurement):
 
     wires: tuple[int, ...] = ()
 
-    kind_code = 2
-    engine_has_adjoint = True
+    kind = "probs"
 
     def _encode_operands(self, first_matrix: int) -> tuple[int, ...]:
         return _encode_list(self.wires)
@@ -155,8 +163,7 @@ class State(Measurement):
 
     name: str = "state"
 
-    kind_code = 3
-    engine_has_adjoint = True
+    kind = "state"
 
     @property
     def obstacle(self) -> str:  # type: ignore[override]
@@ -183,7 +190,7 @@ _SAMPLES_OR_COUNTS = (
 class Samples(Measurement):
     """The outcomes of all wires, as an array ``[shots, qubits]``."""
 
-    kind_code = 4
+    kind = "sample"
     obstacle = _SAMPLES_OR_COUNTS
 
     def _encode_operands(self, first_matrix: int) -> tuple[int, ...]:
@@ -223,7 +230,7 @@ class Frequencies(Measurement):
     signs: tuple[int, ...] = ()
     groups: tuple[int, ...] = ()
 
-    kind_code = 5
+    kind = "frequencies"
 
     def _encode_operands(self, first_matrix: int) -> tuple[int, ...]:
         return (*_encode_list(self.wires), *_encode_list(self.signs), *_encode_list(self.groups))
@@ -288,8 +295,7 @@ class ShadowSnapshots(Measurement):
     copies: tuple[int, ...] = ()
     recipes: int | None = None
 
-    kind_code = 6
-    in_engine = False  # The engine samples all shots in one basis.
+    kind = "snapshots"
     obstacle = (
         "it returns classical_shadow and is differentiated; its bits have no derivative. Return "
         "qml.shadow_expval of an observable."
@@ -340,7 +346,7 @@ class ShadowMeans(ShadowSnapshots):
     groups: tuple[int, ...] = ()
     words: tuple[tuple[int, ...], ...] = ()
 
-    kind_code = 7
+    kind = "snapshot_means"
     obstacle = ""
 
     def _encode_operands(self, first_matrix: int) -> tuple[int, ...]:

@@ -8,6 +8,7 @@ option without effect, which warns, or an unsupported option, which raises an er
     gradient_kwargs={"n": 2}                   an error for "finite-diff"
 """
 
+import enum
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -15,17 +16,33 @@ from typing import Any
 from bellhop.base.source import warn_user
 from bellhop.errors import CompileError
 
-ADJOINT = "adjoint"
-PARAMETER_SHIFT = "parameter-shift"
-FINITE_DIFFERENCES = "finite-diff"
-SPSA = "spsa"
-# Runs on PennyLane's tapes, which its transform expands to Hadamard tests.
-HADAMARD = "hadamard"
-BEST = "best"
-BACKPROP = "backprop"
-DIFFERENCE_METHODS = (FINITE_DIFFERENCES, SPSA)
-# Internal method, not a `diff_method` of users: the score-function estimator, from the samples.
-LIKELIHOOD_RATIO = "likelihood-ratio"
+
+class DiffMethod(enum.StrEnum):
+    """A derivative method; each value equals the user's name, a string.
+
+    Values:
+        HADAMARD: runs on PennyLane's tapes, which its transform expands to Hadamard tests.
+        LIKELIHOOD_RATIO: internal, not a ``diff_method`` of users: the score-function estimator,
+            from the samples.
+    """
+
+    ADJOINT = "adjoint"
+    PARAMETER_SHIFT = "parameter-shift"
+    FINITE_DIFFERENCES = "finite-diff"
+    SPSA = "spsa"
+    HADAMARD = "hadamard"
+    BEST = "best"
+    BACKPROP = "backprop"
+    LIKELIHOOD_RATIO = "likelihood-ratio"
+
+    # Errors quote the user's names.
+    __repr__ = str.__repr__
+
+    @classmethod
+    def has_differences(cls, method: str) -> bool:
+        """Return whether a method computes differences of values at shifted parameters."""
+        return method in (cls.FINITE_DIFFERENCES, cls.SPSA)
+
 
 SECOND_DIFFERENCE_ERROR = (
     "it is differentiated twice, and finite differences of finite differences are mostly rounding "
@@ -84,7 +101,7 @@ _VALIDATE_PARAMS = IgnoredOption("every parameter that has a derivative is shift
 
 # Keys are methods. The step `h` is None here; `CircuitConfig.read_diff_options` computes it.
 _OPTIONS: dict[str, dict[str, SupportedOption | IgnoredOption | UnsupportedOption]] = {
-    PARAMETER_SHIFT: {
+    DiffMethod.PARAMETER_SHIFT: {
         "shifts": SupportedOption(),
         "argnum": _ARGNUM,
         "gradient_recipes": UnsupportedOption(
@@ -99,7 +116,7 @@ _OPTIONS: dict[str, dict[str, SupportedOption | IgnoredOption | UnsupportedOptio
             "it says how shifted circuits are run, and a program runs them all"
         ),
     },
-    FINITE_DIFFERENCES: {
+    DiffMethod.FINITE_DIFFERENCES: {
         "h": SupportedOption(),
         "approx_order": SupportedOption(1),
         "strategy": SupportedOption("forward"),
@@ -108,7 +125,7 @@ _OPTIONS: dict[str, dict[str, SupportedOption | IgnoredOption | UnsupportedOptio
         "f0": _F0,
         "validate_params": _VALIDATE_PARAMS,
     },
-    SPSA: {
+    DiffMethod.SPSA: {
         "h": SupportedOption(),
         "approx_order": SupportedOption(2),
         "strategy": SupportedOption("center"),
@@ -123,16 +140,16 @@ _OPTIONS: dict[str, dict[str, SupportedOption | IgnoredOption | UnsupportedOptio
             "Leave it out: directions are of ones and minus ones, drawn in the program.",
         ),
     },
-    HADAMARD: {
+    DiffMethod.HADAMARD: {
         "aux_wire": SupportedOption(),
         "device_wires": SupportedOption(),
         "mode": SupportedOption("standard"),
         "argnum": _ARGNUM,
     },
     # These methods read no options.
-    BEST: {},
-    ADJOINT: {},
-    BACKPROP: {},
+    DiffMethod.BEST: {},
+    DiffMethod.ADJOINT: {},
+    DiffMethod.BACKPROP: {},
 }
 _PULSE_OPTIONS = ("num_split_times", "sampler_seed", "use_broadcasting", "atol")
 _ALL_OPTIONS = frozenset((*(name for each in _OPTIONS.values() for name in each), *_PULSE_OPTIONS))

@@ -14,7 +14,7 @@ from pennylane import Identity
 from bellhop.circuits.gates.decompositions import Modifiers
 from bellhop.circuits.gates.tape_control_flow import ControlFlow
 from bellhop.circuits.ir.broadcasting import TracedRow
-from bellhop.circuits.ir.circuit import ONE_SHOT, SHARED
+from bellhop.circuits.ir.executors import Outcomes
 from bellhop.circuits.ir.interpreter import GateReceiver, Interpreter
 from bellhop.circuits.ir.wires import WireMap
 from bellhop.circuits.passes.regions.region_pass import apply_control_flow
@@ -37,11 +37,11 @@ class BackendCircuit(GateReceiver):
 
     Attributes:
         has_mid_circuit: whether the circuit has measured a wire mid-circuit so far.
-        method: the method for mid-circuit measurements, see ``Circuit.choose_mcm_method``.
+        treatment: how random outcomes are treated, see ``choose_outcomes``.
         drops_shots: whether a run may drop shots, so that frequencies do not give counts.
     """
 
-    method: str | None = None
+    treatment: Outcomes = Outcomes.NONE
     drops_shots: bool = False
 
     def __init__(self, wires: WireMap, where: str, rows: TracedRow) -> None:
@@ -52,7 +52,7 @@ class BackendCircuit(GateReceiver):
     @property
     def is_one_shot(self) -> bool:
         """Whether the method executes the circuit once per shot."""
-        return self.method in (ONE_SHOT, SHARED)
+        return self.treatment.is_for_shots
 
     @property
     def unrolls_nests(self) -> bool:

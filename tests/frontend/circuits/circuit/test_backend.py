@@ -7,6 +7,7 @@ import jax
 import numpy as np
 import pennylane as qml
 import pytest
+from tests.frontend.circuits.python_devices.counting_device import CountingDevice
 
 import bellhop
 from bellhop import profile
@@ -26,7 +27,8 @@ def circuit_on(device, measure=lambda: qml.expval(qml.Z(1)), shots=None):
 
 
 def backends_of(function):
-    return re.findall(r'backend = "([^"]*)"', function.mlir)
+    """Return the plan of each circuit, without the part after its executor."""
+    return re.findall(r'backend = "(.*?)(?:, outcomes \w+)?, derivatives by [^"]*"', function.mlir)
 
 
 def ran(function, *args):
@@ -60,6 +62,33 @@ def test_the_plugin_for_shadows():
     assert ran(f, 0.3) == {"circuit"}
 
 
+def test_the_plan_is_printed_and_is_what_runs():
+    """A loop of more runs of gates than the engine stores stays in the engine."""
+
+    @qml.qnode(DEVICES["lightning.qubit"])
+    def circuit(x):
+        def body(i, angle):
+            bellhop.cond(angle > 0.5, lambda: qml.RX(angle, 0) and None)()
+            return angle + 0.001
+
+        bellhop.for_loop(0, 5000, 1)(body)(x)
+        return qml.expval(qml.Z(0))
+
+    log = io.StringIO()
+    f = bellhop.qjit(circuit, verbose=True, logfile=log)
+    value = f(0.3)
+    plan = "engine, derivatives by adjoint, double precision"
+    assert f'backend = "{plan}"' in f.mlir
+    assert plan in str(bellhop.draw(f)(0.3))
+    assert f"is executed by the {plan}" in log.getvalue()
+    assert ran(f, 0.3) == {"circuit, engine"}
+    plugin = bellhop.qjit(circuit, engine="plugin")
+    np.testing.assert_allclose(value, plugin(0.3))
+    assert ran(plugin, 0.3) == {"circuit"}
+    slopes = [bellhop.qjit(bellhop.grad(circuit), engine=e)(0.3) for e in ("auto", "plugin")]
+    np.testing.assert_allclose(*slopes)
+
+
 def test_a_derivative_says_it_anew():
     f = bellhop.qjit(lambda x: (circuit(x), bellhop.grad(circuit)(x)))
     circuit = circuit_on(DEVICES["lightning.qubit"])
@@ -90,12 +119,28 @@ def test_the_program(case):
     f = bellhop.qjit(circuit, verbose=True, logfile=log, **compiling)
     f(0.3)
     (noted,) = (line for line in log.getvalue().splitlines() if "in the program" in line)
-    assert re.fullmatch(rf"circuit \(.*test_backend.py:\d+\) is in the program: {reason}", noted)
+    assert re.fullmatch(
+        rf"circuit \(.*test_backend.py:\d+\) is in the program: {reason}, .*", noted
+    )
     graph = bellhop.draw(f)(0.3).graph
     (box,) = (node.lines for node in graph.nodes() if node.kind == BoxKind.CIRCUIT)
     assert box[0] == "circuit"
     assert box[1].endswith(", 2 qubits")
-    assert box[2] == f"in the program: {reason}"
+    assert box[2].startswith(f"in the program: {reason}, derivatives by ")
+
+
+@pytest.mark.parametrize(
+    ("device", "executor"),
+    [
+        (qml.device("null.qubit", wires=2), "nothing"),
+        (CountingDevice(wires=2), "Python: counting has no compiled plugin"),
+    ],
+)
+def test_verbose_prints_the_plans_of_other_backends(device, executor):
+    log = io.StringIO()
+    bellhop.qjit(circuit_on(device), verbose=True, logfile=log)(0.3)
+    plan = f"{executor}, derivatives by best, double precision"
+    assert f"is executed by {plan}" in log.getvalue()
 
 
 def test_the_program_for_a_matrix():

@@ -11,6 +11,7 @@ import pytest
 from tests.frontend.circuits.python_devices.counting_device import CountingDevice
 
 import bellhop
+from bellhop.circuits.front.quantum_function import QuantumFunction
 
 
 def gates(x: Any) -> Any:
@@ -46,6 +47,23 @@ def needed_outcomes(x: Any) -> Any:
     return qml.expval(qml.Z(0))
 
 
+def undeferred_outcome(x: Any) -> Any:
+    """Deferral of the outcome fails at the last gate, which changes the measured wire."""
+    qml.RX(x, wires=0)
+    qml.cond(bellhop.measure(0), qml.RY)(x, wires=1)
+    qml.CNOT([1, 0])
+    return qml.expval(qml.Z(0))
+
+
+def many_outcomes(x: Any) -> Any:
+    """More outcomes than shots, so that shots do not share runs."""
+    for _ in range(6):
+        qml.RX(x, wires=0)
+        outcome = bellhop.measure(0, reset=True)
+        bellhop.cond(outcome, lambda: qml.RY(x, wires=0) and None)()
+    return qml.expval(qml.Z(0))
+
+
 def lightning(function: Callable[..., Any], **options: Any) -> Any:
     return qml.QNode(function, qml.device("lightning.qubit", wires=2), **options)
 
@@ -64,7 +82,15 @@ NODES: dict[str, tuple[Callable[..., Any], tuple[Callable[..., Any], ...]]] = {
     "lightning": (lightning, (gates, flow, computed_loop, outcomes, needed_outcomes)),
     "shots": (
         lambda f: with_shots(lightning(f)),
-        (gates, flow, computed_loop, outcomes, needed_outcomes),
+        (
+            gates,
+            flow,
+            computed_loop,
+            outcomes,
+            needed_outcomes,
+            undeferred_outcome,
+            many_outcomes,
+        ),
     ),
     "parameter shifts": (lambda f: lightning(f, diff_method="parameter-shift"), (gates, flow)),
     "default.qubit": (
@@ -73,7 +99,7 @@ NODES: dict[str, tuple[Callable[..., Any], tuple[Callable[..., Any], ...]]] = {
     ),
     "default.qubit, shots": (
         lambda f: with_shots(qml.QNode(f, qml.device("default.qubit", seed=1))),
-        (gates, flow, needed_outcomes),
+        (gates, flow, needed_outcomes, undeferred_outcome, many_outcomes),
     ),
     "finite differences in the program": (
         lambda f: qml.QNode(f, qml.device("default.mixed"), diff_method="finite-diff"),
@@ -105,16 +131,26 @@ CELLS = {
 
 @pytest.mark.axes(name=lambda name: tuple(name.split(": ")))
 @pytest.mark.parametrize("name", CELLS)
-def test_once(name: str) -> None:
+def test_once(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A first call runs a quantum function once, and applies its gates at most twice."""
     make, function = CELLS[name]
     runs: list[Any] = []
+    traces: list[QuantumFunction] = []
+    apply_to_circuit = QuantumFunction.apply_to_circuit
 
     def noted(x: Any) -> Any:
         runs.append(x)
         return function(x)
 
+    def count_trace(self: QuantumFunction, *args: Any) -> Any:
+        traces.append(self)
+        return apply_to_circuit(self, *args)
+
+    monkeypatch.setattr(QuantumFunction, "apply_to_circuit", count_trace)
     jax.block_until_ready(bellhop.qjit(make(noted))(0.3))
     assert len(runs) == 1
+    # Each scale factor of mitigation is a circuit of its own.
+    assert max(map(traces.count, traces)) <= 2
 
 
 PROGRAMS: dict[str, Callable[[Any], Any]] = {

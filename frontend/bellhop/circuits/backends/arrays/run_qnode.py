@@ -33,12 +33,15 @@ from bellhop.circuits.backends.arrays.shots import BranchShots, draw_branches
 from bellhop.circuits.backends.arrays.simulated_circuit import SimulatedCircuit
 from bellhop.circuits.backends.arrays.simulator_base import Simulator
 from bellhop.circuits.backends.arrays.value_differences import evaluate_with_differences
+from bellhop.circuits.backends.choose.choose_outcomes import choose_outcomes
 from bellhop.circuits.ir.broadcasting import Rows
-from bellhop.circuits.ir.circuit import SINGLE_BRANCH, Circuit
+from bellhop.circuits.ir.circuit import Circuit
 from bellhop.circuits.ir.circuit_config import Shots
 from bellhop.circuits.ir.device_measurements import Frequencies
 from bellhop.circuits.ir.device_spec import DeviceSpec
-from bellhop.circuits.ir.diff_method import DIFFERENCE_METHODS
+from bellhop.circuits.ir.diff_method import DiffMethod
+from bellhop.circuits.ir.execution_plan import ExecutionPlan
+from bellhop.circuits.ir.executors import Outcomes
 from bellhop.circuits.ir.postselection import mask_impossible
 from bellhop.circuits.ir.precision import Precision
 from bellhop.circuits.ir.results import Results
@@ -120,7 +123,7 @@ def run_on_arrays(call: Circuit, device: qml.devices.Device, wires: WireMap) -> 
         CompileError: if the state does not fit into memory, or the circuit has too many outcomes.
     """
     method, options = call.config.diff_method, call.config.read_diff_options()
-    if method not in DIFFERENCE_METHODS:
+    if not DiffMethod.has_differences(method):
         return _run_on_simulator(call, device, wires)
     function = lambda *inputs: _run_on_simulator(replace(call, inputs=inputs), device, wires)
     return evaluate_with_differences(function, call.inputs, method, options, call.where)
@@ -156,7 +159,7 @@ class _TracedCircuit(NamedTuple):
         closed: jaxpr from ``(outcomes, *DrawnShots, row, *inputs)`` to
             ``(probability, fault, *values)`` of one branch.
         results: computes the results from the values of all branches.
-        method: how mid-circuit outcomes are treated, see ``choose_mcm_method``.
+        plan: the plan of the call, with its treatment of outcomes and its precision.
         postselects: whether a measurement postselects.
         unbounded_outcomes: the error to raise if mid-circuit outcomes remain in a loop with a
             dynamic trip count.
@@ -164,7 +167,7 @@ class _TracedCircuit(NamedTuple):
 
     closed: ClosedJaxpr
     results: Results
-    method: str | None
+    plan: ExecutionPlan
     postselects: bool
     unbounded_outcomes: CompileError | None
 
@@ -175,7 +178,6 @@ def _trace_circuit(
     rows: Rows,
     faults: FaultRecorder,
     nothing_drawn: DrawnShots,
-    box: tuple[str, ...],
 ) -> _TracedCircuit:
     """Trace one execution of a circuit.
 
@@ -185,9 +187,11 @@ def _trace_circuit(
         rows: the rows of the circuit's batch.
         faults: records run-time errors of operations.
         nothing_drawn: the shapes of the drawn shots.
-        box: lines that drawings show for the circuit.
     """
     config, shots = call.config, call.shots
+    plan = replace(call.plan, precision=8 * simulator.dtype.itemsize)
+    size = DeviceSpec.describe_size(simulator.name, len(simulator.wires))
+    box = config.name, size, str(plan)
     facts: tuple[Any, ...] = ()
 
     def run(outcomes: Any, drawn: DrawnShots, row: Operand, *inputs: Operand) -> Any:
@@ -201,8 +205,8 @@ def _trace_circuit(
         leaves, out_tree = call.function.apply_to_circuit(
             circuit, simulator.prepare_inputs(inputs), None if noise is None else noise.first
         )
-        method = circuit.method = call.choose_mcm_method(circuit, leaves)
-        is_single = method == SINGLE_BRANCH
+        circuit.treatment = choose_outcomes(config, circuit, leaves)
+        is_single = circuit.treatment is Outcomes.ONE_RUN
         options: dict[str, Any] = {"diff_method": config.diff_method, "is_single": is_single}
         statistics = (
             circuit.measure_statistics(leaves, **options)
@@ -210,7 +214,8 @@ def _trace_circuit(
             else measure_with_noise(circuit, noise, leaves, **options)
         )
         results = Results(statistics, out_tree, shots, circuit.precision, call.where)
-        facts = results, method, circuit.postselects, circuit.unbounded_outcomes
+        traced_plan = replace(plan, outcomes=circuit.treatment)
+        facts = results, traced_plan, circuit.postselects, circuit.unbounded_outcomes
         values = results.take_values()
         if config.precision == "single" and not results.precision.is_single:
             # As in the engine, amplitudes have single precision, and sums over branches double.
@@ -234,25 +239,23 @@ def _run_on_simulator(call: Circuit, device: qml.devices.Device, wires: WireMap)
     simulator = simulator_of(np.dtype(np.float32) if asked == "single" else Precision.real_type())
     simulator.check_memory()
     rows, all_faults = Rows(where), FaultRecorder(wires, where)
-    obstacle = call.obstacle or f"{simulator.name} has no engine"
-    name = config.name
-    box = name, DeviceSpec.describe_size(simulator.name, len(wires)), f"in the program: {obstacle}"
-    add_note(f"{name} ({config.site}) is in the program: {obstacle}")
     nothing_drawn = DrawnShots.make_empty(shots)
-    traced = _trace_circuit(call, simulator, rows, all_faults, nothing_drawn, box)
+    traced = _trace_circuit(call, simulator, rows, all_faults, nothing_drawn)
     if traced.results.precision.is_single and asked is None and Precision.is_double():
         # The parameters' dtypes are known after the first trace: trace again in single precision.
         simulator = simulator_of(np.dtype(np.float32))
-        traced = _trace_circuit(call, simulator, rows, all_faults, nothing_drawn, box)
-    closed, results, method, postselects, uncounted = traced
+        traced = _trace_circuit(call, simulator, rows, all_faults, nothing_drawn)
+    closed, results, plan, postselects, uncounted = traced
+    treatment = plan.outcomes
+    add_note(f"{config.name} ({config.site}) is {plan}")
     closed = make_loops_reversible(vectorize_jaxpr(closed), where)
-    if simulator.is_mixed and method not in (None, SINGLE_BRANCH):
+    if simulator.is_mixed and treatment.is_mid_circuit and treatment is not Outcomes.ONE_RUN:
         closed = sum_over_outcomes(closed)
     if uncounted is not None and has_outcomes_in_while_loop(closed.jaxpr):
         raise uncounted
     n_outcomes = count_outcomes(closed.jaxpr)
     _check_outcome_count(n_outcomes, simulator)
-    is_random = shots.total or method == SINGLE_BRANCH
+    is_random = shots.total or treatment is Outcomes.ONE_RUN
     if is_random:
         offer_device_seed(device)
 
@@ -287,7 +290,7 @@ def _run_on_simulator(call: Circuit, device: qml.devices.Device, wires: WireMap)
             sums, (weights, faults) = jax.lax.scan(add, zeros, branches)
             return weights, faults, sums
 
-        if method is None:
+        if not treatment.is_mid_circuit:
             weight, faults, *values = evaluate(jnp.uint32(0), at_first)
             values = check_draws(weight, values)
             return results.finish(all_faults.raise_faults(values, faults, None))
@@ -298,7 +301,7 @@ def _run_on_simulator(call: Circuit, device: qml.devices.Device, wires: WireMap)
         total = mask_impossible(sum_of_weights) if postselects else jnp.ones(())
         is_accepted: Any = None
         drops = postselects and config.drops_shots
-        if method == SINGLE_BRANCH:
+        if treatment is Outcomes.ONE_RUN:
             branch, is_accepted = draw_branches(key, weights, 1, drops=drops)
             branch, is_accepted = branch[0], is_accepted[0]
             drawn = at_first._replace(shot_branches=jnp.full(shots.total, branch))
@@ -314,7 +317,9 @@ def _run_on_simulator(call: Circuit, device: qml.devices.Device, wires: WireMap)
             is_accepted=is_accepted if postselects else None,
         )
 
-    return rows.map_rows(run_row, lambda all_: results.finish_rows(all_, differ=method is not None))
+    return rows.map_rows(
+        run_row, lambda all_: results.finish_rows(all_, differ=treatment.is_mid_circuit)
+    )
 
 
 def _add(one: Any, other: Any) -> Any:

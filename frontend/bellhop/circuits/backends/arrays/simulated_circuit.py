@@ -25,15 +25,9 @@ from bellhop.circuits.gates.decompositions import (
 from bellhop.circuits.gates.operation_kind import OperationKind
 from bellhop.circuits.ir.broadcasting import TracedRow
 from bellhop.circuits.ir.device_measurements import SampleRequest
-from bellhop.circuits.ir.diff_method import (
-    ADJOINT,
-    BEST,
-    DIFFERENCE_METHODS,
-    HADAMARD,
-    PARAMETER_SHIFT,
-)
+from bellhop.circuits.ir.diff_method import DiffMethod
+from bellhop.circuits.ir.executors import OUTCOMES_ARE_DRAWN
 from bellhop.circuits.ir.memory import MemoryCheck
-from bellhop.circuits.ir.randomness import OUTCOMES_ARE_DRAWN
 from bellhop.circuits.ir.runtime_checks import FaultRecorder
 from bellhop.circuits.ir.statistics import ExactValues, Statistic, StatisticMaker, ValueReader
 from bellhop.circuits.ir.tangents import forbid_derivative
@@ -46,8 +40,14 @@ from bellhop.control_flow.trace_body import TracedStep
 from bellhop.errors import CompileError
 
 # Exact methods; JAX computes the same derivatives through the state for all of them.
-_EXACT_METHODS = (BEST, "backprop", ADJOINT, PARAMETER_SHIFT, HADAMARD)
-_METHODS_WITH_SHOTS = (BEST, PARAMETER_SHIFT, HADAMARD)
+_EXACT_METHODS = (
+    DiffMethod.BEST,
+    "backprop",
+    DiffMethod.ADJOINT,
+    DiffMethod.PARAMETER_SHIFT,
+    DiffMethod.HADAMARD,
+)
+_METHODS_WITH_SHOTS = (DiffMethod.BEST, DiffMethod.PARAMETER_SHIFT, DiffMethod.HADAMARD)
 
 _SAMPLES_ERROR = (
     "it returns sample, counts or outcomes that are drawn, and the gates that they are drawn by "
@@ -238,7 +238,7 @@ class SimulatedCircuit(ProgramCircuit):
     def _find_obstacle(self, diff_method: str, *, is_single: bool) -> str:
         """Return why results have no derivative; empty if they have one."""
         methods = _EXACT_METHODS if self._shots is None else _METHODS_WITH_SHOTS
-        methods = (*methods, *DIFFERENCE_METHODS)
+        methods = (*methods, DiffMethod.FINITE_DIFFERENCES, DiffMethod.SPSA)
         if diff_method not in methods:
             return (
                 f"it is differentiated, and its diff_method is '{diff_method}'; on "

@@ -13,7 +13,7 @@ import numpy as np
 
 from bellhop.base.types import Operand
 from bellhop.circuits.gates.shift_rules import ShiftRules
-from bellhop.circuits.ir.diff_method import SECOND_DIFFERENCE_ERROR, SPSA
+from bellhop.circuits.ir.diff_method import SECOND_DIFFERENCE_ERROR, DiffMethod
 from bellhop.circuits.ir.precision import Precision
 from bellhop.circuits.ir.tangents import forbid_derivative, split_last_axis
 from bellhop.errors import DifferentiableCompileError
@@ -68,7 +68,7 @@ def evaluate_with_differences(
         jax.eval_shape(lambda: jax.jvp(evaluate_shifted, (origin,), (direction,)))
         # SPSA shifts along random directions, finite differences along each parameter.
         rows, mean = jnp.eye(origin.size), 1.0
-        if method == SPSA:
+        if method == DiffMethod.SPSA:
             n_directions = options["num_directions"]
             rows = ShiftRules.draw_directions(origin.size, n_directions, options["sampler_rng"])
             mean = 1 / n_directions

@@ -20,6 +20,7 @@ import pennylane as qml
 
 from bellhop.base.types import Operand
 from bellhop.callbacks.io_callback import io_callback
+from bellhop.circuits.backends.choose.choose_outcomes import choose_outcomes
 from bellhop.circuits.ir.broadcasting import TracedRow
 from bellhop.circuits.ir.circuit import Circuit
 from bellhop.circuits.ir.measurement_types import is_measurement
@@ -137,7 +138,7 @@ def run_null(call: Circuit, device: qml.devices.Device, wires: WireMap) -> Any:
             circuit.count_gates = tracker.emit_count
             tracker.emit_begin()
         leaves, tree = call.function.apply_to_circuit(circuit, inputs)
-        circuit.method = call.choose_mcm_method(circuit, leaves)
+        circuit.treatment = choose_outcomes(call.config, circuit, leaves)
         for leaf in leaves:
             if is_measurement(leaf) and leaf.mv is None:
                 circuit.check_wires(leaf.wires, leaf)

@@ -21,9 +21,12 @@ import numpy as np
 from jax.extend.core import ClosedJaxpr, JaxprEqn
 
 from bellhop._jax.jaxprs import bind_equation
+from bellhop.circuits.backends.choose.choose_outcomes import choose_outcomes
 from bellhop.circuits.backends.stim.clifford_circuit import CliffordCircuit
 from bellhop.circuits.ir.broadcasting import TracedRow
-from bellhop.circuits.ir.circuit import SINGLE_BRANCH, Circuit
+from bellhop.circuits.ir.circuit import Circuit
+from bellhop.circuits.ir.execution_plan import Declined
+from bellhop.circuits.ir.executors import Outcomes
 from bellhop.circuits.ir.measurement_types import is_measurement
 from bellhop.circuits.ir.results import Results
 from bellhop.circuits.ir.runtime_checks import FaultRecorder
@@ -62,8 +65,8 @@ def run_clifford(call: Circuit, device: Any, wires: WireMap) -> Any:
         wires: its wires.
 
     Returns:
-        the measurements' values, in the structure of the quantum function's result; None if Stim's
-        sampler does not support a measurement.
+        the measurements' values, in the structure of the quantum function's result; ``Declined`` if
+        Stim's sampler does not support a measurement.
 
     Raises:
         CompileError: if the circuit is not a Clifford circuit.
@@ -127,7 +130,10 @@ def run_clifford(call: Circuit, device: Any, wires: WireMap) -> Any:
         results = faults.raise_faults(once.results.finish(values), fault)
         return results, once.leaves, once.results.tree
 
-    return call.trace_rows(run_row)
+    results = call.trace_rows(run_row)
+    if results is None:
+        return Declined("Stim's sampler does not support a measurement")
+    return results
 
 
 def _measure(call: Circuit, circuit: CliffordCircuit, leaves: Sequence[Any], tree: Any) -> Results:
@@ -145,11 +151,11 @@ def _measure(call: Circuit, circuit: CliffordCircuit, leaves: Sequence[Any], tre
     Raises:
         CompileError: for ``mcm_method="single-branch-statistics"``.
     """
-    circuit.method = call.choose_mcm_method(circuit, leaves)
-    if circuit.method == SINGLE_BRANCH:
+    circuit.treatment = choose_outcomes(call.config, circuit, leaves)
+    if circuit.treatment is Outcomes.ONE_RUN:
         raise CompileError(
-            f"{call.where}: mcm_method={SINGLE_BRANCH!r} on default.clifford is not supported by "
-            "bellhop. Remove mcm_method: each shot has its own outcomes."
+            f"{call.where}: mcm_method={call.config.mcm_method!r} on default.clifford is not "
+            "supported by bellhop. Remove mcm_method: each shot has its own outcomes."
         )
     circuit.is_at_end = True
     circuit.needs_tapes = any(map(needs_snapshots, leaves))

@@ -25,7 +25,7 @@ from bellhop.base.finite_diff_step import finite_diff_step
 from bellhop.circuits.backends.tapes.template import Template
 from bellhop.circuits.gates.allocation import Allocations
 from bellhop.circuits.ir.circuit_config import CircuitConfig
-from bellhop.circuits.ir.diff_method import DIFFERENCE_METHODS
+from bellhop.circuits.ir.diff_method import DiffMethod
 from bellhop.circuits.ir.precision import Precision
 from bellhop.circuits.measure.result_types import ProcessResult
 from bellhop.errors import CompileError
@@ -226,9 +226,8 @@ class CircuitFunction:
     def _get_gradient_kwargs(self) -> dict[str, Any]:
         """Return the QNode's ``gradient_kwargs``, with a larger default step if needed."""
         options = dict(self.config.gradient_kwargs)
-        if (
-            Precision.is_single_device(self.device)
-            and self.config.diff_method in DIFFERENCE_METHODS
+        if Precision.is_single_device(self.device) and DiffMethod.has_differences(
+            self.config.diff_method
         ):
             # In single precision, rounding errors dominate with PennyLane's default step.
             return {"h": finite_diff_step(np.complex64), **options}

@@ -19,18 +19,19 @@ from bellhop.circuits.ir.circuit import Circuit
 from bellhop.circuits.ir.measurement_types import is_measurement
 from bellhop.circuits.ir.memory import MemoryCheck
 from bellhop.circuits.ir.seeds import make_random_key, offer_device_seed
+from bellhop.circuits.ir.wires import WireMap
 from bellhop.circuits.measure.result_types import find_result
 
 if TYPE_CHECKING:
     import pennylane as qml
 
 
-def run_on_python_device(call: Circuit, device: qml.devices.Device) -> Any:
+def run_on_python_device(call: Circuit, device: qml.devices.Device, _: WireMap) -> Any:
     """Trace a circuit, and add a call of its Python device to the program.
 
     Args:
         call: the circuit.
-        device: the circuit's device.
+        device: the circuit's device, which maps wire labels itself.
 
     Returns:
         the measurement results, in the structure that the quantum function returned.

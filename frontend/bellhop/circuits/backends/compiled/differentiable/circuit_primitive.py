@@ -52,21 +52,25 @@ from bellhop.circuits.backends.compiled.differentiable.engine_support import (
     choose_record_mode,
     find_engine_obstacle,
 )
+from bellhop.circuits.backends.compiled.differentiable.measurement_primitives import measure_p
 from bellhop.circuits.backends.compiled.differentiable.outcome_tree import (
     run_all_outcomes,
 )
 from bellhop.circuits.backends.compiled.differentiable.state_primitives import HANDLE
 from bellhop.circuits.ir.device_spec import DeviceSpec
+from bellhop.circuits.ir.execution_plan import ExecutionPlan
+from bellhop.circuits.ir.executors import Executor, Outcomes
 from bellhop.circuits.ir.memory import MemoryCheck
-from bellhop.circuits.ir.randomness import Randomness
 from bellhop.circuits.ir.seeds import random_effect
 from bellhop.compiler.batching import map_sequentially, sequential_batch
+from bellhop.compiler.compile_timing import add_note
 from bellhop.compiler.lower_in_jax_jit import lower_as_program
 from bellhop.compiler.lowering_context import (
     allow_bellhop_dialects,
     current_lowering,
     override_lowering_state,
 )
+from bellhop.jaxprs.equations import iterate_equations
 from bellhop.mesh.manual_axes import vary_types_like
 from bellhop.tracing.dce import register_droppable
 from bellhop_mlir.dialects import quantum
@@ -81,12 +85,12 @@ class CircuitBody:
 
     Attributes:
         closed: the jaxpr, from handle and inputs to handle and results.  With
-            ``Randomness.TREE``, the jaxpr of one run, which executes one combination of outcomes.
+            ``Outcomes.ALL``, the jaxpr of one run, which executes one combination of outcomes.
         name: the QNode's name.
         where: the QNode's name and line, for errors.
         site: ``file:line`` of the call.
         device: the device that runs the circuit.
-        randomness: how random outcomes are handled.
+        traced_plan: how the circuit is executed, without the choice between engine and plugin.
         derivative_order: how many times the circuit has been differentiated.  If it is positive,
             the runtime records the gates.
         make_differentiable_jaxpr: None, or a function that returns a jaxpr with the same results
@@ -99,7 +103,7 @@ class CircuitBody:
     where: str
     site: str
     device: DeviceSpec
-    randomness: Randomness
+    traced_plan: ExecutionPlan
     derivative_order: int = 0
     make_differentiable_jaxpr: Callable[[], ClosedJaxpr] | None = None
 
@@ -107,8 +111,25 @@ class CircuitBody:
     def obstacle(self) -> str:
         """Why the plugin runs the circuit and not the engine; empty if the engine runs it."""
         return find_engine_obstacle(
-            self.closed, self.device, self.derivative_order, self.randomness
+            self.closed, self.device, self.derivative_order, self.traced_plan.outcomes
         )
+
+    @property
+    def outcomes(self) -> Outcomes:
+        """How random outcomes are treated."""
+        return self.traced_plan.outcomes
+
+    @functools.cached_property
+    def plan(self) -> ExecutionPlan:
+        """What executes the circuit, and how."""
+        executor = Executor.PLUGIN if self.obstacle else Executor.ENGINE
+        plan = replace(self.traced_plan, executor=executor, reason=self.obstacle)
+        methods = {
+            eqn.params["measuring"].differentiation.method
+            for eqn in iterate_equations(self.closed.jaxpr)
+            if eqn.primitive is measure_p
+        }
+        return replace(plan, diff_method=methods.pop()) if len(methods) == 1 else plan
 
     @property
     def result_avals(self) -> list[Any]:
@@ -132,7 +153,7 @@ def _abstract_eval(*avals: Aval, body: CircuitBody, batch: Batch | None) -> tupl
     """Return the types of the results, with a row axis in a batch, and the effects."""
     # The effects of the quantum function, such as a print, are effects of the circuit.
     effects = body.closed.effects
-    if body.randomness.is_drawn:
+    if body.outcomes.is_drawn:
         effects = effects | {random_effect}
     return vary_types_like(
         avals, [add_row_axis(aval, batch) for aval in body.result_avals]
@@ -173,9 +194,8 @@ def _batch(
     Returns:
         the results and their mapped axes.
     """
-    is_straight = body.randomness in (Randomness.NONE, Randomness.SAMPLES) or (
-        body.randomness is Randomness.TREE and not body.obstacle
-    )
+    outcomes = body.outcomes
+    is_straight = not outcomes.is_mid_circuit or (outcomes is Outcomes.ALL and not body.obstacle)
     has_rows = batch.is_mapped if batch else [False] * len(dims)
     mapped = [dim is not None or by_row for dim, by_row in zip(dims, has_rows, strict=True)]
     if not is_straight or has_row_dependent_effects(body.closed, mapped):
@@ -216,7 +236,7 @@ def _lower(
     if lowering is None:
         params = {"body": body, "batch": batch}
         return lower_as_program(ctx, circuit_p, operands, params, f"circuit {body.name}")
-    closed, device, randomness = body.closed, body.device, body.randomness
+    closed, device, outcomes = body.closed, body.device, body.outcomes
     if batch is not None:
         vectorized = vectorize_rows(closed, batch)
         rows_per_call = 1 if vectorized is None else count_rows_per_call(closed)
@@ -228,7 +248,8 @@ def _lower(
             return mlir.lower_fun(loop, multiple_results=True)(ctx, *operands)
         closed = vectorized
     allow_bellhop_dialects(ctx)
-    is_drawn = randomness.is_drawn
+    add_note(f"{body.name} ({body.site}) is executed by the {body.plan}")
+    is_drawn = outcomes.is_drawn
     seeds = quantum.seed([], circuit=lowering.next_random_circuit_index()) if is_drawn else []
     (state,) = quantum.begin(
         [*seeds, *operands],
@@ -238,11 +259,11 @@ def _lower(
         qubits=device.qubits,
         shots=device.shots,
         record=choose_record_mode(closed) if body.derivative_order else 0,
-        tree=randomness.tree(body.derivative_order),
+        tree=outcomes.get_tree(body.derivative_order),
         seeded=is_drawn,
         rows=0 if batch is None else batch.size,
         engine=not body.obstacle,
-        backend=f"plugin: {body.obstacle}" if body.obstacle else "engine",
+        backend=str(body.plan),
         precision=device.precision,
         name=body.name,
         site=body.site,
@@ -252,7 +273,7 @@ def _lower(
         primitive=None, avals_in=[HANDLE, *ctx.avals_in], avals_out=[HANDLE, *ctx.avals_out]
     )
     symbol = f"circuit_{body.name}" + "_recorded" * bool(body.derivative_order)
-    if randomness.is_summed:
+    if outcomes.is_summed:
         closed = run_all_outcomes(closed)
     with override_lowering_state(records=bool(body.derivative_order)):
         state, *results = mlir.core_call_lowering(

@@ -22,7 +22,7 @@ import jax.numpy as jnp
 from jax.extend.core import JaxprEqn
 
 from bellhop.base.types import Operand
-from bellhop.circuits.backends.compiled.differentiable.differentiation_choice import Differentiation
+from bellhop.circuits.backends.compiled.differentiable.differentiation import Differentiation
 from bellhop.circuits.backends.compiled.differentiable.internal_measurements import ShotMembership
 from bellhop.circuits.backends.compiled.differentiable.measurement_primitives import (
     MeasurementSet,
@@ -46,7 +46,7 @@ from bellhop.circuits.backends.compiled.differentiable.state_primitives import (
 )
 from bellhop.circuits.ir.device_measurements import Measurement
 from bellhop.circuits.ir.device_spec import DeviceSpec
-from bellhop.circuits.ir.diff_method import LIKELIHOOD_RATIO
+from bellhop.circuits.ir.diff_method import DiffMethod
 from bellhop.circuits.ir.precision import Precision
 from bellhop_mlir.dialects.gate import Gate
 
@@ -160,7 +160,7 @@ class CompiledState(NamedTuple):
             the handle of the state afterwards, and an integer array ``[shots]`` of ones and zeros.
         """
         nothing = jnp.zeros(0, Precision.real_type())
-        by_likelihood = Differentiation(LIKELIHOOD_RATIO)
+        by_likelihood = Differentiation(DiffMethod.LIKELIHOOD_RATIO)
         operands = nothing, nothing, nothing, nothing
         return self.measure([ShotMembership()], device, by_likelihood, *operands)
 

@@ -1,13 +1,12 @@
-"""Choose what runs a circuit: the runtime's engine, or the plugin of its device.
+"""Find out whether the runtime's engine executes a circuit, or the plugin of its device.
 
-The choice is made when the circuit is lowered, and is written to the module::
+The plan is complete when the circuit is lowered, and is written to the module::
 
-    %0 = "quantum.begin"(%x) {engine = 1 : i64, backend = "engine", ...}
-    %0 = "quantum.begin"(%x) {engine = 0 : i64, backend = "plugin: it has engine='plugin'", ...}
+    %0 = "quantum.begin"(%x) {engine = 1 : i64, backend = "engine, derivatives by adjoint, ...",
+    %0 = "quantum.begin"(%x) {engine = 0 : i64, backend = "plugin: it has engine='plugin', ...",
 
-The runtime follows the choice, with two exceptions that are known only at run time: a circuit
-continues on the plugin after a loop has applied too many gates, and invalid operations run on the
-plugin, which reports the error.
+The runtime follows the plan. Only an operation that is invalid at run time runs on the plugin,
+which reports the error.
 """
 
 from jax.extend.core import ClosedJaxpr
@@ -18,13 +17,13 @@ from bellhop.circuits.backends.compiled.differentiable.measurement_primitives im
 )
 from bellhop.circuits.backends.compiled.differentiable.state_primitives import Amplitudes, gates_p
 from bellhop.circuits.ir.device_spec import DeviceSpec
-from bellhop.circuits.ir.randomness import Randomness
+from bellhop.circuits.ir.executors import Outcomes
 from bellhop.jaxprs.equations import iterate_equations
 from bellhop_runtime import most_qubits_in_engine
 
 
 def find_engine_obstacle(
-    closed: ClosedJaxpr, device: DeviceSpec, derivative_order: int, randomness: Randomness
+    closed: ClosedJaxpr, device: DeviceSpec, derivative_order: int, outcomes: Outcomes
 ) -> str:
     """Return why the engine cannot run a circuit; empty if it can.
 
@@ -32,7 +31,7 @@ def find_engine_obstacle(
         closed: the jaxpr of a run.
         device: the device of the circuit.
         derivative_order: how many times the circuit has been differentiated.
-        randomness: how random outcomes are handled.
+        outcomes: how random outcomes are handled.
     """
     if not device.engine:
         has_choice = device.name.startswith(("lightning.", "default.qubit"))
@@ -40,21 +39,21 @@ def find_engine_obstacle(
             "it has engine='plugin'" if has_choice else f"the engine does not support {device.name}"
         )
     measured = [eqn.params.get("measuring") for eqn in iterate_equations(closed.jaxpr)]
-    if not all(m.in_engine for each in measured if each for m in each.measurements):
+    if not all(m.is_in_engine for each in measured if each for m in each.measurements):
         return "it measures classical shadows, whose bases differ from shot to shot"
     most = most_qubits_in_engine(device.library, device.factory, device.kwargs)
-    if device.qubits > most and not _requires_engine(closed, derivative_order, randomness):
+    if device.qubits > most and not _requires_engine(closed, derivative_order, outcomes):
         return f"it has more than {most} qubits"
     return ""
 
 
-def _requires_engine(closed: ClosedJaxpr, derivative_order: int, randomness: Randomness) -> bool:
+def _requires_engine(closed: ClosedJaxpr, derivative_order: int, outcomes: Outcomes) -> bool:
     """Return whether only the engine computes the circuit's derivative.
 
     The derivatives are by amplitudes, of scores, and through mid-circuit outcomes.
     """
     record = choose_record_mode(closed) if derivative_order else 0
-    return record == 3 or (record == 2 and randomness is Randomness.TREE)
+    return record == 3 or (record == 2 and outcomes is Outcomes.ALL)
 
 
 def choose_record_mode(closed: ClosedJaxpr) -> int:

@@ -13,7 +13,7 @@ from bellhop.circuits.ir.device_spec import DeviceSpec
 class ShotMembership(Measurement):
     """For each shot, whether it belongs to this execution, if shots share executions."""
 
-    kind_code = 8
+    kind = "run"
 
     def _encode_operands(self, first_matrix: int) -> tuple[int, ...]:
         return ()
@@ -34,8 +34,7 @@ class Score(Measurement):
     (``score_function.py``).
     """
 
-    kind_code = -1
-    engine_has_adjoint = True
+    kind = "score"
 
     def _encode_operands(self, first_matrix: int) -> tuple[int, ...]:
         return ()

@@ -59,7 +59,7 @@ from bellhop.circuits.backends.compiled.differentiable.measurement_primitives im
 from bellhop.circuits.backends.compiled.differentiable.score_function import has_score
 from bellhop.circuits.backends.compiled.differentiable.split_linear import LinearizedJaxpr
 from bellhop.circuits.backends.compiled.differentiable.vjp_circuit import build_product_circuit
-from bellhop.circuits.ir.randomness import OUTCOMES_ARE_DRAWN, Randomness
+from bellhop.circuits.ir.executors import OUTCOMES_ARE_DRAWN
 from bellhop.circuits.ir.seeds import random_effect
 from bellhop.circuits.ir.tangents import fill_zero_tangents
 from bellhop.errors import DifferentiableCompileError
@@ -121,7 +121,7 @@ def _linearize(body: CircuitBody, given: Sequence[bool], obstacle: str) -> Linea
 
 def _find_obstacle(body: CircuitBody) -> str:
     """Return why gates of a circuit with drawn outcomes have no derivative, or ""."""
-    has_derivative = not body.randomness.draws_for_each_shot or has_score(body.closed)
+    has_derivative = not body.outcomes.is_drawn_in_each_run or has_score(body.closed)
     return "" if has_derivative else OUTCOMES_ARE_DRAWN
 
 
@@ -190,7 +190,7 @@ def _linearize_with_residuals(
     nonzero = [type(tangent) is not ad.Zero for tangent in tangents]
     linearized = _linearize(body, nonzero, _find_obstacle(body))
     closed, evaluate, again = linearized.make_residual_jaxpr(
-        body.where, is_summed=body.randomness.is_summed, is_mapped=batch is not None
+        body.where, is_summed=body.outcomes.is_summed, is_mapped=batch is not None
     )
     n_results = len(body.result_avals)
     perturbed_tangents = list(itertools.compress(tangents, nonzero))
@@ -307,8 +307,8 @@ def _find_products(
     ):
         closed, differentiable = differentiable(), None
     measured = [eqn for eqn in closed.jaxpr.eqns if eqn.primitive is measure_p]
-    without_outcomes = Randomness.NONE, Randomness.SAMPLES
-    is_straight = body.randomness in without_outcomes and not (differentiable or closed.effects)
+    has_outcomes = body.outcomes.is_mid_circuit
+    is_straight = not has_outcomes and not (differentiable or closed.effects)
     if not is_straight or not measured:
         return None
     measurement_sets = [eqn.params["measuring"] for eqn in measured]

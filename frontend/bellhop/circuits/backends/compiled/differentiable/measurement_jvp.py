@@ -25,7 +25,7 @@ from bellhop.circuits.backends.compiled.differentiable.observable_derivatives im
     iterate_data_changes,
 )
 from bellhop.circuits.backends.compiled.differentiable.score_function import SECOND_DERIVATIVE_ERROR
-from bellhop.circuits.ir.diff_method import LIKELIHOOD_RATIO
+from bellhop.circuits.ir.diff_method import DiffMethod
 from bellhop.circuits.ir.precision import Precision
 from bellhop.circuits.ir.tangents import make_symbolic_zero
 from bellhop.errors import DifferentiableCompileError
@@ -100,7 +100,7 @@ class MeasurementJvp(NamedTuple):
         """
         jvp = cls.from_operands(names, primals, tangents, measuring)
         differentiation = jvp.measuring.differentiation
-        if jvp.has_tangents and differentiation.method == LIKELIHOOD_RATIO:
+        if jvp.has_tangents and differentiation.method == DiffMethod.LIKELIHOOD_RATIO:
             raise DifferentiableCompileError(
                 SECOND_DERIVATIVE_ERROR
                 if measuring.is_score

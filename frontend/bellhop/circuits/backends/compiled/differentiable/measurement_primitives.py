@@ -137,7 +137,7 @@ class MeasurementSet:
 
     measurements: tuple[Measurement, ...]
     device: DeviceSpec
-    differentiation: Any  # of backends/compiled/differentiable/differentiation_choice.py
+    differentiation: Any  # of backends/compiled/differentiable/differentiation.py
 
     @property
     def is_score(self) -> bool:

@@ -33,7 +33,7 @@ import jax.numpy as jnp
 from jax.extend.core import ClosedJaxpr
 
 from bellhop.base.types import Handle
-from bellhop.circuits.backends.compiled.differentiable.differentiation_choice import Differentiation
+from bellhop.circuits.backends.compiled.differentiable.differentiation import Differentiation
 from bellhop.circuits.backends.compiled.differentiable.internal_measurements import Score
 from bellhop.circuits.backends.compiled.differentiable.measurement_primitives import (
     MeasurementSet,
@@ -42,7 +42,7 @@ from bellhop.circuits.backends.compiled.differentiable.measurement_primitives im
     measure_p,
 )
 from bellhop.circuits.ir.device_spec import DeviceSpec
-from bellhop.circuits.ir.diff_method import LIKELIHOOD_RATIO
+from bellhop.circuits.ir.diff_method import DiffMethod
 from bellhop.circuits.ir.likelihood_ratio import make_zero_with_ratio_tangent
 from bellhop.circuits.ir.precision import Precision
 from bellhop.circuits.ir.statistics import Statistic
@@ -63,7 +63,7 @@ _SINGLE_SHOT_ERROR = (
     "is then a covariance, which needs at least two shots. Set more shots."
 )
 
-_DIFFERENTIATION = Differentiation(LIKELIHOOD_RATIO)
+_DIFFERENTIATION = Differentiation(DiffMethod.LIKELIHOOD_RATIO)
 _DIFFERENTIATION = replace(_DIFFERENTIATION, amplitude_differentiation=_DIFFERENTIATION)
 
 

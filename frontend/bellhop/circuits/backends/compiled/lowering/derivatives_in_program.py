@@ -24,6 +24,7 @@ from jax.core import Tracer
 from jax.extend.core import Jaxpr, JaxprEqn
 
 from bellhop._jax.jaxprs import convert_constvars_jaxpr
+from bellhop.circuits.backends.choose.choose_executor import plan_arrays
 from bellhop.circuits.backends.compiled.differentiable.compiled_state import CircuitEquation
 from bellhop.circuits.backends.compiled.differentiable.derivative_fallback import FallbackFunction
 from bellhop.circuits.backends.compiled.lowering.traced_call import TracedCall
@@ -31,13 +32,7 @@ from bellhop.circuits.backends.compiled.outcomes.shot_grouping import has_outcom
 from bellhop.circuits.gates.nonunitary import may_change_norm
 from bellhop.circuits.gates.shift_rules import FrequencyBits
 from bellhop.circuits.ir.device_measurements import Expval, Probs, Var
-from bellhop.circuits.ir.diff_method import (
-    ADJOINT,
-    BEST,
-    LIKELIHOOD_RATIO,
-    PARAMETER_SHIFT,
-)
-from bellhop.circuits.ir.randomness import Randomness
+from bellhop.circuits.ir.diff_method import DiffMethod
 from bellhop.circuits.ir.wires import WireMap
 from bellhop.jaxprs.equations import find_dependents, has_tangent, iterate_equations
 
@@ -49,7 +44,7 @@ def find_missing_derivative(traced: TracedCall) -> str:
         traced: the circuit, to be differentiated to any order and by any of its inputs.
     """
     circuit = traced.closed.jaxpr
-    if traced.randomness.draws_for_each_shot:
+    if traced.plan.outcomes.is_drawn_in_each_run:
         # Only the engine supports outcomes in loops with a dynamic trip count.
         is_alone = has_outcomes_in_dynamic_loops(circuit)
         return "" if is_alone else "it runs once for each shot"
@@ -66,7 +61,7 @@ def _find_missing_in_equation(eqn: JaxprEqn, circuit: Jaxpr) -> str:
     measuring = of_circuit.measuring
     if measuring is None:
         return ""
-    if measuring.differentiation.method == LIKELIHOOD_RATIO:
+    if measuring.differentiation.method == DiffMethod.LIKELIHOOD_RATIO:
         return _find_missing_with_shots(eqn)
     if FrequencyBits.UNKNOWN in measuring.differentiation.frequencies:
         return "it has a gate without a parameter-shift rule"
@@ -78,7 +73,7 @@ def _find_missing_in_equation(eqn: JaxprEqn, circuit: Jaxpr) -> str:
 
 def _find_missing_with_shots(eqn: JaxprEqn) -> str:
     """Return why the engine lacks a derivative of a measurement with shots, or ""."""
-    if not all(each.in_engine for each in CircuitEquation(eqn).measurements):
+    if not all(each.is_in_engine for each in CircuitEquation(eqn).measurements):
         return "it measures classical shadows"
     # The session of a circuit keeps the dynamic-count derivative of one measurement only.
     if CircuitEquation(eqn).operands.perturbation is not None:
@@ -162,8 +157,8 @@ def run_differentiable(circuit: TracedCall, device: Any, wires: WireMap) -> Any:
         """Run the circuit as JAX operations; return the same leaves as `run_in_runtime`."""
         from bellhop.circuits.backends.arrays.run_qnode import run_on_arrays
 
-        obstacle = "the runtime has not all of its derivatives"
-        program_call = replace(call, inputs=operand_values[len(constants) :], obstacle=obstacle)
+        plan = plan_arrays("the runtime has not all of its derivatives", device, call.config)
+        program_call = replace(call, inputs=operand_values[len(constants) :], plan=plan)
         with function.override_constants(operand_values[: len(constants)]):
             results = run_on_arrays(program_call, device, wires)
         leaves = jax.tree.leaves(results)
@@ -197,13 +192,15 @@ def run_differentiable(circuit: TracedCall, device: Any, wires: WireMap) -> Any:
 def _needs_program_derivatives(circuit: TracedCall) -> bool:
     """Return whether derivatives must be exact, and the engine lacks some of them."""
     method = circuit.call.config.diff_method
-    if circuit.randomness not in (Randomness.NONE, Randomness.TREE):
+    if circuit.plan.outcomes.is_drawn:
         return False
-    if method == PARAMETER_SHIFT:
+    if method == DiffMethod.PARAMETER_SHIFT:
         # Other derivatives without a shift rule raise an error.
         return any(
             _find_missing_in_equation(eqn, circuit.closed.jaxpr)
             for eqn in iterate_equations(circuit.closed.jaxpr)
             if CircuitEquation(eqn).is_gates
         )
-    return method in (BEST, ADJOINT) and bool(find_missing_derivative(circuit))
+    return method in (DiffMethod.BEST, DiffMethod.ADJOINT) and bool(
+        find_missing_derivative(circuit)
+    )

@@ -77,11 +77,6 @@ def _find_lightning_package(name: str) -> str:
     return package
 
 
-def has_engine(device: qml.devices.Device) -> bool:
-    """Return whether the engine can run a device's circuits of any size."""
-    return DeviceSpec.has_engine(device.name)
-
-
 def check_options(device: qml.devices.Device, where: str) -> None:
     """Raise an error for options of a Lightning device that its plugin ignores.
 

@@ -14,9 +14,6 @@ from typing import Any
 
 import pennylane as qml
 
-from bellhop.circuits.backends.compiled.differentiable.differentiation_choice import (
-    DifferentiationChoice,
-)
 from bellhop.circuits.backends.compiled.lowering.derivatives_in_program import (
     find_missing_derivative,
     run_differentiable,
@@ -28,23 +25,12 @@ from bellhop.circuits.backends.compiled.lowering.plugin_devices import (
 from bellhop.circuits.backends.compiled.lowering.traced_call import trace_for_runtime
 from bellhop.circuits.ir.circuit import Circuit
 from bellhop.circuits.ir.device_spec import GateSet
-from bellhop.circuits.ir.diff_method import (
-    ADJOINT,
-    BEST,
-    HADAMARD,
-    PARAMETER_SHIFT,
-)
+from bellhop.circuits.ir.execution_plan import Declined
 from bellhop.circuits.ir.wires import WireMap
-from bellhop.tracing.state import trace_state
-
-# These methods are all exact on ``default.qubit`` and give equal derivatives.  With shots,
-# derivatives use the likelihood ratio of samples.
-_METHODS = (BEST, ADJOINT, PARAMETER_SHIFT, HADAMARD)
-_CHOICE = DifferentiationChoice(BEST, by_likelihood=True)
 
 
-def run_default_qubit(call: Circuit, device: qml.devices.Device, wires: WireMap) -> Any:
-    """Run a circuit on ``default.qubit``, in the engine or as a part of the program.
+def run_in_runtime(call: Circuit, device: qml.devices.Device, wires: WireMap) -> Any:
+    """Run a circuit in the runtime, by the engine or by the device's plugin.
 
     Args:
         call: the circuit.
@@ -52,30 +38,23 @@ def run_default_qubit(call: Circuit, device: qml.devices.Device, wires: WireMap)
         wires: its wires.
 
     Returns:
-        the measurements' values, in the structure that the quantum function returned.
+        the measurements' values, in the structure that the quantum function returned; ``Declined``
+        for a circuit of ``default.qubit`` that the engine does not differentiate.
     """
-    obstacle = _find_engine_obstacle(call)
-    if not obstacle:
-        call.config.read_diff_options()
-        gates = GateSet(_get_lightning_device(), keeps_matrices=True, can_apply_matrices=True)
-        spec = replace(make_device_spec(_get_lightning_device(), len(wires)), name="default.qubit")
-        circuit = trace_for_runtime(call, device, wires, gates, spec, _CHOICE)
-        obstacle = find_missing_derivative(circuit)
-        if not obstacle:
-            return circuit.run()
-    from bellhop.circuits.backends.arrays.run_qnode import run_on_arrays
-
-    return run_on_arrays(replace(call, obstacle=obstacle), device, wires)
+    if hasattr(device, "get_c_interface"):
+        return _run_on_plugin(call, device, wires)
+    return _run_default_qubit(call, device, wires)
 
 
-def _find_engine_obstacle(call: Circuit) -> str:
-    """Return why a call's options exclude the engine; empty if they do not."""
-    method = call.config.diff_method
-    if method not in _METHODS or (method == ADJOINT and call.shots.total):
-        return f"its diff_method is '{method}'"
-    if not call.config.engine:
-        return "it has engine='plugin'"
-    return "it is called in a region" if trace_state().in_region else ""
+def _run_default_qubit(call: Circuit, device: qml.devices.Device, wires: WireMap) -> Any:
+    """Run a circuit on ``default.qubit`` in the engine, or decline it."""
+    # Validates the options, which change none of the exact derivatives.
+    call.config.read_diff_options()
+    gates = GateSet(_get_lightning_device(), keeps_matrices=True, can_apply_matrices=True)
+    spec = replace(make_device_spec(_get_lightning_device(), len(wires)), name="default.qubit")
+    circuit = trace_for_runtime(call, device, wires, gates, spec)
+    missing = find_missing_derivative(circuit)
+    return Declined(missing) if missing else circuit.run()
 
 
 @functools.cache
@@ -84,20 +63,13 @@ def _get_lightning_device() -> Any:
     return qml.device("lightning.qubit")
 
 
-def run_on_plugin(call: Circuit, device: qml.devices.Device, wires: WireMap) -> Any:
-    """Run a circuit on a device with a compiled plugin.
-
-    Args:
-        call: the circuit.
-        device: its device.
-        wires: its wires.
-
-    Returns:
-        the measurements' values, in the structure that the quantum function returned.
-    """
+def _run_on_plugin(call: Circuit, device: qml.devices.Device, wires: WireMap) -> Any:
+    """Run a circuit on a device with a compiled plugin."""
     check_options(device, call.where)
     spec = make_device_spec(device, len(wires))
     # Samples need normalized states.  So with shots, a matrix on one wire becomes angles of gates,
     # which are unitary.
     whole = GateSet(device, keeps_matrices=not call.shots.total)
+    options = tuple(call.config.read_diff_options().items())
+    call = replace(call, plan=replace(call.plan, diff_options=options))
     return run_differentiable(trace_for_runtime(call, device, wires, whole, spec), device, wires)

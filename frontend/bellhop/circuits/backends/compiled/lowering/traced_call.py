@@ -8,19 +8,17 @@ faster is read in the traced circuit; a circuit that does not gain is traced aga
 import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 from jax.extend.core import ClosedJaxpr
 
 from bellhop._jax.jaxprs import dce, lower_high_primitives
 from bellhop.base.types import Handle
+from bellhop.circuits.backends.choose.choose_outcomes import choose_outcomes
 from bellhop.circuits.backends.compiled.differentiable import linearize_rule
 from bellhop.circuits.backends.compiled.differentiable.circuit_primitive import CircuitBody
 from bellhop.circuits.backends.compiled.differentiable.compiled_state import CompiledState
-from bellhop.circuits.backends.compiled.differentiable.differentiation_choice import (
-    DifferentiationChoice,
-)
 from bellhop.circuits.backends.compiled.differentiable.score_function import (
     forbid_unscored_derivatives,
 )
@@ -34,11 +32,11 @@ from bellhop.circuits.backends.compiled.outcomes.sampled_execution import (
 from bellhop.circuits.backends.compiled.outcomes.shot_grouping import should_share_runs
 from bellhop.circuits.backends.compiled.record.runtime_circuit import RuntimeCircuit
 from bellhop.circuits.ir.broadcasting import Rows
-from bellhop.circuits.ir.circuit import ONE_SHOT, SHARED, TREE, Circuit
-from bellhop.circuits.ir.circuit_config import Shots
+from bellhop.circuits.ir.circuit import Circuit
 from bellhop.circuits.ir.device_spec import DeviceSpec, GateSet
+from bellhop.circuits.ir.execution_plan import ExecutionPlan
+from bellhop.circuits.ir.executors import Outcomes
 from bellhop.circuits.ir.postselection import mask_impossible
-from bellhop.circuits.ir.randomness import Randomness
 from bellhop.circuits.ir.results import Results
 from bellhop.circuits.ir.seeds import offer_device_seed, random_effect
 from bellhop.circuits.ir.statistics import Statistic
@@ -64,22 +62,20 @@ class TracedCall:
         closed: the jaxpr, from handle, row and inputs to handle and values.  If results are sums
             over several runs, the jaxpr of one run.
         device: the device, with the shots of one run.
-        method: how a circuit with mid-circuit measurements is run; None for other circuits.
         postselects: whether a mid-circuit measurement postselects.
         has_score: whether a run returns its score.
         results: the results of the circuit.
-        randomness: how random outcomes are handled.
+        plan: what executes the circuit, and how.
     """
 
     call: Circuit
     rows: Rows
     closed: ClosedJaxpr
     device: DeviceSpec
-    method: str | None
     postselects: bool
     has_score: bool
     results: Results
-    randomness: Randomness
+    plan: ExecutionPlan
 
     def run(self, consts: Sequence[Any] | None = None, inputs: Sequence[Any] | None = None) -> Any:
         """Bind the circuit; return its results in the quantum function's structure.
@@ -96,7 +92,7 @@ class TracedCall:
             operands = [*consts, *([row] if has_rows else []), *inputs]
             return self._finish_results(linearize_rule.bind_circuit(self._circuit_body, operands))
 
-        differ = self.method is not None
+        differ = self.plan.outcomes.is_mid_circuit
         return self.rows.map_rows(run, lambda all_: self.results.finish_rows(all_, differ=differ))
 
     @functools.cached_property
@@ -111,7 +107,7 @@ class TracedCall:
             config.where,
             config.site,
             self.device,
-            self.randomness,
+            self.plan,
         )
 
     def _finish_results(self, values: Sequence[Any]) -> Any:
@@ -119,7 +115,7 @@ class TracedCall:
         total = is_accepted = None
         if self.postselects:
             first, *values = values
-            if self.method == TREE:
+            if self.plan.outcomes is Outcomes.ALL:
                 total = mask_impossible(first)
             else:
                 is_accepted = first
@@ -148,7 +144,6 @@ def trace_for_runtime(
     wires: WireMap,
     gates: GateSet,
     spec: DeviceSpec,
-    differentiation: DifferentiationChoice | None = None,
 ) -> TracedCall:
     """Trace a call of a QNode for the runtime, with all runs of its circuit.
 
@@ -158,39 +153,32 @@ def trace_for_runtime(
         wires: the circuit's wires.
         gates: the device's gate set.
         spec: the data by which the runtime opens the device.
-        differentiation: how the circuit is differentiated; None for the QNode's ``diff_method``.
     """
     config, shots, where = call.config, call.shots, call.where
-    choice = differentiation or DifferentiationChoice(
-        config.diff_method, tuple(config.read_diff_options().items()), gates.has_adjoint
-    )
     in_engine = spec.engine and config.engine
     precision = spec.precision if in_engine else 64
     spec = replace(spec, passes=config.passes, engine=in_engine, precision=precision)
-    tracer = _CircuitTracer(call, wires, gates, spec, choice, Rows(where))
+    tracer = _CircuitTracer(call, wires, gates, spec, Rows(where))
     with leave_mesh([Rows.STRUCT, *call.inputs]) as inputs:
         defers = config.mcm_method in (None, "deferred")
-        once = tracer.trace(inputs, defers=defers, shares=True)
-        has_rows = any(statistic.is_per_shot for statistic in once.results.statistics)
-        if once.method == SHARED and not should_share_runs(
-            once.closed, once.device, has_rows=has_rows
-        ):
-            once = tracer.trace(inputs, defers=False, shares=False)
-        method = once.method
+        once = tracer.trace(inputs, defers=defers)
+        outcomes = once.plan.outcomes
+        is_exact, has_run_per_shot = outcomes is Outcomes.ALL, outcomes is Outcomes.RUN_PER_SHOT
         # Checked after tracing, since deferred measurements are not mid-circuit measurements.
         check_plugin_limits(
             spec.name,
             where,
-            is_tree=method == TREE,
-            n_groups=0 if method == ONE_SHOT else len(shots.copies),
+            is_tree=is_exact,
+            n_groups=0 if has_run_per_shot else len(shots.copies),
         )
-        closed, randomness = vectorize_jaxpr(once.closed), once.randomness
-        postselects = once.postselects and method != TREE
+        closed = vectorize_jaxpr(once.closed)
+        postselects = once.postselects and not is_exact
         if postselects and not config.drops_shots:
-            randomness = Randomness.ANEW if _can_runs_differ(closed) else Randomness.CONDITIONED
-        if method == ONE_SHOT or postselects:
+            differ = _can_runs_differ(closed)
+            outcomes = Outcomes.REPEATED_ANEW if differ else Outcomes.REPEATED
+        if has_run_per_shot or postselects:
             closed = make_sampled_execution(closed, where, until_accepted=postselects)
-        if method == ONE_SHOT:
+        if has_run_per_shot:
             closed = loop_over_shots(
                 closed,
                 once.results.statistics,
@@ -199,9 +187,25 @@ def trace_for_runtime(
                 postselects=postselects,
                 has_score=once.has_score,
             )
-    if randomness not in (Randomness.NONE, Randomness.TREE):
+    if outcomes.is_drawn:
         offer_device_seed(device)
-    return replace(once, closed=closed, randomness=randomness)
+    return replace(once, closed=closed, plan=replace(once.plan, outcomes=outcomes))
+
+
+class _Variant(NamedTuple):
+    """A run with one treatment of outcomes.
+
+    Attributes:
+        make_call: makes the traced call from the jaxpr of the run.
+        device: the device, with the shots of the run.
+        n_values: the number of its values in the trace: the handle and the results.
+        has_rows: whether a result has a row for each shot.
+    """
+
+    make_call: Callable[..., TracedCall]
+    device: DeviceSpec
+    n_values: int
+    has_rows: bool
 
 
 @dataclass(frozen=True)
@@ -213,7 +217,6 @@ class _CircuitTracer:
         wires: the circuit's wires.
         gates: the device's gate set.
         device: the data by which the runtime opens the device.
-        differentiation: how the circuit is differentiated.
         rows: the batch of the gates' parameters.
     """
 
@@ -221,31 +224,32 @@ class _CircuitTracer:
     wires: WireMap
     gates: GateSet
     device: DeviceSpec
-    differentiation: DifferentiationChoice
     rows: Rows
 
-    def trace(self, inputs: Sequence[Any], *, defers: bool, shares: bool) -> TracedCall:
+    def trace(self, inputs: Sequence[Any], *, defers: bool) -> TracedCall:
         """Trace a run; if deferral fails, trace it again without deferral.
+
+        If shots may share runs, one trace measures the circuit for both treatments of outcomes,
+        and the jaxpr of the shared run decides between them.
 
         Args:
             inputs: the row and the inputs of the call.
             defers: whether mid-circuit measurements are deferred if they can be.
-            shares: whether shots share runs if they can.
         """
-        call, shots = self.call, self.call.shots
+        call = self.call
         deferred: set[int] = set()
-        with_closed: Callable[[ClosedJaxpr], TracedCall] | None = None
+        variants: list[_Variant] = []
 
         def run(handle: Handle, row: Any, *inputs: Any) -> list[Any]:
             """Apply the gates and measure; the results are empty if deferral fails."""
-            nonlocal deferred, with_closed
+            nonlocal deferred
             circuit = RuntimeCircuit(
                 handle,
                 self.device,
                 self.gates,
                 self.wires,
                 call.where,
-                self.differentiation,
+                call.plan,
                 self.rows.get_row(row),
             )
             deferral = None
@@ -257,38 +261,64 @@ class _CircuitTracer:
                 if not deferral.has_succeeded(leaves):
                     return []
                 deferred = deferral.qubits
-            method = call.choose_mcm_method(circuit, leaves)
-            if method == ONE_SHOT and shares and circuit.can_share_runs():
-                method = SHARED
-            circuit.method = method
-            circuit.device = replace(
-                self.device, shots=1 if circuit.has_run_per_shot else shots.total
-            )
-            circuit.groups = (1,) if circuit.has_run_per_shot else shots.copies
-            weights, scores, statistics = self._measure(circuit, leaves)
-            results = Results(statistics, tree, shots, circuit.precision, call.where)
-            with_closed = functools.partial(
-                TracedCall,
-                call,
-                self.rows,
-                device=circuit.device,
-                method=method,
-                postselects=circuit.postselects,
-                has_score=bool(scores),
-                results=results,
-                randomness=_choose_randomness(method, shots),
-            )
-            return [circuit.gates.flush().handle, *weights, *scores, *results.take_values()]
+            outcomes = choose_outcomes(call.config, circuit, leaves)
+            treatments = [outcomes]
+            if outcomes is Outcomes.RUN_PER_SHOT and circuit.can_share_runs():
+                treatments.insert(0, Outcomes.SHARED_RUNS)
+            values = list[Any]()
+            for treatment in treatments:
+                variant, run_values = self._measure_variant(circuit.fork(treatment), leaves, tree)
+                variants.append(variant)
+                values.extend(run_values)
+            return values
 
         handle = CompiledState.handle_struct()
         closed = jax.make_jaxpr(call.name_in_errors(run))(handle, *inputs)
-        if with_closed is not None:
-            closed = lower_high_primitives(closed)
-            # Removes computations of wires whose values turned out to be static.
-            closed, _ = dce(closed, [True] * len(closed.out_avals), [True] * len(closed.in_avals))
-            if not needs_outcomes(closed, deferred):
-                return with_closed(closed)
-        return self.trace(inputs, defers=False, shares=shares)
+        for number, variant in enumerate(variants):
+            used = [number == i for i, each in enumerate(variants) for _ in range(each.n_values)]
+            # Also removes computations of wires whose values turned out to be static.
+            run_of_variant, _ = dce(
+                lower_high_primitives(closed), used, [True] * len(closed.in_avals)
+            )
+            if needs_outcomes(run_of_variant, deferred):
+                break
+            if number == len(variants) - 1 or should_share_runs(
+                run_of_variant, variant.device, has_rows=variant.has_rows
+            ):
+                return variant.make_call(closed=run_of_variant)
+        return self.trace(inputs, defers=False)
+
+    def _measure_variant(
+        self, circuit: RuntimeCircuit, leaves: Sequence[Any], tree: Any
+    ) -> tuple["_Variant", list[Any]]:
+        """Measure a circuit whose treatment of outcomes is known.
+
+        Args:
+            circuit: the circuit, with all gates applied.
+            leaves: the results of the quantum function.
+            tree: their tree structure.
+
+        Returns:
+            the variant, and its values: the handle and the results.
+        """
+        shots = self.call.shots
+        circuit.device = replace(self.device, shots=1 if circuit.has_run_per_shot else shots.total)
+        circuit.groups = (1,) if circuit.has_run_per_shot else shots.copies
+        weights, scores, statistics = self._measure(circuit, leaves)
+        results = Results(statistics, tree, shots, circuit.precision, self.call.where)
+        has_rows = any(statistic.is_per_shot for statistic in statistics)
+        make_call = functools.partial(
+            TracedCall,
+            self.call,
+            self.rows,
+            device=circuit.device,
+            postselects=circuit.postselects,
+            has_score=bool(scores),
+            results=results,
+            plan=circuit.plan,
+        )
+        values = [circuit.gates.flush().handle, *weights, *scores, *results.take_values()]
+        return _Variant(make_call, circuit.device, len(values), has_rows), values
 
     def _measure(
         self, circuit: RuntimeCircuit, leaves: Sequence[Any]
@@ -308,7 +338,7 @@ class _CircuitTracer:
             weights = list[Any]()
             statistics = circuit.mask_other_shots(measure_results(leaves, circuit))
         else:
-            exact = DeviceValues(circuit, is_tree=circuit.method == TREE)
+            exact = DeviceValues(circuit, is_tree=circuit.treatment is Outcomes.ALL)
             statistics = measure_results(leaves, circuit, exact)
             weights = exact.weights
             if self.device.precision == 32:
@@ -321,14 +351,3 @@ class _CircuitTracer:
             fewest = min(shots.copies) if circuit.postselects else None
             statistics = forbid_unscored_derivatives(statistics, score, fewest)
         return weights, scores, statistics
-
-
-def _choose_randomness(method: str | None, shots: Shots) -> Randomness:
-    """Return how random outcomes are handled, before postselections are known."""
-    if method == TREE:
-        return Randomness.TREE
-    if method == SHARED:
-        return Randomness.SHARED
-    if method is not None:
-        return Randomness.OUTCOMES
-    return Randomness.SAMPLES if shots.total else Randomness.NONE

@@ -13,7 +13,7 @@ from bellhop.circuits.backends.compiled.differentiable.compiled_state import Cir
 from bellhop.circuits.backends.compiled.differentiable.engine_support import find_engine_obstacle
 from bellhop.circuits.ir.device_measurements import Frequencies
 from bellhop.circuits.ir.device_spec import DeviceSpec
-from bellhop.circuits.ir.randomness import Randomness
+from bellhop.circuits.ir.executors import Outcomes
 from bellhop.jaxprs.equations import inner_jaxprs
 
 # The most rows of samples that all runs together may write: 2**14 shots with distinct outcomes.
@@ -32,7 +32,7 @@ def should_share_runs(closed: ClosedJaxpr, device: DeviceSpec, *, has_rows: bool
         has_rows: whether a result has a row for each shot.
     """
     # A callback has to run once for each shot.
-    if closed.effects or find_engine_obstacle(closed, device, 0, Randomness.SHARED):
+    if closed.effects or find_engine_obstacle(closed, device, 0, Outcomes.SHARED_RUNS):
         return False
     measured = [each for eqn in closed.jaxpr.eqns for each in CircuitEquation(eqn).measurements]
     means = [each for each in measured if isinstance(each, Frequencies) and not each.obstacle]

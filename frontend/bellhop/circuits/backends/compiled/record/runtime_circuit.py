@@ -32,6 +32,7 @@ padded with zeros.  ``cond(x > 0, lambda: qml.RX(x, 0), lambda: qml.X(0))()`` is
     ] index x offset state
 """
 
+import copy
 import functools
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -42,9 +43,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from bellhop.base.types import Handle, Operand, Wire
-from bellhop.circuits.backends.compiled.differentiable.differentiation_choice import (
-    DifferentiationChoice,
-)
+from bellhop.circuits.backends.choose.choose_derivative import CircuitFacts
+from bellhop.circuits.backends.compiled.differentiable.differentiation import Differentiation
 from bellhop.circuits.backends.compiled.outcomes.grouped_shots import mask_other_shots
 from bellhop.circuits.backends.compiled.outcomes.one_shot_shadows import sample_one_shot_shadow
 from bellhop.circuits.backends.compiled.record.gate_sequence import GateSequence, RepeatedSequence
@@ -61,15 +61,11 @@ from bellhop.circuits.backends.compiled.record.traced_bodies import TracedLoop, 
 from bellhop.circuits.gates.concretization_errors import explain_concretization
 from bellhop.circuits.gates.decompositions import merge_preparations
 from bellhop.circuits.ir.broadcasting import TracedRow
-from bellhop.circuits.ir.circuit import ONE_SHOT, SHARED, TREE
 from bellhop.circuits.ir.device_measurements import Frequencies, SampleRequest, ShadowSnapshots
 from bellhop.circuits.ir.device_spec import DeviceSpec, GateSet
-from bellhop.circuits.ir.diff_method import (
-    ADJOINT,
-    BEST,
-    DIFFERENCE_METHODS,
-    PARAMETER_SHIFT,
-)
+from bellhop.circuits.ir.diff_method import DiffMethod
+from bellhop.circuits.ir.execution_plan import ExecutionPlan
+from bellhop.circuits.ir.executors import Outcomes
 from bellhop.circuits.ir.gate_jaxpr import ForLoop
 from bellhop.circuits.ir.measurement_request import MeasurementRequest
 from bellhop.circuits.ir.memory import MemoryCheck
@@ -78,6 +74,14 @@ from bellhop.circuits.ir.statistics import Statistic
 from bellhop.circuits.ir.wires import WireMap, is_dynamic
 from bellhop.circuits.passes.backend_circuit import BackendCircuit
 from bellhop.tracing.current_circuit import Branches
+
+# Methods that differentiate what an execution has drawn by its score.
+_EXACT_METHODS = (
+    DiffMethod.ADJOINT,
+    DiffMethod.BEST,
+    DiffMethod.PARAMETER_SHIFT,
+    DiffMethod.LIKELIHOOD_RATIO,
+)
 
 
 class RuntimeCircuit(BackendCircuit):
@@ -94,7 +98,7 @@ class RuntimeCircuit(BackendCircuit):
         gate_set: the gates that the device applies; others are decomposed.
         wires: gives the qubit of a wire label.
         where: the QNode and its line, for errors.
-        differentiation: how the QNode is differentiated.
+        plan: how the circuit is executed, as far as its device and settings decide.
         rows: the row of the batches of parameters.
 
     Attributes:
@@ -110,7 +114,7 @@ class RuntimeCircuit(BackendCircuit):
         gate_set: GateSet,
         wires: WireMap,
         where: str,
-        differentiation: DifferentiationChoice,
+        plan: ExecutionPlan,
         rows: TracedRow,
     ) -> None:
         super().__init__(wires, where, rows)
@@ -119,10 +123,31 @@ class RuntimeCircuit(BackendCircuit):
         )
         self.device = device
         self.gate_set = gate_set
-        self._differentiation = differentiation
+        self._plan = plan
         self.postselects = False
         self.groups: tuple[int, ...] = ()
         self._runs_in_engine = device.engine
+
+    @property
+    def plan(self) -> ExecutionPlan:
+        """How the circuit is executed; complete when ``treatment`` is known."""
+        plan = replace(self._plan, outcomes=self.treatment)
+        if self.treatment is Outcomes.SHARED_RUNS:
+            return replace(plan, diff_method=DiffMethod.LIKELIHOOD_RATIO)
+        return plan
+
+    def fork(self, treatment: Outcomes) -> "RuntimeCircuit":
+        """Return a copy, to be measured after the last gate with a treatment of outcomes.
+
+        Measuring the copy does not change this circuit.
+
+        Args:
+            treatment: how the copy treats random outcomes.
+        """
+        other = copy.copy(self)
+        other.gates = copy.copy(self.gates)
+        other.treatment = treatment
+        return other
 
     def apply(self, operations: Sequence[Any]) -> None:
         """Append the gates of operations."""
@@ -155,7 +180,7 @@ class RuntimeCircuit(BackendCircuit):
             rows=self.rows,
             is_first=self.gates.is_fresh,
             find_site=self.find_site,
-            by_differences=self._differentiation.method in DIFFERENCE_METHODS,
+            by_differences=DiffMethod.has_differences(self._plan.diff_method),
             in_engine=self.device.has_engine_of_any_size,
         )
         if self.gates.is_fresh and self.gate_set.can_apply("StatePrep"):
@@ -316,7 +341,7 @@ class RuntimeCircuit(BackendCircuit):
         if not request.measurements:
             return []
         for measurement in request.measurements:
-            self._runs_in_engine &= measurement.in_engine
+            self._runs_in_engine &= measurement.is_in_engine
             result = measurement.result_aval(self.device)
             MemoryCheck(self.where).check_result(result.shape, result.dtype, self.device.qubits)
         gates, state = self.gates, self.gates.bound_state()
@@ -326,20 +351,19 @@ class RuntimeCircuit(BackendCircuit):
             # What is drawn in it is differentiated as a whole, by its score.
             params = amplitudes = jnp.zeros(0, Precision.real_type())
             frequencies = amplitude_bits = b""
-        choice = self._differentiation
-        if self.method == SHARED:
-            choice = replace(choice, by_likelihood=True)
-        differentiation = choice.resolve(
+        facts = CircuitFacts(
             request.measurements,
-            frequencies,
-            gates.dynamic_frequencies,
-            is_replayed=self._needs_rerun(),
             n_values=sum(m.count_values(self.device) for m in request.measurements),
-            is_counted=not gates.has_dynamic_count,
-            amplitudes=amplitude_bits,
+            n_params=len(frequencies + amplitude_bits),
             in_engine=self._runs_in_engine,
+            is_counted=not gates.has_dynamic_count,
+            is_replayed=self._needs_rerun(),
             has_shots=self.device.shots > 0,
             may_change_norm=gates.may_change_norm,
+            device_has_adjoint=self.gate_set.has_adjoint,
+        )
+        differentiation = Differentiation.from_facts(
+            self.plan, facts, frequencies, gates.dynamic_frequencies, amplitude_bits
         )
         handle, *values = state.measure(
             request.measurements,
@@ -367,7 +391,7 @@ class RuntimeCircuit(BackendCircuit):
 
     def _supports_score(self) -> bool:
         """Return whether the engine supports the score function of the drawn outcomes."""
-        is_exact = self._differentiation.method in (ADJOINT, BEST, PARAMETER_SHIFT)
+        is_exact = self._plan.diff_method in _EXACT_METHODS
         return is_exact and self._runs_in_engine and not self.gates.may_change_norm
 
     def can_share_runs(self) -> bool:
@@ -385,14 +409,14 @@ class RuntimeCircuit(BackendCircuit):
     @property
     def has_run_per_shot(self) -> bool:
         """Whether the runtime runs it for each shot."""
-        return self.method == ONE_SHOT
+        return self.treatment is Outcomes.RUN_PER_SHOT
 
     def _needs_rerun(self) -> bool:
         """Return whether derivatives need executions of the circuit with shifted parameters."""
         # The engine alone goes back through outcomes, where the circuit goes through all of them.
         if not self.has_mid_circuit:
             return self.device.shots > 0
-        return not (self.method == TREE and self._runs_in_engine)
+        return not (self.treatment is Outcomes.ALL and self._runs_in_engine)
 
     def sample(self, asked: Sequence[SampleRequest]) -> list[Any]:
         """Sample once, and return each of the results that are computed from these samples."""
@@ -403,7 +427,7 @@ class RuntimeCircuit(BackendCircuit):
 
     def average_over_groups(self, value: Any) -> Any:
         """Return the contribution of a run, whose shots share a value, to each group's mean."""
-        if self.method == SHARED:
+        if self.treatment is Outcomes.SHARED_RUNS:
             return jnp.tensordot(self.shot_fractions, value, axes=0)
         return jnp.broadcast_to(value, (len(self.groups), *value.shape))
 
@@ -413,7 +437,9 @@ class RuntimeCircuit(BackendCircuit):
 
     def mask_other_shots(self, statistics: Sequence[Statistic]) -> list[Statistic]:
         """Return the statistics of a run, with zeros for the shots of others."""
-        is_shared = self.method == SHARED and any(each.is_per_shot for each in statistics)
+        is_shared = self.treatment is Outcomes.SHARED_RUNS and any(
+            each.is_per_shot for each in statistics
+        )
         if not is_shared:
             return list(statistics)
         return mask_other_shots(statistics, self.shot_fractions, self._shots_of_run())

@@ -1,0 +1,266 @@
+"""Choose how the measurements of a compiled circuit are differentiated."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Optional
+
+from bellhop.circuits.ir.device_measurements import Measurement
+from bellhop.circuits.ir.diff_method import DiffMethod
+from bellhop.circuits.ir.execution_plan import ExecutionPlan
+from bellhop.circuits.ir.executors import Executor, Offer, is_offered
+
+
+@dataclass(frozen=True)
+class CircuitFacts:
+    """What decides about the derivative of the measurements of one device call.
+
+    Attributes:
+        measurements: the measurements.
+        n_values: the number of real values that are measured.
+        n_params: the number of static-count parameters and of amplitudes that prepare the state.
+        in_engine: whether the engine executes the circuit.
+        is_counted: whether all parameters are static-count parameters.
+        is_replayed: whether derivatives have to run the gates again: with shots, or with
+            mid-circuit measurements that the engine does not run.
+        has_shots: whether the measurements are computed from samples.
+        may_change_norm: whether a gate's matrix may not be unitary, so that the adjoint method
+            cannot undo the gate.
+        device_has_adjoint: whether the device has the adjoint method.
+    """
+
+    measurements: Sequence[Measurement]
+    n_values: int
+    n_params: int
+    in_engine: bool
+    is_counted: bool
+    is_replayed: bool
+    has_shots: bool
+    may_change_norm: bool
+    device_has_adjoint: bool
+
+    def offers_jacobian(self, executor: Executor) -> bool:
+        """Return whether an executor sweeps back from all measurements."""
+        return all(is_offered(Offer.JACOBIAN, m.kind, executor) for m in self.measurements)
+
+    @property
+    def is_swept_by_engine(self) -> bool:
+        """Whether the engine's own adjoint method, of more than means, goes through the circuit."""
+        return self.in_engine and self.is_counted and not self.is_replayed
+
+    @property
+    def is_swept_by_adjoint(self) -> bool:
+        """Whether the adjoint method has the Jacobian of all measurements."""
+        return self.offers_jacobian(Executor.ENGINE if self.is_swept_by_engine else Executor.PLUGIN)
+
+    @property
+    def has_adjoint(self) -> bool:
+        """Whether the adjoint method differentiates the circuit."""
+        is_reversible = not (self.is_replayed or self.may_change_norm)
+        return self.device_has_adjoint and self.is_swept_by_adjoint and is_reversible
+
+    @property
+    def is_sweep_cheaper(self) -> bool:
+        """Whether an adjoint sweep for each value costs at most two runs for each parameter."""
+        # A sweep gives all means of a plugin at once.
+        are_means = self.offers_jacobian(Executor.PLUGIN)
+        return are_means or (self.is_swept_by_engine and self.n_values <= 2 * self.n_params)
+
+
+@dataclass(frozen=True)
+class DerivativeChoice:
+    """How the measurements of one device call are differentiated.
+
+    Attributes:
+        method: the derivative method.
+        obstacle: the reason if a derivative does not exist; otherwise empty.
+        has_vjp: whether the engine has the VJP of all values, whichever method gives the Jacobian.
+        by_amplitudes: how they are differentiated by parameters and by the amplitudes that prepare
+            the state.
+    """
+
+    method: str
+    obstacle: str = ""
+    has_vjp: bool = False
+    by_amplitudes: Optional["DerivativeChoice"] = None
+
+
+def choose_derivative(plan: ExecutionPlan, facts: CircuitFacts) -> DerivativeChoice:
+    """Choose how the measurements of one device call are differentiated.
+
+    Args:
+        plan: the plan of the circuit.
+        facts: what decides about the derivative.
+    """
+    if plan.diff_method == DiffMethod.LIKELIHOOD_RATIO:
+        obstacle = next((each.obstacle for each in facts.measurements if each.obstacle), "")
+        choice = DerivativeChoice(plan.diff_method, obstacle, has_vjp=True)
+        return replace(choice, by_amplitudes=choice)
+    method = _choose_method(plan.diff_method, facts)
+    by_engine = facts.has_adjoint and facts.in_engine and facts.is_counted
+    choice = DerivativeChoice(
+        method,
+        _find_obstacle(plan.diff_method, method, facts),
+        has_vjp=by_engine and plan.diff_method in (DiffMethod.BEST, DiffMethod.ADJOINT),
+    )
+    return replace(choice, by_amplitudes=_include_amplitudes(choice, plan.diff_method, facts))
+
+
+def _choose_method(asked: str, facts: CircuitFacts) -> str:
+    """Return the method by which parameters are differentiated, given the user's method."""
+    if asked != DiffMethod.BEST:
+        return asked
+    # Other methods do not differentiate all measurements, so the sweep's cost does not matter.
+    is_alone = facts.is_swept_by_engine and any(each.obstacle for each in facts.measurements)
+    is_best = facts.has_adjoint and (facts.is_sweep_cheaper or is_alone)
+    return DiffMethod.ADJOINT if is_best else DiffMethod.PARAMETER_SHIFT
+
+
+_AMPLITUDES_WITH_SHOTS_ERROR = (
+    "the amplitudes of StatePrep are differentiated with shots, which is supported with "
+    "diff_method='best', and without loops of dynamic trip count, shadow_expval and "
+    "engine='plugin'. Use such a circuit, or default.qubit."
+)
+_PLUGIN_AMPLITUDES_ERROR = (
+    "the amplitudes of StatePrep are differentiated by the adjoint method, which is not supported "
+    "with engine='plugin'. Use diff_method='best' or 'parameter-shift'."
+)
+
+
+def _include_amplitudes(
+    choice: DerivativeChoice, asked: str, facts: CircuitFacts
+) -> DerivativeChoice:
+    """Return the choice by parameters and by the amplitudes that prepare the state.
+
+    Args:
+        choice: the choice by parameters alone.
+        asked: the user's method.
+        facts: what decides about the derivative.
+    """
+    if facts.has_shots:
+        # Shifted amplitudes have another norm, and samples need a normalized state.
+        by_angles = asked in (DiffMethod.BEST, DiffMethod.PARAMETER_SHIFT)
+        is_supported = facts.in_engine and facts.is_counted and by_angles
+        obstacle = "" if is_supported else _AMPLITUDES_WITH_SHOTS_ERROR
+        method: str = DiffMethod.LIKELIHOOD_RATIO
+    elif choice.method == DiffMethod.ADJOINT and not facts.in_engine:
+        # A plugin's adjoint method starts from the prepared state, and ends there.
+        is_free = asked == DiffMethod.BEST
+        obstacle = "" if is_free else _PLUGIN_AMPLITUDES_ERROR
+        method = DiffMethod.PARAMETER_SHIFT if is_free else choice.method
+    else:
+        obstacle, method = "", choice.method
+    return replace(choice, method=method, obstacle=choice.obstacle or obstacle)
+
+
+# Why the adjoint method does not differentiate a circuit: the first predicate that holds counts.
+_ADJOINT_OBSTACLES: tuple[tuple[Callable[[CircuitFacts], bool], str], ...] = (
+    (
+        lambda facts: not facts.device_has_adjoint,
+        "it is differentiated, and the device does not have the adjoint method: none of "
+        "its gates is marked differentiable. Use diff_method='best' or 'parameter-shift'.",
+    ),
+    (
+        lambda facts: facts.is_replayed,
+        "it has shots, or mid-circuit measurements that the engine does not run, and is "
+        "differentiated; the adjoint method supports neither. Use "
+        "diff_method='best' or 'parameter-shift'.",
+    ),
+    (
+        lambda facts: facts.may_change_norm,
+        "it is differentiated, and has a QubitUnitary whose matrix is not unitary or is "
+        "traced; the adjoint method supports unitary gates only. Use diff_method='best' "
+        "or 'parameter-shift'.",
+    ),
+    (
+        lambda facts: not facts.is_swept_by_adjoint,
+        "it measures var or probs and is differentiated; the adjoint method of a device "
+        "differentiates expectation values only. Use diff_method='best' or "
+        "'parameter-shift'.",
+    ),
+)
+
+
+def _find_obstacle(asked: str, method: str, facts: CircuitFacts) -> str:
+    """Return why a method gives no derivative; empty if it gives one.
+
+    Args:
+        asked: the user's method.
+        method: the method by parameters.
+        facts: what decides about the derivative.
+    """
+    is_adjoint = method == DiffMethod.ADJOINT
+    is_known = is_adjoint or method == DiffMethod.PARAMETER_SHIFT
+    if not (is_known or DiffMethod.has_differences(method)):
+        return (
+            f"it is differentiated, and its diff_method is '{method}'; bellhop supports "
+            "'best', 'adjoint', 'parameter-shift', 'hadamard', 'spsa' and 'finite-diff' on "
+            "this device."
+        )
+    if is_adjoint and facts.has_adjoint:
+        return ""
+    obstacle = _find_measurement_obstacle(facts.measurements, _explain_engine_limit(asked, facts))
+    if obstacle or not is_adjoint:
+        return obstacle
+    return next(text for holds, text in _ADJOINT_OBSTACLES if holds(facts))
+
+
+# Where the engine's adjoint method is not available, and a remedy: the first predicate that holds
+# counts.
+_ENGINE_LIMITS: tuple[tuple[Callable[[CircuitFacts], bool], tuple[str, str]], ...] = (
+    (
+        lambda facts: not facts.in_engine,
+        ("with engine='plugin', or without the engine,", "return expval or probs"),
+    ),
+    (
+        lambda facts: not facts.is_counted,
+        (
+            "in a circuit with a loop of dynamic trip count",
+            "give the loop a static trip count",
+        ),
+    ),
+    (lambda facts: facts.is_replayed, ("after mid-circuit measurements", "return expval or probs")),
+    (
+        lambda facts: True,
+        (
+            "after a QubitUnitary whose matrix is not unitary or is traced",
+            "return expval or probs",
+        ),
+    ),
+)
+
+
+def _explain_engine_limit(asked: str, facts: CircuitFacts) -> tuple[str, str]:
+    """Return where the engine's adjoint method is not available, and a remedy."""
+    if asked not in (DiffMethod.BEST, DiffMethod.ADJOINT):
+        return f"by diff_method='{asked}'", "use diff_method='best'"
+    return next(limit for holds, limit in _ENGINE_LIMITS if holds(facts))
+
+
+def find_second_order_obstacle(measurements: Sequence[Measurement]) -> str:
+    """Return why measurements have no derivative of a derivative in reverse mode, or ""."""
+    where = "twice, where the first is in reverse mode,"
+    return _find_measurement_obstacle(measurements, (where, "return expval or probs"))
+
+
+def _find_measurement_obstacle(
+    measurements: Sequence[Measurement], not_by_engine: tuple[str, str]
+) -> str:
+    """Return why measurements have no derivative without the engine's adjoint method.
+
+    Args:
+        measurements: the measurements.
+        not_by_engine: where the engine's adjoint method is not available, and a remedy.
+
+    Returns:
+        the message of an error; empty if other methods differentiate all measurements.
+    """
+    where, instead = not_by_engine
+    for measurement in measurements:
+        if measurement.obstacle and is_offered(Offer.JACOBIAN, measurement.kind, Executor.ENGINE):
+            return (
+                f"{measurement.obstacle} {where} is not supported on this device. Use "
+                f"default.qubit, or {instead}."
+            )
+        if measurement.obstacle:
+            return measurement.obstacle
+    return ""

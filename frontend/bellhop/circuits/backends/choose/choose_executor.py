@@ -1,0 +1,182 @@
+"""Choose what executes a circuit."""
+
+import importlib
+from typing import Any
+
+from bellhop.circuits.ir.backend_registry import Runner, find_backend
+from bellhop.circuits.ir.circuit_config import CircuitConfig
+from bellhop.circuits.ir.device_spec import DeviceSpec
+from bellhop.circuits.ir.diff_method import DiffMethod
+from bellhop.circuits.ir.execution_plan import Declined, ExecutionPlan
+from bellhop.circuits.ir.executors import Executor
+from bellhop.circuits.ir.precision import Precision
+from bellhop.tracing.state import trace_state
+
+# For each executor, the module and the function that runs circuits.  A module is imported on first
+# use: circuits on the engine do not need the modules of other backends, half of ``circuits``.
+_BACKENDS = "bellhop.circuits.backends"
+_RUNNERS = {
+    Executor.ENGINE: ("compiled.lowering.runtime_devices", "run_in_runtime"),
+    Executor.PLUGIN: ("compiled.lowering.runtime_devices", "run_in_runtime"),
+    Executor.ARRAYS: ("arrays.run_qnode", "run_on_arrays"),
+    Executor.STIM: ("stim.run_clifford", "run_clifford"),
+    Executor.NULL: ("null.null_qubit", "run_null"),
+    Executor.TAPES: ("tapes.run_on_python_device", "run_on_python_device"),
+}
+# These methods are all exact on ``default.qubit`` and give equal derivatives.  With shots,
+# derivatives use the likelihood ratio of samples.
+_METHODS_OF_DEFAULT_QUBIT = (
+    DiffMethod.BEST,
+    DiffMethod.ADJOINT,
+    DiffMethod.PARAMETER_SHIFT,
+    DiffMethod.HADAMARD,
+)
+
+
+def choose(device: Any, config: CircuitConfig) -> ExecutionPlan:
+    """Choose what executes a circuit, from its device and its settings.
+
+    The plan is made before the quantum function is traced, since loops are unrolled for tapes.  A
+    backend that does not support the traced circuit declines it; see ``choose_fallback``.
+
+    Args:
+        device: the PennyLane device.
+        config: the execution settings of the circuit.
+    """
+    executor, reason = _choose_executor(device, config)
+    if executor is Executor.ARRAYS:
+        return plan_arrays(reason, device, config)
+    method = config.diff_method
+    if executor is Executor.ENGINE and _is_class_of_pennylane(device, "DefaultQubit"):
+        by_likelihood = bool(config.shots.total)
+        method = DiffMethod.LIKELIHOOD_RATIO if by_likelihood else DiffMethod.BEST
+    # Plugins have double-precision states.
+    bits = 64 if executor is Executor.PLUGIN else Precision.get_state_bits(device)
+    return ExecutionPlan(executor, reason, diff_method=method, precision=bits)
+
+
+def plan_arrays(reason: str, device: Any, config: CircuitConfig) -> ExecutionPlan:
+    """Return the plan of a circuit that the program itself executes, with arrays.
+
+    JAX differentiates through the state. With shots, derivatives use the likelihood ratio of
+    samples.
+
+    Args:
+        reason: why it is not the engine.
+        device: the PennyLane device.
+        config: the execution settings of the circuit.
+    """
+    method = config.diff_method
+    if _is_exact_method(config):
+        method = DiffMethod.LIKELIHOOD_RATIO if config.shots.total else DiffMethod.BACKPROP
+    bits = Precision.get_state_bits(device)
+    return ExecutionPlan(Executor.ARRAYS, reason, diff_method=method, precision=bits)
+
+
+def choose_fallback(
+    declined: Declined, plan: ExecutionPlan, device: Any, config: CircuitConfig
+) -> ExecutionPlan:
+    """Choose what executes a circuit that a backend has declined.
+
+    The program itself executes circuits of ``default.qubit`` that the engine lacks a derivative of;
+    every other circuit goes to its device, which the program calls through Python.
+
+    Args:
+        declined: what the backend does not support.
+        plan: the plan of the backend.
+        device: the PennyLane device.
+        config: the execution settings of the circuit.
+    """
+    if plan.executor is Executor.ENGINE and is_simulated_in_program(device):
+        return plan_arrays(declined.reason, device, config)
+    return ExecutionPlan(
+        Executor.TAPES,
+        declined.reason,
+        diff_method=config.diff_method,
+        precision=Precision.get_state_bits(device),
+    )
+
+
+def get_runner(plan: ExecutionPlan, device: Any) -> Runner:
+    """Return the backend of a plan.
+
+    Args:
+        plan: the plan.
+        device: the PennyLane device.
+    """
+    registered = find_backend(type(device))
+    if plan.executor is Executor.REGISTERED and registered is not None:
+        return registered
+    module, function = _RUNNERS[plan.executor]
+    return getattr(importlib.import_module(f"{_BACKENDS}.{module}"), function)
+
+
+def _choose_executor(device: Any, config: CircuitConfig) -> tuple[Executor, str]:
+    """Return the executor of a device's circuits, and why it is not the engine."""
+    if find_backend(type(device)) is not None:
+        return Executor.REGISTERED, ""
+    if _is_class_of_pennylane(device, "DefaultQubit"):
+        obstacle = _find_obstacle_of_default_qubit(config)
+        return (Executor.ARRAYS, obstacle) if obstacle else (Executor.ENGINE, "")
+    if is_simulated_in_program(device):
+        return Executor.ARRAYS, f"{device.name} has no engine"
+    if _is_class_of_pennylane(device, "DefaultClifford") and config.shots.total:
+        # Without shots, only PennyLane's device computes the exact values, from tapes.
+        return Executor.STIM, "default.clifford has no engine"
+    if device.name == "null.qubit":
+        return Executor.NULL, ""
+    if not hasattr(device, "get_c_interface"):
+        return Executor.TAPES, f"{device.name} has no compiled plugin"
+    if config.diff_method == DiffMethod.HADAMARD:
+        # PennyLane expands Hadamard tests from tapes.
+        return Executor.TAPES, "its diff_method is 'hadamard'"
+    has_engine = DeviceSpec.has_engine(device.name) and config.engine
+    if Precision.is_single_device(device) and not has_engine:
+        return Executor.TAPES, "it has single precision, and plugins have double precision only"
+    if not config.engine:
+        return Executor.PLUGIN, "it has engine='plugin'"
+    if not _may_use_engine(device, config):
+        return Executor.PLUGIN, f"the engine does not support {device.name}"
+    return Executor.ENGINE, ""
+
+
+def _may_use_engine(device: Any, config: CircuitConfig) -> bool:
+    """Return whether the engine may execute circuits of a device that has a plugin."""
+    is_known = device.name.startswith("lightning.") or is_simulated_in_program(device)
+    return config.engine and is_known
+
+
+def _find_obstacle_of_default_qubit(config: CircuitConfig) -> str:
+    """Return why settings exclude the engine for ``default.qubit``; empty if they do not."""
+    if not _is_exact_method(config):
+        return f"its diff_method is '{config.diff_method}'"
+    if not config.engine:
+        return "it has engine='plugin'"
+    return "it is called in a region" if trace_state().in_region else ""
+
+
+def _is_exact_method(config: CircuitConfig) -> bool:
+    """Return whether a circuit's ``diff_method`` gives the exact derivatives of simulators."""
+    method = config.diff_method
+    has_method = not (method == DiffMethod.ADJOINT and config.shots.total)
+    return method in _METHODS_OF_DEFAULT_QUBIT and has_method
+
+
+def _is_class_of_pennylane(device: Any, *names: str) -> bool:
+    """Return whether a device's class is a PennyLane class with one of these names.
+
+    Subclasses do not count, since they may behave differently.
+    """
+    kind = type(device)
+    return kind.__name__ in names and kind.__module__.startswith("pennylane.devices.")
+
+
+def is_simulated_in_program(device: Any) -> bool:
+    """Return whether a device's circuits can be simulated with arrays.
+
+    True for ``default.qubit`` and ``default.mixed``, without subclasses, and for
+    ``lightning.qubit`` if the state is sharded, which Lightning does not support.
+    """
+    if _is_class_of_pennylane(device, "DefaultQubit", "DefaultMixed"):
+        return True
+    return device.name == "lightning.qubit" and trace_state().partitions_states

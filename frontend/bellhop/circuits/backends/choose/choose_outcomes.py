@@ -1,0 +1,50 @@
+"""Choose how the random outcomes of a circuit are treated."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from bellhop.circuits.ir.answers import MeasurementSite
+from bellhop.circuits.ir.circuit_config import CircuitConfig
+from bellhop.circuits.ir.executors import Outcomes
+from bellhop.circuits.ir.measurement_types import is_measurement
+from bellhop.errors import CompileError
+
+# Values of ``mcm_method`` in PennyLane.
+_ONE_SHOT, _TREE, _SINGLE_BRANCH = "one-shot", "tree-traversal", "single-branch-statistics"
+
+
+def choose_outcomes(
+    config: CircuitConfig, circuit: MeasurementSite, leaves: Sequence[Any]
+) -> Outcomes:
+    """Choose how the random outcomes of a circuit are treated.
+
+    With shots, each shot is an execution with its own outcomes, for every ``mcm_method`` but
+    "single-branch-statistics".
+
+    Args:
+        config: the execution settings of the circuit.
+        circuit: the circuit after its last gate.
+        leaves: the leaves of the quantum function's result.
+
+    Raises:
+        CompileError: if the user's ``mcm_method`` does not support the circuit.
+    """
+    shots, method, where = config.shots.total, config.mcm_method, config.where
+    if not circuit.has_mid_circuit:
+        return Outcomes.SAMPLES if shots else Outcomes.NONE
+    if method == _SINGLE_BRANCH:
+        return Outcomes.ONE_RUN
+    if shots:
+        return Outcomes.RUN_PER_SHOT
+    if method == _ONE_SHOT:
+        raise CompileError(
+            f"{where}: mcm_method={_ONE_SHOT!r} needs shots. Use mcm_method={_TREE!r}."
+        )
+    is_classical = not all(map(is_measurement, leaves))
+    if is_classical and method is not None:
+        raise CompileError(
+            f"{where}: returning values that are not measurements is not supported with "
+            f"mcm_method={method!r}, which runs the circuit several times. Return qml.sample "
+            f"or qml.expval of outcomes, or set mcm_method={_SINGLE_BRANCH!r}."
+        )
+    return Outcomes.ONE_RUN if is_classical else Outcomes.ALL

@@ -1,0 +1,196 @@
+"""``Differentiation``: how the measurements of a compiled circuit are differentiated."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from bellhop.circuits.backends.choose.choose_derivative import (
+    CircuitFacts,
+    DerivativeChoice,
+    choose_derivative,
+    find_second_order_obstacle,
+)
+from bellhop.circuits.gates.shift_rules import FrequencyBits, ShiftRules
+from bellhop.circuits.ir.device_measurements import Measurement
+from bellhop.circuits.ir.diff_method import SECOND_DIFFERENCE_ERROR, DiffMethod
+from bellhop.circuits.ir.execution_plan import ExecutionPlan
+from bellhop.errors import DifferentiableCompileError
+
+
+@dataclass(frozen=True)
+class Differentiation:
+    """How the measurements of a circuit are differentiated.
+
+    Attributes:
+        method: the method by gate parameters, a name of ``ir/diff_method.py``.
+        frequencies: one byte for each static-count parameter: the bit set of its frequencies, for
+            shift rules.
+        dynamic_frequencies: the bit set of frequencies that all dynamic-count parameters share.
+        options: the ``gradient_kwargs`` of the method.
+        obstacle: the reason if a derivative does not exist; otherwise empty.
+        amplitude_differentiation: how to differentiate if the amplitudes that prepare the state are
+            appended to the parameters; None for circuits without amplitudes.
+        has_vjp: whether the engine has the VJP of all values, whichever method gives the Jacobian.
+        single_pass: whether the derivative, or the derivative of the Jacobian, is a ``LinearMap``
+            of one adjoint sweep.
+    """
+
+    method: str = DiffMethod.ADJOINT
+    frequencies: bytes = field(default=b"", repr=False)
+    dynamic_frequencies: int = FrequencyBits.NONE
+    options: tuple[tuple[str, Any], ...] = ()
+    obstacle: str = ""
+    amplitude_differentiation: "Differentiation | None" = field(default=None, repr=False)
+    has_vjp: bool = False
+    single_pass: bool = False
+
+    @classmethod
+    def from_facts(
+        cls,
+        plan: ExecutionPlan,
+        facts: CircuitFacts,
+        frequencies: bytes,
+        dynamic_frequencies: int,
+        amplitudes: bytes,
+    ) -> "Differentiation":
+        """Choose how the measurements of one device call are differentiated.
+
+        Args:
+            plan: the plan of the circuit.
+            facts: what decides about the derivative.
+            frequencies: one byte for each static-count parameter: the bit set of its frequencies.
+            dynamic_frequencies: the bit set of frequencies that dynamic-count parameters share.
+            amplitudes: one byte for each amplitude that prepares the state, as ``frequencies``.
+
+        Returns:
+            the differentiation; its ``obstacle`` is the reason if a derivative does not exist.
+        """
+        choice = choose_derivative(plan, facts)
+        options = () if choice.method == DiffMethod.LIKELIHOOD_RATIO else plan.diff_options
+
+        def differentiate(choice: DerivativeChoice, frequencies: bytes) -> "Differentiation":
+            """Return the differentiation of a choice, by parameters with these frequencies."""
+            return cls(
+                choice.method,
+                frequencies,
+                dynamic_frequencies,
+                options,
+                choice.obstacle,
+                has_vjp=choice.has_vjp,
+            )
+
+        by_parameters = differentiate(choice, frequencies)
+        if not amplitudes or choice.by_amplitudes is None:
+            return by_parameters
+        by_both = differentiate(choice.by_amplitudes, frequencies + amplitudes)
+        return replace(by_parameters, amplitude_differentiation=by_both)
+
+    def select_rerun_method(self, measurements: Sequence[Measurement]) -> "Differentiation":
+        """Return a copy for derivatives that run the circuit with other parameters.
+
+        Such a derivative of a variance needs its second moment, which the adjoint method does not
+        differentiate.  So the parameter-shift method replaces the adjoint method.
+
+        Args:
+            measurements: the measurements to differentiate.
+
+        Raises:
+            DifferentiableCompileError: for a state, which only the adjoint method differentiates.
+        """
+        if not self.is_adjoint or all(measurement.has_adjoint for measurement in measurements):
+            return self
+        if obstacle := find_second_order_obstacle(measurements):
+            raise DifferentiableCompileError(obstacle)
+        by_amplitudes = (
+            self.amplitude_differentiation
+            and self.amplitude_differentiation.select_rerun_method(measurements)
+        )
+        return replace(
+            self, method=DiffMethod.PARAMETER_SHIFT, amplitude_differentiation=by_amplitudes
+        )
+
+    @property
+    def is_adjoint(self) -> bool:
+        """Whether the last order of differentiation is the device's adjoint method."""
+        return self.method in (DiffMethod.ADJOINT, DiffMethod.LIKELIHOOD_RATIO)
+
+    def make_basis(self, n_params: int) -> Any:
+        """Draw the random directions of SPSA.
+
+        Args:
+            n_params: the number of static-count parameters.
+
+        Returns:
+            array ``[num_directions, n_params]`` of ones and minus ones, with zeros for parameters
+            without a derivative; None for other methods than SPSA.
+        """
+        if self.method != DiffMethod.SPSA:
+            return None
+        options = dict(self.options)
+        rows = ShiftRules.draw_directions(
+            n_params, options["num_directions"], options["sampler_rng"]
+        )
+        is_shifted = np.frombuffer(self.frequencies, np.uint8) != FrequencyBits.NONE
+        return rows if is_shifted.all() else rows * is_shifted
+
+    def make_shift_rules(self, static_order: int, dynamic_order: int, *, keep: bool) -> ShiftRules:
+        """Build the parameter-shift or finite-difference rules of a derivative.
+
+        Args:
+            static_order: the order in static-count parameters, or along the directions of a basis.
+            dynamic_order: the order in dynamic-count parameters.
+            keep: whether the session also computes and keeps the first derivative in dynamic-count
+                parameters.
+
+        Raises:
+            DifferentiableCompileError: if a parameter has no rule.
+        """
+        options = dict(self.options)
+        by_dynamic = dynamic_order > 0 or keep
+        given = options.get("shifts") if self.method == DiffMethod.PARAMETER_SHIFT else None
+        if DiffMethod.has_differences(self.method) and static_order + dynamic_order > 1:
+            raise DifferentiableCompileError(SECOND_DIFFERENCE_ERROR)
+        if by_dynamic and (self.method == DiffMethod.SPSA or given is not None):
+            raise DifferentiableCompileError(
+                "gates are in a loop with a dynamic trip count, and diff_method='spsa' and "
+                "explicit shifts need a static number of parameters. Use diff_method='best', or "
+                "bounds that are Python numbers."
+            )
+        if self.is_adjoint:
+            static_order, dynamic_order = (
+                (static_order - 1, dynamic_order) if static_order else (0, dynamic_order - 1)
+            )
+        none = FrequencyBits.NONE
+        counted = self.frequencies if static_order > 0 else bytes([none]) * len(self.frequencies)
+        of_dynamic = self.dynamic_frequencies if dynamic_order > 0 or keep else none
+        if DiffMethod.has_differences(self.method):
+            if self.method == DiffMethod.SPSA and static_order > 0:
+                counted = bytes([1]) * options["num_directions"]
+            return ShiftRules.from_differences(counted, of_dynamic, self.compute_difference_terms())
+        if FrequencyBits.UNKNOWN in (*counted, of_dynamic):
+            raise DifferentiableCompileError(
+                "the derivative needs a parameter-shift rule, which a gate in it lacks. "
+                "Use diff_method='finite-diff', or decompose the gate."
+            )
+        if given is None or static_order == 0:
+            return ShiftRules.from_frequencies(counted, of_dynamic)
+        try:
+            return ShiftRules.from_shifts(counted, given)
+        except ValueError as error:
+            raise DifferentiableCompileError(
+                f"the shifts of its gradient_kwargs do not fit: {error}. Give a tuple for each "
+                "traced parameter of a gate, with a shift for each frequency."
+            ) from None
+
+    def compute_difference_terms(self) -> np.ndarray:
+        """Return the coefficient and the shift of each term of a finite difference.
+
+        Returns:
+            array ``[terms, 2]``, for ``diff_method='finite-diff'`` and ``'spsa'``.
+        """
+        options = dict(self.options)
+        return ShiftRules.compute_difference_terms(
+            options["h"], options["approx_order"], options["strategy"]
+        )

@@ -1,0 +1,62 @@
+"""``ExecutionPlan``: what executes a circuit, and how."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from bellhop.circuits.ir.diff_method import DiffMethod
+from bellhop.circuits.ir.executors import Executor, Outcomes
+
+
+@dataclass(frozen=True)
+class ExecutionPlan:
+    """What executes a circuit, and how; made by ``backends/choose``.
+
+    ``f.mlir``, drawings, profiles and ``verbose=True`` print it::
+
+        engine, outcomes all, derivatives by adjoint, double precision
+        plugin: it has more than 32 qubits, derivatives by adjoint, double precision
+
+    Attributes:
+        executor: what executes the circuit.
+        reason: why it is not the engine; empty for the engine.
+        outcomes: how random outcomes are treated.
+        diff_method: the derivative method, or the user's name of an unknown one.  ``BEST`` leaves
+            the choice to each measurement.
+        diff_options: the ``gradient_kwargs`` of the method.
+        precision: 32 or 64, the bits of the real part of an amplitude.
+    """
+
+    executor: Executor
+    reason: str = ""
+    outcomes: Outcomes = Outcomes.NONE
+    diff_method: str = DiffMethod.BEST
+    diff_options: tuple[tuple[str, Any], ...] = ()
+    precision: int = 64
+
+    @property
+    def backend(self) -> str:
+        """The executor, with the reason why it is not the engine."""
+        return f"{self.executor.value}: {self.reason}" if self.reason else self.executor.value
+
+    def __str__(self) -> str:
+        is_random = self.outcomes is not Outcomes.NONE
+        parts = [
+            self.backend,
+            *([f"outcomes {self.outcomes.value}"] if is_random else []),
+            f"derivatives by {self.diff_method}",
+            "single precision" if self.precision == 32 else "double precision",
+        ]
+        return ", ".join(parts)
+
+
+@dataclass(frozen=True)
+class Declined:
+    """A backend's answer for a circuit that it does not support, in place of results.
+
+    ``choose`` then chooses another backend.
+
+    Attributes:
+        reason: what the backend does not support.
+    """
+
+    reason: str
