@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 BELLHOP = "frontend/bellhop"
 CIRCUITS = f"{BELLHOP}/circuits"
+CHOOSE = f"{CIRCUITS}/backends/choose/choose_executor.py"
 TESTS = "tests/frontend"
 INIT = f"{BELLHOP}/__init__.py"
 
@@ -31,12 +32,12 @@ class Ability:
 ABILITIES = {
     "stim": Ability(
         files=(f"{CIRCUITS}/backends/stim",),
-        mentions={f"{CIRCUITS}/backends/choose/choose_executor.py": ("stim.run_clifford",)},
+        mentions={CHOOSE: ("DefaultClifford", "STIM")},
         tests=(f"{TESTS}/circuits/clifford",),
     ),
     "null": Ability(
         files=(f"{CIRCUITS}/backends/null",),
-        mentions={f"{CIRCUITS}/backends/choose/choose_executor.py": ("null.null_qubit",)},
+        mentions={CHOOSE: ("null.qubit", "NULL")},
         tests=(f"{TESTS}/circuits/in_program/test_null_device.py",),
     ),
     "shadows": Ability(
