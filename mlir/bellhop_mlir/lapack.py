@@ -85,7 +85,16 @@ def verify_call(op: ir.Operation) -> None:
 
 
 def _verify_configuration(op: ir.Operation, target: str) -> None:
-    """Raise an error for attributes that JAX does not emit."""
+    """Raise an error if attributes of a LAPACK call have values that JAX does not emit.
+
+    Args:
+        op: the ``stablehlo.custom_call``.
+        target: name of the called function, for errors.
+
+    Raises:
+        VerificationError: for a called computation, another interface version, or an unknown value
+            in the backend configuration.
+    """
     if "called_computations" in op.attributes and len(
         ir.ArrayAttr(op.attributes["called_computations"])
     ):

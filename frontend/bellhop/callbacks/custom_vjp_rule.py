@@ -105,13 +105,19 @@ class CustomVjpRule:
             found = vary_like(cotangents, check_cotangents(found, what, types))
             return [leaf for leaf, yes in zip(found, active, strict=True) if yes]
 
-        def evaluate(saved: Sequence[Any], moving: Sequence[Any]) -> list[Any]:
-            """Call the ``jvp`` rule; return the tangents of the inexact result leaves."""
+        def evaluate(saved: Sequence[Any], active_tangents: Sequence[Any]) -> list[Any]:
+            """Call the ``jvp`` rule; return the tangents of the inexact result leaves.
+
+            Args:
+                saved: leaves of the saved values: residuals and arguments.
+                active_tangents: tangents of the active argument leaves; all other tangents are
+                    zero.
+            """
             if self.jvp is None:
                 raise self._forward_mode_error()
             _, args = jax.tree.unflatten(tree, saved)
             leaves, arguments = jax.tree.flatten(types)
-            filled = jax.tree.unflatten(arguments, _fill_tangents(leaves, active, moving))
+            filled = jax.tree.unflatten(arguments, _fill_tangents(leaves, active, active_tangents))
             tangents = tuple(tangent.unflatten() for tangent in filled)
             what = describe_rule("jvp", self.described, self.jvp)
             _, tangent = check_pair(self.jvp(args, tangents), what, "tangent of it")

@@ -108,7 +108,14 @@ def io_callback(
     callback_type = ORDERED_IO if ordered else IO
 
     def make_caller(fn: Callable[..., Any]) -> Callable[..., Any]:
-        """Return a function that calls `fn` as this callback."""
+        """Return a function that calls `fn` by ``io_callback``, with the options given here.
+
+        Args:
+            fn: the user's function.
+
+        Returns:
+            a function of pytrees of arrays; outside of a program it calls `fn` in Python.
+        """
 
         def call(*args: Any, **kwargs: Any) -> Any:
             """Call `fn`: in Python, in a program, or for each shard."""

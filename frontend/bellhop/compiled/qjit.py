@@ -145,24 +145,25 @@ class QJIT(PickledByName, CallInterface, Generic[P, R]):
     ) -> None:
         """Write the programs compiled so far to a file, for ``bellhop.load``.
 
-        The file contains the names of the Python functions that the program calls; pass them to
-        ``load``.
+        The file names the Python functions that the program calls, but does not contain them; pass
+        a mapping from these names to the functions to ``load``.
 
         Args:
             path: path of the file.
-            compiled: whether to include XLA's machine code, so that a process with the same
-                versions, processor, devices and ``XLA_FLAGS`` compiles only regions: ``load(path,
-                trust=True)``.
+            compiled: whether to include XLA's machine code. ``load(path, trust=True)`` uses it in a
+                process with the same versions, processor, devices and ``XLA_FLAGS``, and then
+                compiles only the regions for other devices.
             key: key for an HMAC-SHA256 signature of the file, which ``load(path, key=key)``
                 verifies; bytes, such as ``secrets.token_bytes(32)``, or a string.
 
         Raises:
             CompileError: if nothing is compiled yet, for static arguments, and for callbacks that
-                another process cannot import by name; names them.
+                another process cannot import, which it names.
+            FileNotFoundError: if the directory does not exist.
 
         Warns:
-            UserWarning: if ``load`` needs ``trust=True`` for the file; names the
-                operation or the format string.
+            UserWarning: if ``load`` needs ``trust=True`` for the file; it names the reason, an
+                operation or a format string.
 
         Example:
             >>> import bellhop

@@ -151,9 +151,17 @@ class SavedCalls:
     def _arrange_as(
         self, form: _CallForm, given: dict[_Key, Any]
     ) -> tuple[Args, dict[str, Any]] | None:
-        """Return arguments in the form of a program, or None if they do not match.
+        """Pass given arguments by position and keyword, as a saved program takes them.
 
-        Missing arguments get their defaults; surplus arguments must equal their defaults.
+        Missing arguments get their defaults; surplus arguments must equal their defaults, which the
+        program contains as constants.
+
+        Args:
+            form: which arguments the program takes by position and by keyword.
+            given: the arguments of the call, by key.
+
+        Returns:
+            ``(args, kwargs)``, or None if the arguments do not match.
         """
         values = dict(given)
         assert self._signature is not None

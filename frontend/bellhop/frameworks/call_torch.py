@@ -180,7 +180,16 @@ class TorchFunction(PickledByName):
     def _prepare(
         self, in_tree: PyTreeDef, avals: Sequence[Any], modes: TorchModes
     ) -> tuple[PrimalFunction, tuple[ShapedArray, ...], Any]:
-        """Return the flat function, its result types and structure for argument types."""
+        """Return the function of flat tensors, and the types and structure of its results.
+
+        Args:
+            in_tree: tree structure of the arguments.
+            avals: types of the argument leaves.
+            modes: PyTorch's modes in which the function is called.
+
+        Returns:
+            the flat function, the types of the result leaves, and the result's tree structure.
+        """
         for aval in avals:
             torch_dtype(aval.dtype)
         mutates = False

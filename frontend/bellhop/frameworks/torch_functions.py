@@ -150,7 +150,14 @@ class _Pullback(_DerivativeFunction):
     kind = "vjp"
 
     def apply(self, *tensors: Any) -> list[Any]:
-        """Return the cotangents of the active arguments."""
+        """Return the cotangents of the differentiated arguments.
+
+        Args:
+            tensors: all arguments, then the cotangents of the differentiated results.
+
+        Returns:
+            a tensor for each differentiated argument, in JAX's convention (not conjugated).
+        """
         torch = import_torch()
         args, cotangents = tensors[: len(self._active)], tensors[len(self._active) :]
         is_differentiated = any(tensor.requires_grad for tensor in tensors)

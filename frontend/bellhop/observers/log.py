@@ -133,7 +133,11 @@ def _logger_name(logger: str | logging.Logger | None) -> str:
 
 
 class LogRecorder(BuiltinFunction):
-    """Makes and handles one record; its strings are format, level, logger and ``file:line``."""
+    """Logs one record of ``bellhop.debug.log`` in Python, if its level is enabled.
+
+    Args:
+        *arguments: format string, level number, logger name, and ``file:line`` of the call.
+    """
 
     __name__ = "log"
     prints = True

@@ -93,7 +93,17 @@ def with_finite_differences(function: Callable[..., Any], h: float | None) -> Ca
 
     @approximated.defjvp
     def jvp(primals: PyTree, tangents: PyTree) -> tuple[Any, Any]:
-        """Evaluate the function, and one difference for each distinct step."""
+        """Return the value and its tangent, by one difference for each distinct step size.
+
+        The step size of an argument leaf and a result leaf follows from their precisions.
+
+        Args:
+            primals: the arguments.
+            tangents: their tangents.
+
+        Returns:
+            the value, and the approximate tangent of each result leaf.
+        """
         with _count_differences() as inner:
             value = flat_function(*primals)
 

@@ -242,7 +242,8 @@ def _prepare_twirling(qnode: qml.QNode, config: CircuitConfig) -> None:
 def _has_outcomes(function: TracedQuantumFunction) -> bool:
     """Return whether a traced function has mid-circuit measurements.
 
-    Tapes need PennyLane's ``MeasurementValue`` objects for them, so the function is traced again.
+    If so, a fallback to tapes must trace the function again, since tapes need PennyLane's
+    ``MeasurementValue`` objects.
     """
     return GateJaxpr(function.closed, ()).has_outcomes
 

@@ -92,13 +92,15 @@ class Circuit:
         """Trace the circuit into the program, with ``jax.vmap`` over broadcast parameters.
 
         Args:
-            run_row: ``(traced_row, row_index, *inputs) -> (results, leaves, tree)``: the results of
-                one batch row, and the leaves and tree structure of the quantum function's result.
-                ``results`` is None if another backend must run the circuit.
+            run_row: ``(traced_row, row_index, *inputs) -> (results, leaves, tree)``: traces one
+                batch row. ``traced_row`` selects the row of batched parameters, and ``row_index``
+                is its index, a traced int32. ``results`` is None if another backend must run the
+                circuit; ``leaves`` and ``tree``, of the quantum function's result, tell which
+                results are measurements.
 
         Returns:
-            the results, with a leading batch axis if parameters are broadcast; None if ``run_row``
-            returned None as results.
+            the results; if parameters are broadcast, measurements have a leading batch axis, and
+            other leaves have none. None if ``run_row`` returned None as results.
         """
         rows = Rows(self.where)
         are_measured: list[bool] = []

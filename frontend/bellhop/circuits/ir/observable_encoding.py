@@ -73,12 +73,15 @@ def encode_product(product: Product, first_matrix: int) -> Code:
 
 
 def encode_sum(products: Sequence[Product], start: int, first_matrix: int) -> Code:
-    """Return the code of a linear combination of products.
+    """Encode a linear combination of products as integers for the runtime.
 
     Args:
         products: the products.
-        start: the index of the first coefficient.
+        start: the offset of the first coefficient among all coefficients of the runtime call.
         first_matrix: the offset of the circuit's matrices in the runtime's array.
+
+    Returns:
+        integers in the prefix notation of this module.
     """
     codes = [encode_product(product, first_matrix) for product in products]
     return (_SUM, len(codes), start, *itertools.chain.from_iterable(codes))

@@ -30,7 +30,9 @@ class _RandomEffect(Effect):
 
 
 def offer_device_seed(device: Any) -> None:
-    """Seed the program from a PennyLane device's generator, if there is one.
+    """Offer a seed drawn from a PennyLane device's random generator to the program.
+
+    It is not used if the user passed a seed to qjit.  A device without a generator offers none.
 
     Args:
         device: PennyLane device; its option ``seed=`` seeds the generator.

@@ -62,8 +62,9 @@ class ExactValues(ABC):
     """Exact values of a circuit, which are requested first and then computed together.
 
     Each ``request_...`` method requests one value, and returns a function from the result of
-    ``compute()`` to this value.  For a circuit with several executions, the values of each
-    execution are multiplied by its probability.
+    ``compute()`` to this value.  If the circuit is executed once for each combination of
+    mid-circuit outcomes, this value is already multiplied by the probability of the combination, so
+    the caller adds the values of all executions.
 
     Attributes:
         where: the QNode, for errors.

@@ -183,10 +183,17 @@ class DeviceValues(ExactValues):
         )
 
     def _encode_product(self, factors: Sequence[Factor]) -> Product:
-        return tuple(map(self._encode_factor, factors))
+        return tuple(map(self._convert_factor, factors))
 
-    def _encode_factor(self, factor: Factor) -> QubitFactor:
-        """Encode a factor; add its matrix, if any, to the request."""
+    def _convert_factor(self, factor: Factor) -> QubitFactor:
+        """Convert a factor to qubit indices; store a Hermitian matrix in the request.
+
+        Args:
+            factor: a factor of an observable, on wire labels.
+
+        Returns:
+            the factor on qubit indices; a matrix is given by its offset in `MeasurementRequest`.
+        """
         wires = self._find_qubits(factor.wires)
         if isinstance(factor, NamedFactor):
             return QubitFactor(factor.name, wires)

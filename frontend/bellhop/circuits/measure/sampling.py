@@ -253,14 +253,21 @@ class SamplingRounds:
         self, diagonals: Sequence[DiagonalFactor], what: SampleRequest
     ) -> Callable[[SampledValues], Any]:
         """Add a request to a round; return a function that reads its result."""
-        number = self._find_round(diagonals)
+        number = self._assign_round(diagonals)
         _, asked = self._rounds[number]
         if what not in asked:
             asked.append(what)
         return lambda values: values[number][what]
 
-    def _find_round(self, diagonals: Sequence[DiagonalFactor]) -> int:
-        """Return the index of the first round that agrees with the factors, or a new round."""
+    def _assign_round(self, diagonals: Sequence[DiagonalFactor]) -> int:
+        """Add factors to the first round with compatible bases, or to a new round.
+
+        Args:
+            diagonals: factors that one round measures together, each in the basis of its wires.
+
+        Returns:
+            the index of the round.
+        """
         for number, (basis, _) in enumerate(self._rounds):
             if basis.try_add(diagonals):
                 return number

@@ -115,10 +115,15 @@ class BackendCircuit(GateReceiver):
     # Methods of `CurrentCircuit`, for control flow inside decompositions applied to this circuit.
 
     def flush_queue(self, construct: str) -> NoReturn:
-        """Raise an error for a construct, because the jaxpr has been traced already.
+        """Reject a function such as ``measure`` where gates are collected for another use.
+
+        `TracingCircuit` records these functions; here operations are applied, for instance those of
+        a decomposition, and there is no queue to flush.  Loops and conditionals are supported, see
+        `get_control_flow_target`.
 
         Args:
-            construct: the name of the function that the user called.
+            construct: the function that the user called: ``"measure"``, ``"adjoint"`` or
+                ``"ctrl"``.
 
         Raises:
             CompileError: always.

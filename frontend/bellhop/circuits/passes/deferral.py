@@ -236,7 +236,20 @@ class DeferralPass(CircuitPass):
     def mid_measure(
         self, label: Wire, *, reset: bool, postselect: int, site: str, is_joint: bool = False
     ) -> Any:
-        """Defer a measurement, and return a tagged placeholder of its outcome."""
+        """Note a wire as measured instead of measuring it, or fail the deferral.
+
+        Deferral fails for a traced wire, a wire that was measured before, and a reset.
+
+        Args:
+            label: the wire label, or a tracer.
+            reset: whether the wire is brought to zero afterwards.
+            postselect: not used; `is_needed` excludes postselection.
+            site: not used.
+            is_joint: not used.
+
+        Returns:
+            False, tagged so that uses of the outcome are found in the recorded circuit.
+        """
         del postselect, site
         deferral, wires = self._deferral, self._circuit.wires
         outcome = tag_value(jnp.asarray(False), mark=_DeferredTag())

@@ -37,11 +37,14 @@ _N_PAIRS = 16
 
 
 class _Twirls(NamedTuple):
-    """Table of the Paulis around a gate, with a row for each of the 16 pairs.
+    """Table of the Paulis around a two-qubit gate that leave it unchanged.
+
+    There is a row for each of the 16 pairs of Paulis before the gate.
 
     Attributes:
         paulis: ``[16, 4]``, indices into `_PAULIS`: before the gate on both wires, then after it.
-        phases: ``[16]``, the angle of the `GlobalPhase` that makes the `Rot` gates exact.
+        phases: ``[16]``, the angle of a `GlobalPhase` that cancels the phases of the `Rot` gates
+            that act as Paulis, and the sign of the Paulis after the gate.
     """
 
     paulis: np.ndarray

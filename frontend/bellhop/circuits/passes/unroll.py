@@ -66,12 +66,23 @@ class UnrollPass(CircuitPass):
         if self._nest is not None:
             self._nest.unroll(n_iterations, body)
             return ()
-        if is_nest and self._unroll_nest(n_iterations, body):
+        if is_nest and self._try_unroll_nest(n_iterations, body):
             return ()
         return super().for_loop(n_iterations, body, carried)
 
-    def _unroll_nest(self, n_iterations: int | Operand, body: Callable[..., Any]) -> bool:
-        """Apply the gates of a nest one after another, if they are few; return whether they are."""
+    def _try_unroll_nest(self, n_iterations: int | Operand, body: Callable[..., Any]) -> bool:
+        """Apply the gates of nested loops as one straight run, where possible.
+
+        It is not possible with a traced trip count, traced or invalid wires, control flow or many
+        gates.
+
+        Args:
+            n_iterations: the trip count of the outer loop: an ``int``, or a tracer.
+            body: maps ``()`` and the iteration's index to ``()``.
+
+        Returns:
+            whether the gates were applied.
+        """
         nest = self._nest = _UnrolledNest(self._n_wires)
         try:
             nest.unroll(n_iterations, body)

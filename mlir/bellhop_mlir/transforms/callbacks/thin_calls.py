@@ -19,7 +19,9 @@ _CONDITIONALS = ("stablehlo.if", "stablehlo.case")
 
 
 class ThinCalls(Pass):
-    """Count marked calls in the program, and make the first of each ``bellhop.every``.
+    """Make only one of every ``bellhop.every`` executions of each marked call.
+
+    The program counts the executions, and makes the first call.
 
     Before::
 

@@ -56,18 +56,18 @@ _SAMPLES_ERROR = (
 
 
 class SimulatedCircuit(ProgramCircuit):
-    """A circuit whose state is an array of the compiled program.
+    """A circuit whose state is an array that the compiled program computes.
 
     A measurement projects the state without normalizing it, so the squared norm of the state is the
     probability of the outcomes.
 
     Args:
-        simulator: implements operations on the state.
-        rows: the current row of the circuit's batch.
+        simulator: prepares the state, applies gates to it and measures it.
+        rows: selects one batch row of operands, by a traced index.
         faults: records run-time errors of operations.
         outcomes: unsigned integer, a bit for each mid-circuit outcome of the current branch.
         shots: the shots that are assigned to this branch; None without shots.
-        box: lines that drawings show for the circuit.
+        box: lines of text in the box of the circuit in drawings of the program.
     """
 
     def __init__(

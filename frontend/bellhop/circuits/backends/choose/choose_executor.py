@@ -56,13 +56,14 @@ def choose(device: Any, config: CircuitConfig) -> ExecutionPlan:
 
 
 def plan_arrays(reason: str, device: Any, config: CircuitConfig) -> ExecutionPlan:
-    """Return the plan of a circuit that the program itself executes, with arrays.
+    """Return the plan of a circuit that runs as JAX operations in the program.
 
-    JAX differentiates through the state. With shots, derivatives use the likelihood ratio of
-    samples.
+    Where ``diff_method`` asks for exact derivatives, JAX differentiates through the state; with
+    shots, the likelihood ratio of samples is used. Other methods, such as finite differences, and
+    adjoint with shots, are kept.
 
     Args:
-        reason: why it is not the engine.
+        reason: why no other executor, such as the engine, runs the circuit.
         device: the PennyLane device.
         config: the execution settings of the circuit.
     """

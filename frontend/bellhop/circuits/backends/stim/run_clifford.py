@@ -222,20 +222,24 @@ def _combine_shots(
     groups = once.circuit.groups
     ends = np.cumsum(groups)
 
-    def combine_value(value: Any, is_of_record: bool, statistic: Any, leaf: Any) -> Any:
-        """Return the values of all shots if the statistic is per shot, else a mean per group.
+    def combine_value(value: Any, varies: bool, statistic: Any, leaf: Any) -> Any:
+        """Return a value for each shot, or a mean for each shot group.
 
         Args:
-            value: the value of each shot if `is_of_record`, else one value, which is repeated.
-            is_of_record: whether the value depends on the record of a shot.
-            statistic: the statistic to which the value belongs.
+            value: array with an axis of shots if `varies`; otherwise one value, which is repeated.
+            varies: whether the value depends on the mid-circuit outcomes of a shot.
+            statistic: the statistic to which the value belongs; it decides between shots and means.
             leaf: the leaf of the quantum function's result.
 
+        Returns:
+            array with a leading axis of shots if the statistic is per shot, otherwise of shot
+            groups.
+
         Raises:
-            CompileError: if the measured observable depends on outcomes.
+            CompileError: if a final measurement depends on mid-circuit outcomes.
         """
         size = sum(groups) if statistic.is_per_shot else len(groups)
-        if not is_of_record:
+        if not varies:
             return jnp.broadcast_to(value, (size, *value.shape[1:]))
         if is_measurement(leaf) and leaf.mv is None:
             raise CompileError(

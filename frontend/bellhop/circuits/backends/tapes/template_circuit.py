@@ -82,10 +82,17 @@ class TemplateCircuit(TapeCircuit):
         return TemplatePart.from_object(made, self._add_operand)
 
     def _add_wire_operand(self, wire: Wire) -> int:
-        """Add a traced wire as an operand; return the operand's index.
+        """Add the qubit index of a traced wire to the template's operands.
+
+        Args:
+            wire: a traced wire label.
+
+        Returns:
+            the index of the new operand in `operands`.
 
         Raises:
-            CompileError: if the device was made without wires.
+            CompileError: if the device has no wires, or wires that are not 0, 1, ... in order, or
+                the wire is not an integer.
         """
         if not self.labels():
             raise CompileError(

@@ -297,7 +297,7 @@ class VectorPlanner:
             parts.append(
                 _SharedValuePlan(atoms[positions[0]])
                 if kind is members[0]
-                else self._plan_group(members)
+                else self._plan_similar_atoms(members)
             )
             places.append(positions)
         if rest:
@@ -325,8 +325,16 @@ class VectorPlanner:
             params = tuple(eqn.params.items())
         return eqn.primitive, params, types, self._depths[atom]
 
-    def _plan_group(self, atoms: Sequence[Any]) -> VectorPlan:
-        """Plan atoms with equal keys."""
+    def _plan_similar_atoms(self, atoms: Sequence[Any]) -> VectorPlan:
+        """Plan the computation of similar scalars as one vector.
+
+        Args:
+            atoms: jaxpr variables or literals with equal `_find_key`: all literals, or all results
+                of equations with the same primitive, parameters and operand types.
+
+        Returns:
+            a plan that computes the vector from planned vectors of the equations' operands.
+        """
         first = atoms[0]
         if isinstance(first, Literal):
             values = [np.asarray(atom.val, atom.aval.dtype) for atom in atoms]

@@ -149,7 +149,18 @@ class Evolution:
         return state
 
     def _pull_back(self, state: Operand, cotangent: Operand, *tables: Any) -> tuple[Any, ...]:
-        """Apply the adjoint method; return the cotangents of state and tables."""
+        """Compute cotangents by the adjoint method, from the final state backwards.
+
+        Each matrix is undone by its transpose, so all matrices must be orthogonal.
+
+        Args:
+            state: the final state, array ``[components, base**qubits]``.
+            cotangent: cotangent of the final state.
+            tables: the matrices, as in ``apply_with_adjoint``.
+
+        Returns:
+            the cotangents of the initial state and of each table.
+        """
 
         def step(place: Placement, carried: Sequence[Any], inverse: Any) -> tuple[Any, Any]:
             """Undo one matrix or exchange; return the matrix's cotangent."""

@@ -188,7 +188,18 @@ def _contract(one: Operand, other: Operand, *, rows: MatrixRows, at_once: int) -
 def _step_backwards(
     inverse: Operand, state: Operand, cotangent: Operand, *, rows: MatrixRows, at_once: int
 ) -> list[Any]:
-    """Run one step of the adjoint method, tile by tile."""
+    """Undo one gate in the adjoint method, tile by tile.
+
+    Args:
+        inverse: the inverse of the gate's matrix.
+        state: the state after the gate.
+        cotangent: the cotangent of that state.
+        rows: the qubits on which the matrix acts.
+        at_once: largest number of scalars of a tile with more than one column.
+
+    Returns:
+        the state before the gate, its cotangent, and the cotangent of the matrix.
+    """
     tiles = _Tiles(rows, state.shape, at_once)
 
     def step(number: Operand, carried: Any) -> Any:

@@ -20,7 +20,10 @@ _MAX_SLICES = 8
 
 @dataclass
 class MatrixTable:
-    """Traced matrices of one size, stored in blocks.
+    """Traced matrices of one size, to which entries refer by index.
+
+    Matrices are appended in blocks, arrays ``[matrices, *matrix]``, and are numbered across all
+    blocks.  An entry of a product is such a number, or a static matrix, which is not stored.
 
     Args:
         dtype: dtype of the matrices.

@@ -136,15 +136,26 @@ def _iterate_derivative_terms(
     weights: list[Any] = []
     for term, slot in observable:
         coefficient = 1.0 if slot is None else coefficients[slot]
-        for word, weight in _iterate_pauli_words(term, matrices_tangent):
+        for word, weight in _differentiate_matrices(term, matrices_tangent):
             words.append(word)
             weights.append(coefficient * weight)
     if words:
         yield words, jnp.stack(weights)
 
 
-def _iterate_pauli_words(term: Product, matrices_tangent: Any) -> Iterator[tuple[Product, Any]]:
-    """Expand the tangent of a term's matrices in Pauli words; yield words and weights."""
+def _differentiate_matrices(term: Product, matrices_tangent: Any) -> Iterator[tuple[Product, Any]]:
+    """Expand the tangent of each matrix in Pauli words, by the product rule.
+
+    Args:
+        term: a product of factors.
+        matrices_tangent: tangent of the entries of all matrices, ``[2 * n]``.
+
+    Yields:
+        the product with one matrix replaced by a Pauli word, and the weight of this product.
+
+    Raises:
+        DifferentiableCompileError: if a matrix is on too many wires.
+    """
     for position, factor in enumerate(term):
         if not factor.is_matrix:
             continue

@@ -71,11 +71,12 @@ class GateSequence:
         return slots
 
     def append_param_vector(self, values: Any, frequencies: bytes | bytearray) -> None:
-        """Append a vector of parameters.
+        """Append a vector of parameters whose frequencies may differ.
 
         Args:
-            values: the vector.
-            frequencies: bit set of the frequencies of each parameter.
+            values: 1-D array of parameters.
+            frequencies: for each parameter, a byte with its shift-rule frequencies
+                (`FrequencyBits`).
         """
         if values.size:
             self._params[self.n_params] = values

@@ -217,17 +217,20 @@ def _combine_neighbors(chain: Iterable[AdjacentGate], combine: Any) -> list[Adja
     return [gate for gate in kept if gate is not None]
 
 
-def _compute_angle(total: Angle, sequence: GateSequence) -> Any:
-    """Return the value of a traced angle.
+def _compute_angle(angle: Angle, sequence: GateSequence) -> Any:
+    """Compute the traced value of an angle from its parameters.
 
     Args:
-        total: the angle.
-        sequence: the sequence that has its parameters.
+        angle: an angle with at least one parameter.
+        sequence: the gate sequence in which the angle's slots are looked up.
+
+    Returns:
+        a scalar: the constant, plus or minus each parameter.
     """
-    (first, is_negative), *others = total.slots
+    (first, is_negative), *others = angle.slots
     value = -sequence.get_param(first) if is_negative else sequence.get_param(first)
     for slot, is_negative in others:
         value = (
             value - sequence.get_param(slot) if is_negative else value + sequence.get_param(slot)
         )
-    return value + total.constant if total.constant != 0.0 else value
+    return value + angle.constant if angle.constant != 0.0 else value

@@ -55,9 +55,10 @@ class GateState(NamedTuple):
     """Values that gates change, as loops and conditionals carry them.
 
     Attributes:
-        handle: handle of the state.
-        offset: index of the next parameter in the vector of all parameters.
-        dynamic_params: the dynamic-count parameters so far; None if they are not counted.
+        handle: handle of the quantum state.
+        offset: index of the next gate parameter in the vector of all parameters.
+        dynamic_params: number of the next parameter in loops with a dynamic trip count, and the
+            perturbation of the parameters so far; None if the circuit has no such loops.
     """
 
     handle: Any

@@ -85,26 +85,26 @@ _EXACT_METHODS = (
 
 
 class RuntimeCircuit(BackendCircuit):
-    """A circuit of the runtime's, which is traced to ``quantum_gates``, ``scan``, ``cond``, ...
+    """A circuit that the runtime executes, recorded as ``quantum_gates``, ``scan``, ``cond``, ...
 
     If the body of a loop only applies gates and has no side effects, the program first computes the
-    parameters of all iterations, and then calls the runtime once.  If the program computes the
-    length of the loop, it does so for a block of iterations at a time.  If the body is itself such
-    a loop, the two loops become one call.
+    parameters of all iterations, and then calls the runtime once.  If the length of the loop is
+    dynamic, it does so for a block of iterations at a time.  If the body is itself such a loop, the
+    two loops become one call.
 
     Args:
         handle: the handle of a fresh state.
         device: the device, for errors and for the measurements that it supports.
         gate_set: the gates that the device applies; others are decomposed.
-        wires: gives the qubit of a wire label.
+        wires: maps wire labels to qubits.
         where: the QNode and its line, for errors.
         plan: how the circuit is executed, as far as its device and settings decide.
-        rows: the row of the batches of parameters.
+        rows: selects the current row of batched parameters.
 
     Attributes:
-        gates: what was applied so far.
-        postselects: whether one of these measurements postselects.
-        groups: the number of shots of each group over which means are taken.
+        gates: records what was applied so far.
+        postselects: whether a mid-circuit measurement so far postselects.
+        groups: for each group of shots over which means are taken, the number of its shots.
     """
 
     def __init__(
@@ -357,7 +357,7 @@ class RuntimeCircuit(BackendCircuit):
             n_params=len(frequencies + amplitude_bits),
             in_engine=self._runs_in_engine,
             is_counted=not gates.has_dynamic_count,
-            is_replayed=self._needs_rerun(),
+            is_replayed=self._is_replayed(),
             has_shots=self.device.shots > 0,
             may_change_norm=gates.may_change_norm,
             device_has_adjoint=self.gate_set.has_adjoint,
@@ -411,8 +411,12 @@ class RuntimeCircuit(BackendCircuit):
         """Whether the runtime runs it for each shot."""
         return self.treatment is Outcomes.RUN_PER_SHOT
 
-    def _needs_rerun(self) -> bool:
-        """Return whether derivatives need executions of the circuit with shifted parameters."""
+    def _is_replayed(self) -> bool:
+        """Return whether derivatives must run the gates again, so adjoint cannot be used.
+
+        True with shots, and with mid-circuit measurements unless the engine goes back through all
+        of their outcomes.
+        """
         # The engine alone goes back through outcomes, where the circuit goes through all of them.
         if not self.has_mid_circuit:
             return self.device.shots > 0
