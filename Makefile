@@ -7,7 +7,7 @@ WERROR ?= OFF
 PYTHONS = $(shell .ci/pythons 3.11 3.12 3.13 3.14)
 SOURCES := pyproject.toml CMakeLists.txt $(shell find frontend mlir runtime -type f -not -name '*.pyc')
 
-.PHONY: help demo test test-rest test-optional test-needs test-full test-gpu test-long test-longest \
+.PHONY: help demo test test-rest test-optional test-needs test-full test-gpu test-deletion test-long test-longest \
   test-tpu test-oldest-jax test-newest-jax environments optional-environment oldest-environment \
   newest-environment durations stress soak fuzz fuzz-hostile sanitize docs docs-with-options linkcheck \
   lint format bench wheels gpu-bundle release-check clean
@@ -17,6 +17,7 @@ help:
 	@echo "make test-full  the same, and then what it leaves out: at most 18 minutes"
 	@echo "make test-gpu  what is marked gpu, on a GPU or on a stand-in for one"
 	@echo "make test-optional  what needs PyTorch, Kokkos, Qrack, Graphviz, in an environment with them"
+	@echo "make test-deletion  delete abilities in a copy of the tree, and check what remains"
 	@echo "make test-long  what these leave out, sanitizers, both ends of the supported JAX and the middle"
 	@echo "make test-tpu  compile regions for a TPU, by libtpu, which needs none"
 	@echo "make test-oldest-jax  some of the tests on the oldest JAX that is supported"
@@ -112,8 +113,14 @@ test-gpu: $(VENV)/.installed-dev
 test-longest: $(VENV)/.installed-dev
 	$(PYTEST) -m long
 
+# Each ability deleted in a copy of the tree, and the rest checked; CI has two of them, others each day.
+ABILITIES =
+test-deletion: $(VENV)/.installed-dev
+	$(BIN)/python -m tests.deletion $(ABILITIES)
+
 test-long:
 	$(MAKE) test-longest
+	$(MAKE) test-deletion
 	$(MAKE) test-tpu
 	$(MAKE) sanitize
 	$(MAKE) $(JAX_VERSIONS:%=test-with-jax-%)

@@ -230,8 +230,7 @@ LIMITS = {
 #: Counts that are above their limits so far; they may fall and not rise.
 RECORDED = {
     "packages that show too much": 1,
-    "names shown by ir": 81,
-    "files that import PennyLane": 76,
+    "names shown by ir": 77,
 }
 failed = False
 for what, count in counts.items():

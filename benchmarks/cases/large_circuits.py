@@ -4,7 +4,9 @@ Layers of RY, RZ and a ring of CNOT; a brickwork of RX, RY and CZ; the quantum F
 rotated qubits; QAOA on a graph where each vertex has eight edges; four gates that all other wires
 control; a sum of 2000 Pauli words; 10^6 shots; and 10^4 shots with four measurements in the middle,
 each of which decides about a gate.  What ends in "single" is in single precision, which qsim has
-alone, as Qulacs has double.  The peers' circuits are built once, with their angles in them.
+alone, as Qulacs has double.  "large-shallow" is three layers of the brickwork.  What ends in
+"beside-single" is in double precision, except for qsim.  The peers' circuits are built once, with
+their angles in them.
 Gradients stand beside those of Qulacs and MindQuantum, which call a circuit with its angles.
 
 Limit: one copy of the state; how many sweeps a circuit needs depends on how its gates are fused.
@@ -44,13 +46,17 @@ def layers(wires: int) -> Iterator[Gate]:
             yield Gate("CNOT", (wire, (wire + 1) % wires))
 
 
-def brickwork(wires: int) -> Iterator[Gate]:
+def brickwork(wires: int, depth: int = 8) -> Iterator[Gate]:
     turn = _Angles()
-    for layer in range(8):
+    for layer in range(depth):
         for wire in range(wires):
             yield turn("RX" if layer % 2 else "RY", wire)
         for wire in range(layer % 2, wires - 1, 2):
             yield Gate("CZ", (wire, wire + 1))
+
+
+def shallow(wires: int) -> Iterator[Gate]:
+    return brickwork(wires, depth=3)
 
 
 def fourier(wires: int) -> Iterator[Gate]:
@@ -212,26 +218,31 @@ def _case(
     precision: str = "double",
     terms: int = 1,
     shots: int | None = None,
+    beside_single: bool = False,
 ) -> Case:
     model = lambda: _model(gates, wires, terms)
     what = "shots" if shots and gates is layers else "words" if terms > 1 else gates.__name__
     single = precision == "single"
     peers = ("aer", "qsim") if single else ("aer", "qulacs")
+    suffix, of_title = ("-single", ", single precision") if single else ("", "")
+    if beside_single:
+        peers, suffix, of_title = ("qsim",), "-beside-single", ", double precision (qsim: single)"
+    of_peers = "single" if beside_single else precision
     return Case(
-        name=f"large-{what}-{wires}{'-single' if single else ''}",
-        title=f"{what}, {wires} qubits{', single precision' if single else ''}",
+        name=f"large-{what}-{wires}{suffix}",
+        title=f"{what}, {wires} qubits{of_title}",
         limit="one copy of the state",
         builders={
             "bellhop": lambda: _qjit(model(), precision, shots),
             **{
-                peer: lambda peer=peer: _peer(peer, model(), precision, shots)  # type: ignore[misc]
+                peer: lambda peer=peer: _peer(peer, model(), of_peers, shots)  # type: ignore[misc]
                 for peer in peers
             },
             LIMIT: lambda: _copy(wires, precision),
         },
         unavailable=dict.fromkeys(("jax", "catalyst"), "circuits stands for it, with fewer qubits"),
         # Six standard deviations of a mean of shots.
-        tolerance=6 / np.sqrt(shots) / 2 if shots else 1e-5 if single else 1e-9,
+        tolerance=6 / np.sqrt(shots) / 2 if shots else 1e-5 if of_peers == "single" else 1e-9,
         targets=tuple(Target(peer, 1) for peer in peers),
     )
 
@@ -248,6 +259,8 @@ CASES = [
         for wires in (16, 20, 24)
         for precision in ("double", "single")
     ),
+    *(_case(shallow, wires, precision) for wires in (20, 22) for precision in ("double", "single")),
+    *(_case(gates, wires, beside_single=True) for gates in (layers, shallow) for wires in (20, 22)),
     _case(layers, 16, terms=2000),
     *(
         _case(layers, wires, precision, shots=1_000_000)

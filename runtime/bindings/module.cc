@@ -37,6 +37,7 @@
 #include "profile/active_calls.h"
 #include "profile/profile.h"
 #include "progress/progress.h"
+#include "states/tiles.h"
 #include "taps/taps.h"
 
 namespace nb = nanobind;
@@ -350,6 +351,8 @@ NB_MODULE(_runtime, m) {
       "Return the most qubits for which the engine replaces a plugin.");
   m.def("plans_made", &engine::plans_made,
         "Return how many plans of gates the engine has compiled.");
+  m.def("amplitudes_passed", &engine::amplitudes_passed,
+        "Return how many amplitudes the engine's groups of operations read and wrote.");
   define_run_values(m);
   m.def("release_run", &release_run, "run_id"_a,
         nb::call_guard<nb::gil_scoped_release>(),

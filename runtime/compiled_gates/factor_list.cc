@@ -46,7 +46,7 @@ void join(std::vector<Factor>& factors, const Factor& factor) {
 
 Operation::Form form_of(const std::vector<Factor>& factors) {
   using Form = Operation::Form;
-  bool is_diagonal = true, is_real = true;
+  bool is_diagonal = true, is_real = true, is_cross = true;
   for (const Factor& factor : factors) {
     const bool is_fixed = factor.kind == FactorKind::kFixed;
     const auto is_zero = [](double value) { return value == 0; };
@@ -55,9 +55,12 @@ Operation::Form form_of(const std::vector<Factor>& factors) {
                     factor.imag[1] == 0 && factor.imag[2] == 0);
     is_real &= factor.kind == FactorKind::kY ||
                (is_fixed && std::ranges::all_of(factor.imag, is_zero));
+    is_cross &= factor.kind == FactorKind::kX ||
+                (is_fixed && factor.real[1] == 0 && factor.real[2] == 0 &&
+                 factor.imag[0] == 0 && factor.imag[3] == 0);
   }
   if (is_diagonal) return Form::kDiagonal;
-  if (!is_real) return Form::kGeneral;
+  if (!is_real) return is_cross ? Form::kCross : Form::kGeneral;
   const bool is_flip = factors.size() == 1 && factors[0].kind == FactorKind::kFixed &&
                        factors[0].real[0] == 0 && factors[0].real[3] == 0 &&
                        factors[0].real[1] == 1 && factors[0].real[2] == 1;

@@ -408,8 +408,12 @@ Plan::Plan(const GatesOfPlan& gates, const GateTable::Iterations& iterations,
     for (const Gate& gate : gates.gates) planner.add(gate);
   }
   planner.finish();
-  if (not_applied_.empty() && (qubits > kTileBits || has_large_operations_))
+  if (!not_applied_.empty()) return;
+  if (qubits > kTileBits || has_large_operations_) {
     groups_ = groups_of(program(), qubits);
+  } else {
+    merged_ = merge_flips(operations_);
+  }
 }
 
 std::size_t plans_made() noexcept {

@@ -44,6 +44,12 @@ class Plan {
     return {operations_.data(), operations_.size(), factors_.data(), factors_.size(),
             constants_.data(),  parameters_,        gathered_};
   }
+  // The same for the forward pass of a state that fits into a tile, without rows in
+  // lanes and without a tangent.
+  Program merged_program() const {
+    return {merged_.data(),    merged_.size(), factors_.data(), factors_.size(),
+            constants_.data(), parameters_,    gathered_};
+  }
   // The same for large states, and where operations go through the whole state.
   const std::vector<Group>& groups() const { return groups_; }
   bool has_large_operations() const { return has_large_operations_; }
@@ -59,6 +65,7 @@ class Plan {
   friend class Planner;
 
   std::vector<Operation> operations_;
+  std::vector<Operation> merged_;
   std::vector<Factor> factors_;
   std::vector<double> constants_;
   std::deque<std::vector<std::uint8_t>> bits_;

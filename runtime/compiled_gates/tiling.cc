@@ -2,6 +2,7 @@
 // they act on.
 #include "compiled_gates/tiling.h"
 
+#include <array>
 #include <bit>
 #include <deque>
 #include <utility>
@@ -55,6 +56,34 @@ std::uint64_t within(std::uint64_t bits, std::uint64_t tile) {
   return out;
 }
 
+// Returns all bits of a tile that an operation acts on or reads.
+std::uint64_t bits_in_tile(const Operation& operation) {
+  std::uint64_t bits = operation.flips | operation.mask | operation.signs;
+  for (std::size_t t = 0; t < operation.targets; ++t) {
+    bits |= std::uint64_t{1} << operation.bits[t];
+  }
+  return bits;
+}
+
+// Returns whether an operation is a gate on one wire whose matrix costs the same with
+// its rows exchanged.
+bool can_exchange(const Operation& operation) {
+  using Form = Operation::Form;
+  return operation.kind == OperationKind::kPairs &&
+         std::has_single_bit(operation.flips) && operation.mask == operation.flips &&
+         operation.value == 0 && operation.outer_mask == 0 &&
+         (operation.form == Form::kGeneral || operation.form == Form::kReal);
+}
+
+// Returns whether an operation is a CNOT.
+bool is_controlled_flip(const Operation& operation) {
+  return operation.kind == OperationKind::kPairs &&
+         operation.form == Operation::Form::kFlip &&
+         std::has_single_bit(operation.flips) &&
+         (operation.value & operation.flips) == 0 &&
+         std::popcount(operation.mask) + std::popcount(operation.outer_mask) == 2;
+}
+
 class Grouping {
  public:
   Grouping(const Program& program, std::size_t qubits)
@@ -75,6 +104,7 @@ class Grouping {
         group.bits.push_back(static_cast<std::uint8_t>(std::countr_zero(bits)));
       }
       for (const std::size_t i : chosen) add(group, program_.operations[i]);
+      group.merged = merge_flips(group.operations);
     }
     return groups;
   }
@@ -159,6 +189,38 @@ class Grouping {
 };
 
 }  // namespace
+
+std::vector<Operation> merge_flips(const std::vector<Operation>& operations) {
+  std::vector<Operation> merged = operations;
+  std::vector<bool> is_merged(operations.size());
+  // By bit: the index of the last operation on it plus 1, or 0.
+  std::array<std::size_t, 64> last{};
+  for (std::size_t i = 0; i < merged.size(); ++i) {
+    // The gate commutes with all operations between it and the CNOT.
+    Operation& operation = merged[i];
+    if (is_controlled_flip(operation)) {
+      const std::size_t before = last[std::countr_zero(operation.flips)];
+      if (before != 0 && can_exchange(merged[before - 1])) {
+        const Operation& gate = merged[before - 1];
+        operation.kind = OperationKind::kPairsThenFlip;
+        operation.form = gate.form;
+        operation.factor = gate.factor;
+        operation.factors = gate.factors;
+        is_merged[before - 1] = true;
+      }
+    }
+    for (std::uint64_t bits = bits_in_tile(operations[i]); bits != 0;
+         bits &= bits - 1) {
+      last[std::countr_zero(bits)] = i + 1;
+    }
+  }
+  std::size_t kept = 0;
+  for (std::size_t i = 0; i < merged.size(); ++i) {
+    if (!is_merged[i]) merged[kept++] = merged[i];
+  }
+  merged.resize(kept);
+  return merged;
+}
 
 std::vector<Group> groups_of(const Program& program, std::size_t qubits) {
   return Grouping(program, qubits).run();

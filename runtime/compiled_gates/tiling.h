@@ -36,6 +36,9 @@ struct Group {
   // In terms of these bits, and of the parameters that they use: `slots` has their
   // places among all.
   std::vector<Operation> operations;
+  // The same operations for the forward pass of a state without a tangent, with CNOTs
+  // merged into the gates before them (kPairsThenFlip).
+  std::vector<Operation> merged;
   std::vector<Factor> factors;
   std::vector<std::vector<std::uint8_t>> targets;
   std::vector<std::size_t> slots;
@@ -43,6 +46,10 @@ struct Group {
   Program program(const Program& whole) const {
     return {operations.data(), operations.size(), factors.data(), factors.size(),
             whole.constants,   slots.size(),      whole.gathered};
+  }
+  Program merged_program(const Program& whole) const {
+    return {merged.data(),   merged.size(), factors.data(), factors.size(),
+            whole.constants, slots.size(),  whole.gathered};
   }
 };
 
@@ -52,6 +59,10 @@ inline bool is_large(const Operation& operation) {
   return operation.kind == Kind::kState || operation.kind == Kind::kDiagonal ||
          (operation.kind == Kind::kMatrix && operation.targets > kMostTableTargets);
 }
+
+// Returns the operations with each CNOT merged into the gate before it
+// (kPairsThenFlip), if that gate is on the CNOT's target alone.
+std::vector<Operation> merge_flips(const std::vector<Operation>& operations);
 
 // Groups whose operations, in order, are equivalent to the program: only commuting
 // operations are reordered.

@@ -30,9 +30,33 @@ std::int64_t first_column(const Step& step, std::size_t columns) {
 
 Amplitudes Walk::ket() {
   const Amplitudes state = states_.get(0);
-  if (is_unset_) states_.set_zero_state(state);
+  if (is_unset_) {
+    states_.set_zero_state(state);
+  } else {
+    states_.set_zero_outside(state, written_.bits());
+  }
   is_unset_ = false;
+  written_.set_all();
   return state;
+}
+
+Ket Walk::partly_written_ket() {
+  // The kernels sum whole registers, so all lanes of a small state must be written.
+  if (states_.layout().qubits <= kTileBits) return ket_with_tangent();
+  const Amplitudes state = states_.get(0);
+  if (is_unset_) {
+    with_numbers(
+        states_.layout(),
+        [](auto numbers) {
+          numbers.real[0] = 1;
+          numbers.imag[0] = 0;
+        },
+        state);
+    written_.set_first();
+  }
+  is_unset_ = false;
+  if (direction_.numbers.empty()) return {state};
+  return {state, states_.get(1)};
 }
 
 Ket Walk::ket_with_tangent() {
@@ -89,6 +113,7 @@ void Walk::begin(const Direction& direction) {
   step_ = nullptr;
   plan_.reset();
   is_unset_ = true;
+  written_.forget_groups();
   if (!direction.numbers.empty()) states_.set_zero(states_.get(1));
 }
 
@@ -106,18 +131,28 @@ void Walk::forward(const Step& step, const Inputs& inputs) {
   }
   for (std::size_t number = 0; number < parts_of(step); ++number) {
     if (number > 0) check_signals();
-    const Segment segment = segment_of(step, number, here, -1);
+    Segment segment = segment_of(step, number, here, -1);
     if (is_tiled()) {
       // A preparation of all amplitudes writes each of them.
-      if (plan_->prepares_all()) is_unset_ = false;
+      if (plan_->prepares_all() && is_unset_) {
+        is_unset_ = false;
+        written_.set_all();
+      }
       expect_work(segment, 1);
       for (std::size_t t = 0; t < segment.iterations; ++t) {
-        forward_by_tiles(iteration(segment, t), states_, ket_with_tangent());
+        forward_by_tiles(iteration(segment, t), states_, partly_written_ket(),
+                         written_);
       }
       continue;
     }
     const Ket all = ket_with_tangent();
     states_.fit(program_, all.moves());
+    const Program merged = plan_->merged_program();
+    // The backward pass reuses the matrices of the forward pass only if both have the
+    // same program.
+    if (!can_go_back_ && !all.moves() && !states_.layout().rows_in_lanes) {
+      segment.program = &merged;
+    }
     states_.sweeps().forward(states_.layout(), &segment, 1, all, states_.scratch());
   }
 }
@@ -145,7 +180,7 @@ void Walk::backward(const Step& step, const Inputs& inputs,
         double* const at =
             column < 0 ? nullptr : jacobian + segment.column + t * program_.parameters;
         backward_by_tiles(iteration(segment, t), states_, ket_with_tangent(),
-                          gradients.bras, at, columns);
+                          gradients.bras, at, columns, written_);
       }
     } else {
       states_.sweeps().backward(states_.layout(), &segment, 1, ket_with_tangent(),

@@ -59,7 +59,7 @@ class Walk {
 
   // The states. Sets the zero state first if no step has been applied since `begin`.
   States& states() {
-    if (is_unset_) ket();
+    if (is_unset_ || written_.bits() != WrittenAmplitudes::kAll) ket();
     return states_;
   }
   // The state that goes through the circuit; it is state vector 0. Along a direction
@@ -80,6 +80,9 @@ class Walk {
                      std::int64_t column);
   TiledProgram iteration(const Segment& segment, std::size_t number) const;
   bool is_tiled() const;
+  // Returns the state and its tangent for tiles: only amplitudes of `written_` are
+  // valid in the state.
+  Ket partly_written_ket();
   // Before a segment goes tile by tile, as often as `passes`.
   void expect_work(const Segment& segment, std::size_t passes) const;
 
@@ -96,8 +99,10 @@ class Walk {
   const float* singles_ = nullptr;
   std::vector<double> widened_;
   std::vector<std::byte> removed_;
-  // The state is zero, and nothing was written.
+  // The state is |0...0>, and nothing was written.
   bool is_unset_ = false;
+  // The rest of the state is 0, if it is not unset.
+  WrittenAmplitudes written_;
 };
 
 }  // namespace bellhop::engine

@@ -111,6 +111,9 @@ inline Complex combined(const Complex& own, const Complex& v, const Complex& acr
   if constexpr (kForm == Form::kReal) {
     return {own.real * v.real + across.real * other.real,
             own.real * v.imag + across.real * other.imag};
+  } else if constexpr (kForm == Form::kCross) {
+    return {own.real * v.real - across.imag * other.imag,
+            own.real * v.imag + across.imag * other.real};
   } else if constexpr (kForm == Form::kDiagonal) {
     return {own.real * v.real - own.imag * v.imag,
             own.real * v.imag + own.imag * v.real};
@@ -282,6 +285,9 @@ inline void apply_pairs(Operation::Form form, const Amplitudes& state, std::size
     case Form::kReal:
       return for_flips<Apply<Form::kReal>::template Instance>(flips, state, state, size,
                                                               bits, m);
+    case Form::kCross:
+      return for_flips<Apply<Form::kCross>::template Instance>(flips, state, state,
+                                                               size, bits, m);
     case Form::kDiagonal:
       return for_flips<Apply<Form::kDiagonal>::template Instance>(flips, state, state,
                                                                   size, bits, m);
@@ -289,6 +295,36 @@ inline void apply_pairs(Operation::Form form, const Amplitudes& state, std::size
       return for_flips<Apply<Form::kGeneral>::template Instance>(flips, state, state,
                                                                  size, bits, m);
   }
+}
+
+// Returns a matrix with its rows exchanged.
+inline Matrix2<Lanes> with_rows_exchanged(const Matrix2<Lanes>& m) {
+  return {{m.real[2], m.real[3], m.real[0], m.real[1]},
+          {m.imag[2], m.imag[3], m.imag[0], m.imag[1]}};
+}
+
+// Applies the matrix `other` to the pairs of one bit where `control`, one other bit of
+// the index, is `value`, and the matrix `m` to all other pairs.
+inline void apply_by_control(Operation::Form form, const Amplitudes& state,
+                             std::size_t size, const PairBits& bits,
+                             const Matrix2<Lanes>& m, const Matrix2<Lanes>& other,
+                             const Bits& control, const Bits& value) {
+  if (control.high == 0) {
+    // The control is a bit of the lane, so each lane has a matrix of its own.
+    const LaneBits where = matching(control.low, value.low);
+    Matrix2<Lanes> both;
+    for (int i = 0; i < 4; ++i) {
+      both.real[i] = chosen(where, other.real[i], m.real[i]);
+      both.imag[i] = chosen(where, other.imag[i], m.imag[i]);
+    }
+    return apply_pairs(form, state, size, bits, both);
+  }
+  PairBits half = bits;
+  half.mask.high |= control.high;
+  half.value.high |= value.high;
+  apply_pairs(form, state, size, half, other);
+  half.value.high ^= control.high;
+  apply_pairs(form, state, size, half, m);
 }
 
 // Im <bra| P |ket> on the pairs, for P the identity and the three Pauli matrices.

@@ -36,6 +36,9 @@ class Iteration {
  public:
   using Entry = EntryOf<kMoves, Number>::Type;
 
+  // Whether operations may be of kind kPairsThenFlip, which only tiles have.
+  static constexpr bool kMerges = !kMoves && sizeof(Number) == sizeof(double);
+
   Iteration(const Layout& layout, const Scratch& scratch)
       : layout_(layout), scratch_(scratch), size_(registers_of(layout)) {}
 
@@ -59,7 +62,10 @@ class Iteration {
     Matrix2<Entry>* const matrices = as<Matrix2<Entry>>(scratch_.matrices);
     for (std::size_t i = 0; i < program.size; ++i) {
       const Operation& operation = program.operations[i];
-      if (operation.kind != Operation::Kind::kPairs) continue;
+      if (operation.kind != Operation::Kind::kPairs &&
+          operation.kind != Operation::Kind::kPairsThenFlip) {
+        continue;
+      }
       Matrix2<Entry> m = {{Entry{one()}, Entry{}, Entry{}, Entry{one()}}, {}};
       for (std::size_t f = operation.factor; f < operation.factor + operation.factors;
            ++f) {
@@ -73,6 +79,10 @@ class Iteration {
   // Applies operation i, or its adjoint, to a state.
   void apply(std::size_t i, bool is_adjoint, const Amplitudes& state) const {
     const Operation& operation = segment_->program->operations[i];
+    if constexpr (kMerges) {
+      if (operation.kind == Operation::Kind::kPairsThenFlip)
+        return apply_then_flip(operation, matrix(i), state);
+    }
     if (!acts(operation)) return;
     switch (operation.kind) {
       case Operation::Kind::kPairs: {
@@ -80,6 +90,8 @@ class Iteration {
         return apply_pairs(operation.form, state, size_, pair_bits(operation, layout_),
                            as_lanes(is_adjoint ? adjoint_of(m) : m));
       }
+      case Operation::Kind::kPairsThenFlip:
+        return;  // see above
       case Operation::Kind::kPauliRotation: {
         const Lanes s = as_lanes(sine(operation.factor));
         return for_flips<RotateWord>(
@@ -214,6 +226,24 @@ class Iteration {
     } else {
       return n;
     }
+  }
+
+  // Applies a matrix to all pairs of a wire, and the CNOT after it. Not inlined, so
+  // that `apply` stays small: small circuits, which have no such operation, took 3 %
+  // longer.
+  [[gnu::noinline]] void apply_then_flip(const Operation& operation,
+                                         const Matrix2<Entry>& matrix,
+                                         const Amplitudes& state) const {
+    const Bits flips = bits_of(operation.flips, layout_);
+    const PairBits pairs{flips, flips, {}};
+    const Matrix2<Lanes> m = as_lanes(matrix), flipped = with_rows_exchanged(m);
+    const std::uint64_t control = operation.mask & ~operation.flips;
+    if (!acts(operation) || control == 0) {
+      return apply_pairs(operation.form, state, size_, pairs,
+                         acts(operation) ? flipped : m);
+    }
+    apply_by_control(operation.form, state, size_, pairs, m, flipped,
+                     bits_of(control, layout_), bits_of(operation.value, layout_));
   }
 
   // Returns whether the controls outside of the tile have the required values.

@@ -35,6 +35,10 @@ struct Scratch {
   // each element is one double per lane.
   void* gathered = nullptr;
   Prepared* prepared = nullptr;
+  // Cache lines that the caller will read next: they are requested between operations,
+  // so that the processor waits for the memory while it computes.
+  const void* const* ahead = nullptr;
+  std::size_t n_ahead = 0;
 };
 
 // The kernels for one instruction set and precision. Arrays have one number per

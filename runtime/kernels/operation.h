@@ -38,16 +38,20 @@ struct Factor {
 struct Operation {
   enum class Kind : std::uint8_t {
     kPairs,
+    kPairsThenFlip,  // a gate on one wire, and the CNOT after it that has this target
     kPauliRotation,  // exp(-i phi P) for a word P, by the one factor's scale and slot
     kMatrix,         // on several wires
     kState,          // instead of the zero state: amplitudes of some qubits
     kDiagonal        // exp(i phi) of an amplitude, by its index in some qubits
   };
-  // Which entries of a pair's matrix may be nonzero, or how it is applied.
-  enum class Form : std::uint8_t { kGeneral, kReal, kDiagonal, kFlip };
+  // Which entries of a pair's matrix may be nonzero, or how it is applied. kCross: the
+  // diagonal is real and the other entries are imaginary.
+  enum class Form : std::uint8_t { kGeneral, kReal, kCross, kDiagonal, kFlip };
 
   Kind kind = Kind::kPairs;
   Form form = Form::kGeneral;
+  // kPairsThenFlip: the masks and values are the CNOT's, and the matrix acts on all
+  // pairs. Its rows are exchanged where the CNOT's control has the required value.
   std::uint64_t flips = 0;
   std::uint64_t mask = 0;
   std::uint64_t value = 0;

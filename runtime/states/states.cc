@@ -106,6 +106,36 @@ void States::set_zero_state(const Amplitudes& state) const {
       layout_, [&](auto numbers) { std::fill_n(numbers.real, lanes(), 1); }, state);
 }
 
+void States::set_zero_outside(const Amplitudes& state, std::uint64_t written) const {
+  const std::uint64_t unwritten = ((std::uint64_t{1} << layout_.qubits) - 1) & ~written;
+  if (unwritten == 0) return;
+  // In a block of this size, no bit of `unwritten` changes.
+  const std::size_t block = unwritten & (~unwritten + 1);
+  with_numbers(
+      layout_,
+      [&](auto numbers) {
+        if (written == 0) {
+          // All blocks have one amplitude, so it is faster to keep the first one.
+          const auto real = numbers.real[0], imag = numbers.imag[0];
+          set_zero(state);
+          numbers.real[0] = real;
+          numbers.imag[0] = imag;
+          return;
+        }
+        for_each_piece(size_, [&](std::size_t begin, std::size_t end) {
+          for (std::size_t i = begin; i < end;) {
+            const std::size_t next = std::min(end, (i | (block - 1)) + 1);
+            if ((i & unwritten) != 0) {
+              std::fill(numbers.real + i, numbers.real + next, 0);
+              std::fill(numbers.imag + i, numbers.imag + next, 0);
+            }
+            i = next;
+          }
+        });
+      },
+      state);
+}
+
 void States::copy(const Amplitudes& from, const Amplitudes& to) const {
   with_numbers(
       layout_,

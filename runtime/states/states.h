@@ -2,10 +2,12 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <cstdlib>
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "kernels/kernels.h"
@@ -79,6 +81,13 @@ class States {
   // Discards the cached matrices. Must be called when parameters change.
   void forget_matrices() { prepared_ = {}; }
 
+  // Sets the cache lines that sweeps request between operations. The addresses must
+  // stay where they are until the next call.
+  void set_ahead(std::span<const void* const> lines) {
+    scratch_.ahead = lines.data();
+    scratch_.n_ahead = lines.size();
+  }
+
   const Layout& layout() const { return layout_; }
   const Scratch& scratch() const { return scratch_; }
   // Returns how many rows an operation processes at a time.
@@ -90,6 +99,8 @@ class States {
   Amplitudes get(std::size_t i);
   void set_zero(const Amplitudes& state) const;        // all amplitudes 0
   void set_zero_state(const Amplitudes& state) const;  // |0...0>
+  // Sets the amplitudes to 0 whose index has a bit outside of `written`.
+  void set_zero_outside(const Amplitudes& state, std::uint64_t written) const;
   void copy(const Amplitudes& from, const Amplitudes& to) const;
   void multiply(const Amplitudes& state, double factor) const;
 

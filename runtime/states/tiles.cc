@@ -2,6 +2,7 @@
 #include "states/tiles.h"
 
 #include <algorithm>
+#include <atomic>
 #include <bit>
 #include <memory>
 
@@ -15,6 +16,14 @@ namespace {
 // Tiles are processed in at most this many parts, each on one thread, whose sums are
 // added in order.
 constexpr std::size_t kMostParts = 64;
+
+// The cache lines of a next tile that fit into the second-level cache beside this one.
+constexpr std::size_t kMostLinesAhead = 4096;
+// From this number of qubits on, the next tile is requested ahead. For smaller states
+// the requests take longer than they save (doc/architecture/engine.md).
+constexpr std::size_t kQubitsReadAhead = 20;
+
+std::atomic<std::uint64_t> passed_so_far{0};
 
 std::size_t parts_of(std::size_t tiles) { return std::min(tiles, kMostParts); }
 
@@ -35,7 +44,7 @@ void for_each_tile(std::size_t tiles, const States& states, Make&& make) {
 // The data that threads share while they process a group.
 struct Sweep {
   const Group& group;
-  const Program program;
+  Program program;
   std::vector<double> parameters;
   std::vector<double> direction;
   std::size_t qubits;
@@ -43,6 +52,8 @@ struct Sweep {
   Ket ket;
   std::span<const Amplitudes> bras;
   bool is_backward;
+  // The bits of WrittenAmplitudes before the group.
+  std::uint64_t written = WrittenAmplitudes::kAll;
   // Derivatives for each part, bra and parameter of the group; empty if not needed.
   std::vector<double> derivatives;
 
@@ -53,6 +64,13 @@ struct Sweep {
   std::size_t tiles() const { return std::size_t{1} << (qubits - group.bits.size()); }
   std::size_t derivatives_of_part() const { return bras.size() * program.parameters; }
 };
+
+// Returns the bits of the state's index that a group's tiles contain.
+std::uint64_t bits_of(const Group& group) {
+  std::uint64_t bits = 0;
+  for (const std::uint8_t bit : group.bits) bits |= std::uint64_t{1} << bit;
+  return bits;
+}
 
 std::size_t spread(std::size_t index, std::span<const std::uint8_t> bits) {
   std::size_t out = 0;
@@ -65,10 +83,10 @@ class TileWorker {
  public:
   explicit TileWorker(Sweep& sweep)
       : sweep_(sweep),
-        tiles_({sweep.group.bits.size(), /*rows_in_lanes=*/false, sweep.precision}) {
+        tiles_({sweep.group.bits.size(), /*rows_in_lanes=*/false, sweep.precision}),
+        reads_ahead_(sweep.runs.size() > 1 && sweep.qubits >= kQubitsReadAhead) {
     tiles_.fit(sweep.program, sweep.ket.moves());
-    std::uint64_t inside = 0;
-    for (const std::uint8_t bit : sweep.group.bits) inside |= std::uint64_t{1} << bit;
+    const std::uint64_t inside = bits_of(sweep.group);
     for (std::uint8_t bit = 0; bit < sweep.qubits; ++bit) {
       if (((inside >> bit) & 1) == 0) outer_.push_back(bit);
     }
@@ -79,13 +97,16 @@ class TileWorker {
     Layout layout = tiles_.layout();
     layout.outside = spread(tile, outer_);
     const std::size_t first = layout.outside;
+    if ((first & ~sweep_.written) != 0) return;  // The ket is 0 in all of the tile.
     const std::size_t n = sweep_.bras.size();
-    Ket ket{gathered(sweep_.ket.state, 0, first)};
+    Ket ket{gathered(sweep_.ket.state, 0, first,
+                     sweep_.is_backward ? WrittenAmplitudes::kAll : sweep_.written)};
     if (ket_moves()) ket.tangent = gathered(sweep_.ket.tangent, 1 + n, first);
     bras_.clear();
     for (std::size_t b = 0; b < n; ++b) {
       bras_.push_back(gathered(sweep_.bras[b], 1 + b, first));
     }
+    find_lines_ahead(tile + 1);
     const bool differentiates = !sweep_.derivatives.empty();
     const Segment segment{&sweep_.program,
                           1,
@@ -110,21 +131,68 @@ class TileWorker {
   bool ket_moves() const { return sweep_.ket.moves(); }
   bool is_in_place() const { return sweep_.runs.size() == 1; }
 
-  // Returns a contiguous copy of a tile, or a view if the tile is contiguous.
-  Amplitudes gathered(const Amplitudes& from, std::size_t number, std::size_t first) {
-    if (is_in_place()) return engine::from(tiles_.layout(), from, first);
-    const Amplitudes to = tiles_.get(number);
+  // Returns a contiguous copy of a tile, or a view if the tile is contiguous. Sets the
+  // amplitudes to 0 that were not written.
+  Amplitudes gathered(const Amplitudes& from, std::size_t number, std::size_t first,
+                      std::uint64_t written = WrittenAmplitudes::kAll) {
+    const bool in_place = is_in_place();
+    const Amplitudes to =
+        in_place ? engine::from(tiles_.layout(), from, first) : tiles_.get(number);
+    const std::size_t unwritten = (sweep_.run - 1) & ~written;  // within a piece
+    if (in_place && unwritten == 0) return to;
     with_numbers(
         tiles_.layout(),
         [&](auto whole, auto tile) {
           for (std::size_t r = 0; r < sweep_.runs.size(); ++r) {
+            auto* const real = tile.real + r * sweep_.run;
+            auto* const imag = tile.imag + r * sweep_.run;
+            if ((sweep_.runs[r] & ~written) != 0) {
+              std::fill_n(real, sweep_.run, 0);
+              std::fill_n(imag, sweep_.run, 0);
+              continue;
+            }
             const std::size_t place = first + sweep_.runs[r];
-            copy(whole.real + place, tile.real + r * sweep_.run);
-            copy(whole.imag + place, tile.imag + r * sweep_.run);
+            if (!in_place) {
+              copy(whole.real + place, real);
+              copy(whole.imag + place, imag);
+            }
+            for (std::size_t i = 0; unwritten != 0 && i < sweep_.run; ++i) {
+              if ((i & unwritten) != 0) real[i] = imag[i] = 0;
+            }
           }
         },
         from, to);
     return to;
+  }
+
+  // Collects the cache lines of the next tile, which is not contiguous, so that they
+  // are in the second-level cache when it is gathered.
+  void find_lines_ahead(std::size_t tile) {
+    ahead_.clear();
+    if (!reads_ahead_) return;
+    const std::size_t first = spread(tile, outer_);
+    if (tile < sweep_.tiles() && (first & ~sweep_.written) == 0) {
+      add_lines(sweep_.ket.state, first);
+      if (ket_moves()) add_lines(sweep_.ket.tangent, first);
+      for (const Amplitudes& bra : sweep_.bras) {
+        if (ahead_.size() < kMostLinesAhead) add_lines(bra, first);
+      }
+    }
+    tiles_.set_ahead(ahead_);
+  }
+  void add_lines(const Amplitudes& from, std::size_t first) {
+    with_numbers(
+        tiles_.layout(),
+        [&](auto whole) {
+          constexpr std::size_t kLine = 64 / sizeof(*whole.real);
+          for (const std::size_t run : sweep_.runs) {
+            for (std::size_t i = 0; i < sweep_.run; i += kLine) {
+              ahead_.push_back(whole.real + first + run + i);
+              ahead_.push_back(whole.imag + first + run + i);
+            }
+          }
+        },
+        from);
   }
 
   // Copies a tile back into the state, unless it was processed in place.
@@ -152,8 +220,10 @@ class TileWorker {
 
   Sweep& sweep_;
   States tiles_;
+  const bool reads_ahead_;
   std::vector<std::uint8_t> outer_;
   std::vector<Amplitudes> bras_;
+  std::vector<const void*> ahead_;
 };
 
 // Collects the data for processing a group.
@@ -168,6 +238,7 @@ Sweep sweep_of(const TiledProgram& program, const Group& group, const States& st
               ket,
               {},
               false,
+              WrittenAmplitudes::kAll,
               {}};
   for (const std::size_t slot : group.slots) {
     sweep.parameters.push_back(program.parameters[slot]);
@@ -186,6 +257,13 @@ Sweep sweep_of(const TiledProgram& program, const Group& group, const States& st
 }
 
 void go_through(Sweep& sweep, const States& states) {
+  const std::uint64_t all = (std::uint64_t{1} << sweep.qubits) - 1;
+  const std::uint64_t outside = all & ~bits_of(sweep.group);
+  const std::uint64_t tiles = std::uint64_t{1}
+                              << std::popcount(outside & sweep.written);
+  const std::size_t vectors = 1 + sweep.bras.size() + (sweep.ket.moves() ? 1 : 0);
+  passed_so_far.fetch_add((tiles * vectors) << sweep.group.bits.size(),
+                          std::memory_order_relaxed);
   for_each_tile(sweep.tiles(), states, [&] {
     const auto worker = std::make_shared<TileWorker>(sweep);
     return [worker](std::size_t tile, std::size_t part) { worker->run(tile, part); };
@@ -226,29 +304,42 @@ void expect_words(std::size_t words, const States& states) {
 
 }  // namespace
 
-void forward_by_tiles(const TiledProgram& program, const States& states,
-                      const Ket& ket) {
+std::uint64_t amplitudes_passed() noexcept {
+  return passed_so_far.load(std::memory_order_relaxed);
+}
+
+void forward_by_tiles(const TiledProgram& program, const States& states, const Ket& ket,
+                      WrittenAmplitudes& written) {
+  const std::uint64_t no_index = ~std::uint64_t{0} << states.layout().qubits;
   for (const Group& group : program.groups) {
     if (group.large) {
+      const std::uint64_t before = written.apply_group(WrittenAmplitudes::kAll);
+      states.set_zero_outside(ket.state, before);
       apply_large(*group.large, program, states, ket);
       continue;
     }
     Sweep sweep = sweep_of(program, group, states, ket);
+    // The derivative of a merged operation is not implemented.
+    if (!ket.moves()) sweep.program = group.merged_program(program.whole);
+    sweep.written = written.apply_group(bits_of(group) | no_index);
     go_through(sweep, states);
   }
 }
 
 void backward_by_tiles(const TiledProgram& program, const States& states,
                        const Ket& ket, std::span<const Amplitudes> bras,
-                       double* jacobian, std::size_t columns) {
+                       double* jacobian, std::size_t columns,
+                       WrittenAmplitudes& written) {
   for (std::size_t g = program.groups.size(); g-- > 0;) {
     const Group& group = program.groups[g];
+    const std::uint64_t before = written.undo_group();
     if (group.large) {
       go_back_large(*group.large, program, states, ket, bras, jacobian, columns);
       continue;
     }
     Sweep sweep = sweep_of(program, group, states, ket);
     sweep.is_backward = true;
+    sweep.written = before;
     sweep.bras = bras;
     const std::size_t size = sweep.derivatives_of_part();
     if (jacobian != nullptr) sweep.derivatives.resize(parts_of(sweep.tiles()) * size);

@@ -6,7 +6,9 @@
 
 #include <array>
 #include <cstddef>
+#include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "compiled_gates/tiling.h"
@@ -16,13 +18,63 @@
 
 namespace bellhop::engine {
 
+// The amplitudes of a state that groups of operations have written since |0...0>. All
+// other amplitudes are 0, and their memory may hold anything.
+//
+// One thread uses it at a time.
+class WrittenAmplitudes {
+ public:
+  // An amplitude is written if all bits of its index are among these. They are kAll
+  // once all amplitudes are written.
+  std::uint64_t bits() const { return bits_; }
+  void set_all() { bits_ = kAll; }
+  // Starts at |0...0>, whose first amplitude is written.
+  void set_first() { bits_ = 0; }
+
+  // Notes that a group with some bits is applied. Returns the bits before it.
+  std::uint64_t apply_group(std::uint64_t of_group) {
+    if (bits_ != kAll) {
+      before_.resize(n_groups_, kAll);
+      before_.push_back(bits_);
+    }
+    ++n_groups_;
+    return std::exchange(bits_, bits_ | of_group);
+  }
+  // Notes that the last group is undone. Returns the bits before it.
+  std::uint64_t undo_group() {
+    --n_groups_;
+    return n_groups_ < before_.size() ? before_[n_groups_] : kAll;
+  }
+  void forget_groups() {
+    n_groups_ = 0;
+    before_.clear();
+  }
+
+  static constexpr std::uint64_t kAll = ~std::uint64_t{0};
+
+ private:
+  std::uint64_t bits_ = kAll;
+  std::size_t n_groups_ = 0;
+  std::vector<std::uint64_t> before_;  // by group, or kAll at its end
+};
+
 // Like Sweeps::forward and Sweeps::backward; `jacobian` points to the column of the
 // first parameter, or is null.
-void forward_by_tiles(const TiledProgram& program, const States& states,
-                      const Ket& ket);
+//
+// Tiles are skipped whose amplitudes are 0 before and after a group, so the first
+// groups after |0...0> cost little. On the way back they are skipped too: there the ket
+// is 0, and all groups before this one need the bras only where the ket was not 0. So
+// afterwards, amplitudes of ket and bras that were 0 at the beginning are not valid.
+void forward_by_tiles(const TiledProgram& program, const States& states, const Ket& ket,
+                      WrittenAmplitudes& written);
 void backward_by_tiles(const TiledProgram& program, const States& states,
                        const Ket& ket, std::span<const Amplitudes> bras,
-                       double* jacobian, std::size_t columns);
+                       double* jacobian, std::size_t columns,
+                       WrittenAmplitudes& written);
+
+// Returns how many amplitudes groups of operations have read and written in this
+// process, each in one pass through a state or a part of it.
+std::uint64_t amplitudes_passed() noexcept;
 
 // One number for each lane.
 using Lanewise = std::array<double, 16>;

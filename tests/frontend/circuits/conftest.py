@@ -13,8 +13,7 @@ import pytest
 import bellhop
 import bellhop_runtime
 from bellhop._jax.patches.removed_jax_names import restore_removed_names
-from bellhop.circuits.backends.compiled.record import loop_unrolling
-from bellhop.circuits.passes import unroll
+from bellhop.circuits.ir.gate_jaxpr import ForLoop
 
 TOLERANCE = 1e-9
 
@@ -36,8 +35,7 @@ def nothing_left_open():
 @pytest.fixture
 def loops_stay(monkeypatch: pytest.MonkeyPatch) -> None:
     """Keep loops of few gates, which stand for long ones."""
-    for module in (unroll, loop_unrolling):
-        monkeypatch.setattr(module, "MAX_UNROLLED_GATES", 0)
+    monkeypatch.setattr(ForLoop, "MAX_UNROLLED_GATES", 0)
 
 
 @pytest.fixture

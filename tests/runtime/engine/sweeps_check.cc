@@ -1,7 +1,7 @@
 // Holds the sweeps of one instruction set against the definitions in
-// kernels/operation.h, one amplitude after another, and derivatives against differences.
-// Runs on its own, so that it runs where nothing but a compiler and an emulator is: see
-// test_instruction_sets.py.
+// kernels/operation.h, one amplitude after another, and derivatives against
+// differences. Runs on its own, so that it runs where nothing but a compiler and an
+// emulator is: see test_instruction_sets.py.
 #include <cmath>
 #include <complex>
 #include <cstdio>
@@ -9,6 +9,7 @@
 #include <memory>
 #include <new>
 #include <random>
+#include <utility>
 #include <vector>
 
 #include "kernels/kernels.h"
@@ -73,17 +74,19 @@ struct Circuit {
   void add_pairs() {
     static constexpr Axis kinds[] = {Axis::kX, Axis::kY, Axis::kZ, Axis::kPhase,
                                      Axis::kFixed};
+    static constexpr Form forms[] = {Form::kGeneral, Form::kReal, Form::kCross,
+                                     Form::kDiagonal, Form::kFlip};
     Operation operation;
-    const std::size_t form = below(4);
+    operation.form = forms[below(5)];
     operation.factor = factors.size();
-    operation.factors = form == 3 ? 1 : 1 + below(3);
+    operation.factors = operation.form == Form::kFlip ? 1 : 1 + below(3);
     for (std::size_t f = 0; f < operation.factors; ++f) {
-      factors.push_back(turn(form == 0   ? kinds[below(5)]
-                             : form == 1 ? Axis::kY
-                             : form == 2 ? kinds[2 + below(2)]
-                                         : Axis::kFixed));
+      factors.push_back(turn(operation.form == Form::kGeneral    ? kinds[below(5)]
+                             : operation.form == Form::kReal     ? Axis::kY
+                             : operation.form == Form::kCross    ? Axis::kX
+                             : operation.form == Form::kDiagonal ? kinds[2 + below(2)]
+                                                                 : Axis::kFixed));
     }
-    operation.form = static_cast<Form>(form);
     if (operation.form == Form::kFlip) {
       const double flip[] = {0, 1, 1, 0}, bloch[] = {1, 0, 0, 0, -1, 0, 0, 0, -1};
       for (int i = 0; i < 4; ++i) factors.back().real[i] = flip[i];
@@ -95,6 +98,29 @@ struct Circuit {
     if (operation.form == Form::kDiagonal) operation.flips &= ~operation.flips + 1;
     operation.mask = (operation.flips & (~operation.flips + 1)) | below(kSize);
     operation.value = operation.mask & below(kSize);
+    operations.push_back(operation);
+  }
+
+  // A gate on one bit and a CNOT, as the tiles of large states merge them.
+  void add_pairs_then_flip() {
+    Operation operation;
+    operation.kind = Kind::kPairsThenFlip;
+    operation.form = below(2) == 0 ? Form::kReal : Form::kGeneral;
+    operation.factor = factors.size();
+    operation.factors = 2;
+    factors.push_back(turn(Axis::kY));
+    factors.push_back(turn(operation.form == Form::kReal ? Axis::kY : Axis::kZ));
+    const std::size_t target = below(kQubits);
+    const std::size_t control = (target + 1 + below(kQubits - 1)) % kQubits;
+    operation.flips = std::size_t{1} << target;
+    // Without a control in the tile, all pairs are flipped, or none.
+    const std::size_t kind = below(4);
+    operation.mask = operation.flips | (kind == 0 ? 0 : std::size_t{1} << control);
+    operation.value = operation.mask & ~operation.flips & below(kSize);
+    if (kind == 0) {
+      operation.outer_mask = kSize;
+      operation.outer_value = kSize * below(2);
+    }
     operations.push_back(operation);
   }
 
@@ -199,14 +225,21 @@ std::vector<Number> expected(const Circuit& circuit, const double* parameters) {
              (factors[f].kind == Axis::kFixed ? 1 : parameters[factors[f].slot]);
     };
     std::vector<Number> out = v;
-    if (o.kind == Kind::kPairs) {
+    if (o.kind == Kind::kPairs || o.kind == Kind::kPairsThenFlip) {
       Number m[4] = {1, 0, 0, 1};
       for (std::size_t f = 0; f < o.factors; ++f) turn(m, factors[f], phi(f));
+      const bool then_flips = o.kind == Kind::kPairsThenFlip;
+      const std::size_t mask = then_flips ? o.flips : o.mask;
+      const std::size_t value = then_flips ? 0 : o.value;
       for (std::size_t i = 0; i < kSize; ++i) {
-        if ((i & o.mask) != o.value) continue;
+        if ((i & mask) != value) continue;
         const std::size_t j = i ^ o.flips;
         out[i] = m[0] * v[i] + m[1] * v[j];
         out[j] = m[2] * v[i] + m[3] * v[j];
+        // The tile is the one whose outer bits are 0.
+        if (then_flips && o.outer_value == 0 && (i & o.mask) == o.value) {
+          std::swap(out[i], out[j]);
+        }
       }
     } else if (o.kind == Kind::kPauliRotation) {
       const std::vector<Number> turned = word(v, {o.flips, o.signs, o.y_factors});
@@ -305,13 +338,16 @@ void check_along(Run run, std::vector<double>& parameters, std::size_t rows) {
   }
 }
 
-void check(bool rows_in_lanes) {
+// Checks a random circuit forward and back. With merged operations, which exist for
+// tiles only, checks it forward.
+void check(bool rows_in_lanes, bool is_merged = false) {
   Circuit circuit;
   for (std::size_t i = 0; i < kOperations; ++i) {
     const std::size_t kind = below(6);
-    kind == 0   ? circuit.add_matrix()
-    : kind == 1 ? circuit.add_word()
-                : circuit.add_pairs();
+    kind == 0                ? circuit.add_matrix()
+    : kind == 1              ? circuit.add_word()
+    : is_merged && kind != 2 ? circuit.add_pairs_then_flip()
+                             : circuit.add_pairs();
   }
   const Program program = circuit.program();
   const std::size_t rows = rows_in_lanes ? checked.lanes : 1;
@@ -348,6 +384,7 @@ void check(bool rows_in_lanes) {
     }
     hold("value", found[row], value(states[row], observable), 10 * near);
   }
+  if (is_merged) return;
 
   checked.add_word(layout, observable, ones, bra, ket);
   std::vector<double> jacobian(rows * program.parameters + 1);
@@ -384,6 +421,7 @@ int main() {
   for (int circuit = 0; circuit < 50; ++circuit) {
     bellhop::engine::check(false);
     bellhop::engine::check(true);
+    bellhop::engine::check(false, /*is_merged=*/true);
   }
   std::printf("%zu lanes\n", bellhop::engine::checked.lanes);
 }

@@ -9,10 +9,11 @@ For ``f = lambda: for_loop(0, 3)(lambda i: qml.RX(x * i, 0))()``::
 equation of the enclosing function's jaxpr, which ``passes/regions`` expands.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
+import numpy as np
 import pennylane as qml
 
 from bellhop.circuits.ir.gate_jaxpr import GateJaxpr
@@ -61,7 +62,7 @@ class AppliedFunction(Gates):
         if any(isinstance(wire, jax.core.Tracer) for wire in controls):
             return qml.wires.Wires(self._circuit.labels())
         wires = UsedWires(self._gates.closed).all_or(self._circuit.labels())
-        return qml.wires.Wires.all_wires([qml.wires.Wires(controls), wires])
+        return qml.wires.Wires.all_wires([qml.wires.Wires(controls), qml.wires.Wires(wires)])
 
 
 def apply_adjoint(circuit: RecordingCircuit, function: Callable[[], Any]) -> AppliedFunction:
@@ -86,13 +87,17 @@ def apply_controlled(
     Args:
         circuit: the circuit that is traced.
         wires: the control wires.
-        values: the control values.
+        values: a control value for each wire, or one for a single wire; None for true.
         function: the quantum function, without arguments; its result is ignored.
 
     Returns:
         the applied gates.
     """
-    controls = qml.wires.Wires(wires), values
+    labels = qml.wires.Wires(wires)
+    if values is None:
+        values = True
+    is_single = not isinstance(values, Sequence) and np.ndim(values) == 0
+    controls = labels, [values] * len(labels) if is_single else list(values)
     tracing = TracingCircuit(circuit.where, circuit)
     return _append_region(circuit, tracing.trace_gates(_drop_result(function)), controls)
 

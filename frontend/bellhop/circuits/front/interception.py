@@ -4,7 +4,6 @@ import contextlib
 import copy
 import functools
 import inspect
-import itertools
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -34,19 +33,10 @@ from bellhop.circuits.front.quantum_function import (
 from bellhop.circuits.front.read_config import read_config
 from bellhop.circuits.front.tapes.tape_transforms import call_on_tape, needs_tape
 from bellhop.circuits.front.traced_controls import wrap_controlled_constructor
-from bellhop.circuits.gates.allocation import Allocations
 from bellhop.circuits.ir.backend_registry import Runner
 from bellhop.circuits.ir.circuit import Circuit
 from bellhop.circuits.ir.circuit_config import CircuitConfig
-from bellhop.circuits.ir.gate_jaxpr import (
-    UnknownValue,
-    for_loop_p,
-    get_operations,
-    has_gates,
-    operations_p,
-    outcome_p,
-    region_p,
-)
+from bellhop.circuits.ir.gate_jaxpr import GateJaxpr, UnknownValue
 from bellhop.circuits.ir.measurement_types import is_measurement
 from bellhop.circuits.ir.precision import Precision
 from bellhop.circuits.ir.seeds import offer_device_seed
@@ -57,7 +47,6 @@ from bellhop.circuits.passes.operation_transforms import QNodeTransforms
 from bellhop.circuits.passes.pass_chain import PassChain
 from bellhop.circuits.passes.used_wires import UsedWires
 from bellhop.errors import CompileError
-from bellhop.jaxprs.equations import iterate_equations
 from bellhop.passes import PAULI_TWIRLING
 from bellhop.tracing.state import is_tracing, override_trace_state, trace_state
 
@@ -233,7 +222,7 @@ def _has_outcomes(function: TracedQuantumFunction) -> bool:
 
     Tapes need PennyLane's ``MeasurementValue`` objects for them, so the function is traced again.
     """
-    return any(eqn.primitive is outcome_p for eqn in iterate_equations(function.closed.jaxpr))
+    return GateJaxpr(function.closed, ()).has_outcomes
 
 
 @contextmanager
@@ -276,12 +265,8 @@ def _make_wire_map(
 
 def _has_only_gates_and_allocations(function: TracedQuantumFunction) -> bool:
     """Return whether a circuit allocates wires and has only gates and for loops."""
-    equations = list(filter(has_gates, iterate_equations(function.closed.jaxpr)))
-    operations = itertools.chain.from_iterable(map(get_operations, equations))
-    gate_primitives = operations_p, region_p, for_loop_p
-    return any(map(Allocations.is_allocation, operations)) and all(
-        e.primitive in gate_primitives for e in equations
-    )
+    gates = GateJaxpr(function.closed, ())
+    return gates.has_allocations and gates.is_straight
 
 
 def _find_used_wires(

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pennylane.allocation import Allocate, Deallocate
+from pennylane.wires import DynamicWire
 
 from bellhop.base.types import Wire
 from bellhop.circuits.ir.wires import WireMap
@@ -62,6 +63,11 @@ class Allocations:
     def is_allocation(op: Any) -> bool:
         """Return whether an operation allocates or deallocates wires."""
         return isinstance(op, Allocate | Deallocate)
+
+    @staticmethod
+    def is_allocated(wire: Wire) -> bool:
+        """Return whether a wire is a label that ``qml.allocate`` made."""
+        return isinstance(wire, DynamicWire)
 
     @classmethod
     def count_needed(cls, operations: Sequence[Any]) -> int:

@@ -16,6 +16,7 @@ import numpy as np
 import pennylane as qml
 
 from bellhop.circuits.gates.concretization_errors import CONCRETIZATION_ERRORS
+from bellhop.circuits.gates.operation_kind import OperationKind
 from bellhop.circuits.gates.real_imag_inference import find_nonzero_parts
 from bellhop.circuits.gates.tape_control_flow import ControlFlow
 from bellhop.circuits.gates.traced_powers import decompose_traced_power
@@ -25,8 +26,6 @@ from bellhop.errors import CompileError
 
 # Deeper nested decompositions count as endless.
 _MAX_DEPTH = 50
-
-IGNORED_OPERATIONS = (qml.Identity, qml.ops.Barrier, qml.ops.WireCut)
 
 # An operation on at most this many wires that has no decomposition is applied as its matrix.
 _MAX_MATRIX_WIRES = 10
@@ -178,7 +177,7 @@ class Modifiers(NamedTuple):
     def is_preparation(cls, op: qml.operation.Operator) -> bool:
         """Return whether an operation without its modifiers prepares a state."""
         base, _ = cls.strip(op)
-        return isinstance(base, qml.operation.StatePrepBase)
+        return OperationKind.classify(base).is_pure_preparation
 
     def apply(self, part: Any) -> Any:
         """Return an operation with the adjoint and the controls."""
@@ -191,6 +190,29 @@ class Modifiers(NamedTuple):
                 wires, values = zip(*self.controls, strict=True)
                 part = qml.ctrl(part, control=wires, control_values=values)
         return part
+
+    @staticmethod
+    def invert_sequence(gates: Sequence[Any], *, is_lazy: bool = True) -> list[Any]:
+        """Return the adjoints of gates, in reverse order.
+
+        Args:
+            gates: PennyLane operations, first applied first.
+            is_lazy: whether an inverse is always an ``Adjoint``; else it is a plain gate if
+                PennyLane has this gate, as ``RX(-x)`` for ``RX(x)``.
+        """
+        with qml.QueuingManager.stop_recording():
+            return [qml.adjoint(gate, lazy=is_lazy) for gate in reversed(gates)]
+
+    @staticmethod
+    def find_control_wires(op: qml.operation.Operator) -> set[Any]:
+        """Return the wires of an operator that are only controls, in all of its parts."""
+        if isinstance(op, qml.ops.Adjoint | qml.ops.Pow | qml.ops.SProd):
+            return Modifiers.find_control_wires(op.base)
+        if isinstance(op, qml.ops.CompositeOp):
+            changed = [set(part.wires) - Modifiers.find_control_wires(part) for part in op.operands]
+            return set(op.wires).difference(*changed)
+        # Operators that are not operations have no ``control_wires``.
+        return set(getattr(op, "control_wires", ()))
 
     def decompose_phase(self, phase: Any) -> list[qml.operation.Operator]:
         """Decompose a controlled global phase into a (controlled) phase shift.
@@ -219,7 +241,7 @@ def _can_decompose_fully(operations: Sequence[Any], depth: int, gates: GateSet) 
     """
     for op in operations:
         base, modifiers = Modifiers.strip(op, gates)
-        if isinstance(base, IGNORED_OPERATIONS) or ControlFlow.is_instance(base):
+        if OperationKind.classify(base) is OperationKind.IGNORED or ControlFlow.is_instance(base):
             continue
         if gates.can_apply(
             base.name, adjoint=modifiers.adjoint, controlled=bool(modifiers.controls)
@@ -244,7 +266,9 @@ def unsupported_operation_error(
         where: the QNode and its line, for errors.
         written: the name of the user's operation, if ``op`` is in its decomposition.
     """
-    if isinstance(op, qml.ops.SymbolicOp) and isinstance(op.base, qml.operation.Channel):
+    if isinstance(op, qml.ops.SymbolicOp) and (
+        OperationKind.classify(op.base) is OperationKind.CHANNEL
+    ):
         return CompileError(
             f"{where}: it has {op.name}, and a channel has no inverse and no controlled form. If "
             "circuits are mitigated, which are folded, add noise to the QNode by qml.add_noise: "
@@ -262,9 +286,10 @@ def unsupported_operation_error(
 
 def _is_mixed_operation(op: qml.operation.Operator) -> bool:
     """Return whether an operation is a qubit channel or prepares a density matrix."""
-    if isinstance(op, qml.operation.Channel):
+    kind = OperationKind.classify(op)
+    if kind is OperationKind.CHANNEL:
         return op.name not in qml.ops.qutrit.__all__
-    return isinstance(op, qml.QubitDensityMatrix)
+    return kind is OperationKind.DENSITY_MATRIX
 
 
 def find_rotation(op: qml.operation.Operator) -> Any | None:

@@ -28,7 +28,7 @@ interprets such a jaxpr, any number of times: the user's function is not called 
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import jax.numpy as jnp
 import numpy as np
@@ -54,8 +54,6 @@ class _GateEffect(Effect):
 register_effect(_GateEffect)
 GATE_EFFECT = _GateEffect()
 
-# A loop with more gates compiles faster, and needs less memory, if it is not unrolled.
-MAX_UNROLLED_GATES = 512
 # The program computes the iteration indices of longer loops, instead of storing a constant.
 _MAX_CONSTANT_SIZE = 64
 
@@ -160,6 +158,26 @@ class GateJaxpr:
         """Yield the equations with gates, also of jaxprs in equations."""
         return _iterate_gates(self.closed.jaxpr)
 
+    def bind_region(self, controls: Any, control_operands: Sequence[Any]) -> None:
+        """Add an equation for the adjoint of the function, or for the controlled function.
+
+        Args:
+            controls: control wires and values with placeholders for tracers; None for the adjoint.
+            control_operands: the tracers.
+        """
+        region_p.bind(*self.operands, *control_operands, body=self.closed, controls=controls)
+
+    @property
+    def has_outcomes(self) -> bool:
+        """Whether it has mid-circuit measurements."""
+        return any(eqn.primitive is outcome_p for eqn in self.iterate_gates())
+
+    @property
+    def is_straight(self) -> bool:
+        """Whether it has only gates, regions and for loops, also inside of each other."""
+        straight = (operations_p, region_p, for_loop_p)
+        return all(eqn.primitive in straight for eqn in self.iterate_gates())
+
     @property
     def has_regions(self) -> bool:
         """Whether it has adjoint or controlled functions."""
@@ -214,6 +232,8 @@ class ForLoop:
         is_nest: whether the loop can be unrolled with vectorized parameters: it nests other loops,
             has a static trip count and no carried values, applies few gates, and computes their
             parameters elementwise.
+        MAX_UNROLLED_GATES: a loop with more gates is not unrolled: it compiles faster as a loop,
+            and needs less memory.
     """
 
     body: ClosedJaxpr
@@ -221,6 +241,28 @@ class ForLoop:
     carried: tuple[Any, ...]
     length: Any
     is_nest: bool
+
+    MAX_UNROLLED_GATES: ClassVar[int] = 512
+
+    @staticmethod
+    def bind(body: GateJaxpr, carried: Sequence[Any], length: Any) -> list[Any]:
+        """Add an equation for a loop; return the carried values after it.
+
+        Args:
+            body: the traced function of one iteration, ``(index, *carried) -> carried``.
+            carried: the initial carried values.
+            length: the trip count: an int, or a tracer if it is dynamic.
+        """
+        is_static = isinstance(length, int)
+        last: list[Any] = for_loop_p.bind(
+            *body.operands,
+            *carried,
+            *([] if is_static else [length]),
+            body=body.closed,
+            n_consts=len(body.operands),
+            length=length if is_static else None,
+        )
+        return last
 
     @classmethod
     def from_equation(cls, eqn: JaxprEqn, operands: Sequence[Any]) -> "ForLoop":
@@ -239,8 +281,7 @@ class ForLoop:
         is_known = isinstance(length, int) and not carried
         loops = (inner.primitive is for_loop_p for inner in _iterate_gates(body.jaxpr))
         is_nest = is_known and any(loops) and _has_only_loops(body.jaxpr)
-        # Loops with more gates are not unrolled.
-        is_nest = is_nest and length * _count_min_gates(body.jaxpr) <= MAX_UNROLLED_GATES
+        is_nest = is_nest and length * _count_min_gates(body.jaxpr) <= cls.MAX_UNROLLED_GATES
         if is_nest:
             # With folded constants, the iterations' wires and parameters may be static.
             constants = list(map(fold_constant, constants))

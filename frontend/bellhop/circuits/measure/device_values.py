@@ -1,12 +1,14 @@
 """Translate requests for exact values into the runtime's device measurements."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax.numpy as jnp
-import pennylane as qml
 
 from bellhop.base.types import Operand
+from bellhop.circuits.gates.decompositions import Modifiers
 from bellhop.circuits.ir.answers import DeviceAnswers
 from bellhop.circuits.ir.device_measurements import (
     Expval,
@@ -22,6 +24,9 @@ from bellhop.circuits.ir.statistics import ExactValues, Statistic, StatisticMake
 from bellhop.circuits.ir.wires import is_dynamic
 from bellhop.circuits.measure.observables import Factor, NamedFactor, Term, find_terms
 from bellhop.circuits.measure.pauli_words import needs_pauli_words, square_words, to_pauli_words
+
+if TYPE_CHECKING:
+    import pennylane as qml
 
 
 class DeviceValues(ExactValues):
@@ -92,7 +97,7 @@ class DeviceValues(ExactValues):
             after = DeviceValues(self._answers)
             take = after.request_probabilities(wires)
             values = after.compute()
-            self._answers.apply([qml.adjoint(gate) for gate in reversed(rotations)])
+            self._answers.apply(Modifiers.invert_sequence(rotations))
             return take(values)
 
         return rotated

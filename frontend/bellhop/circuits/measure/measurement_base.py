@@ -10,19 +10,24 @@ without a request.  ``measurement_registry`` lists the classes.  The requested
 ``device_measurements`` define the shape, type and derivative of a result.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import jax.numpy as jnp
 import numpy as np
-import pennylane as qml
 
 from bellhop.circuits.ir.answers import Answers, MeasurementSite
 from bellhop.circuits.ir.statistics import ExactValues, Statistic, StatisticMaker, unsupported_error
 from bellhop.circuits.ir.wires import is_dynamic
 from bellhop.circuits.measure.dynamic_wires import expand_dynamic_wires
+from bellhop.circuits.measure.observables import MatrixFactor, make_factor_operation
 from bellhop.circuits.measure.sampling import SamplingRounds
 from bellhop.errors import CompileError
+
+if TYPE_CHECKING:
+    import pennylane as qml
 
 
 class Process:
@@ -32,7 +37,12 @@ class Process:
         name: the function that users call, such as ``"expval"``, for errors.
         process: PennyLane's measurement process.
         answers: queries the backend about the circuit.
+
+    Attributes:
+        needs_snapshots: whether the process is computed from a basis for each shot.
     """
+
+    needs_snapshots: ClassVar[bool] = False
 
     def __init__(
         self, name: str, process: qml.measurements.MeasurementProcess, answers: Answers
@@ -119,7 +129,8 @@ class Process:
         """Return the observable, as a diagonal matrix if the process only has eigenvalues."""
         if self.process.obs is not None:
             return self.process.obs
-        return qml.Hermitian(np.diag(self.process.eigvals()), wires=self.process.wires)
+        diagonal = np.diag(self.process.eigvals())
+        return make_factor_operation(MatrixFactor(tuple(self.process.wires), diagonal))
 
     def _expand_dynamic_wires(self) -> Any:
         """Return the observable as an equivalent observable on static wires."""

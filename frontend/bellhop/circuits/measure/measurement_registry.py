@@ -233,7 +233,7 @@ class ClassicalValue(Process):
 
 
 # By PennyLane class: the user-facing function ("" for the name of the class), and Bellhop's class.
-_CLASSES: dict[type, tuple[str, type[Process]]] = {
+CLASSES: dict[type, tuple[str, type[Process]]] = {
     mp.ExpectationMP: ("expval", ExpvalProcess),
     mp.VarianceMP: ("var", VarProcess),
     mp.ProbabilityMP: ("probs", ProbabilitiesProcess),
@@ -282,7 +282,7 @@ def measure_results(
 
 def needs_snapshots(leaf: object) -> bool:
     """Return whether a return value is a classical shadow or is computed from one."""
-    return is_measurement(leaf) and issubclass(_find_class(leaf)[1], ClassicalShadow | ShadowExpval)
+    return is_measurement(leaf) and _find_class(leaf)[1].needs_snapshots
 
 
 def find_outcomes(
@@ -311,5 +311,5 @@ def _as_process(leaf: object, answers: Answers) -> Process:
 def _find_class(process: object) -> tuple[str, type[Process]]:
     """Return the user-facing name and Bellhop's class of a PennyLane process."""
     kinds = type(process).__mro__
-    name, kind = next(_CLASSES[base] for base in kinds if base in _CLASSES)
+    name, kind = next(CLASSES[base] for base in kinds if base in CLASSES)
     return name or type(process).__name__, kind

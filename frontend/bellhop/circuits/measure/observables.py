@@ -330,6 +330,19 @@ def _multiply_paulis(one: NamedFactor, other: NamedFactor) -> tuple[complex, lis
     return phase, [NamedFactor(third, one.wire)]
 
 
+def make_factor_operation(factor: Factor) -> Any:
+    """Convert a factor of an observable to a PennyLane operator."""
+    if isinstance(factor, NamedFactor):
+        return getattr(qml, factor.name)(factor.wire)
+    return qml.Hermitian(factor.matrix, wires=factor.wires)
+
+
+def list_observables(given: Any) -> list[Any]:
+    """Return a list of observables as given, or with the only observable."""
+    # Sums and products are iterable too.
+    return [given] if isinstance(given, qml.operation.Operator) else list(given)
+
+
 def get_factor_matrix(factor: Factor) -> Any:
     """Return the matrix of a factor, as an array ``[2**wires, 2**wires]``."""
     if isinstance(factor, MatrixFactor):

@@ -7,7 +7,6 @@ from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
-import pennylane as qml
 
 from bellhop.circuits.ir.wires import is_dynamic
 from bellhop.circuits.measure.observables import (
@@ -15,6 +14,7 @@ from bellhop.circuits.measure.observables import (
     MatrixFactor,
     NamedFactor,
     Term,
+    get_factor_matrix,
     merge_shared_wires,
 )
 
@@ -28,7 +28,7 @@ def iterate_words(length: int) -> Iterator[tuple[str, ...]]:
 
 def compute_word_matrix(names: Sequence[str]) -> np.ndarray:
     """Return the Kronecker product of Paulis, the first as most significant bit."""
-    matrices = [getattr(qml, name).compute_matrix() for name in names]
+    matrices = [get_factor_matrix(NamedFactor(name, 0)) for name in names]
     return functools.reduce(np.kron, matrices, np.eye(1))
 
 
@@ -76,7 +76,7 @@ def _decompose_factor(factor: Factor) -> list[tuple[Any, tuple[NamedFactor, ...]
     """Return coefficients and Paulis of the words whose sum is the factor."""
     if isinstance(factor, NamedFactor) and factor.name != "Hadamard":
         return [(1.0, (factor,))]
-    matrix = qml.Hadamard.compute_matrix() if isinstance(factor, NamedFactor) else factor.matrix
+    matrix = get_factor_matrix(factor)
     is_computed = is_dynamic(matrix)
     words = []
     for names in iterate_words(len(factor.wires)):

@@ -14,6 +14,8 @@ import jax.numpy as jnp
 import numpy as np
 import pennylane as qml
 
+from bellhop.base.types import Operand, Wire
+from bellhop.circuits.gates.decompositions import Modifiers
 from bellhop.circuits.ir.answers import Answers
 from bellhop.circuits.ir.device_measurements import (
     CountedFrequencies,
@@ -22,6 +24,7 @@ from bellhop.circuits.ir.device_measurements import (
     Samples,
     ShadowSnapshots,
 )
+from bellhop.circuits.ir.precision import Precision
 from bellhop.circuits.ir.statistics import unsupported_error
 from bellhop.circuits.ir.wires import WireMap, is_dynamic
 from bellhop.circuits.measure.observables import Factor, MatrixFactor, NamedFactor, find_terms
@@ -149,6 +152,27 @@ def _find_rotation(factor: NamedFactor) -> tuple[Any, ...]:
     return ()
 
 
+def make_basis_rotations(bases: Operand, wires: Sequence[Wire]) -> list[Any]:
+    """Return gates that rotate wires from traced bases to the computational basis.
+
+    Args:
+        bases: integer array ``[wires]``: 0, 1, 2 for X, Y, Z.
+        wires: the wires' labels.
+
+    Returns:
+        PennyLane operations, two for each wire.
+    """
+    quarter = jnp.asarray(np.pi / 2, Precision.real_type())
+    return [
+        gate
+        for basis, wire in zip(bases, wires, strict=True)
+        for gate in (
+            qml.RY(jnp.where(basis == 0, -quarter, 0), wire),
+            qml.RX(jnp.where(basis == 1, quarter, 0), wire),
+        )
+    ]
+
+
 @dataclass
 class Basis:
     """The basis of each wire in one round of samples, and the gates that rotate to it.
@@ -262,7 +286,7 @@ class SamplingRounds:
             answers.apply(basis.gates)
             values.append(dict(zip(asked, answers.sample(asked), strict=True)))
             if number + 1 < len(self._rounds):
-                answers.apply([qml.adjoint(gate) for gate in reversed(basis.gates)])
+                answers.apply(Modifiers.invert_sequence(basis.gates))
         return [*values, snapshots]
 
 

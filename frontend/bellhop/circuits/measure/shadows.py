@@ -1,21 +1,21 @@
 """Measure classical shadows: outcomes in random bases, and estimates from them."""
 
 import itertools
-from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import jax.numpy as jnp
 import numpy as np
-import pennylane as qml
-from pennylane.operation import Operator
 
 from bellhop._pennylane.patches.shadow_seeds import user_seed
-from bellhop.base.types import Operand, Wire
 from bellhop.circuits.ir.device_measurements import ShadowMeans, ShadowSnapshots
-from bellhop.circuits.ir.precision import Precision
 from bellhop.circuits.ir.statistics import ExactValues, Statistic, StatisticMaker
 from bellhop.circuits.measure.measurement_base import Process
-from bellhop.circuits.measure.observables import NamedFactor, Term, find_terms
+from bellhop.circuits.measure.observables import (
+    NamedFactor,
+    Term,
+    find_terms,
+    list_observables,
+)
 from bellhop.circuits.measure.pauli_words import to_pauli_words
 from bellhop.circuits.measure.sampling import SamplingRounds
 
@@ -25,6 +25,8 @@ _IDENTITY = 3
 
 class _ShadowProcess(Process):
     """The base class of classical shadows and expectation values estimated from them."""
+
+    needs_snapshots: ClassVar[bool] = True
 
     def _request_exact(self, asked: ExactValues) -> StatisticMaker:
         raise self._needs_shots_error()
@@ -64,8 +66,7 @@ class ShadowExpval(_ShadowProcess):
 
     def _request_samples(self, rounds: SamplingRounds) -> StatisticMaker:
         """Request means of Pauli words over ``k`` parts of each group of shots."""
-        given = self.process.H
-        observables = [given] if isinstance(given, Operator) else list(given)
+        observables = list_observables(self.process.H)
         of_each = [list(to_pauli_words(find_terms(each, self._where))) for each in observables]
         terms = [term for words in of_each for term in words]
         ends = np.cumsum([len(words) for words in of_each])
@@ -117,24 +118,3 @@ class ShadowExpval(_ShadowProcess):
 
 def _move_bits_first(snapshots: Any) -> Any:
     return jnp.moveaxis(snapshots, 1, 0)
-
-
-def make_basis_rotations(bases: Operand, wires: Sequence[Wire]) -> list[Any]:
-    """Return gates that rotate wires from traced bases to the computational basis.
-
-    Args:
-        bases: integer array ``[wires]``: 0, 1, 2 for X, Y, Z.
-        wires: the wires' labels.
-
-    Returns:
-        PennyLane operations, two for each wire.
-    """
-    quarter = jnp.asarray(np.pi / 2, Precision.real_type())
-    return [
-        gate
-        for basis, wire in zip(bases, wires, strict=True)
-        for gate in (
-            qml.RY(jnp.where(basis == 0, -quarter, 0), wire),
-            qml.RX(jnp.where(basis == 1, quarter, 0), wire),
-        )
-    ]

@@ -18,20 +18,23 @@ them (``DeferralPass.has_succeeded``), and by the recorded circuit.  The functio
 again without deferral.
 """
 
+from __future__ import annotations
+
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-import pennylane as qml
 from jax.extend.core import ClosedJaxpr, JaxprEqn
 from jax.extend.core.primitives import cond_p
 
 from bellhop.base.types import Wire
 from bellhop.circuits.gates.allocation import Allocations
+from bellhop.circuits.gates.decompositions import Modifiers
+from bellhop.circuits.gates.operation_kind import OperationKind
 from bellhop.circuits.ir.circuit_config import CircuitConfig
 from bellhop.circuits.ir.gate_jaxpr import GateJaxpr, has_other_effects, outcome_p
 from bellhop.circuits.ir.interpreter import Interpreter
@@ -47,6 +50,9 @@ from bellhop.control_flow.tagged_values import ValueTag, has_tag, tag_value
 from bellhop.jaxprs.constant_eval import evaluate_static, find_deciding_inputs
 from bellhop.jaxprs.equations import inner_jaxprs, iterate_equations
 from bellhop.tracing.current_circuit import Branches
+
+if TYPE_CHECKING:
+    import pennylane as qml
 
 # A conditional on n outcomes becomes 2**n sets of controlled gates, so n is limited.
 _MAX_OUTCOMES = 4
@@ -86,24 +92,13 @@ class _Deferral:
     fails: bool = False
 
 
-def _find_control_wires(op: qml.operation.Operator) -> set[Any]:
-    """Return the wires of an operator that are only controls."""
-    if isinstance(op, qml.ops.Adjoint | qml.ops.Pow | qml.ops.SProd):
-        return _find_control_wires(op.base)
-    if isinstance(op, qml.ops.CompositeOp):
-        changed = [set(part.wires) - _find_control_wires(part) for part in op.operands]
-        return set(op.wires).difference(*changed)
-    # Operators that are not operations have no ``control_wires``.
-    return set(getattr(op, "control_wires", ()))
-
-
 def _can_be_controlled(wires: Sequence[Wire], op: qml.operation.Operator) -> bool:
     """Return whether an operation can be controlled by these wires.
 
     Channels cannot be controlled, nor can operations on these wires or on traced wires.
     """
     is_apart = set(wires).isdisjoint(op.wires) and not any(map(is_dynamic, op.wires))
-    return is_apart and not isinstance(op, qml.operation.Channel)
+    return is_apart and OperationKind.classify(op) is not OperationKind.CHANNEL
 
 
 class _DeferredWiresCheck(CircuitPass):
@@ -128,7 +123,7 @@ class _DeferredWiresCheck(CircuitPass):
         for are_allocations, group in itertools.groupby(operations, Allocations.is_allocation):
             part = list(group)
             for op in part if deferral.outcomes and not are_allocations else ():
-                controls = _find_control_wires(op)
+                controls = Modifiers.find_control_wires(op)
                 deferral.fails |= any(
                     self._is_unknown(wire)
                     or (circuit.wires(wire) in deferral.outcomes and wire not in controls)

@@ -145,7 +145,13 @@ def make_rewrite(config: CircuitConfig) -> Rewrite | None:
         rewrites.append(lambda ops: _fold_each(ops, folding.n_folds))
     if not rewrites:
         return None
-    return lambda operations: functools.reduce(lambda ops, each: each(ops), rewrites, operations)
+
+    def rewrite(operations: Operations) -> Operations:
+        """Apply all rewrites, outside of any recording, where new operations would be queued."""
+        with qml.QueuingManager.stop_recording():
+            return functools.reduce(lambda ops, each: each(ops), rewrites, operations)
+
+    return rewrite
 
 
 def make_rewrite_before_noise(config: CircuitConfig) -> Rewrite | None:

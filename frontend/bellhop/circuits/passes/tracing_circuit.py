@@ -33,11 +33,10 @@ from bellhop.circuits.gates.half_precision import promote_half_precision
 from bellhop.circuits.gates.tape_control_flow import ControlFlow
 from bellhop.circuits.gates.traced_operators import TracedOperator
 from bellhop.circuits.ir.gate_jaxpr import (
+    ForLoop,
     GateJaxpr,
-    for_loop_p,
     operations_p,
     outcome_p,
-    region_p,
 )
 from bellhop.circuits.ir.measurement_types import is_measurement
 from bellhop.circuits.passes.regions.inverse import evaluate_gates
@@ -244,7 +243,7 @@ class TracingCircuit:
         operator, operands = None, list[Any]()
         if controls is not None:
             operator, operands = TracedOperator.partition(controls)
-        region_p.bind(*gates.operands, *operands, body=gates.closed, controls=operator)
+        gates.bind_region(operator, operands)
 
     def for_loop(
         self, n_iterations: int | Operand, body: Callable[..., Any], carried: PyTree
@@ -264,16 +263,7 @@ class TracingCircuit:
             return step(jax.tree.unflatten(tree, leaves), number)[0]
 
         gates = GateJaxpr.trace(iteration, jnp.asarray(0), *leaves)
-        is_known = isinstance(n_iterations, int)
-        last = for_loop_p.bind(
-            *gates.operands,
-            *leaves,
-            *([] if is_known else [n_iterations]),
-            body=gates.closed,
-            n_consts=len(gates.operands),
-            length=n_iterations if is_known else None,
-        )
-        return jax.tree.unflatten(tree, last)
+        return jax.tree.unflatten(tree, ForLoop.bind(gates, leaves, n_iterations))
 
     def while_loop(self, condition: Any, body: Callable[..., Any], carried: PyTree) -> Any:
         """Append an equation for a while loop; return the carried values after it.

@@ -19,7 +19,7 @@ import numpy as np
 from jax.extend.core import ClosedJaxpr
 
 from bellhop.base.types import Operand
-from bellhop.circuits.ir.gate_jaxpr import MAX_UNROLLED_GATES, GateJaxpr
+from bellhop.circuits.ir.gate_jaxpr import ForLoop, GateJaxpr
 from bellhop.circuits.ir.interpreter import GateReceiver
 from bellhop.circuits.ir.wires import is_dynamic
 from bellhop.circuits.passes.circuit_pass import CircuitPass
@@ -128,4 +128,4 @@ class _UnrolledNest:
                 or len(set(op.wires)) < len(op.wires)
             ):
                 self.is_straight = False
-        self.is_straight &= len(self.operations) <= MAX_UNROLLED_GATES
+        self.is_straight &= len(self.operations) <= ForLoop.MAX_UNROLLED_GATES

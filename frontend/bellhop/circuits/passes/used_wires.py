@@ -4,16 +4,17 @@ The interpreter evaluates constant expressions only and traces nothing.  All oth
 unknown, which the methods here represent by None.
 """
 
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
 import jax
 import numpy as np
-import pennylane as qml
 from jax.extend.core import ClosedJaxpr, JaxprEqn
 
 from bellhop.base.types import Operand, Wire
 from bellhop.circuits.gates.allocation import Allocations
+from bellhop.circuits.gates.decompositions import Modifiers
 from bellhop.circuits.gates.tape_control_flow import ControlFlow
 from bellhop.circuits.ir.gate_jaxpr import ForLoop, UnknownValue, WhileLoop, get_operations
 from bellhop.circuits.ir.interpreter import GateInterpreter
@@ -51,12 +52,10 @@ class UsedWires(GateInterpreter):
         """
         named = [wire for wires in self._named for wire in wires]
         named += [wire for process in processes for wire in process.wires]
-        allocated = qml.wires.DynamicWire
-        return list(
-            dict.fromkeys(_to_static_wire(w) for w in named if not isinstance(w, allocated))
-        )
+        labels = itertools.filterfalse(Allocations.is_allocated, named)
+        return list(dict.fromkeys(map(_to_static_wire, labels)))
 
-    def all_or(self, labels: Sequence[Any]) -> qml.wires.Wires:
+    def all_or(self, labels: Sequence[Any]) -> list[Any]:
         """Return the wires, or ``labels`` if a wire is not constant.
 
         Args:
@@ -64,7 +63,7 @@ class UsedWires(GateInterpreter):
         """
         wires = self.list_wires()
         are_known = not any(isinstance(wire, UnknownValue) for wire in wires)
-        return qml.wires.Wires(wires if are_known else labels)
+        return wires if are_known else list(labels)
 
     @property
     def n_allocated(self) -> int:
@@ -89,24 +88,23 @@ class UsedWires(GateInterpreter):
             self._collect_operation(op)
         return []
 
-    def _collect_operation(self, op: qml.operation.Operator) -> None:
+    def _collect_operation(self, op: Any) -> None:
         """Record the wires of an operation, which may be control flow."""
         if not ControlFlow.is_instance(op):
             self._applied.append(op)
             self._named.append(list(op.wires))
             return
         start = len(self._named)
-        if isinstance(op, qml.ops.SymbolicOp):
-            self._collect_operation(op.base)
-            self._apply_modifier(
-                start, op.control_wires if isinstance(op, qml.ops.Controlled) else None
-            )
-        else:
-            gates, operands = map(op.hyperparameters.get, ("gates", "operands"))
-            is_number = lambda value: isinstance(value, jax.Array | np.ndarray | np.generic)
-            self._collect(
-                gates, [evaluate_constant(each) if is_number(each) else None for each in operands]
-            )
+        base, modifiers = Modifiers.strip(op)
+        gates, operands = map(base.hyperparameters.get, ("gates", "operands"))
+        is_number = lambda value: isinstance(value, jax.Array | np.ndarray | np.generic)
+        self._collect(
+            gates, [evaluate_constant(each) if is_number(each) else None for each in operands]
+        )
+        if modifiers.adjoint:
+            self._apply_modifier(start, None)
+        if modifiers.controls:
+            self._apply_modifier(start, [wire for wire, _ in modifiers.controls])
 
     def _interpret_outcome(self, eqn: JaxprEqn, *operands: Operand) -> list[Any]:
         self._named.append(eqn.params["operator"].with_values(_mark_unknown(operands)))

@@ -5,14 +5,15 @@ memory and a quarter of the arithmetic.  A partial trace is a slice, and the exp
 Pauli word is an entry.
 """
 
+from __future__ import annotations
+
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-import pennylane as qml
 
 from bellhop.base.types import Operand
 from bellhop.circuits.backends.arrays.matrices.matrix_sequence import MAX_WIRES
@@ -24,17 +25,20 @@ from bellhop.circuits.backends.arrays.pauli_transfer import (
     make_left_multiplication,
     to_pauli_basis,
 )
-from bellhop.circuits.backends.arrays.pure_simulator import (
+from bellhop.circuits.backends.arrays.pennylane_operations import (
     is_supported_by_pennylane,
     prepare_amplitudes,
 )
 from bellhop.circuits.backends.arrays.simulator_base import Simulator, move_dynamic_qubits_to_front
-from bellhop.circuits.gates.decompositions import IGNORED_OPERATIONS
+from bellhop.circuits.gates.operation_kind import OperationKind
 from bellhop.circuits.ir.wires import WireMap, is_dynamic
 from bellhop.circuits.measure.observables import Factor, NamedFactor, find_terms, get_factor_matrix
 from bellhop.errors import CompileError
 
-_IGNORED = (*IGNORED_OPERATIONS, qml.GlobalPhase)
+if TYPE_CHECKING:
+    import pennylane as qml
+
+_WITHOUT_EFFECT = (OperationKind.IGNORED, OperationKind.GLOBAL_PHASE)
 _LETTERS = {"PauliX": 1, "PauliY": 2, "PauliZ": 3}
 
 # Number of qubits whose probabilities are computed in one matrix product.
@@ -84,13 +88,14 @@ class MixedSimulator(Simulator):
                 f"{self.where}: a parameter of {op.name} is an array, expected a number, as "
                 "PennyLane does not support batched channels. Map the circuit with jax.vmap."
             )
-        if isinstance(op, qml.operation.Channel):
+        kind = OperationKind.classify(op)
+        if kind is OperationKind.CHANNEL:
             if op.batch_size is None and not any(map(is_dynamic, op.data)):
                 self._check_channel(op)
             return op.batch_size is None
-        if isinstance(op, qml.QubitDensityMatrix):
+        if kind is OperationKind.DENSITY_MATRIX:
             return op.batch_size is None
-        return isinstance(op, _IGNORED) or is_supported_by_pennylane(op)
+        return kind in _WITHOUT_EFFECT or is_supported_by_pennylane(op)
 
     def _check_channel(self, op: qml.operation.Channel) -> None:
         """Raise PennyLane's error if a channel's static parameters are invalid."""
@@ -104,7 +109,8 @@ class MixedSimulator(Simulator):
 
         State preparations of some wires, and operations without effect, are not.
         """
-        return not isinstance(op, (*_IGNORED, qml.QubitDensityMatrix))
+        kind = OperationKind.classify(op)
+        return kind not in (*_WITHOUT_EFFECT, OperationKind.DENSITY_MATRIX)
 
     def compute_matrix(self, op: qml.operation.Operator) -> Any:
         """Return the Pauli transfer matrix of an operation."""
@@ -121,7 +127,7 @@ class MixedSimulator(Simulator):
         self, op: qml.operation.Operator, qubits: tuple[Any, ...], state: Any
     ) -> Any:
         """Apply an operation, with its qubits as the leading axes of the state."""
-        if isinstance(op, _IGNORED):
+        if OperationKind.classify(op) in _WITHOUT_EFFECT:
             return state
         return _apply_to_leading_axes(self._make_row_function(op), state, qubits)
 
@@ -133,7 +139,7 @@ class MixedSimulator(Simulator):
             operation's wires.
         """
         k = len(op.wires)
-        if isinstance(op, qml.QubitDensityMatrix):
+        if OperationKind.classify(op) is OperationKind.DENSITY_MATRIX:
             prepared = jnp.real(to_pauli_basis(op.data[0], k)).reshape(-1)
             return lambda rows: prepared[:, None] * rows[0]
         if k <= MAX_WIRES:

@@ -10,9 +10,6 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-import pennylane as qml
-from pennylane.devices.default_qubit import stopping_condition
-from pennylane.devices.qubit import apply_operation, create_initial_state
 
 from bellhop.base.types import Operand, PyTree
 from bellhop.callbacks.linear_map import is_perturbed
@@ -22,20 +19,29 @@ from bellhop.circuits.backends.arrays.pauli_sums import (
     apply_pauli_sum,
     stack_coefficients,
 )
+from bellhop.circuits.backends.arrays.pennylane_operations import (
+    apply_to_amplitudes,
+    is_supported_by_pennylane,
+    is_unitary,
+    map_to_first_axes,
+    map_to_qubits,
+    prepare_amplitudes,
+)
 from bellhop.circuits.backends.arrays.simulator_base import Simulator, move_dynamic_qubits_to_front
-from bellhop.circuits.gates.decompositions import Modifiers, unsupported_operation_error
-from bellhop.circuits.gates.real_imag_inference import is_hermitian
+from bellhop.circuits.gates.decompositions import unsupported_operation_error
 from bellhop.circuits.ir.statistics import ExactValues
-from bellhop.circuits.ir.wires import WireMap, is_dynamic
-from bellhop.circuits.measure.observables import Factor, NamedFactor, find_terms
+from bellhop.circuits.ir.wires import is_dynamic
+from bellhop.circuits.measure.observables import (
+    Factor,
+    NamedFactor,
+    find_terms,
+    make_factor_operation,
+)
 
 # Rotations to the eigenbases of X, Y and Z; the rows are conjugated eigenvectors.
 _BASES = np.array([[[1, 1], [1, -1]], [[1, -1j], [1, 1j]], [[2**0.5, 0], [0, 2**0.5]]]) / 2**0.5
 
 _LETTERS = {"PauliX": "X", "PauliY": "Y", "PauliZ": "Z"}
-
-# Unitary gates with several parameters. PennyLane's gates with one parameter have a generator.
-_UNITARY_GATES = (qml.Rot, qml.CRot, qml.U2, qml.U3, qml.GlobalPhase)
 
 
 class PureSimulator(Simulator):
@@ -76,22 +82,16 @@ class PureSimulator(Simulator):
 
     def is_unitary(self, op: Any) -> bool:
         """Return whether a gate is unitary for all values of its parameters."""
-        while isinstance(op, qml.ops.Adjoint | qml.ops.Controlled):
-            op = op.base
-        if any(map(jnp.iscomplexobj, op.data)):
-            return False
-        if isinstance(op, qml.ops.SymbolicOp):
-            return isinstance(op, qml.ops.Evolution) and is_hermitian(op.base)
-        return isinstance(op, _UNITARY_GATES) or (op.num_params == 1 and op.has_generator)
+        return is_unitary(op)
 
     def apply_single_operation(self, op: Any, qubits: tuple[Any, ...], state: Any) -> Any:
         """Apply one operation on static or dynamic qubits with PennyLane."""
         by_qubit = self._reshape_by_qubit(state)
         if not any(map(is_dynamic, qubits)):
-            return self._to_components(apply_operation(map_to_qubits(op, self.wires), by_qubit))
+            return self._to_components(apply_to_amplitudes(map_to_qubits(op, self.wires), by_qubit))
         in_front, restore_order = move_dynamic_qubits_to_front(by_qubit, qubits)
-        on_first = op.map_wires(dict(zip(op.wires, range(len(op.wires)), strict=True)))
-        return self._to_components(restore_order(apply_operation(on_first, in_front)))
+        applied = apply_to_amplitudes(map_to_first_axes(op), in_front)
+        return self._to_components(restore_order(applied))
 
     def _reshape_by_qubit(self, state: Any) -> Any:
         """Return complex amplitudes, with an axis for each qubit."""
@@ -129,7 +129,7 @@ class PureSimulator(Simulator):
             if word is not None:
                 words.append(word)
             else:
-                ops = list(map(_to_operation, factors))
+                ops = list(map(make_factor_operation, factors))
                 share = jnp.asarray(jnp.real(coefficient), self.dtype)
                 others.append(
                     jax.tree.map(lambda x, c=share: c * x, self.apply_operations(ops, state))
@@ -244,44 +244,3 @@ class PureSimulator(Simulator):
     def _gather_amplitudes(self, state: Any) -> Any:
         """Return the amplitudes of all basis states, in order."""
         return state
-
-
-def is_supported_by_pennylane(op: Any) -> bool:
-    """Return whether PennyLane can apply an operation without decomposing it."""
-    if op.batch_size is not None:
-        # The rows of a batch are applied one by one.
-        return False
-    if has_traced_power(op):
-        # A matrix power is not differentiable everywhere, in contrast to decompositions.
-        return not Modifiers.strip(op)[0].has_decomposition
-    return stopping_condition(op, allow_mcms=False) and op.has_matrix
-
-
-def prepare_amplitudes(preparation: Any, wires: WireMap) -> Any:
-    """Return the amplitudes that a state preparation creates."""
-    return create_initial_state(range(len(wires)), map_to_qubits(preparation, wires))
-
-
-def map_to_qubits(part: Any, wires: WireMap) -> Any:
-    """Replace the wire labels of an operation or measurement by qubits."""
-    qubits = {wire: wires(wire) for wire in part.wires}
-    if all(wire == qubit for wire, qubit in qubits.items()):
-        return part
-    return part.map_wires(qubits)
-
-
-def has_traced_power(op: Any) -> bool:
-    """Return whether an operation contains a power with traced parameters."""
-    if isinstance(op, qml.ops.CompositeOp):
-        return any(map(has_traced_power, op))
-    if not isinstance(op, qml.ops.SymbolicOp):
-        return False
-    is_power = isinstance(op, qml.ops.Pow) and any(map(is_dynamic, op.data))
-    return is_power or has_traced_power(op.base)
-
-
-def _to_operation(factor: Factor) -> Any:
-    """Convert a factor of an observable to a PennyLane operator."""
-    if isinstance(factor, NamedFactor):
-        return getattr(qml, factor.name)(factor.wire)
-    return qml.Hermitian(factor.matrix, wires=factor.wires)

@@ -4,15 +4,16 @@ A circuit with mid-circuit measurements is executed once for each combination of
 *branch*; other circuits are executed once.
 """
 
+from __future__ import annotations
+
 import functools
 import math
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-import pennylane as qml
 from jax.core import eval_jaxpr
 from jax.extend.core import ClosedJaxpr
 
@@ -52,12 +53,16 @@ from bellhop.errors import CompileError
 from bellhop.mesh.manual_axes import vary_like
 from bellhop.tracing.state import trace_state
 
+if TYPE_CHECKING:
+    import pennylane as qml
+
 # A shard has at least as many qubits as a fused matrix.
 _MIN_LOCAL_QUBITS = PureSimulator.max_fused_qubits
 
 
 def _choose_simulator(device: Any, n_qubits: int, where: str) -> Any:
-    if type(device) is qml.devices.DefaultMixed:
+    # Subclasses of PennyLane's devices do not come here.
+    if device.name == "default.mixed":
         return MixedSimulator
     # Other devices simulate pure states. Here their circuits have derivatives to any order.
     return choose_pure_simulator(n_qubits, where)
@@ -137,7 +142,7 @@ class DrawnShots(NamedTuple):
     key: Any
 
     @classmethod
-    def make_empty(cls, shots: Shots) -> "DrawnShots":
+    def make_empty(cls, shots: Shots) -> DrawnShots:
         """Return the value before branches are drawn: all shots in branch 0, a zero key."""
         no_key = jax.random.wrap_key_data(jnp.zeros(2, jnp.uint32), impl="threefry2x32")
         n_accepted = jnp.asarray(1.0 * np.array(shots.copies))

@@ -10,11 +10,9 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import pennylane as qml
-from pennylane.operation import StatePrepBase
 
 from bellhop.circuits.backends.arrays.marginalized_outcomes import mark_summable, read_outcome
-from bellhop.circuits.backends.arrays.pure_simulator import has_traced_power
+from bellhop.circuits.backends.arrays.pennylane_operations import has_traced_power, stop_recording
 from bellhop.circuits.backends.arrays.reversible_loops import run_reversibly, should_reverse
 from bellhop.circuits.backends.arrays.shots import BranchShots
 from bellhop.circuits.backends.arrays.simulator_base import Simulator
@@ -24,6 +22,7 @@ from bellhop.circuits.gates.decompositions import (
     merge_preparations,
     unsupported_operation_error,
 )
+from bellhop.circuits.gates.operation_kind import OperationKind
 from bellhop.circuits.ir.broadcasting import TracedRow
 from bellhop.circuits.ir.device_measurements import SampleRequest
 from bellhop.circuits.ir.diff_method import (
@@ -40,6 +39,7 @@ from bellhop.circuits.ir.statistics import ExactValues, Statistic, StatisticMake
 from bellhop.circuits.ir.tangents import forbid_derivative
 from bellhop.circuits.ir.wires import is_dynamic
 from bellhop.circuits.measure.measurement_registry import measure_results
+from bellhop.circuits.measure.observables import MatrixFactor, make_factor_operation
 from bellhop.circuits.passes.program_circuit import ProgramCircuit
 from bellhop.control_flow.for_loop import run_for_loop, run_scan
 from bellhop.control_flow.trace_body import TracedStep
@@ -146,8 +146,8 @@ class SimulatedCircuit(ProgramCircuit):
     def _apply_gate(self, op: Any, depth: int) -> None:
         """Prepare a state, add a supported operation to the pending ones, or decompose it."""
         op = find_rotation(op) or op
-        is_preparation = isinstance(op, StatePrepBase) and not any(map(is_dynamic, op.wires))
-        if self._is_fresh and is_preparation:
+        is_preparation = OperationKind.classify(op).is_pure_preparation
+        if self._is_fresh and is_preparation and not any(map(is_dynamic, op.wires)):
             self.state = self.simulator.prepare(op)
         elif self.simulator.can_apply(op):
             self._pending.append(op)
@@ -170,8 +170,8 @@ class SimulatedCircuit(ProgramCircuit):
         one, zero = outcome.astype(float), (1 - outcome).astype(float)
         # Projector on the outcome, followed by a flip to zero with `reset`.
         rows = [[zero, one], [0, 0]] if reset else [[zero, 0], [0, one]]
-        with qml.QueuingManager.stop_recording():
-            self._pending.append(qml.Hermitian(jnp.array(rows), wires=label))
+        with stop_recording():
+            self._pending.append(make_factor_operation(MatrixFactor((label,), jnp.array(rows))))
             self._flush()
         self.postselects |= postselect >= 0
         self._is_fresh = False
@@ -197,7 +197,7 @@ class SimulatedCircuit(ProgramCircuit):
             a statistic for each leaf. Its values are exact, or with mid-circuit measurements the
             contribution of this branch.
         """
-        with qml.QueuingManager.stop_recording():
+        with stop_recording():
             if self.n_outcomes:
                 self._zero_other_branches()
             shots = 0 if self._shots is None else self._shots.is_in_branch.size

@@ -21,22 +21,20 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-import pennylane as qml
-from pennylane.operation import StatePrepBase
 
 from bellhop.circuits.backends.stim.sampler import read_bits, sample_program
 from bellhop.circuits.backends.stim.stim_gates import (
-    CHANNELS,
     MAX_MATRIX_WIRES,
     Instructions,
+    find_channel,
     find_instructions,
     find_pauli_product,
     find_preparation,
 )
 from bellhop.circuits.gates.decompositions import (
-    IGNORED_OPERATIONS,
     find_parts,
 )
+from bellhop.circuits.gates.operation_kind import OperationKind
 from bellhop.circuits.ir.broadcasting import TracedRow
 from bellhop.circuits.ir.device_measurements import Frequencies, SampleRequest, ShadowSnapshots
 from bellhop.circuits.ir.runtime_checks import FaultRecorder
@@ -47,6 +45,8 @@ from bellhop.control_flow.trace_body import run_chosen_branch
 from bellhop.errors import CompileError
 from bellhop.jaxprs.constant_eval import evaluate_constant, evaluate_static, find_deciding_inputs
 from bellhop.tracing.current_circuit import Branches
+
+_WITHOUT_EFFECT = (OperationKind.IGNORED, OperationKind.GLOBAL_PHASE, OperationKind.SNAPSHOT)
 
 # A conditional is evaluated for all combinations of up to this many outcomes.
 _MAX_OUTCOMES = 8
@@ -120,21 +120,19 @@ class CliffordCircuit(ProgramCircuit):
             CompileError: for a traced parameter, or a gate that is not Clifford.
         """
         is_fresh, self._is_fresh = self._is_fresh, False
-        if isinstance(op, (*IGNORED_OPERATIONS, qml.GlobalPhase, qml.Snapshot)):
+        kind = OperationKind.classify(op)
+        if kind in _WITHOUT_EFFECT:
             self._is_fresh = is_fresh
-        elif type(op) in CHANNELS:
-            self._add_instruction(CHANNELS[type(op)], op.wires, op.data[-1])
-        elif isinstance(op, qml.PauliError):
-            self._add_instruction(
-                "E", op.wires, op.data[-1], paulis=op.hyperparameters["operators"]
-            )
+        elif (channel := find_channel(op)) is not None:
+            name, paulis = channel
+            self._add_instruction(name, op.wires, op.data[-1], paulis)
         elif any(map(is_dynamic, op.data)):
             raise CompileError(
                 f"{self.where}: {op.name} has a traced parameter, but the Clifford gate must be "
                 "known at compile time. Make the parameter static: qjit(static_argnums=...); "
                 "bellhop.cond chooses gates at run time."
             )
-        elif is_fresh and isinstance(op, StatePrepBase) and not isinstance(op, qml.BasisState):
+        elif is_fresh and kind is OperationKind.STATE_PREPARATION:
             self._add_instructions(op, find_preparation(op))
         elif op.has_matrix and len(op.wires) <= MAX_MATRIX_WIRES:
             self._add_instructions(op, find_instructions(op))

@@ -17,11 +17,26 @@ Instructions = Sequence[tuple[str, Sequence[int]]]
 MAX_MATRIX_WIRES = 4
 
 # Stim instructions of the one-wire channels that default.clifford supports.
-CHANNELS = {
+_CHANNELS = {
     qml.BitFlip: "X_ERROR",
     qml.PhaseFlip: "Z_ERROR",
     qml.DepolarizingChannel: "DEPOLARIZE1",
 }
+
+
+def find_channel(op: qml.operation.Operator) -> tuple[str, str] | None:
+    """Return the Stim instruction of a channel, or None for another operation.
+
+    Args:
+        op: the operation. The last of its parameters is the probability of an error.
+
+    Returns:
+        the name of the instruction, and a Pauli for each wire (such as "XZ") if it needs them.
+    """
+    if isinstance(op, qml.PauliError):
+        return "E", op.hyperparameters["operators"]
+    name = _CHANNELS.get(type(op))
+    return None if name is None else (name, "")
 
 
 def import_stim() -> Any:

@@ -282,13 +282,13 @@ class CircuitFunction:
         """
         if len(parts) == 1:
             return self._flatten_results(parts[0])
-        if not self.template.shots.has_partitioned_shots:
+        if not self.template.shots.is_vector:
             return list(parts)
         return [value for group in zip(*parts, strict=True) for value in group]
 
     def _flatten_results(self, values: Any) -> list[Any]:
         """Return the nested results of a tape as a list, in the order of `results`."""
-        groups = values if self.template.shots.has_partitioned_shots else (values,)
+        groups = values if self.template.shots.is_vector else (values,)
         if len(self.template.measured) == 1:
             return list(groups)
         return [value for group in groups for value in group]

@@ -1,12 +1,13 @@
 """Trace a circuit to a tape template, and call the Python device that executes the tapes."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-import pennylane as qml
 
 from bellhop.base.types import Operand, to_structs
 from bellhop.circuits.backends.tapes.circuit_function import CircuitFunction
@@ -19,6 +20,9 @@ from bellhop.circuits.ir.measurement_types import is_measurement
 from bellhop.circuits.ir.memory import MemoryCheck
 from bellhop.circuits.ir.seeds import make_random_key, offer_device_seed
 from bellhop.circuits.measure.result_types import find_result
+
+if TYPE_CHECKING:
+    import pennylane as qml
 
 
 def run_on_python_device(call: Circuit, device: qml.devices.Device) -> Any:
@@ -46,7 +50,7 @@ def run_on_python_device(call: Circuit, device: qml.devices.Device) -> Any:
         template = Template(
             tuple(recorded.steps),
             tuple(map(recorded.make_measurement_part, processes)),
-            qml.measurements.Shots(shots.copies if shots.is_vector else shots.total or None),
+            shots,
             device.wires,
         )
         operands = list(recorded.operands.values())

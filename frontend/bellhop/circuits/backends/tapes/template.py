@@ -16,6 +16,7 @@ from pennylane.wires import DynamicWire
 
 from bellhop.circuits.gates.allocation import Allocations
 from bellhop.circuits.gates.traced_operators import TracedOperator
+from bellhop.circuits.ir.circuit_config import Shots
 from bellhop.circuits.ir.wires import is_dynamic
 from bellhop.errors import CircuitError
 
@@ -96,13 +97,13 @@ class Template:
     Attributes:
         steps: operations and conditionals, in order.
         measured: the final measurement processes, in order.
-        shots: a ``qml.measurements.Shots``.
+        shots: the shots.
         device_wires: the wires of the device, or None if it has none.
     """
 
     steps: tuple[Step, ...]
     measured: tuple[TemplatePart, ...]
-    shots: Any
+    shots: Shots
     device_wires: Any = None
 
     def make_example_tape(self, values: Sequence[Any]) -> qml.tape.QuantumScript:
@@ -122,7 +123,8 @@ class Template:
         """
         operations = _select_operations(self.steps, values, free)
         measurements = [each.with_values(values, free) for each in self.measured]
-        tape = qml.tape.QuantumScript(operations, measurements, shots=self.shots)
+        shots = self.shots.copies if self.shots.is_vector else self.shots.total or None
+        tape = qml.tape.QuantumScript(operations, measurements, shots=shots)
         if not any(map(Allocations.is_allocation, tape.operations)):
             return tape
         # PennyLane resets a wire only if no unused device wire is left.

@@ -17,6 +17,7 @@ import pennylane as qml
 from pennylane.operation import StatePrepBase
 from pennylane.tape import make_qscript
 
+from bellhop.base.types import Wire
 from bellhop.circuits.gates.allocation import Allocations
 from bellhop.circuits.gates.decompositions import find_parts
 from bellhop.circuits.gates.tape_control_flow import ControlFlow
@@ -132,6 +133,23 @@ class NoiseInserter:
                 "without measure, conditionals and loops with a dynamic trip count. Use wires of "
                 "the device, or write channels after the gates."
             )
+
+    def find_outcome_noise(
+        self, label: Wire, *, reset: bool, postselect: int
+    ) -> tuple[list[Any], list[Any]]:
+        """Return the noise before and after a mid-circuit measurement.
+
+        Args:
+            label: the measured wire.
+            reset: whether the wire is reset to zero.
+            postselect: the outcome to postselect on, or -1.
+        """
+        kept = None if postselect < 0 else postselect
+        with qml.QueuingManager.stop_recording():
+            measured = qml.ops.MidMeasure(qml.wires.Wires(label), reset=reset, postselect=kept)
+        noisy = self.add_noise(measured)
+        position = next(n for n, each in enumerate(noisy) if each is measured)
+        return noisy[:position], noisy[position + 1 :]
 
     def find_measurement_noise(self, process: qml.measurements.MeasurementProcess) -> list[Any]:
         """Return the noise before a measurement at the end of a circuit.

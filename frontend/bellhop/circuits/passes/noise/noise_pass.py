@@ -10,14 +10,15 @@ on wire 0::
                    { quantum_operations[Y] })] n                      apply([noise, Y(0), noise])])
 """
 
+from __future__ import annotations
+
 import functools
 import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
-import pennylane as qml
 from jax.core import Tracer
 from jax.extend.core.primitives import cond_p, scan_p, while_p
 
@@ -35,6 +36,9 @@ from bellhop.circuits.passes.regions.region_pass import apply_control_flow
 from bellhop.circuits.passes.rewrite import add_rewrite
 from bellhop.errors import CompileError
 from bellhop.tracing.current_circuit import Branches
+
+if TYPE_CHECKING:
+    import pennylane as qml
 
 
 @dataclass
@@ -86,7 +90,7 @@ class NoisePass(CircuitPass):
     @classmethod
     def from_config(
         cls, circuit: ProgramCircuit, config: CircuitConfig, outcomes: Any
-    ) -> "NoisePass | None":
+    ) -> NoisePass | None:
         """Return the pass for a circuit, or None without a noise model to add piece by piece.
 
         Args:
@@ -139,13 +143,10 @@ class NoisePass(CircuitPass):
             )
         if self._state.deferred_error is not None:
             raise self._state.deferred_error
-        kept = None if postselect < 0 else postselect
-        measured = qml.ops.MidMeasure(wires=qml.wires.Wires(label), reset=reset, postselect=kept)
-        noisy = self._noise.add_noise(measured)
-        place = next(n for n, each in enumerate(noisy) if each is measured)
-        self.apply_noise(noisy[:place])
+        before, after = self._noise.find_outcome_noise(label, reset=reset, postselect=postselect)
+        self.apply_noise(before)
         outcome = super().mid_measure(label, reset=reset, postselect=postselect, site=site)
-        self.apply_noise(noisy[place + 1 :])
+        self.apply_noise(after)
         self._state.outcomes.append(outcome)
         return outcome
 
@@ -220,8 +221,7 @@ class NoisePass(CircuitPass):
     def apply_noise(self, operations: Sequence[Any]) -> None:
         """Apply noise operations, or operations whose noise was added before."""
         self.precision.include([op.data for op in operations])
-        with qml.QueuingManager.stop_recording():
-            self.target.apply(operations)
+        self.target.apply(operations)
 
     def _add_noise(self, op: qml.operation.Operator) -> list[Any]:
         """Return an operation with noise around it, or the noise alone in other branches."""

@@ -10,8 +10,7 @@ For a control on wire 2::
 from collections.abc import Sequence
 from typing import Any
 
-import pennylane as qml
-
+from bellhop.circuits.gates.decompositions import Modifiers
 from bellhop.circuits.ir.interpreter import Interpreter
 from bellhop.circuits.passes.circuit_pass import CircuitPass
 
@@ -29,13 +28,13 @@ class ControlPass(CircuitPass):
 
     def __init__(self, target: Interpreter, wires: Any, values: Any) -> None:
         super().__init__(target)
-        self._wires = wires
-        self._values = values
+        controls = list(zip(wires, values, strict=True))
+        self._modifiers = Modifiers(adjoint=False, controls=controls)
 
     def apply(self, operations: Sequence[Any]) -> None:
         """Apply operations with controls."""
         controlled = []
         for op in operations:
-            controlled.append(qml.ctrl(op, control=self._wires, control_values=self._values))
+            controlled.append(self._modifiers.apply(op))
             self.record_site(controlled[-1], self.find_site(op))
         self.target.apply(controlled)

@@ -22,13 +22,13 @@ from typing import Any, NamedTuple, NoReturn
 
 import jax
 import jax.numpy as jnp
-import pennylane as qml
 from jax.core import eval_jaxpr
 from jax.extend.core import ClosedJaxpr, JaxprEqn
 
 from bellhop._jax.jaxprs import bind_equation
 from bellhop.base.types import Operand, PyTree
 from bellhop.circuits.gates.allocation import Allocations
+from bellhop.circuits.gates.decompositions import Modifiers
 from bellhop.circuits.ir.gate_jaxpr import ForLoop, GateJaxpr, WhileLoop, has_other_effects
 from bellhop.circuits.ir.interpreter import GateInterpreter, Interpreter
 from bellhop.circuits.passes.regions.control import ControlPass
@@ -146,7 +146,7 @@ class _GateEvaluator(GateInterpreter):
             """Apply the operations, or their adjoints in reverse order."""
             operations, sites = list(queued), list(eqn.params["sites"])
             if backwards:
-                operations, sites = list(map(qml.adjoint, reversed(operations))), sites[::-1]
+                operations, sites = Modifiers.invert_sequence(operations), sites[::-1]
             interpreter.apply_at_sites(operations, sites)
 
         self.actions.append(act)

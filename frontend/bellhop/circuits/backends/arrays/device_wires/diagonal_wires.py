@@ -4,15 +4,25 @@ Such wires may be device wires.  If parameters are traced, the matrix is tested 
 parameters: an entry is a polynomial of sines and cosines, and so zero for all or for almost none.
 """
 
+from __future__ import annotations
+
 import functools
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
-import pennylane as qml
 
+from bellhop.circuits.backends.arrays.pennylane_operations import (
+    is_diagonal,
+    split_controls,
+    stop_recording,
+)
 from bellhop.circuits.gates.operator_data import get_parameters, replace_parameters
 from bellhop.circuits.ir.wires import is_dynamic
+
+if TYPE_CHECKING:
+    import pennylane as qml
 
 # Matrices on more wires count as diagonal on none.
 _MAX_WIRES = 4
@@ -33,7 +43,7 @@ class GateWires:
     nondiagonal: frozenset[int]
 
     @classmethod
-    def from_wires(cls, wires: Iterable[int], diagonal: Iterable[int] = ()) -> "GateWires":
+    def from_wires(cls, wires: Iterable[int], diagonal: Iterable[int] = ()) -> GateWires:
         """Return the wires of a gate whose matrix is diagonal on the wires `diagonal`."""
         return cls(frozenset(wires), frozenset(wires) - frozenset(diagonal))
 
@@ -45,7 +55,7 @@ def find_gate_wires(op: qml.operation.Operator, qubits: tuple[int, ...]) -> Gate
         op: the operation.
         qubits: qubits of the operation's wires, in order.
     """
-    with qml.QueuingManager.stop_recording():
+    with stop_recording():
         places = _find_diagonal_positions(op)
     return GateWires.from_wires(qubits, [qubits[place] for place in places])
 
@@ -53,10 +63,12 @@ def find_gate_wires(op: qml.operation.Operator, qubits: tuple[int, ...]) -> Gate
 def _find_diagonal_positions(op: qml.operation.Operator) -> tuple[int, ...]:
     """Return the positions of the wires on which an operation is diagonal."""
     wires = list(op.wires)
-    if isinstance(op, qml.ops.Controlled):
-        of_base = [op.base.wires[place] for place in _find_diagonal_positions(op.base)]
-        return tuple(wires.index(wire) for wire in (*op.control_wires, *of_base))
-    if op in qml.ops.qubit.attributes.diagonal_in_z_basis:
+    split = split_controls(op)
+    if split is not None:
+        base, controls = split
+        of_base = [base.wires[place] for place in _find_diagonal_positions(base)]
+        return tuple(wires.index(wire) for wire in (*controls, *of_base))
+    if is_diagonal(op):
         return tuple(range(len(wires)))
     if len(wires) > _MAX_WIRES or not op.has_matrix:
         return ()

@@ -1,20 +1,25 @@
 """Compute the matrices of operations, together if only parameters differ."""
 
+from __future__ import annotations
+
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-import pennylane as qml
 
 from bellhop.base.types import Operand
 from bellhop.circuits.backends.arrays.matrices.matrix_table import Entry, MatrixTable
+from bellhop.circuits.backends.arrays.pennylane_operations import map_to_first_axes
 from bellhop.circuits.gates.operator_data import get_parameters, replace_parameters
 from bellhop.circuits.ir.vectorize.stack_scalars import stack_scalars
 from bellhop.circuits.ir.wires import is_dynamic
+
+if TYPE_CHECKING:
+    import pennylane as qml
 
 # Absolute tolerance for the unitarity of a constant matrix.
 _TOLERANCE = 1e-13
@@ -103,9 +108,7 @@ def _find_group_key(op: qml.operation.Operator, number: int) -> Any:
         op: the operation.
         number: a unique key, for operations whose structure is not hashable.
     """
-    with qml.QueuingManager.stop_recording():
-        on_first = op.map_wires({wire: place for place, wire in enumerate(op.wires)})
-    tree = jax.tree.structure(on_first)
+    tree = jax.tree.structure(map_to_first_axes(op))
     try:
         hash(tree)
     except TypeError:

@@ -1,17 +1,25 @@
 """Apply an operation to the shard of a state on each device."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-import pennylane as qml
-from pennylane.devices.qubit import apply_operation
 
 from bellhop.circuits.backends.arrays.device_wires.device_wires import REPLICATED, DeviceWires
+from bellhop.circuits.backends.arrays.pennylane_operations import (
+    apply_to_amplitudes,
+    split_controls,
+)
+from bellhop.circuits.gates.decompositions import Modifiers
 from bellhop.circuits.gates.operator_data import get_parameters, replace_parameters
 from bellhop.circuits.ir.wires import is_dynamic
+
+if TYPE_CHECKING:
+    import pennylane as qml
 
 
 def apply_to_all_shards(
@@ -60,15 +68,12 @@ def apply_to_shard(op: qml.operation.Operator, shard: Any, devices: DeviceWires)
     in_parts = lambda x: jnp.stack([x.real, x.imag]).reshape(shard.shape).astype(shard.dtype)
     vector = jax.lax.complex(shard[0], shard[1]).reshape((2,) * n_local)
     if all(place >= k for place in op.wires):
-        return in_parts(apply_operation(op.map_wires({p: p - k for p in op.wires}), vector))
-    if isinstance(op, qml.ops.Controlled):
-        values = dict(zip(op.control_wires, op.control_values, strict=True))
-        local_controls = {place: value for place, value in values.items() if place >= k}
-        inner = op.base
-        if local_controls:
-            inner = qml.ctrl(
-                inner, control=list(local_controls), control_values=list(local_controls.values())
-            )
+        return in_parts(apply_to_amplitudes(op.map_wires({p: p - k for p in op.wires}), vector))
+    split = split_controls(op)
+    if split is not None:
+        base, values = split
+        local_controls = [(place, value) for place, value in values.items() if place >= k]
+        inner = Modifiers(adjoint=False, controls=local_controls).apply(base)
         holds = jnp.bool_(True)
         for place, value in values.items():
             if place < k:

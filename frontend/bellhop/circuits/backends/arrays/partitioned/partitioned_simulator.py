@@ -6,15 +6,15 @@ whole state is only gathered for ``qml.state``, and for operations and density m
 larger than the state.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-import pennylane as qml
-from pennylane.devices.qubit import create_initial_state
 
 from bellhop.base.types import Operand
 from bellhop.circuits.backends.arrays.device_wires.device_wires import (
@@ -41,11 +41,19 @@ from bellhop.circuits.backends.arrays.partitioned.shard_kernels import (
     sample_sharded_state,
 )
 from bellhop.circuits.backends.arrays.pauli_sums import PauliTerm
-from bellhop.circuits.backends.arrays.pure_simulator import PureSimulator, map_to_qubits
+from bellhop.circuits.backends.arrays.pennylane_operations import (
+    find_basis_state,
+    map_to_qubits,
+    prepare_own_amplitudes,
+)
+from bellhop.circuits.backends.arrays.pure_simulator import PureSimulator
 from bellhop.circuits.ir.memory import MemoryCheck
 from bellhop.circuits.ir.wires import WireMap, is_dynamic
-from bellhop.circuits.measure.shadows import make_basis_rotations
+from bellhop.circuits.measure.sampling import make_basis_rotations
 from bellhop.errors import CompileError
+
+if TYPE_CHECKING:
+    import pennylane as qml
 
 
 @jax.tree_util.register_dataclass
@@ -125,10 +133,11 @@ class PartitionedSimulator(PureSimulator):
         first = tuple(range(k)), tuple(range(k, len(self.wires)))
         if preparation is None:
             return PartitionedState(self._prepare_basis_state({}), *first, is_zero=True)
-        if type(preparation) is qml.BasisState:
-            bits = dict(zip(map(self.wires, preparation.wires), preparation.data[0], strict=True))
+        of_wires = find_basis_state(preparation)
+        if of_wires is not None:
+            bits = {self.wires(wire): bit for wire, bit in of_wires.items()}
             return PartitionedState(self._prepare_basis_state(bits), *first)
-        amplitudes = jnp.ravel(create_initial_state(list(preparation.wires), preparation))
+        amplitudes = jnp.ravel(prepare_own_amplitudes(preparation))
         qubits = [self.wires(wire) for wire in preparation.wires]
         return self._shard_amplitudes(amplitudes, qubits)
 

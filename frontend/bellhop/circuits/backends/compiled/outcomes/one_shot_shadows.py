@@ -9,13 +9,13 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-import pennylane as qml
 
+from bellhop.circuits.gates.decompositions import Modifiers
 from bellhop.circuits.ir.answers import Answers
 from bellhop.circuits.ir.device_measurements import Samples, ShadowMeans, ShadowSnapshots
 from bellhop.circuits.ir.precision import Precision
 from bellhop.circuits.ir.seeds import make_random_key
-from bellhop.circuits.measure.shadows import make_basis_rotations
+from bellhop.circuits.measure.sampling import make_basis_rotations
 
 
 def sample_one_shot_shadow(answers: Answers, what: ShadowSnapshots) -> Any:
@@ -34,7 +34,7 @@ def sample_one_shot_shadow(answers: Answers, what: ShadowSnapshots) -> Any:
     rotations = make_basis_rotations(bases[0], [answers.wires.labels[wire] for wire in what.wires])
     answers.apply(rotations)
     [sample] = answers.sample([Samples()])
-    answers.apply([qml.adjoint(gate, lazy=False) for gate in reversed(rotations)])
+    answers.apply(Modifiers.invert_sequence(rotations, is_lazy=False))
     bits = sample[:, np.array(what.wires, int)].astype(int)
     if isinstance(what, ShadowMeans):
         return what.compute_word_values(bits, bases).astype(Precision.real_type())

@@ -13,12 +13,12 @@ from bellhop._jax.jaxprs import PROGRAM_TRACER
 from bellhop.circuits.backends.compiled.record.gate_sequence import DerivativeKind, GateSequence
 from bellhop.circuits.backends.compiled.record.matrix_check import mask_nonunitary
 from bellhop.circuits.gates.decompositions import (
-    IGNORED_OPERATIONS,
     Modifiers,
     decompose,
     unsupported_operation_error,
 )
 from bellhop.circuits.gates.gate_check import check_is_gate
+from bellhop.circuits.gates.operation_kind import OperationKind
 from bellhop.circuits.gates.operator_data import select_row
 from bellhop.circuits.gates.shift_rules import FrequencyBits
 from bellhop.circuits.gates.tape_control_flow import ControlFlow
@@ -109,7 +109,7 @@ class GateList:
         if known is not None:
             self._append(op, wires, False, (), known)
             return
-        is_nothing, given = isinstance(op, IGNORED_OPERATIONS), op
+        is_nothing, given = OperationKind.classify(op) is OperationKind.IGNORED, op
         if is_nothing and not any(map(is_dynamic, wires)):
             return
         if ControlFlow.is_instance(op):

@@ -24,7 +24,7 @@ import jax
 import numpy as np
 
 from bellhop.circuits.backends.compiled.record.gate_sequence import GateSequence, RepeatedSequence
-from bellhop.circuits.ir.gate_jaxpr import MAX_UNROLLED_GATES
+from bellhop.circuits.ir.gate_jaxpr import ForLoop
 from bellhop.jaxprs.constant_eval import evaluate_static
 from bellhop_mlir.dialects.gate import shift_slots
 
@@ -49,7 +49,7 @@ def unroll_loop(
         program is traced, or if a gate has wrong wires (an error when the program runs).
     """
     run, total = repeated.sequence, repeated.n_iterations
-    if total * len(run.gates) > MAX_UNROLLED_GATES:
+    if total * len(run.gates) > ForLoop.MAX_UNROLLED_GATES:
         return None
     if repeated.wires.size == 0:
         wires = np.zeros((total, 0), int)

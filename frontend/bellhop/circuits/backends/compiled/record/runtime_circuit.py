@@ -70,7 +70,7 @@ from bellhop.circuits.ir.diff_method import (
     DIFFERENCE_METHODS,
     PARAMETER_SHIFT,
 )
-from bellhop.circuits.ir.gate_jaxpr import MAX_UNROLLED_GATES, ForLoop
+from bellhop.circuits.ir.gate_jaxpr import ForLoop
 from bellhop.circuits.ir.measurement_request import MeasurementRequest
 from bellhop.circuits.ir.memory import MemoryCheck
 from bellhop.circuits.ir.precision import Precision
@@ -139,8 +139,8 @@ class RuntimeCircuit(BackendCircuit):
 
     def apply_straight(self, operations: Sequence[Any]) -> bool:
         """Append the gates of operations if they are few, and a straight run; return whether."""
-        gates = self._build_gate_list(operations, MAX_UNROLLED_GATES)
-        is_straight = gates.is_straight(MAX_UNROLLED_GATES)
+        gates = self._build_gate_list(operations, ForLoop.MAX_UNROLLED_GATES)
+        is_straight = gates.is_straight(ForLoop.MAX_UNROLLED_GATES)
         for run in gates.sequences if is_straight else ():
             assert isinstance(run, GateSequence)
             self.gates.add_sequence(run)
