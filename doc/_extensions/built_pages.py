@@ -25,7 +25,7 @@ PATTERN = re.compile(r"^[\w/\[\]-]*\*\n", re.M)
 LINK = re.compile(r"(?<!!)\[([^\[\]]+)\]\((?!https?:|#)([^()\s]+)\)")
 ENTRY = re.compile(r"^- \[([^\]]+)\]\(([\w-]+)\.md\): (.+(?:\n  .+)*)", re.M)
 CARD = """<div style="display: flex; gap: 1rem; align-items: center; margin-bottom: 1rem">
-<a href="{name}.html">
+<a href="{name}.html" style="flex: none">
 <img src="../{folder}/{name}.png" alt="" style="width: 10rem; background: white">
 </a>
 <p><a href="{name}.html">{title}</a><br>{text}</p>
