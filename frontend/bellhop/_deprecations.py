@@ -43,6 +43,7 @@ def deprecated(
     check_period(since, removed_in)
 
     def decorate(function: Callable[Params, Result]) -> Callable[Params, Result]:
+        """Return a function that warns and then calls `function`."""
         name = f"bellhop.{function.__qualname__}"
 
         @functools.wraps(function)
@@ -84,7 +85,7 @@ def check_period(since: str, removed_in: str) -> None:
     """Check that a minor release lies between a deprecation and the removal.
 
     Raises:
-        ValueError: it does not, or a text is no version of two numbers.
+        ValueError: if none does, or a string is not a version of two numbers.
     """
     (major, minor), end = _parse_release(since), _parse_release(removed_in)
     if end < (major + 1, 0) and end < (major, minor + 2):

@@ -117,8 +117,8 @@ class AcceleratedFunction(PickledByName):
     def _can_call_last(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
         """Return whether a call needs only the region of the last call.
 
-        This holds outside of traces and callbacks if the target is the same and no argument must be
-        moved to it. The checks cost a tenth of a call.
+        This holds outside of traces and callbacks if the target is the same and all arguments
+        are on it. The checks cost a tenth of a call.
 
         Args:
             args: positional arguments.

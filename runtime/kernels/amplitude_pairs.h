@@ -310,7 +310,7 @@ inline void apply_by_control(Operation::Form form, const Amplitudes& state,
                              const Matrix2<Lanes>& m, const Matrix2<Lanes>& other,
                              const Bits& control, const Bits& value) {
   if (control.high == 0) {
-    // The control is a bit of the lane, so each lane has a matrix of its own.
+    // The control is a bit of the lane, so the lanes have different matrices.
     const LaneBits where = matching(control.low, value.low);
     Matrix2<Lanes> both;
     for (int i = 0; i < 4; ++i) {

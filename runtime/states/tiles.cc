@@ -17,7 +17,8 @@ namespace {
 // added in order.
 constexpr std::size_t kMostParts = 64;
 
-// The cache lines of a next tile that fit into the second-level cache beside this one.
+// The cache lines of a next tile that fit into the second-level cache together with
+// this tile.
 constexpr std::size_t kMostLinesAhead = 4096;
 // From this number of qubits on, the next tile is requested ahead. For smaller states
 // the requests take longer than they save (doc/architecture/engine.md).

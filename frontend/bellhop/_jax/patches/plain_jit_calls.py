@@ -77,7 +77,7 @@ class _PlainCall:
         """Call the program; return JAX's result tuple, or None on a cache miss.
 
         Args:
-            p: JAX's parameters of the call.
+            p: the parameters of the call in JAX.
             args: flat arguments.
             *rest: further arguments of JAX's function.
         """

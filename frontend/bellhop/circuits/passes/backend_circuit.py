@@ -117,9 +117,9 @@ class BackendCircuit(GateReceiver):
     def flush_queue(self, construct: str) -> NoReturn:
         """Reject a function such as ``measure`` where gates are collected for another use.
 
-        `TracingCircuit` records these functions; here operations are applied, for instance those of
-        a decomposition, and there is no queue to flush.  Loops and conditionals are supported, see
-        `get_control_flow_target`.
+        `TracingCircuit` records these functions; here operations are applied, for instance the
+        operations of a decomposition, and PennyLane's queue is not flushed.  Loops and
+        conditionals are supported, see `get_control_flow_target`.
 
         Args:
             construct: the function that the user called: ``"measure"``, ``"adjoint"`` or

@@ -64,7 +64,13 @@ _MIN_LOCAL_QUBITS = PureSimulator.max_fused_qubits
 
 
 def _choose_simulator(device: Any, n_qubits: int, where: str) -> Any:
-    # Subclasses of PennyLane's devices do not come here.
+    """Return the simulator class for a device.
+
+    Args:
+        device: ``default.mixed``, or a device that simulates pure states; not a subclass.
+        n_qubits: number of qubits of the state.
+        where: the QNode and its line, for errors.
+    """
     if device.name == "default.mixed":
         return MixedSimulator
     # Other devices simulate pure states. Here their circuits have derivatives to any order.

@@ -321,6 +321,7 @@ class CliffordCircuit(ProgramCircuit):
         raise self._unsupported_error("a while_loop")
 
     def _unsupported_error(self, construct: str) -> CompileError:
+        """Return an error about a construct whose trip count is dynamic."""
         return CompileError(
             f"{self.where}: it has {construct}, expected a static trip count, as Stim programs "
             "have a fixed length. Use Python integers as bounds, or "

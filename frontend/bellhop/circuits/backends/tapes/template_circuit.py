@@ -172,6 +172,7 @@ class TemplateCircuit(TapeCircuit):
 
 
 def _unsupported_error(where: str, construct: str) -> CompileError:
+    """Return an error about a construct whose trip count is dynamic."""
     return CompileError(
         f"{where}: it has {construct}, expected a static trip count, as tapes for Python devices "
         "have a fixed length. Use Python integers as bounds, or "
