@@ -182,6 +182,7 @@ Handle begin_session(const Beginning& beginning, std::optional<Seed> seed,
   session.waits = beginning.waits;
   session.rows = beginning.rows;
   session.borrows = false;
+  session.has_forgotten = false;
   session.qubits = beginning.qubits;
   table().live.fetch_add(1, std::memory_order_relaxed);
   return Handle{place, session.generation};

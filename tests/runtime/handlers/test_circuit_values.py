@@ -251,6 +251,24 @@ def test_shots_estimate_and_are_forgotten():
     assert exact == pytest.approx(np.cos(1.0))
 
 
+def test_a_long_circuit_leaves_nothing_to_the_next_circuit():
+    """The engine forgets the gates of a long circuit; circuits take turns in one session."""
+    wanted = to_measurements([qml.expval(qml.PauliZ(0))], 1)
+    turn = [Gate("RX", [0], [0.001])]
+
+    @jax.jit
+    def program():
+        state = jax.lax.fori_loop(0, 5000, lambda _, state: gates(state, turn), begin(1))
+        state, value = measure(state, wanted)
+        end(state)
+        return value
+
+    np.testing.assert_allclose(program(), np.cos(5.0))
+    # The engine has no means of samples, so the plugin takes the stored gates over.
+    estimate = run_circuit(1, turn, [qml.expval(qml.PauliZ(0))], shots=100)[0]
+    assert estimate == pytest.approx(1.0)
+
+
 def test_more_observables_than_a_device_keeps():
     wanted = to_measurements([qml.expval(qml.Z(0) @ qml.Z(1))] * 500, 2)
 
