@@ -66,7 +66,9 @@ $(VENV)/.installed-%: $(BIN)/python $(SOURCES)
 	@touch $@
 
 # The CPU build, which weighs a twentieth of the build with CUDA: pip prefers 2.13.0+cpu to 2.13.0.
-TORCH := torch==2.13.0 --extra-index-url https://download.pytorch.org/whl/cpu
+# Installed alone, since pip asks the index for each package of a command: where the index cannot be
+# reached, each question costs eight seconds of retries.
+TORCH := --retries 1 torch==2.13.0 --extra-index-url https://download.pytorch.org/whl/cpu
 
 demo: $(VENV)/.installed-demo
 	$(BIN)/python examples/h2_vqe.py
@@ -88,7 +90,8 @@ test-rest: $(VENV)/.installed-dev
 OPTIONAL := build/optional
 optional-environment: $(WHEEL)
 	$(MAKE) VENV=$(OPTIONAL) WHEEL=$(WHEEL) $(OPTIONAL)/.installed-dev
-	$(OPTIONAL)/bin/python -m pip install --quiet $(TORCH) stim quimb cloudpickle numba \
+	$(OPTIONAL)/bin/python -m pip install --quiet $(TORCH)
+	$(OPTIONAL)/bin/python -m pip install --quiet stim quimb cloudpickle numba \
 	  equinox flax optimistix diffrax numpyro blackjax pyscf orbax-checkpoint tensorboardX wandb \
 	  "$$(echo $(WHEEL)/*.whl)[kokkos]"
 	$(OPTIONAL)/bin/python -m pip install --quiet --no-deps pennylane-qrack-cpu pyqrack-cpu
