@@ -213,3 +213,15 @@ def test_second_gpu_as_default_device():
         assert f(jnp.asarray(X)).devices() == {devices[1]}
         np.testing.assert_array_equal(bellhop.qjit(lambda x: f(x))(X), 2 * X)
         np.testing.assert_array_equal(jax.grad(lambda x: jnp.sum(f(x)))(X), np.full(4, 2.0))
+
+
+def test_native_and_linear_callbacks_are_called_on_the_host():
+    cbrt = bellhop.native_callback(library="libm.so.6", symbol="cbrt", result_type=float)
+    cbrt.jvp(lambda x, dx: (cbrt(x[0]), dx[0] / (3 * cbrt(x[0]) ** 2)))
+    double = bellhop.pure_callback(lambda u: 2 * np.asarray(u), jax.ShapeDtypeStruct((4,), float))
+    double = double.transpose(symmetric=True)
+    region = on_gpu(lambda u: jnp.sum(jax.vmap(cbrt)(double(u)) ** 2))
+    value, gradient = bellhop.qjit(jax.value_and_grad(region))(X + 1)
+    expected, slope = jax.value_and_grad(lambda u: jnp.sum(jnp.cbrt(2 * u) ** 2))(X + 1)
+    np.testing.assert_allclose(value, expected, rtol=1e-12)
+    np.testing.assert_allclose(gradient, slope, rtol=1e-12)
