@@ -412,7 +412,7 @@ def _encode_target(target: CallbackTarget) -> dict[str, Any]:
         dict.fromkeys((*_BUFFER_FIELDS, *_NATIVE_FIELDS))
         | vars(target)
         | {
-            "function": encode_function(target.function, what),
+            "function": encode_function(target.function, what, target.flavour),
             "in_tree": encode_tree(target.in_tree, f"the arguments of {what}"),
             "out_tree": encode_tree(target.out_tree, f"the result of {what}"),
             "result_avals": [_encode_aval(aval) for aval in target.result_avals],

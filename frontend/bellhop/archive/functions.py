@@ -4,6 +4,7 @@ import contextlib
 import dataclasses
 import functools
 import importlib
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
@@ -222,10 +223,10 @@ def get_importable_name(function: Callable[..., Any], what: str) -> str:
     Raises:
         CompileError: if the name does not lead to it in another process.
     """
-    module = getattr(function, "__module__", None)
-    qualname = getattr(function, "__qualname__", None)
+    qualname = getattr(function, "__qualname__", None) or getattr(function, "__name__", None)
+    module = getattr(function, "__module__", None) or _find_module(function, qualname)
     if module is None or qualname is None:
-        reason = "it has no name"
+        reason = "no imported module contains it under its name"
     elif module == "__main__":
         reason = "it is defined in the main script, which no other process can import"
     else:
@@ -243,18 +244,47 @@ def get_importable_name(function: Callable[..., Any], what: str) -> str:
     )
 
 
+def _find_module(function: Callable[..., Any], name: str | None) -> str | None:
+    """Return an imported module that has a function under its name, or None.
+
+    Functions of C extensions, such as the ufuncs of SciPy, do not name their modules. A public
+    module is preferred to a private one, and a short name to a long one.
+
+    Args:
+        function: the function.
+        name: its name.
+    """
+    modules = [
+        path
+        for path, module in list(sys.modules.items())
+        if path != "__main__" and name and getattr(module, "__dict__", {}).get(name) is function
+    ]
+    is_private = lambda path: any(part.startswith("_") for part in path.split("."))
+    return min(modules, key=lambda path: (is_private(path), len(path), path), default=None)
+
+
 def import_by_name(name: str) -> Any:
     """Return the function or class with a name from ``get_importable_name``."""
     module, _, qualname = name.partition(":")
     return _resolve(module, qualname)
 
 
-def encode_function(function: Callable[..., Any], what: str) -> Function:
+def encode_function(function: Callable[..., Any], what: str, api_name: str = "") -> Function:
     """Convert a callback's function to data.
+
+    Args:
+        function: the function.
+        what: its description, for errors.
+        api_name: name of the public function that called it, such as ``jax.pure_callback``.
 
     Raises:
         CompileError: if another process cannot find the function.
     """
+    if api_name.startswith("jax."):
+        raise CompileError(
+            f"{what} cannot be saved: callbacks of JAX itself contain functions of this process. "
+            "Use bellhop.pure_callback, bellhop.io_callback or bellhop.debug."
+        )
     if isinstance(function, functools.partial):
         raise CompileError(
             f"{what} cannot be saved: it is a functools.partial. Define a function at the top "

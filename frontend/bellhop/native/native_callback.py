@@ -11,7 +11,7 @@ from jax.core import ShapedArray
 
 from bellhop.arguments.declared_types import MISSING, ResultTypeError
 from bellhop.base.types import Operand
-from bellhop.callbacks.callback_type import CallbackType, Pure, SideEffects
+from bellhop.callbacks.callback_type import CallbackType, Pure, Results, SideEffects
 from bellhop.callbacks.pure_callback import PureCallback, Rule
 from bellhop.compiler.callback_target import describe_value, flatten_arguments
 from bellhop.compiler.native_target import (
@@ -154,6 +154,14 @@ class NativeCallback(PureCallback[..., Any]):
                     "an array or a scalar. Make an array of it, or pass its elements one by one."
                 )
         return super().__call__(*args)
+
+    def _results(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Results:
+        """Return types and structure of the result, an array of all elements if elementwise."""
+        avals, tree = super()._results(args, kwargs)
+        if not self._elementwise:
+            return avals, tree
+        shape = np.broadcast_shapes(*map(jnp.shape, args))
+        return tuple(ShapedArray(shape, aval.dtype) for aval in avals), tree
 
     def _call(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         """Trace a call; an elementwise function is applied to all elements of its arguments."""

@@ -12,6 +12,7 @@ import numpy as np
 import pennylane as qml
 import pytest
 import saved_programs as programs
+import scipy.special
 from repacked_files import members_of, repack
 
 import bellhop
@@ -191,8 +192,20 @@ REFUSED = {
         lambda x: bellhop.debug.callback([].append)(x),
         "callback 'append' .* cannot be saved",
     ),
+    "a callback of JAX": (
+        lambda x: jax.pure_callback(np.sin, jax.ShapeDtypeStruct((), float), x),
+        "callbacks of JAX itself .* Use bellhop.pure_callback",
+    ),
     "a structure": (lambda x: Opaque(), "the result of '<lambda>' is a pytree with a Opaque"),
 }
+
+
+def test_a_ufunc_of_scipy_is_found_though_it_names_no_module(path):
+    f = bellhop.qjit(bellhop.pure_callback(scipy.special.gamma, float))
+    assert f(4.0) == 6.0
+    f.save(path)
+    assert bellhop.load(path, functions={"scipy.special:gamma": scipy.special.gamma})(5.0) == 24.0
+    assert bellhop.load(path, trust=True)(5.0) == 24.0
 
 
 @pytest.mark.parametrize(("function", "message"), REFUSED.values(), ids=REFUSED)

@@ -1,8 +1,8 @@
 """Support measurement classes that users derive from `SampleMeasurement`.
 
-The class's `process_samples` gets the samples of all wires, as on PennyLane's own devices.  If it
-computes with JAX or `qml.math`, it is traced; if it needs NumPy arrays, the program calls it in
-Python::
+The class's `process_samples` gets the samples of the measurement's wires, in their order, as on
+PennyLane's own devices; without wires, of all wires.  If it computes with JAX or `qml.math`, it is
+traced; if it needs NumPy arrays, the program calls it in Python::
 
     class Parity(qml.measurements.SampleMeasurement):
         def process_samples(self, samples, wire_order, shot_range=None, bin_size=None):
@@ -16,6 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 import pennylane as qml
 
+from bellhop.arguments.declared_types import infer
 from bellhop.callbacks.pure_callback import pure_callback
 from bellhop.circuits.ir.statistics import ExactValues, Statistic, StatisticMaker
 from bellhop.circuits.measure.measurement_base import Process
@@ -35,17 +36,24 @@ class UserSampleProcess(Process):
         raise self._needs_shots_error()
 
     def _request_samples(self, rounds: SamplingRounds) -> StatisticMaker:
-        """Request samples of all wires, in the eigenbasis of the observable if any."""
+        """Request samples, in the eigenbasis of the observable if any."""
         process, labels = self.process, self._wires.labels
         diagonals = [make_computational_factor(labels)]
         if process.obs is not None:
             diagonals = diagonalize_with_pennylane(process.obs, self._where)
-            measured = {wire for diagonal in diagonals for wire in diagonal.wires}
+            rotated = {wire for diagonal in diagonals for wire in diagonal.wires}
             diagonals.append(
-                make_computational_factor([wire for wire in labels if wire not in measured])
+                make_computational_factor([wire for wire in labels if wire not in rotated])
             )
         take = rounds.request_outcomes(diagonals)
-        finish = lambda samples: _process_samples(process, samples, qml.wires.Wires(labels))
+        measured = process.wires or qml.wires.Wires(labels)
+        # Bits come with a column for each qubit.
+        columns = np.array([self._wires(wire) for wire in measured])
+
+        def finish(samples: Any) -> Any:
+            """Call the class with the columns of the measured wires."""
+            return _process_samples(process, samples[..., columns], measured)
+
         return lambda answers: Statistic(take(answers), finish, is_per_shot=True)
 
 
@@ -73,10 +81,18 @@ def _process_samples(
 def _process_in_python(
     process: qml.measurements.SampleMeasurement, samples: Any, wire_order: qml.wires.Wires
 ) -> Any:
-    """Call a user's `process_samples` on NumPy samples in a pure callback."""
-    dtype = jax.dtypes.canonicalize_dtype(process.numeric_type)
-    shape = process.shape(shots=len(samples), num_device_wires=len(wire_order))
-    result = jax.ShapeDtypeStruct(shape, dtype)
+    """Call a user's `process_samples` on NumPy samples in a pure callback.
+
+    The result type is the class's `shape` and `numeric_type`; where it does not define them, the
+    type of the result for samples of zeros.
+    """
+    dtype, result = None, infer
+    try:
+        dtype = jax.dtypes.canonicalize_dtype(process.numeric_type)
+        shape = process.shape(shots=len(samples), num_device_wires=len(wire_order))
+        result = jax.ShapeDtypeStruct(shape, dtype)
+    except qml.exceptions.QuantumFunctionError:
+        pass
 
     def process_samples(samples: np.ndarray) -> np.ndarray:
         return np.asarray(process.process_samples(np.asarray(samples), wire_order), dtype)

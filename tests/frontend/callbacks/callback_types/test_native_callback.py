@@ -151,6 +151,27 @@ def test_programs_with_equal_text_call_their_own_functions():
     assert [program() for program in programs] == [2.0, 3.0, 6.0]
 
 
+@pytest.mark.parametrize("rule", ["jvp", "fwd and bwd"])
+def test_elementwise_is_differentiated(run, rule):
+    power = bellhop.native_callback(library=LIBM, symbol="pow", result_type=float, elementwise=True)
+    if rule == "jvp":
+        by_base = lambda x, y: y * power(x, y - 1.0)
+        by_power = lambda x, y: jnp.log(x) * power(x, y)
+        power.jvp(lambda p, t: (power(*p), by_base(*p) * t[0] + by_power(*p) * t[1]))
+    else:
+        power.fwd(lambda x, y: (power(x, y), (x, y)))
+        power.bwd(
+            lambda saved, c: (
+                c * saved[1] * power(saved[0], saved[1] - 1.0),
+                jnp.sum(c * jnp.log(saved[0]) * power(*saved)),
+            )
+        )
+    x = jnp.arange(1.0, 7.0).reshape(2, 3)
+    gradient = run(jax.grad(lambda x, y: jnp.sum(power(x, y)), argnums=(0, 1)))(x, 1.5)
+    expected = jax.grad(lambda x, y: jnp.sum(x**y), argnums=(0, 1))(x, 1.5)
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-12), gradient, expected)
+
+
 def test_elementwise_broadcasts_like_numpy(run):
     power = bellhop.native_callback(library=LIBM, symbol="pow", result_type=float, elementwise=True)
     x, n = np.arange(1.0, 4.0)[:, None], np.arange(3.0)

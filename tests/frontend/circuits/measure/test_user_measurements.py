@@ -59,6 +59,41 @@ def test_it_is_made_of_the_samples_of_the_other_measurements(name, kind):
     np.testing.assert_allclose(parity, mean)
 
 
+class Columns(Parity):
+    """The sum of each column, which shows which wires come, and in which order."""
+
+    def process_samples(self, samples, wire_order, shot_range=None, bin_size=None):
+        assert wire_order == self.wires
+        return qml.math.sum(samples, axis=0)
+
+    def shape(self, shots=None, num_device_wires=0):
+        return (len(self.wires),)
+
+
+class Majority(SampleMeasurement):
+    """By NumPy, and without a declared shape and dtype."""
+
+    def process_samples(self, samples, wire_order, shot_range=None, bin_size=None):
+        return float(np.median(np.asarray(samples).sum(axis=1)))
+
+    def process_counts(self, counts, wire_order):
+        raise NotImplementedError
+
+
+@pytest.mark.parametrize("name", ["lightning.qubit", "default.qubit"])
+def test_it_gets_its_wires_as_in_pennylane(name):
+    @qml.set_shots(5)
+    @qml.qnode(qml.device(name, wires=3))
+    def circuit():
+        qml.X(1)
+        return Columns(wires=[1, 0]), Columns(wires=[2]), Majority(wires=[1, 2])
+
+    got = bellhop.qjit(circuit)()
+    np.testing.assert_array_equal(got[0], [5, 0])
+    np.testing.assert_array_equal(got[1], [0])
+    assert got[2] == 1.0
+
+
 def test_shot_vectors_and_batches():
     several = bellhop.qjit(circuit_of(Parity, shots=(100, 200)))(ANGLE)
     assert all(parity == pytest.approx(mean) for parity, mean in several)
