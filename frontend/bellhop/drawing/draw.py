@@ -249,6 +249,6 @@ def _render(text: str, form: str) -> bytes:
     if not _has_graphviz():
         raise RuntimeError(
             f"To draw as {form}, install Graphviz (its command `dot`) and the Python package "
-            "graphviz (pip install pennylane-bellhop[draw]); Mermaid text (.mmd) needs neither."
+            "graphviz (pip install graphviz); Mermaid text (.mmd) needs neither."
         )
     return _import_graphviz().Source(text).pipe(format=form)

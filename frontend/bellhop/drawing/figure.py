@@ -27,7 +27,7 @@ def make_figure(graph: Graph) -> tuple[Any, Any]:
         from matplotlib.path import Path
     except ImportError:
         raise ImportError(
-            "draw_graph needs Matplotlib: pip install pennylane-bellhop[plot]. "
+            "draw_graph needs Matplotlib: pip install matplotlib. "
             "Use bellhop.draw without it."
         ) from None
     layout = make_layout(graph)
