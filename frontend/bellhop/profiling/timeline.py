@@ -27,7 +27,7 @@ def plot_timeline(
     except ImportError as error:
         raise ImportError(
             "Profile.plot draws with matplotlib, which is not installed: "
-            "pip install 'pennylane-bellhop[plot]'. Profile.save writes the same for Perfetto."
+            "pip install matplotlib. Profile.save writes the same for Perfetto."
         ) from error
     if ax is None:
         _, ax = plt.subplots(figsize=(10, 1 + 0.4 * len(rows)), layout="constrained")

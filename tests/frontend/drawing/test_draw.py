@@ -251,7 +251,7 @@ def test_notebooks_get_mermaid_where_there_is_no_graphviz(drawing, monkeypatch, 
     bundle = drawing._repr_mimebundle_()
     assert bundle["text/markdown"].startswith("```mermaid\nflowchart TD\n")
     assert "image/svg+xml" not in bundle
-    with pytest.raises(RuntimeError, match=r"install Graphviz .* pip install graphviz"):
+    with pytest.raises(RuntimeError, match=r"install Graphviz .*\(pip install graphviz\)"):
         drawing.save(tmp_path / "program.svg")
 
 
