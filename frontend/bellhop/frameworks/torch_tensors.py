@@ -35,14 +35,13 @@ def import_torch(asked_by: str = "call_torch") -> Any:
         asked_by: function that needs PyTorch, for errors.
 
     Raises:
-        ImportError: naming the extra that installs it.
+        ImportError: if PyTorch is not installed.
     """
     try:
         import torch
     except ImportError as error:
         raise ImportError(
-            f"{asked_by} needs PyTorch, which is not installed. Install it with "
-            "pip install 'pennylane-bellhop[torch]'."
+            f"{asked_by} needs PyTorch, which is not installed. Install it with pip install torch."
         ) from error
     return torch
 
