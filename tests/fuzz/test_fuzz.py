@@ -15,7 +15,9 @@ def test_programs_that_it_draws_agree():
     search = Search(judge, deadline=time.monotonic() + 600, shrinking=0)
     failure = search.batch(seed=0, most=16)
     assert failure is None, f"{failure.source}\n{failure.verdict.details}"
-    assert search.counts[AGREES] == 16
+    # A program that is drawn twice is judged once.
+    assert set(search.counts) == {AGREES}
+    assert search.counts[AGREES] > 12
 
 
 @pytest.mark.large

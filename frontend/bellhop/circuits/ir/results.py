@@ -104,11 +104,14 @@ class Results:
         ]
 
     def _mask_rejected(self, statistic: Statistic, values: Any, is_accepted: Any) -> Any:
-        """Replace the values of shots that postselection dropped by a fill value or NaN."""
+        """Replace the values of shots that postselection dropped: by a fill value, 0 or NaN."""
         if statistic.is_per_shot:
             return fill_rejected_samples(values, is_accepted, self.where)
-        # Means over shots include accepted shots only.
-        return values if is_accepted.ndim else jnp.where(is_accepted, values, jnp.nan)
+        # Means and counts over shots include accepted shots only.
+        if is_accepted.ndim:
+            return values
+        no_shots = 0 if jnp.issubdtype(values.dtype, jnp.integer) else jnp.nan
+        return jnp.where(is_accepted, values, jnp.asarray(no_shots, values.dtype))
 
     def _build_results(self, each: Sequence[Any]) -> Any:
         """Apply each statistic's ``finish``; return results in the structure ``tree``."""
