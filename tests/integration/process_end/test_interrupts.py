@@ -320,17 +320,15 @@ signal.signal(signal.SIGALRM, signal.default_int_handler)
 signal.setitimer(signal.ITIMER_REAL, {seconds})
 try:
     f(0.5)
-    signal.setitimer(signal.ITIMER_REAL, 0)  # means are drawn without samples, within the time
 except KeyboardInterrupt:
-    pass
-print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
 """
 
 
 @pytest.mark.subprocess
-@pytest.mark.parametrize("measurement", ["qml.expval(qml.Z(0))", "qml.sample()"])
+@pytest.mark.parametrize("measurement", ["qml.sample()"])
 def test_memory_of_many_shots_is_not_cleared_before_signals_are_handled(measurement):
-    script = MANY_SHOTS.format(measurement=measurement, seconds=0.05)
+    script = MANY_SHOTS.format(measurement=measurement, seconds=0.3)
     done = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, timeout=PATIENCE
     )
