@@ -56,15 +56,6 @@ std::uint64_t within(std::uint64_t bits, std::uint64_t tile) {
   return out;
 }
 
-// Returns all bits of a tile that an operation acts on or reads.
-std::uint64_t bits_in_tile(const Operation& operation) {
-  std::uint64_t bits = operation.flips | operation.mask | operation.signs;
-  for (std::size_t t = 0; t < operation.targets; ++t) {
-    bits |= std::uint64_t{1} << operation.bits[t];
-  }
-  return bits;
-}
-
 // Returns whether an operation is a gate on one wire whose matrix costs the same with
 // its rows exchanged.
 bool can_exchange(const Operation& operation) {
@@ -209,8 +200,8 @@ std::vector<Operation> merge_flips(const std::vector<Operation>& operations) {
         is_merged[before - 1] = true;
       }
     }
-    for (std::uint64_t bits = bits_in_tile(operations[i]); bits != 0;
-         bits &= bits - 1) {
+    const Reach reach = reach_of(operations[i]);
+    for (std::uint64_t bits = reach.mixed | reach.read; bits != 0; bits &= bits - 1) {
       last[std::countr_zero(bits)] = i + 1;
     }
   }

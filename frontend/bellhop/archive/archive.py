@@ -408,11 +408,16 @@ def _decode(
 def _encode_target(target: CallbackTarget) -> dict[str, Any]:
     """Convert a callback to data."""
     what = target.name_and_site
+    if target.flavour.startswith("jax."):
+        raise CompileError(
+            f"{what} cannot be saved: callbacks of JAX itself contain functions of this process. "
+            "Use bellhop.pure_callback, bellhop.io_callback or bellhop.debug."
+        )
     return (
         dict.fromkeys((*_BUFFER_FIELDS, *_NATIVE_FIELDS))
         | vars(target)
         | {
-            "function": encode_function(target.function, what, target.flavour),
+            "function": encode_function(target.function, what),
             "in_tree": encode_tree(target.in_tree, f"the arguments of {what}"),
             "out_tree": encode_tree(target.out_tree, f"the result of {what}"),
             "result_avals": [_encode_aval(aval) for aval in target.result_avals],

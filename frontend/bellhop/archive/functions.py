@@ -269,22 +269,16 @@ def import_by_name(name: str) -> Any:
     return _resolve(module, qualname)
 
 
-def encode_function(function: Callable[..., Any], what: str, api_name: str = "") -> Function:
+def encode_function(function: Callable[..., Any], what: str) -> Function:
     """Convert a callback's function to data.
 
     Args:
         function: the function.
         what: its description, for errors.
-        api_name: name of the public function that called it, such as ``jax.pure_callback``.
 
     Raises:
         CompileError: if another process cannot find the function.
     """
-    if api_name.startswith("jax."):
-        raise CompileError(
-            f"{what} cannot be saved: callbacks of JAX itself contain functions of this process. "
-            "Use bellhop.pure_callback, bellhop.io_callback or bellhop.debug."
-        )
     if isinstance(function, functools.partial):
         raise CompileError(
             f"{what} cannot be saved: it is a functools.partial. Define a function at the top "

@@ -37,16 +37,16 @@ class UserSampleProcess(Process):
 
     def _request_samples(self, rounds: SamplingRounds) -> StatisticMaker:
         """Request samples, in the eigenbasis of the observable if any."""
-        process, labels = self.process, self._wires.labels
-        diagonals = [make_computational_factor(labels)]
+        process = self.process
+        measured = process.wires or qml.wires.Wires(self._wires.labels)
+        diagonals = [make_computational_factor(measured)]
         if process.obs is not None:
             diagonals = diagonalize_with_pennylane(process.obs, self._where)
             rotated = {wire for diagonal in diagonals for wire in diagonal.wires}
             diagonals.append(
-                make_computational_factor([wire for wire in labels if wire not in rotated])
+                make_computational_factor([wire for wire in measured if wire not in rotated])
             )
         take = rounds.request_outcomes(diagonals)
-        measured = process.wires or qml.wires.Wires(labels)
         # Bits come with a column for each qubit.
         columns = np.array([self._wires(wire) for wire in measured])
 

@@ -136,15 +136,9 @@ def _choose_executor(device: Any, config: CircuitConfig) -> tuple[Executor, str]
         return Executor.TAPES, "it has single precision, and plugins have double precision only"
     if not config.engine:
         return Executor.PLUGIN, "it has engine='plugin'"
-    if not _may_use_engine(device, config):
+    if not device.name.startswith("lightning."):
         return Executor.PLUGIN, f"the engine does not support {device.name}"
     return Executor.ENGINE, ""
-
-
-def _may_use_engine(device: Any, config: CircuitConfig) -> bool:
-    """Return whether the engine may execute circuits of a device that has a plugin."""
-    is_known = device.name.startswith("lightning.") or is_simulated_in_program(device)
-    return config.engine and is_known
 
 
 def _find_obstacle_of_default_qubit(config: CircuitConfig) -> str:
