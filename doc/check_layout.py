@@ -40,8 +40,8 @@ PAGES = (
     "reference/callback-transformations",
 )
 
-# The page stands in a frame of the same origin, whose width is that of a screen. A window cannot be
-# as narrow: Chromium's have 500 pixels at least.
+# The page is shown in a frame of the same origin, as wide as a screen. A window cannot be as
+# narrow: in Chromium it has 500 pixels at least.
 FRAME = """<!doctype html>
 <html><body style="margin:0">
 <script>

@@ -44,7 +44,7 @@ html_copy_source = True
 html_last_updated_fmt = None
 html_theme_options = {
     "logo": {"text": html_title, "alt_text": "Bellhop"},
-    # The search stands in the side bar; the header would hold another one, and nothing else.
+    # The side bar has the search; the header would contain a second search and nothing else.
     "navbar_persistent": [],
     "show_navbar_depth": 1,
     "show_toc_level": 2,

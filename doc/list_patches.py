@@ -57,7 +57,7 @@ class Patch:
 
 
 def find_patches() -> list[Path]:
-    """Return the files of all patches, those of JAX first."""
+    """Return the files of all patches, patches of JAX first."""
     files = [path for path in FRONTEND.glob("_*/patches/*.py") if path.stem != "__init__"]
     return [*sorted(files), FRONTEND / "autograph" / "inner_arguments.py"]
 

@@ -18,7 +18,7 @@ pytestmark = needs.CLONE.unless(RELEASE.exists())
 
 @pytest.fixture
 def release(monkeypatch):
-    """Return a function that imports a module of `.ci/release`, which is no package."""
+    """Return a function that imports a module of `.ci/release`, which is not a package."""
     monkeypatch.syspath_prepend(str(RELEASE))
     yield __import__
     for name in ("check", "page", "parts", "ready", "set_address"):

@@ -1,4 +1,4 @@
-"""Say what a release of this tree lacks: run as `python .ci/release/ready.py`."""
+"""Print the faults that prevent a release of this tree: run as `python .ci/release/ready.py`."""
 
 from __future__ import annotations
 

@@ -94,6 +94,7 @@ def _accelerated() -> Program:
 
 
 def _circuit(device: str, diff_method: str) -> Any:
+    """Return a QNode of two gates."""
     import pennylane as qml
 
     @qml.qnode(qml.device(device, wires=2), diff_method=diff_method)
@@ -112,6 +113,7 @@ def _circuit_in_qjit() -> Program:
 
 
 def _circuit_in_jit() -> Program:
+    """Return a call of a qjit circuit in a plain ``jax.jit``."""
     import jax
 
     import bellhop
@@ -156,7 +158,7 @@ CASES = [
         title="jax.jit of a qjit circuit, 2 qubits",
         limit="the same circuit in qjit",
         builders={"bellhop": _circuit_in_jit, "jax": _circuit_in_jax, LIMIT: _circuit_in_qjit},
-        unavailable={"catalyst": "calls in a plain jax.jit are callbacks of JAX's"},
+        unavailable={"catalyst": "calls in a plain jax.jit are callbacks of JAX"},
         expected=lambda: math.cos(0.5),
         targets=(Target(LIMIT, 1 / 3),),
     ),

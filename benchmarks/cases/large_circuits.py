@@ -47,6 +47,7 @@ def layers(wires: int) -> Iterator[Gate]:
 
 
 def brickwork(wires: int, depth: int = 8) -> Iterator[Gate]:
+    """Yield layers of rotations, each followed by CZ gates on every other pair of neighbours."""
     turn = _Angles()
     for layer in range(depth):
         for wire in range(wires):

@@ -52,6 +52,7 @@ def _gradient(operator: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 
 def _bellhop() -> Program:
+    """Return the gradient with a linear callback."""
     import jax
     import jax.numpy as jnp
 
@@ -63,6 +64,7 @@ def _bellhop() -> Program:
 
 
 def _jax() -> Program:
+    """Return the gradient with ``jax.pure_callback``."""
     import jax
 
     vector = jax.ShapeDtypeStruct((SIZE,), "float64")
@@ -72,6 +74,7 @@ def _jax() -> Program:
 
 
 def _limit() -> Program:
+    """Return the calls of the operator alone."""
     apply, b = _make_operator(), _right_hand_side()
 
     def run() -> None:

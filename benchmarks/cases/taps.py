@@ -87,6 +87,7 @@ def _gradient(observe: Any) -> Any:
 
 
 def _cotangent_bellhop() -> Program:
+    """Return the gradient with a tap of each cotangent."""
     import jax.numpy as jnp
 
     import bellhop

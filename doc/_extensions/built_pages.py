@@ -60,6 +60,7 @@ def include_root_files(docname: str, text: str) -> str:
     up = "../" * docname.count("/")
 
     def change_link(link: re.Match[str]) -> str:
+        """Make a link to a page relative, and a link to any other file plain text."""
         words, target = link.groups()
         path = PurePosixPath(target)
         if path.parts[0] == "doc":

@@ -19,6 +19,7 @@ def _visit_inline(self: Any, node: nodes.math) -> None:
 
 
 def _visit_block(self: Any, node: nodes.math_block) -> None:
+    """Write a displayed formula as MathML."""
     # latex2mathml aligns at & only inside an environment.
     text = node.astext().strip()
     if "\\\\" in text and not re.search(r"\\begin", text):

@@ -34,7 +34,7 @@ def setup(app: Any) -> dict[str, Any]:
 
 
 def format_signature(value: Callable[..., Any]) -> str:
-    """Return the parameters and defaults of a function as they stand between its parentheses.
+    """Return the parameters and defaults of a function as written between its parentheses.
 
     A parameter without a default may follow one with a default in Bellhop's decorators, which
     callers use with one or the other. The signature then shows the call with all of them.
@@ -97,6 +97,7 @@ def format_type(annotation: Any) -> str | None:
 def _process_signature(
     app: Any, what: str, name: str, value: Any, options: Any, signature: str, returns: str
 ) -> tuple[str, None] | None:
+    """Return the signature that Sphinx shows for an object; None for its own."""
     if name in WITHOUT_CONSTRUCTOR or (inspect.isclass(value) and issubclass(value, Exception)):
         return None if signature is None else ("", None)
     if what not in ("function", "method", "class"):
@@ -110,6 +111,7 @@ def _process_signature(
 def _process_docstring(
     app: Any, what: str, name: str, value: Any, options: Any, lines: list[str]
 ) -> None:
+    """Insert the annotated types of parameters and attributes into a docstring's fields."""
     try:
         hints = typing.get_type_hints(value)
     except (TypeError, ValueError, NameError):

@@ -17,6 +17,8 @@ def record(step, **values):
 
 @bellhop.qjit
 def train(x):
+    """Minimize a sum of squares, and log the loss of each step."""
+
     def step(i, x):
         loss = jnp.sum(x**2)
         bellhop.tap(record, i, loss=loss)

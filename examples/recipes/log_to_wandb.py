@@ -10,6 +10,8 @@ run = wandb.init(project="bellhop", mode="offline")  # without mode=: to the ser
 
 @bellhop.qjit
 def train(x):
+    """Minimize a sum of squares, and log the loss of each step."""
+
     def step(i, x):
         loss = jnp.sum(x**2)
         bellhop.tap(lambda i, loss: run.log({"loss": float(loss)}, step=int(i)), i, loss)

@@ -22,6 +22,8 @@ def circuit(angle):
 
 @bellhop.qjit
 def train_block(angle, state):
+    """Take 20 steps; return the angle and the state of the optimizer."""
+
     def step(_, angle, state):
         updates, state = optimizer.update(bellhop.grad(circuit)(angle), state, angle)
         return optax.apply_updates(angle, updates), state

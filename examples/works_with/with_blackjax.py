@@ -26,6 +26,8 @@ sampler = blackjax.nuts(log_density, step_size=0.02, inverse_mass_matrix=jnp.one
 
 @bellhop.qjit
 def sample(key, angle):
+    """Return 500 samples of the angle."""
+
     def step(state, key):
         state, _ = sampler.step(key, state)
         return state, state.position

@@ -20,6 +20,8 @@ optimizer = optax.adam(0.1)
 
 @bellhop.qjit
 def train(angles):
+    """Return the angles after 150 steps."""
+
     @bellhop.for_loop(0, 150, 1)
     def step(_, angles, state):
         gradient = bellhop.grad(energy)(angles)

@@ -15,12 +15,12 @@ def circuit(angle):
 
 
 @bellhop.qjit
-def angle_for(target):
+def find_angle(target):
     solver = optx.Newton(rtol=1e-10, atol=1e-10)
     return optx.root_find(lambda angle, target: circuit(angle) - target, solver, 1.0, target).value
 
 
 # The derivative comes from the implicit function theorem, not from the iterations.
-value, slope = bellhop.qjit(bellhop.value_and_grad(angle_for))(0.3)
+value, slope = bellhop.qjit(bellhop.value_and_grad(find_angle))(0.3)
 print(f"angle {value:.6f}, slope {slope:.6f}")
 print(f"exact {jnp.arccos(0.3):.6f}, slope {-1 / jnp.sqrt(1 - 0.3**2):.6f}")

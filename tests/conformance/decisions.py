@@ -148,7 +148,7 @@ def _make_function(circuit: Callable[[Any, Any], Any], setting: str) -> Callable
 
 
 def _describe_execution(eqn: Any) -> str:
-    """Describe the execution that an equation stands for; empty for other equations."""
+    """Describe the execution that an equation represents; empty for other equations."""
     name, mark = eqn.primitive.name, eqn.params.get("mark")
     if mark is not None and mark.box:
         return str(mark.box[-1])

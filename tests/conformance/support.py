@@ -179,7 +179,7 @@ def differentiate(value: Callable[[float], float], order: int) -> float:
 
 
 def run_measurement(cell: Cell) -> tuple[Any, Any]:
-    """Return what a measurement's cell computes, and the exact value."""
+    """Return the function that a measurement's cell evaluates, and the exact value."""
     node = make_qnode(cell.device, MEASUREMENTS[cell.row], SHOTS if cell.has_shots else None)
     value = exact_value(cell.row, cell.device)
     function = lambda x: average(cell.row, node(x))

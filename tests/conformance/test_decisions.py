@@ -1,4 +1,4 @@
-"""The decisions about each cell of ``decisions.txt`` are those of the golden file."""
+"""The decisions about each cell equal the golden file ``decisions.txt``."""
 
 import pytest
 from tests.conformance.decisions import (

@@ -64,7 +64,7 @@ def main() -> int:
 
 
 def choose_names(count: int) -> list[str]:
-    """Return so many abilities, the next ones each day."""
+    """Return a number of abilities; each day they are the next ones."""
     names, first = list(ABILITIES), today().toordinal() * count
     return [names[(first + k) % len(names)] for k in range(count)]
 

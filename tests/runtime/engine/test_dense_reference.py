@@ -26,7 +26,7 @@ _QUBITS = [1, 2, 3, 5, 8, 11, 12, 13, 16]
 
 @pytest.fixture
 def dirty_memory():
-    """Let new memory hold large numbers, so that a test sees amplitudes nobody wrote.
+    """Let new memory hold large numbers, so that a test sees amplitudes that were never written.
 
     A C library without mallopt, unlike glibc, has memory as it comes.
     """

@@ -79,7 +79,7 @@ class _PlainCall:
         Args:
             p: the parameters of the call in JAX.
             args: flat arguments.
-            *rest: further arguments of JAX's function.
+            *rest: further arguments of the function in JAX.
         """
         self._arguments.rest = p, rest
         self._arguments.error = None
