@@ -206,9 +206,7 @@ def test_draw_graph_of_a_level():
 def test_draw_graph_without_matplotlib(monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
-    with pytest.raises(
-        ImportError, match="draw_graph needs Matplotlib: pip install pennylane-bellhop"
-    ):
+    with pytest.raises(ImportError, match="draw_graph needs Matplotlib: pip install matplotlib"):
         bellhop.draw_graph(lambda x: x)(1.0)
 
 
