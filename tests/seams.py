@@ -9,9 +9,6 @@ A use is a pair (importing package, name), counted where at least one of the two
 `circuits`. Names are resolved to the module that defines them, so a facade hides nothing;
 attributes of imported modules count as names. Uses of PennyLane and of QNodes are found in the
 syntax tree.
-
-A count that is still above its final limit may not rise above the count in `RECORDED`; lower the
-recorded count when it falls.
 """
 # ruff: noqa: E501, SIM905
 
@@ -227,15 +224,10 @@ LIMITS = {
     "files that know QNodes": 2,
     "files that import PennyLane": 58,
 }
-#: Counts that are above their limits so far; they may fall and not rise.
-RECORDED = {
-    "packages that show too much": 1,
-    "names shown by ir": 71,
-}
 failed = False
 for what, count in counts.items():
     limit = LIMITS.get(what, 0)
-    if count > max(limit, RECORDED.get(what, 0)):
+    if count > limit:
         failed = True
-        print(f"{what}: {count}, expected at most {max(limit, RECORDED.get(what, 0))}")
+        print(f"{what}: {count}, expected at most {limit}")
 sys.exit(failed)

@@ -33,15 +33,13 @@ class Measurement:
     kind: ClassVar[str]
     obstacle: ClassVar[str] = ""
 
-    @property
-    def has_adjoint(self) -> bool:
-        """Whether a plugin's adjoint method differentiates the measurement."""
-        return is_offered(Offer.JACOBIAN, self.kind, Executor.PLUGIN)
+    def has_jacobian(self, executor: Executor) -> bool:
+        """Return whether an executor's adjoint method differentiates the measurement.
 
-    @property
-    def engine_has_adjoint(self) -> bool:
-        """Whether the engine's adjoint method differentiates the measurement."""
-        return is_offered(Offer.JACOBIAN, self.kind, Executor.ENGINE)
+        Args:
+            executor: the engine or the plugin.
+        """
+        return is_offered(Offer.JACOBIAN, self.kind, executor)
 
     @property
     def is_in_engine(self) -> bool:
@@ -238,6 +236,16 @@ class Frequencies(Measurement):
     def _get_shape(self, device: DeviceSpec) -> tuple[int, ...]:
         return len(self.groups), 2 ** len(self.wires)
 
+    @staticmethod
+    def for_counts(wires: Sequence[int], groups: Sequence[int]) -> "Frequencies":
+        """Return frequencies from which ``counts`` are rounded, so that they have no derivative.
+
+        Args:
+            wires: the measured wires.
+            groups: the number of shots of each group.
+        """
+        return _CountedFrequencies(tuple(wires), (), tuple(groups))
+
     def sum_weights(self, bits: Any, signs: Any, weights: Any) -> Any:
         """Sum the signed weights of the shots with each outcome, in each group of shots.
 
@@ -273,7 +281,7 @@ class Frequencies(Measurement):
 
 
 @dataclass(frozen=True)
-class CountedFrequencies(Frequencies):
+class _CountedFrequencies(Frequencies):
     """Frequencies for ``counts``, which have no derivative."""
 
     obstacle = _SAMPLES_OR_COUNTS

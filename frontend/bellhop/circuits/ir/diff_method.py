@@ -35,6 +35,12 @@ class DiffMethod(enum.StrEnum):
     BACKPROP = "backprop"
     LIKELIHOOD_RATIO = "likelihood-ratio"
 
+    # Why differences have no derivative, as the end of an error message.
+    SECOND_DIFFERENCE_ERROR = enum.nonmember(
+        "it is differentiated twice, and finite differences of finite differences are mostly "
+        "rounding errors. Use diff_method='best' or 'parameter-shift'."
+    )
+
     # Errors quote the user's names.
     __repr__ = str.__repr__
 
@@ -42,12 +48,6 @@ class DiffMethod(enum.StrEnum):
     def has_differences(cls, method: str) -> bool:
         """Return whether a method computes differences of values at shifted parameters."""
         return method in (cls.FINITE_DIFFERENCES, cls.SPSA)
-
-
-SECOND_DIFFERENCE_ERROR = (
-    "it is differentiated twice, and finite differences of finite differences are mostly rounding "
-    "errors. Use diff_method='best' or 'parameter-shift'."
-)
 
 
 @dataclass(frozen=True)

@@ -48,6 +48,14 @@ class Outcomes(enum.Enum):
     REPEATED_ANEW = "repeated_anew"
     SHARED_RUNS = "shared_runs"
 
+    # Why gates before drawn outcomes have no derivative, as the end of an error message.
+    DRAWN_ERROR = enum.nonmember(
+        "the outcomes of its mid-circuit measurements are drawn, and gates in it are "
+        "differentiated. On Lightning, that is supported with shots and diff_method='best', for "
+        "circuits that the runtime's engine executes. Use such a circuit, a circuit without "
+        "shots, or default.qubit with shots."
+    )
+
     @property
     def _row(self) -> dict[str, Any]:
         return _TABLES["outcomes"][self.value]
@@ -113,11 +121,3 @@ def is_offered(offer: Offer, kind: str, executor: Executor) -> bool:
         executor: the engine or the plugin.
     """
     return offer.value in _TABLES["measurements"][kind][executor.value]
-
-
-OUTCOMES_ARE_DRAWN = (
-    "the outcomes of its mid-circuit measurements are drawn, and gates in it are differentiated. "
-    "On Lightning that is done with shots, for circuits that the runtime's engine runs, by "
-    "diff_method='best'. Use such a one, a circuit without shots, or "
-    "default.qubit with shots."
-)

@@ -158,6 +158,30 @@ class GateJaxpr:
         """Yield the equations with gates, also of jaxprs in equations."""
         return _iterate_gates(self.closed.jaxpr)
 
+    @staticmethod
+    def bind_operations(operator: Any, operands: Sequence[Any], **params: Any) -> None:
+        """Add an equation for a sequence of gates.
+
+        Args:
+            operator: the operations, with placeholders for tracers.
+            operands: the tracers.
+            params: ``sites``, the user's ``file:line`` of each operation, and ``allocates``,
+                whether any operation allocates or deallocates wires.
+        """
+        operations_p.bind(*operands, operator=operator, **params)
+
+    @staticmethod
+    def bind_outcome(wire: Any, operands: Sequence[Any], **params: Any) -> Any:
+        """Add an equation for a mid-circuit measurement; return the outcome, a bool tracer.
+
+        Args:
+            wire: the wire label, or labels, with placeholders for tracers.
+            operands: the tracers.
+            params: ``reset``, ``postselect``, ``site`` and ``is_joint`` of the measurement.
+        """
+        [outcome] = outcome_p.bind(*operands, operator=wire, **params)
+        return outcome
+
     def bind_region(self, controls: Any, control_operands: Sequence[Any]) -> None:
         """Add an equation for the adjoint of the function, or for the controlled function.
 
@@ -168,9 +192,14 @@ class GateJaxpr:
         region_p.bind(*self.operands, *control_operands, body=self.closed, controls=controls)
 
     @property
+    def outcomes(self) -> list[JaxprEqn]:
+        """The equations of mid-circuit measurements, also of jaxprs in equations."""
+        return [eqn for eqn in self.iterate_gates() if eqn.primitive is outcome_p]
+
+    @property
     def has_outcomes(self) -> bool:
         """Whether it has mid-circuit measurements."""
-        return any(eqn.primitive is outcome_p for eqn in self.iterate_gates())
+        return bool(self.outcomes)
 
     @property
     def is_straight(self) -> bool:

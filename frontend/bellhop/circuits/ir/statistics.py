@@ -53,11 +53,6 @@ class Statistic:
         return replace(self, finish=lambda values: to_single_precision(self.finish(values)))
 
 
-# Functions of the result of `ExactValues.compute`, which return one value or one statistic.
-ValueReader = Callable[[Any], Any]
-StatisticMaker = Callable[[Any], Statistic]
-
-
 class ExactValues(ABC):
     """Exact values of a circuit, which are requested first and then computed together.
 
@@ -73,25 +68,25 @@ class ExactValues(ABC):
     where: str
 
     @abstractmethod
-    def request_probability(self) -> ValueReader:
+    def request_probability(self) -> Callable[[Any], Any]:
         """Request the probability of the execution's mid-circuit outcomes."""
 
     @abstractmethod
-    def request_expval(self, observable: Any) -> ValueReader:
+    def request_expval(self, observable: Any) -> Callable[[Any], Any]:
         """Request the expectation value of an observable."""
 
     @abstractmethod
-    def request_variance(self, observable: Any) -> StatisticMaker:
+    def request_variance(self, observable: Any) -> Callable[[Any], Statistic]:
         """Request the variance of an observable."""
 
     @abstractmethod
     def request_probabilities(
         self, wires: Sequence[Any], rotations: Sequence[Any] = ()
-    ) -> ValueReader:
+    ) -> Callable[[Any], Any]:
         """Request the outcome probabilities of wires, after the gates ``rotations``."""
 
     @abstractmethod
-    def request_density_matrix(self, qubits: Sequence[int], name: str) -> ValueReader:
+    def request_density_matrix(self, qubits: Sequence[int], name: str) -> Callable[[Any], Any]:
         """Request the reduced density matrix of qubits.
 
         Args:
@@ -100,7 +95,7 @@ class ExactValues(ABC):
         """
 
     @abstractmethod
-    def request_state(self, name: str) -> ValueReader:
+    def request_state(self, name: str) -> Callable[[Any], Any]:
         """Request the state of the circuit: a state vector, or a density matrix.
 
         Args:

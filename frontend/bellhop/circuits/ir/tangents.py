@@ -9,18 +9,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 from jax.interpreters import ad
 
 from bellhop.base.types import Operand
 from bellhop.control_flow.tagged_values import ValueTag, tag_value
 from bellhop.errors import DifferentiableCompileError
-
-
-def make_symbolic_zero(value: Any) -> Any:
-    """Return the symbolic zero tangent of a value."""
-    return ad.Zero(jax.typeof(value).to_tangent_aval())
 
 
 def fill_zero_tangents(
@@ -38,7 +32,7 @@ def fill_zero_tangents(
     """
     rest = iter(tangents)
     return [
-        next(rest) if yes else make_symbolic_zero(result)
+        next(rest) if yes else ad.Zero.from_primal_value(result)
         for result, yes in zip(results, is_perturbed, strict=True)
     ]
 

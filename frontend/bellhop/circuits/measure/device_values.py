@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import jax.numpy as jnp
@@ -20,7 +20,7 @@ from bellhop.circuits.ir.device_measurements import (
 from bellhop.circuits.ir.measurement_request import MeasurementRequest
 from bellhop.circuits.ir.observable_encoding import Product, QubitFactor
 from bellhop.circuits.ir.precision import Precision
-from bellhop.circuits.ir.statistics import ExactValues, Statistic, StatisticMaker, ValueReader
+from bellhop.circuits.ir.statistics import ExactValues, Statistic
 from bellhop.circuits.ir.wires import is_dynamic
 from bellhop.circuits.measure.observables import Factor, NamedFactor, Term, find_terms
 from bellhop.circuits.measure.pauli_words import needs_pauli_words, square_words, to_pauli_words
@@ -47,17 +47,17 @@ class DeviceValues(ExactValues):
         self.where = answers.where
         self._request = MeasurementRequest()
         self.weights: list[Any] = []
-        self._weight: ValueReader | None = None
+        self._weight: Callable[[Any], Any] | None = None
         if is_tree and answers.postselects:
             self.request_probability()
 
-    def _add_measurement(self, measurement: Measurement) -> ValueReader:
+    def _add_measurement(self, measurement: Measurement) -> Callable[[Any], Any]:
         """Append a measurement to the request; return a function that reads its value."""
         index = len(self._request.measurements)
         self._request.measurements.append(measurement)
         return lambda values: values[index]
 
-    def request_probability(self) -> ValueReader:
+    def request_probability(self) -> Callable[[Any], Any]:
         """Request the probability of the current execution: the squared norm of its state."""
         if not self._is_tree:
             return lambda _: 1.0
@@ -65,11 +65,11 @@ class DeviceValues(ExactValues):
             self._weight = self._add_measurement(Expval(terms=((),)))
         return self._weight
 
-    def request_expval(self, observable: qml.operation.Operator) -> ValueReader:
+    def request_expval(self, observable: qml.operation.Operator) -> Callable[[Any], Any]:
         """Request an expectation value."""
         return self._request_observable(Expval, observable)
 
-    def request_variance(self, observable: qml.operation.Operator) -> StatisticMaker:
+    def request_variance(self, observable: qml.operation.Operator) -> Callable[[Any], Statistic]:
         """Request a variance, or both moments if the circuit has several executions."""
         variance = self._request_observable(Var, observable)
         if not self._is_tree:
@@ -82,7 +82,7 @@ class DeviceValues(ExactValues):
 
     def request_probabilities(
         self, wires: Sequence[Any], rotations: Sequence[Any] = ()
-    ) -> ValueReader:
+    ) -> Callable[[Any], Any]:
         """Request the probabilities of wires, after `rotations`.
 
         Probabilities with rotations are measured after all other measurements: the rotations are
@@ -102,7 +102,7 @@ class DeviceValues(ExactValues):
 
         return rotated
 
-    def request_density_matrix(self, qubits: Sequence[int], name: str) -> ValueReader:
+    def request_density_matrix(self, qubits: Sequence[int], name: str) -> Callable[[Any], Any]:
         """Request the state; return a function that computes the density matrix.
 
         Args:
@@ -117,7 +117,7 @@ class DeviceValues(ExactValues):
 
         return matrix
 
-    def request_state(self, name: str) -> ValueReader:
+    def request_state(self, name: str) -> Callable[[Any], Any]:
         """Request the state vector of a circuit that is executed once.
 
         Args:
@@ -142,7 +142,7 @@ class DeviceValues(ExactValues):
 
     def _request_observable(
         self, kind: type[Expval | Var], observable: qml.operation.Operator
-    ) -> ValueReader:
+    ) -> Callable[[Any], Any]:
         """Request an expectation value or variance, by Pauli words if necessary."""
         sum_of_products = find_terms(observable, self.where)
         device = self._answers.gate_set
@@ -156,7 +156,9 @@ class DeviceValues(ExactValues):
         self._request.coefficients += coefficients
         return self._add_measurement(kind(terms, start))
 
-    def _request_pauli_words(self, kind: type[Expval | Var], words: Sequence[Term]) -> ValueReader:
+    def _request_pauli_words(
+        self, kind: type[Expval | Var], words: Sequence[Term]
+    ) -> Callable[[Any], Any]:
         """Request the expectation value or variance of a sum of Pauli words.
 
         The device measures each word; a variance also needs the words of the squared sum.
@@ -167,7 +169,7 @@ class DeviceValues(ExactValues):
         square = self._request_word_mean(square_words(words))
         return lambda values: square(values) - mean(values) ** 2
 
-    def _request_word_mean(self, words: Sequence[Term]) -> ValueReader:
+    def _request_word_mean(self, words: Sequence[Term]) -> Callable[[Any], Any]:
         """Request each Pauli word; return a function that sums their expectation values."""
         takes = [
             (

@@ -12,14 +12,14 @@ without a request.  ``measurement_registry`` lists the classes.  The requested
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import jax.numpy as jnp
 import numpy as np
 
 from bellhop.circuits.ir.answers import Answers, MeasurementSite
-from bellhop.circuits.ir.statistics import ExactValues, Statistic, StatisticMaker, unsupported_error
+from bellhop.circuits.ir.statistics import ExactValues, Statistic, unsupported_error
 from bellhop.circuits.ir.wires import is_dynamic
 from bellhop.circuits.measure.dynamic_wires import expand_dynamic_wires
 from bellhop.circuits.measure.observables import MatrixFactor, make_factor_operation
@@ -53,7 +53,7 @@ class Process:
         self._wires = answers.wires
         self._where = answers.where
 
-    def request_exact(self, asked: ExactValues) -> StatisticMaker:
+    def request_exact(self, asked: ExactValues) -> Callable[[Any], Statistic]:
         """Request exact values from the backend.
 
         Args:
@@ -72,7 +72,7 @@ class Process:
         weight = asked.request_probability()
         return lambda values: statistic.map_values(lambda value: weight(values) * value)
 
-    def request_samples(self, rounds: SamplingRounds) -> StatisticMaker:
+    def request_samples(self, rounds: SamplingRounds) -> Callable[[Any], Statistic]:
         """Request samples from the backend.
 
         Args:
@@ -90,12 +90,12 @@ class Process:
             statistic = self._make_sampled_outcome_statistic(self._outcomes())
         return lambda _: statistic
 
-    def _request_exact(self, asked: ExactValues) -> StatisticMaker:
+    def _request_exact(self, asked: ExactValues) -> Callable[[Any], Statistic]:
         raise self._unsupported_error(
             "without shots", "Measure expval, var, probs, state or density_matrix."
         )
 
-    def _request_samples(self, rounds: SamplingRounds) -> StatisticMaker:
+    def _request_samples(self, rounds: SamplingRounds) -> Callable[[Any], Statistic]:
         """Implement `request_samples` for a process of wires or an observable."""
         instead = "Measure expval, var, probs, sample or counts"
         has_exact = type(self)._request_exact is not Process._request_exact

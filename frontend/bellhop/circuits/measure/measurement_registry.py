@@ -19,7 +19,7 @@ from bellhop.base.types import Operand
 from bellhop.circuits.ir.answers import Answers, MeasurementSite
 from bellhop.circuits.ir.measurement_types import is_measurement
 from bellhop.circuits.ir.memory import MemoryCheck
-from bellhop.circuits.ir.statistics import ExactValues, Statistic, StatisticMaker
+from bellhop.circuits.ir.statistics import ExactValues, Statistic
 from bellhop.circuits.ir.wires import is_dynamic
 from bellhop.circuits.measure.dynamic_wires import make_dynamic_wire_marginal
 from bellhop.circuits.measure.measurement_base import (
@@ -48,11 +48,11 @@ mp = qml.measurements
 class ExpvalProcess(Process):
     """The expectation value of an observable or of a mid-circuit outcome."""
 
-    def _request_exact(self, asked: ExactValues) -> StatisticMaker:
+    def _request_exact(self, asked: ExactValues) -> Callable[[Any], Statistic]:
         take = asked.request_expval(self._expand_dynamic_wires())
         return lambda values: Statistic(take(values))
 
-    def _request_samples(self, rounds: SamplingRounds) -> StatisticMaker:
+    def _request_samples(self, rounds: SamplingRounds) -> Callable[[Any], Statistic]:
         """Estimate the expectation value term by term, each term in its own basis."""
         means = [
             (
@@ -70,10 +70,10 @@ class ExpvalProcess(Process):
 class VarProcess(Process):
     """The variance of an observable or of a mid-circuit outcome."""
 
-    def _request_exact(self, asked: ExactValues) -> StatisticMaker:
+    def _request_exact(self, asked: ExactValues) -> Callable[[Any], Statistic]:
         return asked.request_variance(self._expand_dynamic_wires())
 
-    def _request_samples(self, rounds: SamplingRounds) -> StatisticMaker:
+    def _request_samples(self, rounds: SamplingRounds) -> Callable[[Any], Statistic]:
         """Estimate the variance from samples in the observable's eigenbasis."""
         coefficient, diagonals = as_diagonals(self._expand_dynamic_wires(), self._where)
         mean, square = (
@@ -92,7 +92,7 @@ class VarProcess(Process):
 class ProbabilitiesProcess(Process):
     """Probabilities of wires (by default all), eigenvalues or mid-circuit outcomes."""
 
-    def _request_exact(self, asked: ExactValues) -> StatisticMaker:
+    def _request_exact(self, asked: ExactValues) -> Callable[[Any], Statistic]:
         """Request probabilities of static wires, or in the observable's eigenbasis."""
         if self.process.obs is None:
             return self._make_marginal_statistic(
@@ -103,7 +103,7 @@ class ProbabilitiesProcess(Process):
         take = asked.request_probabilities(self.process.obs.wires, gates)
         return lambda values: Statistic(take(values))
 
-    def _request_samples(self, rounds: SamplingRounds) -> StatisticMaker:
+    def _request_samples(self, rounds: SamplingRounds) -> Callable[[Any], Statistic]:
         """Request frequencies of static wires, or in the observable's eigenbasis."""
         if self.process.obs is None:
             known = self._get_static_labels()
@@ -124,7 +124,7 @@ class ProbabilitiesProcess(Process):
 
     def _make_marginal_statistic(
         self, take: Callable[[Any], Any], of_groups: Callable[..., Any]
-    ) -> StatisticMaker:
+    ) -> Callable[[Any], Statistic]:
         """Return a function from backend values to the statistic of probabilities.
 
         If some wires are traced, the backend measures all wires, and the probabilities are summed
@@ -146,7 +146,7 @@ class ProbabilitiesProcess(Process):
 class StateFunction(Process):
     """A function of the state, computed by PennyLane, as of a `StateMeasurement`."""
 
-    def _request_exact(self, asked: ExactValues) -> StatisticMaker:
+    def _request_exact(self, asked: ExactValues) -> Callable[[Any], Statistic]:
         """Request the state, and apply PennyLane's function to the state."""
         take = asked.request_state(self._name)
         qubits = {wire: self._wires(wire) for wire in self.process.wires}
@@ -185,7 +185,7 @@ class StateProcess(StateFunction):
 class DensityMatrixFunction(Process):
     """A function of the density matrix of some wires, such as purity or an entropy."""
 
-    def _request_exact(self, asked: ExactValues) -> StatisticMaker:
+    def _request_exact(self, asked: ExactValues) -> Callable[[Any], Statistic]:
         """Request the density matrix of the process's wires."""
         qubits = list(map(self._wires, self.process.wires))
         MemoryCheck(self._where).check_state(len(qubits), axes=2)
@@ -213,11 +213,11 @@ class DensityMatrixProcess(DensityMatrixFunction):
 class ClassicalValue(Process):
     """A return value that is not a measurement, such as a number or an array."""
 
-    def request_exact(self, asked: ExactValues) -> StatisticMaker:
+    def request_exact(self, asked: ExactValues) -> Callable[[Any], Statistic]:
         """Return a function that ignores its argument and returns the statistic."""
         return lambda _: Statistic(self.process, is_measured=False)
 
-    def request_samples(self, rounds: SamplingRounds) -> StatisticMaker:
+    def request_samples(self, rounds: SamplingRounds) -> Callable[[Any], Statistic]:
         """Return a function that ignores samples and returns the value's statistic.
 
         The statistic has a copy of the value for each shot if each shot may have its own

@@ -1,7 +1,7 @@
 """Measure samples and counts: a value for each shot, and the count of each value."""
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax.numpy as jnp
@@ -10,7 +10,7 @@ import numpy as np
 from bellhop.base.types import Operand
 from bellhop.circuits.ir.device_measurements import Samples
 from bellhop.circuits.ir.precision import Precision
-from bellhop.circuits.ir.statistics import ExactValues, Statistic, StatisticMaker
+from bellhop.circuits.ir.statistics import ExactValues, Statistic
 from bellhop.circuits.ir.wires import is_dynamic
 from bellhop.circuits.measure.measurement_base import Process, as_index, as_number
 from bellhop.circuits.measure.sampling import (
@@ -28,10 +28,10 @@ _MOST_SHOTS_IN_SINGLE = 1 << 22
 class _ShotProcess(Process):
     """The base class of processes that need a value for each shot."""
 
-    def _request_exact(self, asked: ExactValues) -> StatisticMaker:
+    def _request_exact(self, asked: ExactValues) -> Callable[[Any], Statistic]:
         raise self._needs_shots_error()
 
-    def _request_samples(self, rounds: SamplingRounds) -> StatisticMaker:
+    def _request_samples(self, rounds: SamplingRounds) -> Callable[[Any], Statistic]:
         """Request bits of wires, or of the observable's eigenbasis."""
         if self.process.obs is None and self.process.eigvals() is None:
             return self._request_wires(rounds)
@@ -39,7 +39,7 @@ class _ShotProcess(Process):
         take = rounds.request_outcomes(diagonals)
         return lambda values: self._make_eigenvalue_statistic(coefficient, diagonals, take(values))
 
-    def _request_wires(self, rounds: SamplingRounds) -> StatisticMaker:
+    def _request_wires(self, rounds: SamplingRounds) -> Callable[[Any], Statistic]:
         """Request bits of the process's wires, some of which may be traced."""
         labels = self._get_labels()
         if any(map(is_dynamic, labels)):
@@ -109,7 +109,7 @@ class SampleProcess(_ShotProcess):
 class CountsProcess(_ShotProcess):
     """The distinct values, and the number of shots that gave each value."""
 
-    def _request_samples(self, rounds: SamplingRounds) -> StatisticMaker:
+    def _request_samples(self, rounds: SamplingRounds) -> Callable[[Any], Statistic]:
         """Request counts if frequencies are exact, and samples otherwise.
 
         Args:

@@ -18,7 +18,6 @@ from bellhop.base.types import Operand, Wire
 from bellhop.circuits.gates.decompositions import Modifiers
 from bellhop.circuits.ir.answers import Answers
 from bellhop.circuits.ir.device_measurements import (
-    CountedFrequencies,
     Frequencies,
     SampleRequest,
     Samples,
@@ -233,7 +232,7 @@ class SamplingRounds:
         Returns:
             a function from the sampled values to integers of shape [groups, 2**len(wires)].
         """
-        take = self._add_request(diagonals, CountedFrequencies(tuple(wires), (), self._groups))
+        take = self._add_request(diagonals, Frequencies.for_counts(wires, self._groups))
         sizes = np.array(self._groups)[:, None]
         return lambda values: jnp.round(take(values) * sizes).astype(int)
 

@@ -1,6 +1,7 @@
 """Measure classical shadows: outcomes in random bases, and estimates from them."""
 
 import itertools
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 import jax.numpy as jnp
@@ -8,7 +9,7 @@ import numpy as np
 
 from bellhop._pennylane.patches.shadow_seeds import user_seed
 from bellhop.circuits.ir.device_measurements import ShadowMeans, ShadowSnapshots
-from bellhop.circuits.ir.statistics import ExactValues, Statistic, StatisticMaker
+from bellhop.circuits.ir.statistics import ExactValues, Statistic
 from bellhop.circuits.measure.measurement_base import Process
 from bellhop.circuits.measure.observables import (
     NamedFactor,
@@ -28,7 +29,7 @@ class _ShadowProcess(Process):
 
     needs_snapshots: ClassVar[bool] = True
 
-    def _request_exact(self, asked: ExactValues) -> StatisticMaker:
+    def _request_exact(self, asked: ExactValues) -> Callable[[Any], Statistic]:
         raise self._needs_shots_error()
 
     def _get_snapshot_options(self) -> dict[str, Any]:
@@ -54,7 +55,7 @@ class _ShadowProcess(Process):
 class ClassicalShadow(_ShadowProcess):
     """The bits and bases of ``qml.classical_shadow``: an array ``[2, shots, wires]``."""
 
-    def _request_samples(self, rounds: SamplingRounds) -> StatisticMaker:
+    def _request_samples(self, rounds: SamplingRounds) -> Callable[[Any], Statistic]:
         take = rounds.request_snapshots(ShadowSnapshots(**self._get_snapshot_options()))
         return lambda values: Statistic(
             take(values).astype(jnp.int8), _move_bits_first, is_per_shot=True
@@ -64,7 +65,7 @@ class ClassicalShadow(_ShadowProcess):
 class ShadowExpval(_ShadowProcess):
     """Expectation values from classical shadows: the median of means over ``k`` parts."""
 
-    def _request_samples(self, rounds: SamplingRounds) -> StatisticMaker:
+    def _request_samples(self, rounds: SamplingRounds) -> Callable[[Any], Statistic]:
         """Request means of Pauli words over ``k`` parts of each group of shots."""
         observables = list_observables(self.process.H)
         of_each = [list(to_pauli_words(find_terms(each, self._where))) for each in observables]

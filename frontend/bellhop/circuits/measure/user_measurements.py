@@ -9,6 +9,7 @@ traced; if it needs NumPy arrays, the program calls it in Python::
             return qml.math.mean(1 - 2 * (qml.math.sum(samples, axis=-1) % 2))
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -18,7 +19,7 @@ import pennylane as qml
 
 from bellhop.arguments.declared_types import infer
 from bellhop.callbacks.pure_callback import pure_callback
-from bellhop.circuits.ir.statistics import ExactValues, Statistic, StatisticMaker
+from bellhop.circuits.ir.statistics import ExactValues, Statistic
 from bellhop.circuits.measure.measurement_base import Process
 from bellhop.circuits.measure.sampling import (
     SamplingRounds,
@@ -32,10 +33,10 @@ _NEEDS_NUMPY = jax.errors.TracerArrayConversionError, jax.errors.ConcretizationT
 class UserSampleProcess(Process):
     """A measurement of a user's class derived from `SampleMeasurement`."""
 
-    def _request_exact(self, asked: ExactValues) -> StatisticMaker:
+    def _request_exact(self, asked: ExactValues) -> Callable[[Any], Statistic]:
         raise self._needs_shots_error()
 
-    def _request_samples(self, rounds: SamplingRounds) -> StatisticMaker:
+    def _request_samples(self, rounds: SamplingRounds) -> Callable[[Any], Statistic]:
         """Request samples, in the eigenbasis of the observable if any."""
         process = self.process
         measured = process.wires or qml.wires.Wires(self._wires.labels)

@@ -36,7 +36,7 @@ from bellhop.circuits.gates.allocation import Allocations
 from bellhop.circuits.gates.decompositions import Modifiers
 from bellhop.circuits.gates.operation_kind import OperationKind
 from bellhop.circuits.ir.circuit_config import CircuitConfig
-from bellhop.circuits.ir.gate_jaxpr import GateJaxpr, has_other_effects, outcome_p
+from bellhop.circuits.ir.gate_jaxpr import GateJaxpr, has_other_effects
 from bellhop.circuits.ir.interpreter import Interpreter
 from bellhop.circuits.ir.measurement_types import is_measurement
 from bellhop.circuits.ir.wires import is_dynamic
@@ -189,12 +189,11 @@ class DeferralPass(CircuitPass):
         values.
         """
         jaxpr = closed.jaxpr
-        gates = GateJaxpr(closed, ()).iterate_gates()
-        outcomes = [eqn for eqn in gates if eqn.primitive is outcome_p]
+        outcomes = GateJaxpr(closed, ()).outcomes
         is_plain = lambda eqn: not eqn.params["reset"] and eqn.params["postselect"] < 0
         return bool(outcomes) and (
             # A measurement in a loop or a branch may be executed several times, or never.
-            len(outcomes) == sum(eqn.primitive is outcome_p for eqn in jaxpr.eqns)
+            set(map(id, outcomes)) <= set(map(id, jaxpr.eqns))
             and all(map(is_plain, outcomes))
             and not any(map(has_other_effects, jaxpr.eqns))
             and all(

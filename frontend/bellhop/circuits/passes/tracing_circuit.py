@@ -35,8 +35,6 @@ from bellhop.circuits.gates.traced_operators import TracedOperator
 from bellhop.circuits.ir.gate_jaxpr import (
     ForLoop,
     GateJaxpr,
-    operations_p,
-    outcome_p,
 )
 from bellhop.circuits.ir.measurement_types import is_measurement
 from bellhop.circuits.passes.regions.inverse import evaluate_gates
@@ -231,7 +229,7 @@ class TracingCircuit:
             operator, operands = TracedOperator.partition(list(itertools.chain(*parts)))
             sites = tuple(site for site, each in zip(sites, parts, strict=True) for _ in each)
         allocates = any(map(Allocations.is_allocation, operations))
-        operations_p.bind(*operands, operator=operator, sites=sites, allocates=allocates)
+        GateJaxpr.bind_operations(operator, operands, sites=sites, allocates=allocates)
 
     def append_region(self, gates: GateJaxpr, controls: tuple[Any, Any] | None) -> None:
         """Append an equation for the adjoint of a function or for a controlled function.
@@ -320,8 +318,7 @@ class TracingCircuit:
             return self._circuit.mid_measure(label, reset=reset, postselect=postselect, site=site)
         wire, operands = TracedOperator.partition([label])
         options = {"reset": reset, "postselect": postselect, "site": site, "is_joint": is_joint}
-        [outcome] = outcome_p.bind(*operands, operator=wire, **options)
-        return outcome
+        return GateJaxpr.bind_outcome(wire, operands, **options)
 
     def get_control_flow_target(self) -> GateRecorder:
         """Return the object that records loops and conditionals.

@@ -26,10 +26,10 @@ from bellhop.circuits.gates.operation_kind import OperationKind
 from bellhop.circuits.ir.broadcasting import TracedRow
 from bellhop.circuits.ir.device_measurements import SampleRequest
 from bellhop.circuits.ir.diff_method import DiffMethod
-from bellhop.circuits.ir.executors import OUTCOMES_ARE_DRAWN
+from bellhop.circuits.ir.executors import Outcomes
 from bellhop.circuits.ir.memory import MemoryCheck
 from bellhop.circuits.ir.runtime_checks import FaultRecorder
-from bellhop.circuits.ir.statistics import ExactValues, Statistic, StatisticMaker, ValueReader
+from bellhop.circuits.ir.statistics import ExactValues, Statistic
 from bellhop.circuits.ir.tangents import forbid_derivative
 from bellhop.circuits.ir.wires import is_dynamic
 from bellhop.circuits.measure.measurement_registry import measure_results
@@ -245,7 +245,7 @@ class SimulatedCircuit(ProgramCircuit):
                 f"{self.simulator.name} bellhop supports {', '.join(map(repr, methods))}"
                 f"{'' if self._shots is None else ' with shots'}."
             )
-        return OUTCOMES_ARE_DRAWN if is_single else ""
+        return Outcomes.DRAWN_ERROR if is_single else ""
 
     def _zero_other_branches(self) -> None:
         # Branches that differ only in unused bits are the same; count the one with zeros.
@@ -292,13 +292,13 @@ class _StateEvaluator(ExactValues):
         self._is_mixture = circuit.has_mid_circuit and not is_single
         self._is_divided = is_single
 
-    def request_probability(self) -> ValueReader:
+    def request_probability(self) -> Callable[[Any], Any]:
         return lambda _: self._circuit.compute_probability()
 
-    def request_expval(self, observable: Any) -> ValueReader:
+    def request_expval(self, observable: Any) -> Callable[[Any], Any]:
         return lambda _: self._compute_moments(observable, has_square=False)[0]
 
-    def request_variance(self, observable: Any) -> StatisticMaker:
+    def request_variance(self, observable: Any) -> Callable[[Any], Statistic]:
         return lambda _: Statistic.from_moments(*self._compute_moments(observable))
 
     def _compute_moments(self, observable: Any, **options: Any) -> Any:
@@ -306,7 +306,7 @@ class _StateEvaluator(ExactValues):
 
     def request_probabilities(
         self, wires: Sequence[Any], rotations: Sequence[Any] = ()
-    ) -> ValueReader:
+    ) -> Callable[[Any], Any]:
         """Return a function that computes the probabilities of `wires` after `rotations`."""
         qubits = list(map(self._circuit.wires, wires))
 
@@ -318,10 +318,10 @@ class _StateEvaluator(ExactValues):
 
         return take
 
-    def request_density_matrix(self, qubits: Sequence[int], name: str) -> ValueReader:
+    def request_density_matrix(self, qubits: Sequence[int], name: str) -> Callable[[Any], Any]:
         return lambda _: self._simulator.compute_density_matrix(self._circuit.state, qubits)
 
-    def request_state(self, name: str) -> ValueReader:
+    def request_state(self, name: str) -> Callable[[Any], Any]:
         state = self._simulator.to_state_result(
             self._circuit.state, is_mixture=self._is_mixture, is_divided=self._is_divided
         )

@@ -13,7 +13,7 @@ import numpy as np
 
 from bellhop.base.types import Operand
 from bellhop.circuits.gates.shift_rules import ShiftRules
-from bellhop.circuits.ir.diff_method import SECOND_DIFFERENCE_ERROR, DiffMethod
+from bellhop.circuits.ir.diff_method import DiffMethod
 from bellhop.circuits.ir.precision import Precision
 from bellhop.circuits.ir.tangents import forbid_derivative, split_last_axis
 from bellhop.errors import DifferentiableCompileError
@@ -88,7 +88,9 @@ def evaluate_with_differences(
             """Return the tangent of one result, from its values at shifted inputs."""
             if not jnp.issubdtype(value.dtype, jnp.inexact):
                 return jnp.zeros(value.shape, jax.dtypes.float0)
-            once = lambda array: forbid_derivative(array, f"{where}: {SECOND_DIFFERENCE_ERROR}")
+            once = lambda array: forbid_derivative(
+                array, f"{where}: {DiffMethod.SECOND_DIFFERENCE_ERROR}"
+            )
             total = jnp.tensordot(weights, once(values), 1) + weight_at_origin * once(value)
             return total.astype(value.dtype)
 

@@ -7,7 +7,7 @@ from typing import Optional
 from bellhop.circuits.ir.device_measurements import Measurement
 from bellhop.circuits.ir.diff_method import DiffMethod
 from bellhop.circuits.ir.execution_plan import ExecutionPlan
-from bellhop.circuits.ir.executors import Executor, Offer, is_offered
+from bellhop.circuits.ir.executors import Executor
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class CircuitFacts:
 
     def offers_jacobian(self, executor: Executor) -> bool:
         """Return whether an executor sweeps back from all measurements."""
-        return all(is_offered(Offer.JACOBIAN, m.kind, executor) for m in self.measurements)
+        return all(m.has_jacobian(executor) for m in self.measurements)
 
     @property
     def is_swept_by_engine(self) -> bool:
@@ -256,7 +256,7 @@ def _find_measurement_obstacle(
     """
     where, instead = not_by_engine
     for measurement in measurements:
-        if measurement.obstacle and is_offered(Offer.JACOBIAN, measurement.kind, Executor.ENGINE):
+        if measurement.obstacle and measurement.has_jacobian(Executor.ENGINE):
             return (
                 f"{measurement.obstacle} {where} is not supported on this device. Use "
                 f"default.qubit, or {instead}."

@@ -1,9 +1,10 @@
 """Choose what executes a circuit."""
 
 import importlib
+from collections.abc import Callable
 from typing import Any
 
-from bellhop.circuits.ir.backend_registry import Runner, find_backend
+from bellhop.circuits.ir.backend_registry import find_backend
 from bellhop.circuits.ir.circuit_config import CircuitConfig
 from bellhop.circuits.ir.device_spec import DeviceSpec
 from bellhop.circuits.ir.diff_method import DiffMethod
@@ -98,11 +99,11 @@ def choose_fallback(
     )
 
 
-def get_runner(plan: ExecutionPlan, device: Any) -> Runner:
-    """Return the backend of a plan.
+def get_runner(plan: ExecutionPlan, device: Any) -> Callable[..., Any]:
+    """Return the backend that runs a plan: a function of the circuit, the device and its wires.
 
     Args:
-        plan: the plan.
+        plan: the decision of ``choose`` for the circuit.
         device: the PennyLane device.
     """
     registered = find_backend(type(device))

@@ -14,8 +14,9 @@ from bellhop.circuits.backends.choose.choose_derivative import (
 )
 from bellhop.circuits.gates.shift_rules import FrequencyBits, ShiftRules
 from bellhop.circuits.ir.device_measurements import Measurement
-from bellhop.circuits.ir.diff_method import SECOND_DIFFERENCE_ERROR, DiffMethod
+from bellhop.circuits.ir.diff_method import DiffMethod
 from bellhop.circuits.ir.execution_plan import ExecutionPlan
+from bellhop.circuits.ir.executors import Executor
 from bellhop.errors import DifferentiableCompileError
 
 
@@ -99,7 +100,7 @@ class Differentiation:
         Raises:
             DifferentiableCompileError: for a state, which only the adjoint method differentiates.
         """
-        if not self.is_adjoint or all(measurement.has_adjoint for measurement in measurements):
+        if not self.is_adjoint or all(m.has_jacobian(Executor.PLUGIN) for m in measurements):
             return self
         if obstacle := find_second_order_obstacle(measurements):
             raise DifferentiableCompileError(obstacle)
@@ -151,7 +152,7 @@ class Differentiation:
         by_dynamic = dynamic_order > 0 or keep
         given = options.get("shifts") if self.method == DiffMethod.PARAMETER_SHIFT else None
         if DiffMethod.has_differences(self.method) and static_order + dynamic_order > 1:
-            raise DifferentiableCompileError(SECOND_DIFFERENCE_ERROR)
+            raise DifferentiableCompileError(DiffMethod.SECOND_DIFFERENCE_ERROR)
         if by_dynamic and (self.method == DiffMethod.SPSA or given is not None):
             raise DifferentiableCompileError(
                 "gates are in a loop with a dynamic trip count, and diff_method='spsa' and "

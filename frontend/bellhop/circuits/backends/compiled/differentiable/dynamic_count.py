@@ -67,7 +67,6 @@ from bellhop.circuits.backends.compiled.differentiable.state_primitives import (
     is_call,
 )
 from bellhop.circuits.ir.precision import Precision
-from bellhop.circuits.ir.tangents import make_symbolic_zero
 from bellhop.control_flow.tagged_values import ValueTag, has_tag, tag_value, tagged_p
 from bellhop.jaxprs.equations import iterate_equations
 from bellhop.jaxprs.jaxpr_interpreter import rewrite
@@ -89,7 +88,7 @@ class DynamicParamsTag(ValueTag):
         """Return the tangent of the new perturbation."""
         *dots, _, _ = tangents
         if all(type(dot) is ad.Zero for dot in dots):
-            return make_symbolic_zero(operands[0])
+            return ad.Zero.from_primal_value(operands[0])
         _, params, session, number = operands
         transpose = functools.partial(
             _direction_transpose, ShapedArray((1, params.size), Precision.real_type())

@@ -66,9 +66,8 @@ from bellhop.circuits.backends.compiled.differentiable.state_primitives import (
     call,
     gates_p,
 )
-from bellhop.circuits.ir.diff_method import SECOND_DIFFERENCE_ERROR
+from bellhop.circuits.ir.diff_method import DiffMethod
 from bellhop.circuits.ir.precision import Precision
-from bellhop.circuits.ir.tangents import make_symbolic_zero
 from bellhop.errors import DifferentiableCompileError
 from bellhop.tracing.state import override_trace_state, trace_state
 
@@ -102,7 +101,7 @@ def _gates_jvp(
     # The tangents of parameters reach the measurement through its operand ``params``, not through
     # the handle of the state.
     handle = gates_p.bind(*primals, obstacle=obstacle, **static)
-    return handle, make_symbolic_zero(handle)
+    return handle, ad.Zero.from_primal_value(handle)
 
 
 ad.primitive_jvps[gates_p] = _gates_jvp
@@ -130,7 +129,7 @@ def _measure_jvp(
         result_tangents = jvp.compute_second_tangents(measuring)
     else:
         handle, results, result_tangents = _jacobian_jvp(jvp, measuring)
-    return [handle, *results], [make_symbolic_zero(handle), *result_tangents]
+    return [handle, *results], [ad.Zero.from_primal_value(handle), *result_tangents]
 
 
 def _values_jvp(jvp: MeasurementJvp, measuring: MeasurementSet) -> tuple[Any, list[Any], list[Any]]:
@@ -152,7 +151,7 @@ def _values_jvp(jvp: MeasurementJvp, measuring: MeasurementSet) -> tuple[Any, li
         return handle, values, dots
     handle, *values = jvp.bind_measurement(measuring, Query.VALUES)
     if not jvp.has_tangents:
-        return handle, values, list(map(make_symbolic_zero, values))
+        return handle, values, list(map(ad.Zero.from_primal_value, values))
     handle, dots = _compute_tangents_by_rerun(handle, jvp, values)
     return handle, values, dots
 
@@ -251,13 +250,14 @@ def _derivative_jvp(
     jvp = MeasurementJvp.from_derivative_operands(names, primals, tangents, measuring)
     if jvp.primals.basis is not None and jvp.has_tangents:
         # Derivatives along a basis are finite differences.
-        raise DifferentiableCompileError(SECOND_DIFFERENCE_ERROR)
+        raise DifferentiableCompileError(DiffMethod.SECOND_DIFFERENCE_ERROR)
     handle, derivative, saved = jvp.bind_derivative(
         jvp.primals.handle, jvp.measuring, order, keep=keep, saved=jvp.primals.saved
     )
     handle, dot = _compute_derivative_tangent(handle, jvp, order)
     derivative, dot = (jvp.drop_amplitudes(each, order) for each in (derivative, dot))
-    return [handle, derivative, saved], [make_symbolic_zero(handle), dot, make_symbolic_zero(saved)]
+    zero_of_handle, zero_of_saved = map(ad.Zero.from_primal_value, (handle, saved))
+    return [handle, derivative, saved], [zero_of_handle, dot, zero_of_saved]
 
 
 def _correct_variance_jacobians(handle: Handle, jvp: MeasurementJvp, dot: Any) -> tuple[Any, Any]:

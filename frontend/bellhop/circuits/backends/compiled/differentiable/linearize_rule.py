@@ -59,7 +59,7 @@ from bellhop.circuits.backends.compiled.differentiable.measurement_primitives im
 from bellhop.circuits.backends.compiled.differentiable.score_function import has_score
 from bellhop.circuits.backends.compiled.differentiable.split_linear import LinearizedJaxpr
 from bellhop.circuits.backends.compiled.differentiable.vjp_circuit import build_product_circuit
-from bellhop.circuits.ir.executors import OUTCOMES_ARE_DRAWN
+from bellhop.circuits.ir.executors import Outcomes
 from bellhop.circuits.ir.seeds import random_effect
 from bellhop.circuits.ir.tangents import fill_zero_tangents
 from bellhop.errors import DifferentiableCompileError
@@ -122,7 +122,7 @@ def _linearize(body: CircuitBody, given: Sequence[bool], obstacle: str) -> Linea
 def _find_obstacle(body: CircuitBody) -> str:
     """Return why gates of a circuit with drawn outcomes have no derivative, or ""."""
     has_derivative = not body.outcomes.is_drawn_in_each_run or has_score(body.closed)
-    return "" if has_derivative else OUTCOMES_ARE_DRAWN
+    return "" if has_derivative else Outcomes.DRAWN_ERROR
 
 
 def _jvp(

@@ -27,7 +27,6 @@ from bellhop.circuits.backends.compiled.differentiable.observable_derivatives im
 from bellhop.circuits.backends.compiled.differentiable.score_function import SECOND_DERIVATIVE_ERROR
 from bellhop.circuits.ir.diff_method import DiffMethod
 from bellhop.circuits.ir.precision import Precision
-from bellhop.circuits.ir.tangents import make_symbolic_zero
 from bellhop.errors import DifferentiableCompileError
 
 _SECOND_DERIVATIVE_WITH_SHOTS_ERROR = (
@@ -292,7 +291,7 @@ class MeasurementJvp(NamedTuple):
         """Return a copy in which only the named operands have nonzero tangents."""
         primals, tangents = self.primals._asdict(), self.tangents._asdict()
         zeros = {
-            name: make_symbolic_zero(primal)
+            name: ad.Zero.from_primal_value(primal)
             for name, primal in primals.items()
             if name not in names and primal is not None
         }

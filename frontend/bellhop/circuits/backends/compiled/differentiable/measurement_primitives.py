@@ -29,6 +29,7 @@ from bellhop.circuits.backends.compiled.differentiable.internal_measurements imp
 from bellhop.circuits.backends.compiled.differentiable.state_primitives import HANDLE, INTEGER
 from bellhop.circuits.ir.device_measurements import Expval, Measurement
 from bellhop.circuits.ir.device_spec import DeviceSpec
+from bellhop.circuits.ir.executors import Executor
 from bellhop.circuits.ir.precision import Precision
 from bellhop.compiler.lowering_context import allow_bellhop_dialects
 from bellhop_mlir.dialects import quantum
@@ -372,5 +373,5 @@ def is_derivative_product(eqn: JaxprEqn) -> bool:
 def can_plugin_differentiate(eqn: JaxprEqn) -> bool:
     """Return whether a plugin supports the derivative of a measurement equation."""
     return not is_derivative_product(eqn) and all(
-        m.has_adjoint for m in eqn.params["measuring"].measurements
+        m.has_jacobian(Executor.PLUGIN) for m in eqn.params["measuring"].measurements
     )

@@ -31,7 +31,7 @@ from bellhop.circuits.backends.compiled.differentiable.score_function import com
 from bellhop.circuits.backends.compiled.differentiable.split_linear import LinearizedJaxpr
 from bellhop.circuits.ir.device_measurements import Frequencies
 from bellhop.circuits.ir.statistics import Statistic
-from bellhop.circuits.ir.tangents import fill_zero_tangents, make_symbolic_zero
+from bellhop.circuits.ir.tangents import fill_zero_tangents
 from bellhop.control_flow.while_loop_vjp import has_dynamic_loop
 
 # drawn_run: handle, inputs... -> handle, values...; with ``until_accepted``: handle, whether the
@@ -196,7 +196,7 @@ def _jvp(
     value_tangents = fill_zero_tangents(
         results[n_first:], evaluate(residuals, perturbed_tangents), linearized.out_perturbed
     )
-    return results, [*map(make_symbolic_zero, results[:n_first]), *value_tangents]
+    return results, [*map(ad.Zero.from_primal_value, results[:n_first]), *value_tangents]
 
 
 ad.primitive_jvps[_sampled_execution_p] = _jvp
