@@ -106,6 +106,8 @@ def show(results: Sequence[Result], frameworks: Sequence[str]) -> None:
             columns = [name for name in (BASE, *simulators) if name in frameworks]
             rows = list(_rows(shared, columns, measure, notes))
             _table(f"{title}: other simulators", ["case", "per", *columns], rows)
+    header = ["case", "fastest peer", "ratio to it", "ratio to the limit"]
+    _table("Bellhop's run time as a ratio, the worst case first", header, rank_by_ratio(results))
     for number, text in enumerate(notes.texts, 1):
         print(f"[{number}] {text}")
     print("\nTargets")
@@ -115,6 +117,32 @@ def show(results: Sequence[Result], frameworks: Sequence[str]) -> None:
     print("\nLimits")
     for result in results:
         print(f"  {result.case.title}: {result.case.limit}")
+
+
+def rank_by_ratio(results: Sequence[Result]) -> list[list[str]]:
+    """Compare each case's run time with its fastest peer and its limit.
+
+    Args:
+        results: the measured cases; those with wrong values are left out.
+
+    Returns:
+        a row for each case: its title, the name of the fastest peer, Bellhop's run time divided by
+        the peer's, and divided by the limit. The case with the largest ratio to its peer comes
+        first; cases without a peer come last, by their ratio to the limit.
+    """
+    ranked = []
+    for result in results:
+        times = {name: _seconds(outcome, "run") for name, outcome in result.outcomes.items()}
+        own = times.pop(BASE, None)
+        if result.wrong is not None or not own:
+            continue
+        limit = times.pop(LIMIT, None)
+        peers = {name: time for name, time in times.items() if time}
+        peer = min(peers, key=lambda name: peers[name], default="")
+        to_peer, to_limit = (own / time if time else 0.0 for time in (peers.get(peer), limit))
+        figures = (f"{ratio:.2f}" if ratio else "" for ratio in (to_peer, to_limit))
+        ranked.append((to_peer, to_limit, [result.case.title, peer, *figures]))
+    return [row for *_, row in sorted(ranked, key=lambda entry: entry[:2], reverse=True)]
 
 
 def _verdict(result: Result, target: Target) -> str:

@@ -1,7 +1,9 @@
 """Each benchmark case can be built, or says why not, for each framework."""
 
+from benchmarks import records
 from benchmarks.case import FRAMEWORKS
 from benchmarks.cases import CASES
+from benchmarks.report import rank_by_ratio
 
 
 def test_each_case_has_a_program_or_a_reason_for_each_framework():
@@ -12,3 +14,15 @@ def test_each_case_has_a_program_or_a_reason_for_each_framework():
         if framework not in case.builders and framework not in case.unavailable
     }
     assert missing == set()
+
+
+def test_cases_are_ranked_with_the_worst_first():
+    record = records.newest()
+    rows = rank_by_ratio(record.results)
+    ratios = [float(ratio) for _, _, ratio, _ in rows if ratio]
+    assert ratios == sorted(ratios, reverse=True)
+    result = next(r for r in record.results if r.case.title == rows[0][0])
+    times = {name: outcome.run for name, outcome in result.outcomes.items() if outcome.run}
+    own, _ = times.pop("bellhop"), times.pop("limit", None)
+    assert rows[0][1] == min(times, key=times.get)
+    assert float(rows[0][2]) == round(own / min(times.values()), 2)
