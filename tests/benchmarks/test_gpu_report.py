@@ -81,7 +81,7 @@ def run(tmp_path, monkeypatch):
 def test_steps_that_fail_and_hang_take_nothing_with_them(run):
     broken = Step("broken", "Broken", 60, 0, lambda _: 1 / 0)
     report = run(
-        step("fails", FAIL, ""), step("hangs", HANG, seconds=0.5), broken, step("ends", "")
+        step("fails", FAIL, ""), step("hangs", HANG, seconds=2.5), broken, step("ends", "")
     )
     fails, hangs, broken, ends = report["steps"]
     states = [(child["state"], child["detail"]) for child in fails["children"]]
