@@ -42,7 +42,11 @@ class DelegateCallbacks(Pass):
     needs = ("callback",)
 
     def apply(self, module: ir.Module) -> None:
-        """Transform ``module`` in place."""
+        """Run this pass on ``module``, in place: convert callback calls to function calls.
+
+        Raises:
+            PassError: for a progress bar.
+        """
         declared = callback.find_declarations(module)
         delegates: dict[tuple[str, str, bool], str] = {}
         for operation in find_operations(module.operation, "callback.call"):
@@ -65,7 +69,13 @@ class DelegateCallbacks(Pass):
 
 
 def _declare(module: ir.Module, op: callback.CallOp, index: int) -> str:
-    """Declare the undefined function for a call; return its symbol."""
+    """Declare the function that stands for a callback; return its symbol.
+
+    Args:
+        module: the module, to which the declaration, without a body, is added.
+        op: a call of the callback, which determines types and kind.
+        index: index of the callback in the program's table.
+    """
     symbol = make_unique_symbol(module, f"{op.callee}_delegate")
     marks = {MARK: make_i64(index), KIND_MARK: ir.StringAttr.get(op.kind)}
     with ir.InsertionPoint(module.body), op.operation.location:
