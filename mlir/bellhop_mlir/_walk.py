@@ -18,7 +18,10 @@ def list_operations(parent: ir.Operation) -> list[ir.Operation]:
 
 
 def walk_operations(op: ir.Operation) -> list[ir.Operation]:
-    """Return ``op`` and all nested operations, in the order of ``list_operations``."""
+    """Return ``op`` and all nested operations in program order, outermost first.
+
+    A nested module is included, but its operations are not, unless ``op`` is this module.
+    """
     found: list[ir.Operation] = []
 
     def visit(op: ir.Operation) -> ir.WalkResult:

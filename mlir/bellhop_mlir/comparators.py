@@ -57,8 +57,8 @@ class _Comparator:
         element; `keys` uses this to check that both sides of a comparison have the same key.
 
         Returns:
-            a hashable object, the expression, and the sides that the value depends on: a set of 0
-            (left element) and 1 (right element).
+            the expression, a hashable object, and the set of the elements that the value depends
+            on, 0 for the left and 1 for the right element.
 
         Raises:
             VerificationError: for operations that are not in ``_KEY_OPERATIONS``, and for

@@ -36,8 +36,8 @@ struct Sampling {
 };
 
 // Draws samples of the rows in the lanes, and writes results of measurements with
-// shots. Made for one execution of the rows; draws before the first result or bra. Keeps
-// references to its arguments.
+// shots. Made for one execution of the rows; draws before the first result or bra.
+// Keeps references to its arguments.
 class SampledMeasurements {
  public:
   SampledMeasurements(const States& states, const Amplitudes& ket,

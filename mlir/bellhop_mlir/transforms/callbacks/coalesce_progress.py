@@ -13,7 +13,7 @@ from bellhop_mlir.passes import Pass
 
 
 class CoalesceProgress(Pass):
-    """Report progress only in the iterations that the runtime requests.
+    """Report the progress of loops only in iterations that the runtime requests.
 
     Before::
 

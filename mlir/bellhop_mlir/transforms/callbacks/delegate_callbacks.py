@@ -18,7 +18,7 @@ KIND_MARK = "bellhop.kind"
 
 
 class DelegateCallbacks(Pass):
-    """Convert ``callback.call`` to calls of undefined functions.
+    """Convert ``callback.call`` to calls of functions that the frontend defines.
 
     Before::
 
@@ -31,8 +31,9 @@ class DelegateCallbacks(Pass):
         func.func private @f_delegate(tensor<f64>) -> tensor<f64>
             attributes {bellhop.callback = 3 : i64, bellhop.kind = "pure"}
 
-    Programs on GPUs and TPUs cannot call the runtime.  The frontend defines the functions when it
-    lowers the program; the attributes identify the callback and its kind.
+    Programs on GPUs and TPUs cannot call the runtime; JAX's own callbacks are used instead.  The
+    frontend defines the functions when it lowers the program; the attributes identify the callback
+    and its kind.
 
     Preconditions: regions were extracted from the module.
 

@@ -19,9 +19,9 @@ _CONDITIONALS = ("stablehlo.if", "stablehlo.case")
 
 
 class ThinCalls(Pass):
-    """Make only one of every ``bellhop.every`` executions of each marked call.
+    """Make calls with the attribute ``bellhop.every`` only every n-th time.
 
-    The program counts the executions, and makes the first call.
+    The attribute is n. The program counts how often it reaches the call, and makes the first call.
 
     Before::
 

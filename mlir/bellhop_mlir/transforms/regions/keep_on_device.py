@@ -159,7 +159,8 @@ class _DeviceValueTracker:
     def _use_values_from_above(self, loop: ir.Operation) -> None:
         """Let regions in a loop use loop-invariant values instead of carried ones.
 
-        The loop then carries zeros in their place.
+        The loop then carries zeros in their place, and the values can be transferred once, before
+        it.
         """
         condition, body = (region.blocks[0] for region in loop.regions)
         *_, end = body.operations
@@ -435,9 +436,10 @@ def _operand_key(op: ir.Operation, index: int) -> tuple[ir.Value, int]:
 
 
 def _find_carried_values(carried: Sequence[_Carry]) -> dict[ir.Value, str]:
-    """Return the device of each value that a loop carries there.
+    """Return the device of each value that stays on a device while a loop carries it.
 
-    The values are the arguments of the loop bodies and the results of the loops.
+    The values are the arguments of the loop bodies and the results of the loops. ``carried`` has,
+    for each carried value, the loop, the value's index among the loop's operands, and the device.
     """
     return {
         value: device

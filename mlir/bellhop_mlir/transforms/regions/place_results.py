@@ -39,7 +39,9 @@ class PlaceResults(Pass):
     devices: str = ""
 
     def apply(self, module: ir.Module) -> bool:
-        """Run this pass on ``module``, in place: put results on requested devices.
+        """Run this pass on ``module``, in place: place results of the program on devices.
+
+        The option ``devices`` of this pass has the device of each result.
 
         Returns:
             False if the module is unchanged.

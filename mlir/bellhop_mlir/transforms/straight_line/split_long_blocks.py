@@ -15,7 +15,7 @@ from bellhop_mlir.passes import Pass
 
 @dataclass(frozen=True)
 class SplitLongBlocks(Pass):
-    """Move each hundred custom calls of a long block into a function.
+    """Move the operations of long blocks into functions of 100 custom calls each.
 
     Before, with ``calls=1``::
 
