@@ -139,8 +139,8 @@ def find_functions_containing(module: ir.Module, holds: Callable[[ir.Operation],
 def find_host_functions(module: ir.Module) -> list[ir.Operation]:
     """Find the functions that run on the program's own device.
 
-    They are the functions that public functions reach by calls, but not only through a
-    ``callback.accelerate``, whose callee runs on another device.
+    They are the public functions, and the functions that these reach by calls. A call by
+    ``callback.accelerate`` does not count, since its callee runs on another device.
 
     Returns:
         the ``func.func`` operations.

@@ -42,9 +42,10 @@ def verify(module: ir.Module) -> set[str]:
 
 
 def find_present_names(module: ir.Module) -> set[str]:
-    """Return the names of all operations and dialects in an unverified module.
+    """Return the names of all operations and dialects in a module.
 
-    They are the names that `verify` returns, such as ``callback.call`` and ``callback``.
+    They are the names that `verify` returns, such as ``callback.call`` and ``callback``; for a
+    module that has been verified already.
     """
     return _add_dialects({op.name for op in list_operations(module.operation)})
 

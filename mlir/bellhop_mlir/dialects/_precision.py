@@ -18,11 +18,11 @@ def to_double(value: ir.Value) -> ir.Value:
 
 @dataclass(frozen=True)
 class DoubleSignature(Signature):
-    """Signature of an operation that computes in double precision.
+    """Signature of an operation of the quantum dialect, with double-precision numbers.
 
-    A call of an instance builds the operation, which is one of the quantum dialect. Operands of
-    single precision are converted to double before it, and its results are converted to the types
-    that the caller asks for. Operands that the signature allows in several types are not converted.
+    A call of an instance builds the operation. Operands of single precision are converted to double
+    before it, and its results are converted to the types that the caller gives. Operands that the
+    signature allows in several types are not converted.
     """
 
     def __call__(

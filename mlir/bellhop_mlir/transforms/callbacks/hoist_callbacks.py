@@ -122,8 +122,8 @@ class _HoistingLoop:
     def hoist(self) -> bool:
         """Hoist the loop's invariant pure calls, or mark them ``bellhop.stays``.
 
-        A call is hoisted if the loop has a first iteration, or under its condition for the first
-        iteration.
+        If the loop is known to have an iteration, a call is moved before the loop, else into a
+        conditional before the loop, on the loop's condition for its first iteration.
 
         Returns:
             whether a call was hoisted or marked.
@@ -278,8 +278,8 @@ def _defined_values(block: ir.Block) -> Iterable[ir.Value]:
 def _has_iteration(loop: ir.Operation) -> bool:
     """Return whether a loop is known to have an iteration.
 
-    It is if the condition is "counter less than bound", as in JAX's loops, and if the counter
-    starts at a constant that is less than the constant bound.
+    This is the case if the loop's condition is "counter less than bound", as in JAX's loops, and if
+    the counter starts at a constant that is less than the constant bound.
     """
     block = loop.regions[0].blocks[0]
     *_, end = (op.operation for op in block.operations)

@@ -180,8 +180,8 @@ class _DeviceValueTracker:
     def _find_carry_device(self, loop: ir.Operation, index: int) -> str | None:
         """Return the device on which a loop's carried value can stay, or None.
 
-        It can if a region on this device computes it at the end of the body, and only regions on
-        this device use it. ``index`` is its index among the loop's operands.
+        The value can stay if a region on this device computes it at the end of the body, and only
+        regions on this device use it. ``index`` is the value's index among the loop's operands.
         """
         body = loop.regions[1].blocks[0]
         *_, end = body.operations
