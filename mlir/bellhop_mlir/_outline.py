@@ -56,7 +56,7 @@ def outline_region(module: ir.Module, members: Sequence[ir.Operation], device: s
                 _replace_by_call(op)
 
 
-def remove_prefix(symbol: str) -> str:
+def get_region_name(symbol: str) -> str:
     """Return the name in a merged region's symbol: ``expm`` for ``fused__expm_2``."""
     return _NUMBER.sub("", symbol.removeprefix(FUSED))
 
@@ -149,9 +149,9 @@ def inline_call(call: ir.Operation, function: ir.Operation) -> list[ir.Operation
     return [op.operation for op in body]
 
 
-def inline_callers(
+def inline_functions_with(
     module: ir.Module, is_held: Callable[[ir.Operation], bool], *, most: int = 1
-) -> None:
+) -> bool:
     """Inline functions that contain selected operations and have few call sites.
 
     JAX creates functions for loop bodies, which hide their operations from passes over one block.
@@ -162,7 +162,11 @@ def inline_callers(
         module: the module, which is changed in place.
         is_held: predicate that selects operations, such as calls of regions.
         most: maximum number of references to an inlined function.
+
+    Returns:
+        whether a function was inlined.
     """
+    has_inlined = False
     while True:
         by_name = find_functions(module)
         uses = Counter(
@@ -177,6 +181,7 @@ def inline_callers(
             and any(map(is_held, list_operations(by_name[symbol_attribute(op)])))
         ]
         if not calls:
-            return
+            return has_inlined
+        has_inlined = True
         inline_call(calls[0], by_name[symbol_attribute(calls[0])])
         drop_unused_functions(module)

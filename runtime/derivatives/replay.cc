@@ -195,7 +195,7 @@ struct Replays {
     some.threads = count_parallel_runs(kept.qubits, helpers, rows);
     const RunSeeds seeds(*kept.device);
     const bool by_engine =
-        engine::runs_again(kept, params.size(), measuring, jacobians, rows);
+        engine::can_repeat(kept, params.size(), measuring, jacobians, rows);
     for_each_row(rows, some, [&]() -> RowWorker {
       const auto scratch = std::make_shared<Point::Scratch>();
       const Work run =

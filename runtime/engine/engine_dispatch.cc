@@ -172,7 +172,7 @@ bool measures(const Measuring& measuring, std::size_t qubits, std::size_t shots)
 
 bool runs(const Session& session, const Measuring& measuring,
           const Jacobians* jacobians, std::size_t runs) {
-  if (!session.waits || !suits(*session.beginning)) return false;
+  if (!session.waits || !can_store_gates(*session.beginning)) return false;
   const Step* first = nullptr;
   for (const Step& step : session.steps) {
     // Tangents support neither projections nor dynamic-count parameters.
@@ -193,7 +193,7 @@ bool runs(const Session& session, const Measuring& measuring,
 
 }  // namespace
 
-bool suits(const Beginning& beginning) {
+bool can_store_gates(const Beginning& beginning) {
   return beginning.engine && beginning.pool.is_lightning() && beginning.qubits > 0;
 }
 
@@ -213,7 +213,7 @@ bool may_wait(const Session& session) {
 }
 
 bool runs_gates(const Session& session) {
-  if (!session.waits || !suits(*session.beginning)) return false;
+  if (!session.waits || !can_store_gates(*session.beginning)) return false;
   const auto has_gates = [](const Step& step) { return step.gates != nullptr; };
   const auto first = std::ranges::find_if(session.steps, has_gates);
   return std::all_of(first, session.steps.end(), [&](const Step& step) {
@@ -243,7 +243,7 @@ bool runs(const Session& session, const Measuring& measuring,
          runs(session, measuring, jacobians, std::max<std::size_t>(session.rows, 1));
 }
 
-bool runs_again(const Session& session, std::size_t parameters,
+bool can_repeat(const Session& session, std::size_t parameters,
                 const Measuring& measuring, const Jacobians* jacobians,
                 std::size_t times) {
   if (!runs(session, measuring, jacobians, times)) return false;

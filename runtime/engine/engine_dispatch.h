@@ -20,7 +20,7 @@ constexpr std::size_t kMostQubitsOnGpus = 12;
 // Returns whether the gates of a circuit with these attributes are stored until
 // something is measured, so that the engine can execute them. The compiler decides that
 // in part.
-bool suits(const Beginning& beginning);
+bool can_store_gates(const Beginning& beginning);
 
 // Returns the most qubits for which the engine replaces a plugin; the compiler calls
 // this.
@@ -50,7 +50,7 @@ bool runs(const Session& session, const Measuring& measuring,
 
 // Returns whether the engine executes the stored steps `times` times, with other values
 // of the `parameters` static-count parameters.
-bool runs_again(const Session& session, std::size_t parameters,
+bool can_repeat(const Session& session, std::size_t parameters,
                 const Measuring& measuring, const Jacobians* jacobians,
                 std::size_t times);
 

@@ -59,7 +59,7 @@ std::int32_t score(Session& session, std::span<double> result) {
   const std::int32_t kept =
       session.dynamic_count.begin(1, dynamic_count_columns(session.steps));
   const std::span<double> more = session.dynamic_count.newest().numbers;
-  Single& single = at_end(session);
+  Single& single = apply_remaining_steps(session);
   const std::span<const Step> steps(session.steps);
   for (const auto& [n_steps, sample] : single.samples) {
     add(single.walk, steps.first(n_steps), sample, 1, result, more);

@@ -90,7 +90,7 @@ void differentiate(Walk& walk, std::span<const Step> steps, const InputsOf& inpu
 Single::Single(const Session& session)
     : walk(layout_of(session), session.keeps_steps) {}
 
-Single& at_end(Session& session, const Direction& direction) {
+Single& apply_remaining_steps(Session& session, const Direction& direction) {
   if (!session.in_engine) session.in_engine = begin(session);
   Single& single = *session.in_engine;
   if (!single.begun) single.walk.begin(direction);
@@ -104,7 +104,7 @@ Single& at_end(Session& session, const Direction& direction) {
 
 void apply_and_forget(Session& session) {
   if (session.keeps_steps || session.rows > 0) return;
-  Single& single = at_end(session);
+  Single& single = apply_remaining_steps(session);
   session.steps.clear();
   single.done = 0;
   session.has_forgotten = true;
@@ -120,7 +120,7 @@ void measure_single(Session& session, const Measuring& measuring,
     direction = {jacobians->direction->values};
     session.in_engine->restart();
   }
-  Single& single = at_end(session, direction);
+  Single& single = apply_remaining_steps(session, direction);
   States& states = single.walk.states();
   std::vector<std::uint32_t> drawn;
   const ShotNumbers shots = session.branches.is_drawn()
@@ -150,15 +150,16 @@ void measure_single(Session& session, const Measuring& measuring,
 bool measure_wire(Session& session, const MidMeasurement& measurement,
                   std::int32_t wire) {
   return attempt_mid_measurement(session, measurement, wire, [&] {
-    Single& single = at_end(session);
+    Single& single = apply_remaining_steps(session);
     States& states = single.walk.states();
     const auto both = probabilities(states, single.walk.ket(), wire);
     const bool outcome = next_outcome(session, measurement, both);
-    const Projection projection = session.branches.normalizes()
-                                      ? drawn(wire, outcome, measurement, both)
-                                      : Projection{wire, outcome, measurement.reset};
+    const Projection projection =
+        session.branches.normalizes()
+            ? make_projection(wire, outcome, measurement, both)
+            : Projection{wire, outcome, measurement.reset};
     session.steps.push_back({nullptr, 0, 0, {}, {}, projection});
-    at_end(session);
+    apply_remaining_steps(session);
     return outcome;
   });
 }

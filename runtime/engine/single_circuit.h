@@ -42,7 +42,7 @@ struct Single {
 
 // Applies all remaining steps of a session whose gates are stored, and returns its
 // Single. If the circuit begins here, it has a tangent along the direction.
-Single& at_end(Session& session, const Direction& direction = {});
+Single& apply_remaining_steps(Session& session, const Direction& direction = {});
 
 // Applies the stored gates of a session and removes them from it, unless its
 // derivatives need them. Afterwards the plugin cannot take the circuit over.

@@ -100,11 +100,11 @@ bool Walk::is_tiled() const {
          (states_.layout().qubits > kTileBits || plan_->has_large_operations());
 }
 
-void Walk::expect_work(const Segment& segment, std::size_t passes) const {
+void Walk::announce_work(const Segment& segment, std::size_t passes) const {
   const std::size_t amplitudes = std::size_t{1} << states_.layout().qubits;
   const std::size_t operations = program_.size * segment.iterations * passes;
-  states_.expect_work(kNanosecondsOfAmplitude * static_cast<double>(operations) *
-                      static_cast<double>(amplitudes));
+  states_.announce_work(kNanosecondsOfAmplitude * static_cast<double>(operations) *
+                        static_cast<double>(amplitudes));
 }
 
 void Walk::begin(const Direction& direction) {
@@ -138,7 +138,7 @@ void Walk::forward(const Step& step, const Inputs& inputs) {
         is_unset_ = false;
         written_.set_all();
       }
-      expect_work(segment, 1);
+      announce_work(segment, 1);
       for (std::size_t t = 0; t < segment.iterations; ++t) {
         forward_by_tiles(iteration(segment, t), states_, partly_written_ket(),
                          written_);
@@ -175,7 +175,7 @@ void Walk::backward(const Step& step, const Inputs& inputs,
     const Segment segment = segment_of(step, number, inputs, column);
     if (is_tiled()) {
       // Each state goes back, and a derivative takes as long as that.
-      expect_work(segment, 2 * (1 + gradients.bras.size()));
+      announce_work(segment, 2 * (1 + gradients.bras.size()));
       for (std::size_t t = segment.iterations; t-- > 0;) {
         double* const at =
             column < 0 ? nullptr : jacobian + segment.column + t * program_.parameters;

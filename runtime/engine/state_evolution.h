@@ -93,7 +93,7 @@ class Walk {
   Ket partly_written_ket();
   // Announces the work of applying a segment tile by tile, `passes` times, so that
   // helper threads come in time.
-  void expect_work(const Segment& segment, std::size_t passes) const;
+  void announce_work(const Segment& segment, std::size_t passes) const;
 
   States states_;
   // The step whose matrices are in the scratch memory.

@@ -116,7 +116,7 @@ Beginning parse_beginning(const BeginningAttributes& of, const std::string& circ
                   parse_precision(of.precision),
                   of.rows > 0,
                   circuit};
-  begin.waits |= engine::suits(begin);
+  begin.waits |= engine::can_store_gates(begin);
   begin.pool.expect_memory(Memory::kAll, {begin.qubits, 1, begin.shots,
                                           engine::bytes_of_amplitude(begin.precision)});
   return begin;

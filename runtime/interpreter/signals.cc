@@ -107,7 +107,7 @@ void look_in_main_thread() {
 bool should_end_this_run() {
   try {
     const auto module = nb::module_::import_("bellhop_runtime._interrupts");
-    return module.attr("end_what_runs")().is(nb::handle(Py_True));
+    return module.attr("should_end_programs")().is(nb::handle(Py_True));
   } catch (const nb::python_error&) {
     return false;
   }

@@ -55,7 +55,7 @@ bool collapse(Session& session, const MidMeasurement& measurement, std::int32_t 
   }
   if (session.keeps_steps) {
     session.steps.push_back(
-        {nullptr, 0, 0, {}, {}, drawn(wire, outcome, measurement, both)});
+        {nullptr, 0, 0, {}, {}, make_projection(wire, outcome, measurement, both)});
   }
   return outcome;
 }
@@ -83,8 +83,9 @@ bool branch(Session& session, const MidMeasurement& measurement, std::int32_t wi
 
 }  // namespace
 
-Projection drawn(std::int32_t wire, bool outcome, const MidMeasurement& measurement,
-                 const std::array<double, 2>& both) {
+Projection make_projection(std::int32_t wire, bool outcome,
+                           const MidMeasurement& measurement,
+                           const std::array<double, 2>& both) {
   return {wire, outcome, measurement.reset, 1 / std::sqrt(both[outcome])};
 }
 

@@ -26,8 +26,9 @@ bool next_outcome(Session& session, const MidMeasurement& measurement,
 
 // Returns the projection for an outcome that was drawn. `both` are the probabilities of
 // both outcomes, by which the projection keeps the state normalized.
-Projection drawn(std::int32_t wire, bool outcome, const MidMeasurement& measurement,
-                 const std::array<double, 2>& both);
+Projection make_projection(std::int32_t wire, bool outcome,
+                           const MidMeasurement& measurement,
+                           const std::array<double, 2>& both);
 
 // Runs a mid-circuit measurement as Session::attempt does.
 template <typename Measure>

@@ -38,7 +38,7 @@ template <typename Work>
 void for_each_shared_part(std::size_t size, std::size_t parts, const States& states,
                           double nanoseconds, const Work& work) {
   const std::size_t share = size / parts;
-  states.expect_work(nanoseconds * static_cast<double>(size));
+  states.announce_work(nanoseconds * static_cast<double>(size));
   states.share(parts, [&]() -> RowWorker {
     return [&work, share](std::size_t part) { work(part * share, share, part); };
   });

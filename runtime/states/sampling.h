@@ -45,7 +45,7 @@ class Parts {
 template <typename Work>
 void for_each_part(const Parts& parts, const States& states, double nanoseconds,
                    const Work& work) {
-  states.expect_work(nanoseconds * static_cast<double>(parts.size()));
+  states.announce_work(nanoseconds * static_cast<double>(parts.size()));
   states.share(parts.count(), [&]() -> RowWorker {
     return [&work](std::size_t part) { work(part); };
   });

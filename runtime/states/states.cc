@@ -33,10 +33,10 @@ States::States(const Layout& layout) : layout_(layout), size_(size_of(layout)) {
   scratch_.prepared = &prepared_;
 }
 
-void States::expect_work(double nanoseconds) const {
+void States::announce_work(double nanoseconds) const {
   if (!has_helpers()) return;
   if (!crew_) crew_.emplace(*helpers_);
-  crew_->expect(nanoseconds);
+  crew_->announce_work(nanoseconds);
 }
 
 void States::share(std::size_t parts, const std::function<RowWorker()>& make) const {

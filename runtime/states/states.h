@@ -74,7 +74,7 @@ class States {
   }
   // Announces work that `share` will divide, and that would take one thread about
   // `nanoseconds`, so that helper threads come in time.
-  void expect_work(double nanoseconds) const;
+  void announce_work(double nanoseconds) const;
   // Processes parts 0 to `parts` - 1, each once, on this thread and the threads of
   // `lend`, as WorkCrew::run does. Looks for signals before each part; throws
   // Interrupted.

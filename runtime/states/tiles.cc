@@ -300,7 +300,8 @@ struct WordTile {
 
 void expect_words(std::size_t words, const States& states) {
   const std::size_t amplitudes = std::size_t{1} << states.layout().qubits;
-  states.expect_work(kNanosecondsOfAmplitude * static_cast<double>(words * amplitudes));
+  states.announce_work(kNanosecondsOfAmplitude *
+                       static_cast<double>(words * amplitudes));
 }
 
 }  // namespace

@@ -140,7 +140,7 @@ WorkCrew::WorkCrew(const Helpers& helpers)
 
 WorkCrew::~WorkCrew() { shared_->close(); }
 
-void WorkCrew::expect(double nanoseconds) {
+void WorkCrew::announce_work(double nanoseconds) {
   expected_ += nanoseconds;
   const auto worth = static_cast<std::size_t>(
       std::min(expected_ / kNanosecondsForHelper, static_cast<double>(kMostParts)));

@@ -25,7 +25,7 @@ class WorkCrew {
 
   // Announces loops that will take one thread about `nanoseconds` in all. Invites
   // helper threads if the work that was announced so far is worth it.
-  void expect(double nanoseconds);
+  void announce_work(double nanoseconds);
 
   // Processes parts 0 to `parts` - 1, each once, on the calling thread and on the
   // helper threads that have come. Calls `make` on each of these threads to make its

@@ -30,7 +30,7 @@ def uninterrupted() -> Iterator[None]:
         _uninterrupted.remove(thread)
 
 
-def end_what_runs() -> bool:
+def should_end_programs() -> bool:
     """Return whether Ctrl-C must end the programs that XLA's threads run.
 
     A query of the C++ runtime while a signal is pending; it ends nothing itself. True if only the

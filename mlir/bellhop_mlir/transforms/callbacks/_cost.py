@@ -150,18 +150,14 @@ def _count_iterations(loop: ir.Operation) -> float:
     """Estimate the trip count of a loop from constants in its condition.
 
     JAX's loops with a static trip count compare a counter, which starts at a constant, with a
-    constant. Infinite if the loop does not compare constants. Direction and step of the loop are
-    not considered.
+    constant. A counter may count up or down; its step is taken to be 1. Infinite if the loop does
+    not compare constants.
     """
     block = loop.regions[0].blocks[0]
     *_, end = (op.operation for op in block.operations)
     compare = find_producer(end.operands[0])
     if compare is None or compare.name != "stablehlo.compare":
         return _UNKNOWN
-    left, right = compare.operands
     starts = dict(zip(block.arguments, loop.operands, strict=True))
-    first, bound = (
-        constant_integer(starts.get(left, left)),
-        constant_integer(starts.get(right, right)),
-    )
-    return _UNKNOWN if first is None or bound is None else max(0, bound - first)
+    left, right = (constant_integer(starts.get(each, each)) for each in compare.operands)
+    return _UNKNOWN if left is None or right is None else abs(right - left)

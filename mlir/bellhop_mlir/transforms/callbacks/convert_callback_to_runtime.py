@@ -83,7 +83,7 @@ class ConvertCallbackToRuntime(Pass):
         _check_module(module, by_name)
         declared = callback.find_declarations(module)
         needing = {"main", *find_functions_containing(module, _reads_table)}
-        tables = {name: _find_table(by_name[name]) for name in by_name if name in needing}
+        tables = {name: _get_or_add_table(by_name[name]) for name in by_name if name in needing}
         calls = RuntimeCallBuilder()
         for op in _find_calls_without_table(module):
             self._convert(op, None, declared, calls)
@@ -192,7 +192,7 @@ def _describe_call(op: ir.Operation) -> str:
     return f"the call of @{next(iterate_references(op))}"
 
 
-def _find_table(function: ir.Operation) -> ir.Value:
+def _get_or_add_table(function: ir.Operation) -> ir.Value:
     """Return the argument of a function that is the program's table; add it if needed.
 
     The table is the last argument, and is marked by the attribute ``TABLE_MARK``.

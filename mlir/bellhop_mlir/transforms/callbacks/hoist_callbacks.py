@@ -149,8 +149,8 @@ class _HoistingLoop:
             is_movable = not len(op.regions) and self.fixed.isdisjoint(op.operands)
             if not calls and is_movable:
                 self.producers.update(dict.fromkeys(op.results, op))
-            elif calls and is_movable and (has_iteration or self.first_iteration is not None):
-                self._hoist_call(op, None if has_iteration else self.first_iteration)
+            elif calls and is_movable and (has_iteration or self.first_condition is not None):
+                self._hoist_call(op, None if has_iteration else self.first_condition)
                 changed = True
             elif calls and not has_iteration:
                 for call in calls:
@@ -177,8 +177,8 @@ class _HoistingLoop:
         )
 
     @functools.cached_property
-    def first_iteration(self) -> ir.Value | None:
-        """Whether the loop has a first iteration, as a boolean value of the program.
+    def first_condition(self) -> ir.Value | None:
+        """The loop's condition for its first iteration, a boolean value before the loop.
 
         The first access copies the operations of the loop's condition to before the loop. None if
         the condition has effects or calls Python: then nothing is copied.

@@ -8,7 +8,7 @@ from bellhop_mlir._bindings import ir, stablehlo
 from bellhop_mlir._block_partition import OperationGroup, compute_inputs_and_outputs, outline_group
 from bellhop_mlir._call_graph import find_host_functions, prune_signature
 from bellhop_mlir._op_cost import is_constant
-from bellhop_mlir._outline import MOST_COPIES, inline_callers
+from bellhop_mlir._outline import MOST_COPIES, inline_functions_with
 from bellhop_mlir._walk import (
     find_operations,
     find_producer,
@@ -80,16 +80,16 @@ class KeepOnDevice(Pass):
         """Run this pass on ``module``, in place: keep values on the devices of regions.
 
         Returns:
-            whether a region takes or returns handles now. Functions may be inlined even if not.
+            whether functions were inlined, or a region takes or returns handles now.
         """
         kept_values = _DeviceValueTracker(
             module, list(map(int, filter(None, self.results.split(","))))
         )
         is_region = lambda op: kept_values.regions.find_device(op) is not None
-        inline_callers(module, is_region, most=MOST_COPIES)
+        has_inlined = inline_functions_with(module, is_region, most=MOST_COPIES)
         for function in find_host_functions(module):
             kept_values.change_function(function)
-        return kept_values.regions.finish()
+        return kept_values.regions.finish() or has_inlined
 
 
 class _DeviceValueTracker:
@@ -214,7 +214,7 @@ class _DeviceValueTracker:
         together = defaultdict(list)
         resident = _find_carried_values(carried)
 
-        def _can_stay_on_device(use: _Use, value: ir.Value, device: str) -> None:
+        def record_host_use(use: _Use, value: ir.Value, device: str) -> None:
             """Record in ``together`` that a region or a loop uses a value of the host."""
             op, _ = use
             loop = _find_outermost_loop(op, value)
@@ -233,7 +233,7 @@ class _DeviceValueTracker:
                 if is_left or self.regions.find_device(find_producer(start)) == device:
                     self._by_carries[start].append((loop, place))
                 else:
-                    _can_stay_on_device((loop, place), start, device)
+                    record_host_use((loop, place), start, device)
             device_of_op = self.regions.find_device(op)
             if device_of_op is None:
                 continue
@@ -244,7 +244,7 @@ class _DeviceValueTracker:
                 ):
                     self._by_regions[value].append((op, number))
                 elif not is_constant(value):
-                    _can_stay_on_device((op, number), value, device_of_op)
+                    record_host_use((op, number), value, device_of_op)
         for (value, device), uses in together.items():
             self._share_transfer(value, device, uses)
 
@@ -360,7 +360,7 @@ class _DeviceValueTracker:
             kept += [(place, [use], False) for use in carrying]
         if not held and not kept:
             return
-        name = self.regions.find_variant(
+        name = self.regions.get_or_make_variant(
             symbol_attribute(op), held, fetched, [place for place, *_ in kept]
         )
         new = self.regions.build_call(name, list(op.operands), op)

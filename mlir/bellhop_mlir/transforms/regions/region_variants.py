@@ -120,7 +120,7 @@ class RegionVariants:
         """
         callback.build_call(next(iter(self._variants.values())), "release", [handle, *anchors], [])
 
-    def find_variant(
+    def get_or_make_variant(
         self, name: str, held: Sequence[int], fetched: Sequence[int], kept: Sequence[int]
     ) -> str:
         """Return a region's variant that takes and returns handles; make it if needed.
@@ -143,7 +143,7 @@ class RegionVariants:
             {"held": held, "fetched": fetched, "kept": kept},
         )
 
-    def find_variant_holding(self, name: str, held: Sequence[int]) -> str:
+    def get_or_make_variant_holding(self, name: str, held: Sequence[int]) -> str:
         """Return the variant of a region that takes more handles; make it if needed.
 
         Args:

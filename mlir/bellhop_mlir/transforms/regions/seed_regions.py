@@ -113,11 +113,11 @@ class _SeededVariants:
         Returns:
             the next seed, the last result of the new call.
         """
-        callee = self._find_variant(symbol_attribute(op))
+        callee = self._get_or_make_variant(symbol_attribute(op))
         attributes = {**dict(op.attributes.items()), "callee": ir.FlatSymbolRefAttr.get(callee)}
         return _rebuild(op, [*op.operands, seed], [self._type], attributes)
 
-    def _find_variant(self, name: str) -> str:
+    def _get_or_make_variant(self, name: str) -> str:
         """Return the symbol of a function's seeded variant; make the variant if needed.
 
         Args:
@@ -152,7 +152,7 @@ class _SeededVariants:
             if not any(map(self._is_drawing, walk_operations(op))):
                 continue
             with ir.InsertionPoint(op), op.location:
-                seed = self._find_next_seed(op, seed)
+                seed = self._pass_seed(op, seed)
         if returns:
             with ir.InsertionPoint(end), end.location:
                 _rebuild(end, [*end.operands, seed], [], dict(end.attributes.items()))
@@ -160,7 +160,7 @@ class _SeededVariants:
     def _is_drawing(self, op: ir.Operation) -> bool:
         return _is_random_operation(op) or not self._drawing.isdisjoint(iterate_references(op))
 
-    def _find_next_seed(self, op: ir.Operation, seed: ir.Value) -> ir.Value:
+    def _pass_seed(self, op: ir.Operation, seed: ir.Value) -> ir.Value:
         """Let an operation that draws random numbers use a seed; return the next seed.
 
         A ``quantum.seed`` is replaced by one half of the seed. Calls, loops and conditionals are

@@ -16,7 +16,7 @@ from bellhop_mlir.transforms.regions.region_variants import RegionVariants
 
 # Operations whose results are their operands: JAX adds the first around each random key, which has
 # no effect on one device; `jax.checkpoint` adds the second.
-_SAME = ("sdy.sharding_constraint", "stablehlo.optimization_barrier")
+_IDENTITY_OPERATIONS = ("sdy.sharding_constraint", "stablehlo.optimization_barrier")
 
 
 class TakeArguments(Pass):
@@ -48,7 +48,7 @@ class TakeArguments(Pass):
         """Run this pass on ``module``, in place: pass handles of arguments to regions.
 
         Returns:
-            whether a region takes a handle of an argument now.
+            whether a region takes a handle of an argument now, or an unused value was dropped.
         """
         regions = RegionVariants(module)
         main = find_functions(module)["main"]
@@ -75,27 +75,29 @@ class TakeArguments(Pass):
                         handles[number] = callback.build_argument_handle(number)
                 call.operands[place] = handles[number]
             if places:
-                name = regions.find_variant_holding(
+                name = regions.get_or_make_variant_holding(
                     symbol_attribute(call), [place - is_ordered for place in places]
                 )
                 call.attributes["callee"] = ir.FlatSymbolRefAttr.get(name)
-        for op in reversed(list_operations(main)):
-            if op.name in _SAME:
-                _drop_unused(op)
+        identities = [op for op in list_operations(main) if op.name in _IDENTITY_OPERATIONS]
+        has_dropped = [_drop_unused(op) for op in reversed(identities)]
         if handles:
             module.operation.attributes[callback.TAKES_ARGUMENTS] = ir.UnitAttr.get()
-        return regions.finish()
+        return regions.finish() or any(has_dropped)
 
 
-def _drop_unused(op: ir.Operation) -> None:
-    """Drop unused results, and their operands, of an operation in ``_SAME``.
+def _drop_unused(op: ir.Operation) -> bool:
+    """Drop unused results, and their operands, of an operation in ``_IDENTITY_OPERATIONS``.
 
     Args:
         op: an operation that returns its operands. If a result is unused, it is replaced.
+
+    Returns:
+        whether a result was unused.
     """
     used = [i for i, result in enumerate(op.results) if any(True for _ in result.uses)]
     if len(used) == len(op.results):
-        return
+        return False
     if used:
         with ir.InsertionPoint(op), op.location:
             operands = [op.operands[i] for i in used]
@@ -108,16 +110,17 @@ def _drop_unused(op: ir.Operation) -> None:
         for i, result in zip(used, new.results, strict=True):
             op.results[i].replace_all_uses_with(result)
     op.erase()
+    return True
 
 
 def _find_source(value: ir.Value) -> ir.Value:
-    """Return the value that operations in ``_SAME`` pass on as another value.
+    """Return the value that operations in ``_IDENTITY_OPERATIONS`` pass on as another value.
 
     Args:
         value: result of such an operation, which returns its operands, or of several in a row; any
             other value is returned itself.
     """
     op = find_producer(value)
-    if op is None or op.name not in _SAME:
+    if op is None or op.name not in _IDENTITY_OPERATIONS:
         return value
     return _find_source(op.operands[list(op.results).index(value)])
