@@ -183,7 +183,8 @@ class ShiftRules:
 
         Args:
             parameters: a byte per static-count parameter, its frequencies as `FrequencyBits`; the
-                derivative is zero for the bits ``NONE``.
+                derivative is zero for the bits ``NONE``. For SPSA a byte per direction, not
+                ``NONE``.
             dynamic_bits: the frequencies of all dynamic-count parameters together, as such bits.
             terms: ``[n_terms, 2]``, the rule of every parameter, see `compute_difference_terms`.
         """

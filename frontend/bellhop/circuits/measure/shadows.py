@@ -32,7 +32,9 @@ class _ShadowProcess(Process):
         raise self._needs_shots_error()
 
     def _get_snapshot_options(self) -> dict[str, Any]:
-        """Return the fields that `ShadowSnapshots` and `ShadowMeans` share.
+        """Return the fields that `ShadowSnapshots` and `ShadowMeans` share, by name.
+
+        The wires, the seed and the number of shots of each group are read from this process.
 
         Raises:
             CompileError: if the process has a seed for the bases of all shots, and each shot is a
@@ -62,10 +64,21 @@ class ClassicalShadow(_ShadowProcess):
 
 
 class ShadowExpval(_ShadowProcess):
-    """Expectation values from classical shadows: the median of means over ``k`` parts."""
+    """Expectation values of observables, estimated from a classical shadow.
+
+    As in PennyLane, the shots are split into ``k`` parts, and the median of the parts' means is
+    taken.
+    """
 
     def _request_samples(self, rounds: SamplingRounds) -> StatisticMaker:
-        """Request means of Pauli words over ``k`` parts of each group of shots."""
+        """Request means of Pauli words over ``k`` parts of each group of shots.
+
+        Args:
+            rounds: collects the samples that the circuit's processes request.
+
+        Returns:
+            a function from the result of ``rounds.sample()`` to this process's statistic.
+        """
         observables = list_observables(self.process.H)
         of_each = [list(to_pauli_words(find_terms(each, self._where))) for each in observables]
         terms = [term for words in of_each for term in words]
@@ -79,10 +92,16 @@ class ShadowExpval(_ShadowProcess):
         coefficients = jnp.stack([jnp.real(coefficient) for coefficient, _ in terms])
 
         def finish(means: Any) -> Any:
-            """Take the median over the parts, and add up the words of each observable.
+            """Compute the result of one group of shots, as the statistic's ``finish``.
+
+            Each Pauli word contributes the median over the parts; the words of an observable are
+            added up.
 
             Args:
                 means: array ``[k, words]``, means times coefficients.
+
+            Returns:
+                array ``[observables]``, or a scalar for one observable.
             """
             medians = means[0] if k == 1 else jnp.median(means, axis=0)
             sums = [jnp.sum(part) for part in jnp.split(medians, ends[:-1])]
@@ -93,9 +112,15 @@ class ShadowExpval(_ShadowProcess):
         )
 
     def _split_shots(self, shots: int) -> list[int]:
-        """Return the number of shots in each of ``k`` parts.
+        """Split a group of shots into ``k`` parts.
 
         As in PennyLane, the last part may have fewer shots.
+
+        Args:
+            shots: the number of shots of the group.
+
+        Returns:
+            the number of shots of each part.
 
         Raises:
             CompileError: if the last part has no shot.
