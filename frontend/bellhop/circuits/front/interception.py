@@ -298,7 +298,13 @@ def _has_outcomes(function: TracedQuantumFunction) -> bool:
 
 @contextmanager
 def _add_error_note(where: str) -> Iterator[None]:
-    """Add a note with the QNode and the user's line to exceptions without it."""
+    """Add a note to exceptions that are raised within the ``with`` block.
+
+    The note names the QNode and the user's line; an exception that names the QNode gets none.
+
+    Args:
+        where: the QNode's name and line.
+    """
     try:
         yield
     except Exception as error:

@@ -43,7 +43,8 @@ def measure_wire(
         reset: whether the wire is reset to zero after the measurement.
         postselect: the outcome to postselect, 0 or 1; None without postselection.
         site: the user's ``file:line`` of the measurement, for errors.
-        is_joint: whether gates around the measurement make it a measurement of several wires.
+        is_joint: whether gates around the measurement make it a measurement of several wires, as
+            ``qml.pauli_measure`` is.
 
     Returns:
         the outcome, a traced bool; on a tape, PennyLane's ``MeasurementValue``.

@@ -75,8 +75,8 @@ class Allocations:
     def count_needed(cls, operations: Sequence[Any]) -> int:
         """Count the device wires that the allocations among operations need.
 
-        Deallocated wires are reused, so it is the largest number of wires that are needed at a
-        time.
+        A deallocated wire is reused: after ``restored=True`` for each allocation, else for
+        ``state="any"``.
 
         Args:
             operations: PennyLane operations, in order.

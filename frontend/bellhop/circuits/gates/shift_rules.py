@@ -43,8 +43,9 @@ _AMPLITUDE_TERMS = np.array([[0.5, 1.0], [-0.5, -1.0]])
 class FrequencyBits:
     """The frequencies of a gate's parameter, as the bits of an int.
 
-    Bit ``k`` is the frequency ``(k + 1) / 2``, for ``k`` from 0 to 6. The class is not
-    instantiated.
+    As a function of a parameter ``x`` with frequencies ``f``, an expectation value is a sum of
+    ``cos(f x)`` and ``sin(f x)``.  Bit ``k`` is the frequency ``(k + 1) / 2``, for ``k`` from 0 to
+    6. The class is not instantiated.
 
     Attributes:
         NONE: the bits of a parameter that does not change the results.

@@ -292,8 +292,8 @@ class _OperandCollector:
 
         Args:
             parts: pairs of name or index, and component.
-            make_assembler: maps the constructors of the components with operands, by name or index,
-                to an `_Assembler` of the object.
+            make_assembler: receives the constructors of the components with operands, by name or
+                index; returns a function from the rebuilt components to the object.
 
         Returns:
             ``(values, memo) -> object``, see `_Constructor`; None if no component contains an
@@ -321,11 +321,15 @@ _Assembler = Callable[[dict[Any, Any]], Any]
 
 
 def _assemble_sequence(like: Any, makes: Any) -> _Assembler:
-    """Return an assembler of a list, tuple or named tuple.
+    """Make a function that rebuilds a list, tuple or named tuple with new components.
 
     Args:
         like: the sequence; its components without operands are reused.
-        makes: the constructors of the components with operands, by index.
+        makes: the constructors of the components with operands, by index; only the indices are
+            read.
+
+    Returns:
+        a function from the new components, by index, to the sequence.
     """
     kind = type(like)
     rest = [None if place in makes else part for place, part in enumerate(like)]
@@ -350,11 +354,14 @@ def _assemble_pairs(kind: type, pairs: Any, makes: Any) -> _Assembler:
 
 
 def _assemble_object(like: Any, makes: Any) -> _Assembler:
-    """Return an assembler of an object with attributes.
+    """Make a function that rebuilds an object with new values of some attributes.
 
     Args:
         like: the object; its attributes without operands are reused.
-        makes: the constructors of the attributes with operands, by name.
+        makes: the constructors of the attributes with operands, by name; only the names are read.
+
+    Returns:
+        a function from the new attributes, by name, to a copy of the object.
     """
     kind = type(like)
     rest = {name: part for name, part in like.__dict__.items() if name not in makes}
@@ -362,8 +369,7 @@ def _assemble_object(like: Any, makes: Any) -> _Assembler:
     def whole(parts: dict[str, Any]) -> Any:
         """Create a copy of the object with the rebuilt attributes.
 
-        This is the `_Assembler` that ``_assemble_object`` returns. It does not call the
-        constructor.
+        This is the function that ``_assemble_object`` returns. It does not call the constructor.
 
         Args:
             parts: the rebuilt attributes, by name.

@@ -104,11 +104,11 @@ class Answers(MeasurementSite, Protocol):
         """
 
     def average_over_groups(self, value: Any, /) -> Any:
-        """Return this execution's contribution to a value's mean over each shot group.
+        """Return this execution's contribution to a value's mean over each group of shots.
 
-        If several executions of the circuit share the shots, the value is multiplied by the
-        fraction of each group's shots that belong to this execution.  The sum over all executions
-        is then the mean.
+        A group is an entry of the shot vector.  If several executions of the circuit share the
+        shots, the value is multiplied by the fraction of each group's shots that belong to this
+        execution.  The sum over all executions is then the mean.
 
         Args:
             value: array ``[*shape]``, computed from the mid-circuit outcomes of this execution.

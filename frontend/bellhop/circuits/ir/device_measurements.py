@@ -138,7 +138,10 @@ class Expval(_ObservableMoment):
 
 @dataclass(frozen=True)
 class Var(_ObservableMoment):
-    """The variance of an observable, ``E[A**2] - E[A]**2``."""
+    """The runtime's measurement of a variance.
+
+    For an observable ``A`` it is ``E[A**2] - E[A]**2``.
+    """
 
     kind = "var"
 
@@ -149,7 +152,7 @@ class Var(_ObservableMoment):
 
 @dataclass(frozen=True)
 class Probs(Measurement):
-    """The outcome probabilities of some or all wires, as an array ``[2**wires]``.
+    """The runtime's measurement of outcome probabilities, an array ``[2**wires]``.
 
     Attributes:
         wires: qubit indices, the most significant bit of an outcome first; empty for all qubits.
@@ -168,7 +171,7 @@ class Probs(Measurement):
 
 @dataclass(frozen=True)
 class State(Measurement):
-    """The amplitudes of the state vector, as a complex array ``[2**qubits]``.
+    """The runtime's measurement of all amplitudes, a complex array ``[2**qubits]``.
 
     Attributes:
         name: the user's measurement that is computed from the amplitudes, such as ``state`` or
@@ -202,7 +205,10 @@ _SAMPLES_OR_COUNTS = (
 
 @dataclass(frozen=True)
 class Samples(Measurement):
-    """The outcomes of all wires, as an array ``[shots, qubits]``."""
+    """The runtime's measurement of all wires' bits in each shot.
+
+    The result is a ``uint8`` array ``[shots, qubits]``.
+    """
 
     kind = "sample"
     obstacle = _SAMPLES_OR_COUNTS
@@ -233,9 +239,10 @@ class Samples(Measurement):
 
 @dataclass(frozen=True)
 class Frequencies(Measurement):
-    """The relative frequency of each outcome of some wires, in each group of shots.
+    """The runtime's measurement of how often each outcome of some wires occurs.
 
-    The result is a real array ``[groups, 2**len(wires)]``.
+    The result is a real array ``[groups, 2**len(wires)]``: for each group of shots (an entry of the
+    shot vector) the relative frequency of each outcome.
 
     Attributes:
         wires: qubit indices of the wires whose outcomes are counted.
@@ -279,8 +286,9 @@ class Frequencies(Measurement):
     def index_groups(groups: Sequence[int]) -> Any:
         """Return the index of each shot's group.
 
-        For groups of 2 and 1 shots it is ``[0, 0, 1]``.  The program computes the indices, since
-        the size of a constant would grow with the shots.
+        A group is an entry of the shot vector: for groups of 2 and 1 shots the indices are ``[0, 0,
+        1]``. The program computes the indices, since the size of a constant would grow with the
+        shots.
 
         Args:
             groups: the number of shots of each group.
@@ -369,12 +377,12 @@ class ShadowSnapshots(Measurement):
 
 @dataclass(frozen=True)
 class ShadowMeans(ShadowSnapshots):
-    """The means of Pauli words over snapshots, in each group of shots.
+    """The means of Pauli words over a classical shadow, in each group of shots.
 
     The result is a real array ``[groups, words]``.
 
     Attributes:
-        groups: the number of shots of each group.
+        groups: the number of shots of each group: an entry of the shot vector, or a part of it.
         words: for each Pauli word, a factor for each wire: 0, 1, 2 for X, Y, Z, 3 for the identity.
     """
 
@@ -396,17 +404,17 @@ class ShadowMeans(ShadowSnapshots):
         return Precision.real_type()
 
     def compute_word_values(self, bits: Any, bases: Any) -> Any:
-        """Compute the estimate of each Pauli word from each snapshot.
+        """Compute the estimate of each Pauli word from each shot of a classical shadow.
 
         The estimate is the product of ``3 * (1 - 2 * outcome)`` over all factors but identities. It
         is zero if a wire was measured in another basis than its factor.
 
         Args:
             bits: integer array ``[shots, wires]``, the outcomes.
-            bases: integer array ``[shots, wires]``: 0, 1, 2 for X, Y, Z.
+            bases: integer array ``[shots, wires]``, the basis of each outcome: 0, 1, 2 for X, Y, Z.
 
         Returns:
-            array ``[shots, words]``.
+            array ``[shots, words]``, whose mean over shots estimates the expectation values.
         """
         factors = np.array(self.words, int).reshape(-1, bits.shape[1])
         is_identity = factors == 3

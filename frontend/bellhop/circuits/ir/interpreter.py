@@ -116,7 +116,8 @@ class Interpreter(GateInterpreter):
             reset: whether to reset the wire to zero afterwards.
             postselect: the outcome to postselect on, 0 or 1; -1 without postselection.
             site: the user's ``file:line`` of the measurement, for error messages.
-            is_joint: whether gates around the measurement make it a measurement of several wires.
+            is_joint: whether gates around the measurement make it a measurement of several wires,
+                as ``qml.pauli_measure`` is.
 
         Returns:
             the outcome: a traced bool, or PennyLane's ``MeasurementValue`` on a tape.

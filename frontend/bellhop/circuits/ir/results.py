@@ -82,6 +82,9 @@ class Results:
 
             Args:
                 number: index of the entry; 0 without a shot vector.
+
+            Returns:
+                the result in the structure of the quantum function's result.
             """
             shot_slice = slice(ends[number] - self.shots.copies[number], ends[number])
 
@@ -188,10 +191,13 @@ def drop_duplicate_rows(
     """
 
     def finish_copy(rows: Any) -> Any:
-        """Remove the batch axis for one entry of the shot vector.
+        """Remove the batch axis of unmeasured leaves for one entry of the shot vector.
 
         Args:
             rows: pytree of the entry's results, with a leading batch axis.
+
+        Returns:
+            pytree like ``rows``, where only measurements have a batch axis.
         """
         leaves = [
             values if is_measured else jax.tree.map(lambda array: array[0], values)

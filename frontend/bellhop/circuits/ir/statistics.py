@@ -106,8 +106,8 @@ class ExactValues(ABC):
                 messages.
 
         Returns:
-            a function from the result of ``compute()`` to a complex array ``[2**qubits,
-            2**qubits]``.
+            a function from the result of ``compute()`` to a complex matrix of ``2**len(qubits)``
+            rows.
         """
 
     @abstractmethod
@@ -119,8 +119,8 @@ class ExactValues(ABC):
                 messages.
 
         Returns:
-            a function from the result of ``compute()`` to a complex array ``[2**n]`` or ``[2**n,
-            2**n]`` for the ``n`` qubits of the circuit.
+            a function from the result of ``compute()`` to a complex vector of ``2**n`` entries for
+            ``n`` qubits, or a matrix of ``2**n`` rows.
         """
 
     @abstractmethod

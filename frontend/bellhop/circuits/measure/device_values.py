@@ -86,7 +86,7 @@ class DeviceValues(ExactValues):
             observable: PennyLane operator on static wires.
 
         Returns:
-            a function from the result of ``compute()`` to the statistic of the variance.
+            a function from the result of ``compute()`` to the ``Statistic`` of the variance.
         """
         variance = self._request_observable(Var, observable)
         if not self._is_tree:
@@ -145,8 +145,8 @@ class DeviceValues(ExactValues):
             name: measurement that the user wrote, for errors.
 
         Returns:
-            a function from the result of ``compute()`` to a complex array ``[2**qubits,
-            2**qubits]``.
+            a function from the result of ``compute()`` to a complex matrix of ``2**len(qubits)``
+            rows.
         """
         take = self._add_measurement(State(name))
 

@@ -36,7 +36,7 @@ def expand_dynamic_wires(
     Args:
         observable: PennyLane operator, some of whose wires may be traced.
         process: the process that measures the observable, for errors.
-        site: the end of the circuit, where the program checks that traced wires exist.
+        site: the backend's circuit after its gates, to which a check of traced wires is added.
 
     Returns:
         PennyLane operator with the same expectation value and variance; ``observable`` itself if no
@@ -55,7 +55,7 @@ def make_dynamic_wire_marginal(
     """Make a function from probabilities of all wires to those of traced wires.
 
     Args:
-        site: the end of the circuit, where the program checks that the traced wires exist.
+        site: the backend's circuit after its gates, to which a check of traced wires is added.
         process: PennyLane's ``probs`` of wires, some of them traced.
 
     Returns:
@@ -83,7 +83,7 @@ def _expand(
     Args:
         observable: PennyLane operator, whose sums and products are rewritten recursively.
         process: the measurement process that contains it, for errors.
-        site: the end of the circuit, where the program checks that traced wires exist.
+        site: the backend's circuit after its gates, to which a check of traced wires is added.
 
     Returns:
         PennyLane operator on static wires.
@@ -144,7 +144,7 @@ def _sum_over_wires(
     Args:
         factors: PennyLane operators, the factors of the product.
         process: the measurement process that contains the product, for errors.
-        site: the end of the circuit, where the program checks that traced wires exist.
+        site: the backend's circuit after its gates, to which a check of traced wires is added.
 
     Returns:
         PennyLane's ``LinearCombination`` on static wires.

@@ -40,7 +40,7 @@ class Process:
     Args:
         name: the function that users call, such as ``"expval"``, for errors.
         process: PennyLane's measurement process.
-        answers: samples the backend's circuit and checks its wires.
+        answers: the backend's circuit after its gates, which is sampled and checks wires.
 
     Attributes:
         process: PennyLane's measurement process.
@@ -66,7 +66,8 @@ class Process:
             asked: collects the exact values that the circuit's processes request.
 
         Returns:
-            a function from the result of ``asked.compute()`` to this process's statistic.
+            a function from the result of ``asked.compute()`` to a ``Statistic``, from which the
+            result is computed.
 
         Raises:
             CompileError: if the process needs shots or is not supported.
@@ -85,7 +86,8 @@ class Process:
             rounds: collects the samples that the circuit's processes request.
 
         Returns:
-            a function from the result of ``rounds.sample()`` to this process's statistic.
+            a function from the result of ``rounds.sample()`` to a ``Statistic``, from which the
+            result is computed.
 
         Raises:
             CompileError: if the process does not support shots.
@@ -179,7 +181,7 @@ def checked_outcomes(
     Args:
         process: PennyLane's process, whose ``mv`` is one outcome or a list of outcomes.
         name: the function that users call, for errors.
-        site: the end of the circuit.
+        site: the backend's circuit after its gates.
 
     Returns:
         boolean or integer scalars, all traced.

@@ -46,7 +46,7 @@ mp = qml.measurements
 
 
 class ExpvalProcess(Process):
-    """The expectation value of an observable or of a mid-circuit outcome."""
+    """Measures ``qml.expval`` of an observable or of a mid-circuit outcome."""
 
     def _request_exact(self, asked: ExactValues) -> StatisticMaker:
         take = asked.request_expval(self._expand_dynamic_wires())
@@ -59,8 +59,8 @@ class ExpvalProcess(Process):
             rounds: collects the samples that the circuit's processes request.
 
         Returns:
-            a function from the result of ``rounds.sample()`` to the statistic of the estimate, with
-            an axis of shot groups.
+            a function from the result of ``rounds.sample()`` to the ``Statistic`` of the estimate,
+            with an axis of shot groups.
         """
         means = [
             (
@@ -76,7 +76,7 @@ class ExpvalProcess(Process):
 
 
 class VarProcess(Process):
-    """The variance of an observable or of a mid-circuit outcome."""
+    """Measures ``qml.var`` of an observable or of a mid-circuit outcome."""
 
     def _request_exact(self, asked: ExactValues) -> StatisticMaker:
         return asked.request_variance(self._expand_dynamic_wires())
@@ -88,8 +88,8 @@ class VarProcess(Process):
             rounds: collects the samples that the circuit's processes request.
 
         Returns:
-            a function from the result of ``rounds.sample()`` to the statistic of the estimate, with
-            an axis of shot groups.
+            a function from the result of ``rounds.sample()`` to the ``Statistic`` of the estimate,
+            with an axis of shot groups.
         """
         coefficient, diagonals = as_diagonals(self._expand_dynamic_wires(), self._where)
         mean, square = (
@@ -106,10 +106,10 @@ class VarProcess(Process):
 
 
 class ProbabilitiesProcess(Process):
-    """The probabilities of wires (by default all), eigenvalues or outcomes.
+    """Measures ``qml.probs`` of wires (by default all), an observable or outcomes.
 
-    For an observable, they are the probabilities of its eigenvalues, in PennyLane's order; for
-    mid-circuit outcomes, of each combination of outcomes.
+    For an observable, the result has the probabilities of its eigenvalues, in PennyLane's order;
+    for mid-circuit outcomes, of each combination of outcomes.
     """
 
     def _request_exact(self, asked: ExactValues) -> StatisticMaker:
@@ -121,7 +121,8 @@ class ProbabilitiesProcess(Process):
             asked: collects the exact values that the circuit's processes request.
 
         Returns:
-            a function from the result of ``asked.compute()`` to the statistic of the probabilities.
+            a function from the result of ``asked.compute()`` to the ``Statistic`` of the
+            probabilities.
         """
         if self.process.obs is None:
             return self._make_marginal_statistic(
@@ -141,8 +142,8 @@ class ProbabilitiesProcess(Process):
             rounds: collects the samples that the circuit's processes request.
 
         Returns:
-            a function from the result of ``rounds.sample()`` to the statistic of the frequencies,
-            with an axis of shot groups.
+            a function from the result of ``rounds.sample()`` to the ``Statistic`` of the
+            frequencies, with an axis of shot groups.
         """
         if self.process.obs is None:
             known = self._get_static_labels()
@@ -169,7 +170,7 @@ class ProbabilitiesProcess(Process):
     def _make_marginal_statistic(
         self, take: Callable[[Any], Any], of_groups: Callable[..., Any]
     ) -> StatisticMaker:
-        """Make a function from backend values to the statistic of probabilities.
+        """Make a function from backend values to the ``Statistic`` of probabilities.
 
         If some wires are traced, the backend measures all wires, and the probabilities are summed
         over the wires that the process does not measure.
@@ -189,9 +190,9 @@ class ProbabilitiesProcess(Process):
 
 
 class StateFunction(Process):
-    """A value that PennyLane computes from the state, for a `StateMeasurement`.
+    """Measures a value that PennyLane computes from the state, a `StateMeasurement`.
 
-    Such are ``qml.state`` and measurement classes of the user.
+    Examples are measurement classes of the user; the subclass for ``qml.state`` returns the state.
     """
 
     def _request_exact(self, asked: ExactValues) -> StatisticMaker:
@@ -201,7 +202,7 @@ class StateFunction(Process):
             asked: collects the exact values that the circuit's processes request.
 
         Returns:
-            a function from the result of ``asked.compute()`` to the statistic of the result.
+            a function from the result of ``asked.compute()`` to the ``Statistic`` of the result.
         """
         take = asked.request_state(self._name)
         qubits = {wire: self._wires(wire) for wire in self.process.wires}
@@ -231,7 +232,7 @@ class StateFunction(Process):
 
 
 class StateProcess(StateFunction):
-    """The state itself: a state vector, or a density matrix of a mixed state."""
+    """Measures ``qml.state``: a state vector, or a density matrix of a mixed state."""
 
     @classmethod
     def _process_state(
@@ -241,7 +242,7 @@ class StateProcess(StateFunction):
 
 
 class DensityMatrixFunction(Process):
-    """A function of the density matrix of some wires, such as purity or an entropy."""
+    """Measures a function of the density matrix of some wires, such as ``qml.purity``."""
 
     def _request_exact(self, asked: ExactValues) -> StatisticMaker:
         """Request the reduced density matrix of this process's wires.
@@ -250,7 +251,7 @@ class DensityMatrixFunction(Process):
             asked: collects the exact values that the circuit's processes request.
 
         Returns:
-            a function from the result of ``asked.compute()`` to the statistic of the result.
+            a function from the result of ``asked.compute()`` to the ``Statistic`` of the result.
             PennyLane's function is applied to the sum of the density matrices of all executions.
 
         Raises:
@@ -277,7 +278,7 @@ class DensityMatrixFunction(Process):
 
 
 class DensityMatrixProcess(DensityMatrixFunction):
-    """The reduced density matrix of some wires itself."""
+    """Measures ``qml.density_matrix``: the reduced density matrix of some wires."""
 
     @staticmethod
     def _process_matrix(process: qml.measurements.MeasurementProcess, matrix: Operand) -> Any:
@@ -285,7 +286,10 @@ class DensityMatrixProcess(DensityMatrixFunction):
 
 
 class ClassicalValue(Process):
-    """A return value that is not a measurement, such as a number or an array."""
+    """A return value that is not a measurement, such as a number or an array.
+
+    It takes part in ``measure_results`` like a measurement, and requests nothing from the backend.
+    """
 
     def request_exact(self, asked: ExactValues) -> StatisticMaker:
         """Return a function that ignores its argument and returns the statistic."""
@@ -342,7 +346,7 @@ def measure_results(
         exact: computes the exact values of a circuit without shots; None with shots.
 
     Returns:
-        a statistic for each leaf, in order.
+        a ``Statistic`` for each leaf, in order.
 
     Raises:
         CompileError: if a measurement is not supported, or needs shots.
@@ -367,11 +371,14 @@ def needs_snapshots(leaf: object) -> bool:
 def find_outcomes(
     process: qml.measurements.MeasurementProcess, site: MeasurementSite
 ) -> Sequence[Any]:
-    """Return the mid-circuit outcomes that a measurement process measures.
+    """Return the mid-circuit outcomes that a process measures, and check them.
 
     Args:
-        process: PennyLane's process, whose ``mv`` is not None.
-        site: the end of the circuit.
+        process: PennyLane's measurement process, whose ``mv`` is not None.
+        site: the backend's circuit after its gates.
+
+    Returns:
+        boolean or integer scalars, all traced.
 
     Raises:
         CompileError: if the values are not outcomes of mid-circuit measurements in this circuit.

@@ -90,8 +90,8 @@ class _BatchError(_InvalidObservableError):
 def find_terms(observable: Any, where: str) -> list[Term]:
     """Expand an observable into a sum of products of factors on disjoint wires.
 
-    ``2 * qml.X(0) @ qml.Z(1)`` becomes ``[(2, (NamedFactor("PauliX", 0), NamedFactor("PauliZ",
-    1)))]``. A traced complex coefficient causes a ``ComplexWarning``.
+    ``2 * qml.X(0) @ qml.Z(1)`` has one term: the coefficient 2, and a `NamedFactor` for each Pauli
+    matrix. A traced complex coefficient causes a ``ComplexWarning``.
 
     Args:
         observable: PennyLane operator on static wires.

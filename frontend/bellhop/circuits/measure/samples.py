@@ -26,7 +26,7 @@ _MOST_SHOTS_IN_SINGLE = 1 << 22
 
 
 class _ShotProcess(Process):
-    """The base class of ``sample`` and ``counts``, which need a value for each shot."""
+    """Base class for ``qml.sample`` and ``qml.counts``: a value for each shot."""
 
     def _request_exact(self, asked: ExactValues) -> StatisticMaker:
         raise self._needs_shots_error()
@@ -38,7 +38,8 @@ class _ShotProcess(Process):
             rounds: collects the samples that the circuit's processes request.
 
         Returns:
-            a function from the result of ``rounds.sample()`` to this process's statistic.
+            a function from the result of ``rounds.sample()`` to a ``Statistic``, from which the
+            result is computed.
         """
         if self.process.obs is None and self.process.eigvals() is None:
             return self._request_wires(rounds)
@@ -56,7 +57,8 @@ class _ShotProcess(Process):
             rounds: collects the samples that the circuit's processes request.
 
         Returns:
-            a function from the result of ``rounds.sample()`` to this process's statistic.
+            a function from the result of ``rounds.sample()`` to a ``Statistic``, from which the
+            result is computed.
         """
         labels = self._get_labels()
         if any(map(is_dynamic, labels)):
@@ -98,7 +100,7 @@ def _select_columns(bits: Any, columns: Any) -> Any:
 
 
 class SampleProcess(_ShotProcess):
-    """The samples of wires, of an observable or of mid-circuit outcomes."""
+    """Measures ``qml.sample`` of wires, of an observable or of mid-circuit outcomes."""
 
     def _make_bits_statistic(self, bits: Any) -> Statistic:
         return self._make_typed_statistic(bits, int)
@@ -114,7 +116,7 @@ class SampleProcess(_ShotProcess):
             bits: ``[shots, qubits]``, bits of all qubits in the eigenbasis of the factors.
 
         Returns:
-            a statistic of real values ``[shots]``.
+            a ``Statistic`` of real values ``[shots]``.
         """
         values = jnp.full(bits.shape[0], jnp.real(coefficient))
         for diagonal in diagonals:
@@ -133,7 +135,7 @@ class SampleProcess(_ShotProcess):
 
 
 class CountsProcess(_ShotProcess):
-    """The distinct values, and the number of shots that gave each value.
+    """Measures ``qml.counts``: distinct values, and how many shots gave each value.
 
     The result is a pair of arrays, in the place of PennyLane's dictionary.
     """
@@ -145,7 +147,8 @@ class CountsProcess(_ShotProcess):
             rounds: collects the samples that the circuit's processes request.
 
         Returns:
-            a function from the result of ``rounds.sample()`` to this process's statistic.
+            a function from the result of ``rounds.sample()`` to a ``Statistic``, from which the
+            result is computed.
         """
         if not self._has_exact_frequencies() or any(map(is_dynamic, self._get_labels())):
             return super()._request_samples(rounds)
@@ -184,7 +187,7 @@ class CountsProcess(_ShotProcess):
             bits: ``[shots, qubits]``, bits of all qubits in the eigenbasis of the factors.
 
         Returns:
-            a statistic whose result is the pair (distinct eigenvalues, counts).
+            a ``Statistic`` whose result is the pair (distinct eigenvalues, counts).
 
         Raises:
             CompileError: if an eigenvalue is traced.
@@ -222,7 +225,7 @@ class CountsProcess(_ShotProcess):
             outcomes: traced bools; the first is the most significant bit of a combination.
 
         Returns:
-            a statistic whose result is the pair (combinations as integers, counts).
+            a ``Statistic`` whose result is the pair (combinations as integers, counts).
 
         Raises:
             CompileError: for an expression of outcomes, whose values are not static.
@@ -250,7 +253,7 @@ def _sum_of_counts(counts: Any, values: np.ndarray) -> Statistic:
         values: the value of each outcome; values that differ by rounding errors are equal.
 
     Returns:
-        a statistic whose result is the pair (distinct values, counts).
+        a ``Statistic`` whose result is the pair (distinct values, counts).
     """
     distinct, place = _distinct(values)
 
@@ -271,7 +274,7 @@ def _make_counts_statistic(samples: Any, values: np.ndarray) -> Statistic:
         values: the value of each outcome; values that differ by rounding errors are equal.
 
     Returns:
-        a statistic whose result is the pair (distinct values, counts).
+        a ``Statistic`` whose result is the pair (distinct values, counts).
     """
     distinct, place = _distinct(values)
 

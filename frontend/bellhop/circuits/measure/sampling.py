@@ -247,7 +247,7 @@ class SamplingRounds:
     first round whose basis agrees, so that compatible measurements share samples.
 
     Args:
-        groups: number of shots of each group.
+        groups: the number of shots of each group, an entry of the shot vector.
     """
 
     def __init__(self, groups: tuple[int, ...]) -> None:
@@ -345,8 +345,8 @@ class SamplingRounds:
             answers: the backend's circuit, after all gates of the quantum function.
 
         Returns:
-            for each round a dictionary of results by request, and one of snapshots by index. The
-            functions that the ``request_...`` methods returned read it.
+            for each round a dictionary of results by request, then a dictionary of snapshots by
+            index. The functions that the ``request_...`` methods returned read the dictionaries.
         """
         values = []
         # Snapshots need the state as it is, and the last basis is not undone.

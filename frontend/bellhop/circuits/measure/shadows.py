@@ -24,7 +24,7 @@ _IDENTITY = 3
 
 
 class _ShadowProcess(Process):
-    """The base class of classical shadows and expectation values estimated from them."""
+    """Base class for ``qml.classical_shadow`` and ``qml.shadow_expval``."""
 
     needs_snapshots: ClassVar[bool] = True
 
@@ -54,7 +54,10 @@ class _ShadowProcess(Process):
 
 
 class ClassicalShadow(_ShadowProcess):
-    """The bits and bases of ``qml.classical_shadow``: an array ``[2, shots, wires]``."""
+    """Measures ``qml.classical_shadow``: an array ``[2, shots, wires]``.
+
+    The first entry has the bits, and the second one the bases: 0, 1, 2 for X, Y, Z.
+    """
 
     def _request_samples(self, rounds: SamplingRounds) -> StatisticMaker:
         take = rounds.request_snapshots(ShadowSnapshots(**self._get_snapshot_options()))
@@ -64,7 +67,7 @@ class ClassicalShadow(_ShadowProcess):
 
 
 class ShadowExpval(_ShadowProcess):
-    """Expectation values of observables, estimated from a classical shadow.
+    """Measures ``qml.shadow_expval``: expectation values from a classical shadow.
 
     As in PennyLane, the shots are split into ``k`` parts, and the median of the parts' means is
     taken.
@@ -77,7 +80,8 @@ class ShadowExpval(_ShadowProcess):
             rounds: collects the samples that the circuit's processes request.
 
         Returns:
-            a function from the result of ``rounds.sample()`` to this process's statistic.
+            a function from the result of ``rounds.sample()`` to a ``Statistic``, from which the
+            result is computed.
         """
         observables = list_observables(self.process.H)
         of_each = [list(to_pauli_words(find_terms(each, self._where))) for each in observables]

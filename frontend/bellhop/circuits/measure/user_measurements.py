@@ -30,7 +30,7 @@ _NEEDS_NUMPY = jax.errors.TracerArrayConversionError, jax.errors.ConcretizationT
 
 
 class UserSampleProcess(Process):
-    """A measurement of a user's class derived from PennyLane's `SampleMeasurement`."""
+    """Measures a user's class that is derived from PennyLane's `SampleMeasurement`."""
 
     def _request_exact(self, asked: ExactValues) -> StatisticMaker:
         raise self._needs_shots_error()
@@ -42,7 +42,7 @@ class UserSampleProcess(Process):
             rounds: collects the samples that the circuit's processes request.
 
         Returns:
-            a function from the result of ``rounds.sample()`` to this process's statistic, which
+            a function from the result of ``rounds.sample()`` to a ``Statistic``, whose ``finish``
             calls the user's ``process_samples``.
         """
         process = self.process
