@@ -54,7 +54,7 @@ def _accept_compiled(compiled: type, tool: Tool) -> Tool:
         """Call PennyLane's introspection function with the QNode of a compiled function.
 
         Args:
-            qnode: a compiled function, or any argument of PennyLane's function.
+            qnode: a compiled function, or a QNode or function that ``tool`` accepts.
 
         Raises:
             ValueError: if the compiled function does not wrap a QNode directly.
@@ -129,7 +129,7 @@ def _execute_in_program(execute: Tool) -> Tool:
             args: further positional arguments of ``qml.execute``.
             options: keyword arguments of ``qml.execute``. A program uses ``diff_method``,
                 ``gradient_kwargs``, ``mcm_method``, ``postselect_mode`` and ``transform_program``,
-                and ignores other ones.
+                and ignores further options.
 
         Returns:
             the result of each tape of ``tapes``.

@@ -64,7 +64,7 @@ def _trace_function(
 
     Args:
         where: the QNode's name and line, for error messages.
-        circuit: the circuit that will receive the gates; None if there is no such circuit yet.
+        circuit: the circuit that will receive the gates; None before this circuit exists.
         function: the quantum function of arrays.
         inputs: its arguments.
     """
@@ -230,8 +230,8 @@ class QuantumFunction:
             function's result.
 
         Raises:
-            CompileError: if the function returns nothing, or a leaf that is no measurement or
-                number.
+            CompileError: if the function returns nothing, or a leaf that is neither a
+                measurement nor a number.
         """
         # Decompositions with control flow call further methods, which `BackendCircuit` has.
         current = cast(CurrentCircuit, circuit)

@@ -72,7 +72,7 @@ def select_measurements(pred: Any, one: object, other: object) -> Any:
         other: pytree of the same structure, selected if ``pred`` is False.
 
     Returns:
-        pytree of the same structure, of PennyLane's expectation values.
+        pytree of the same structure, with PennyLane's expectation values as leaves.
     """
     weight = jnp.where(pred, 1.0, 0.0)
 

@@ -114,8 +114,8 @@ def _decompose_power(op: qml.operation.Operator) -> Sequence[Any] | None:
         op: any operation.
 
     Returns:
-        the gates; None if ``op`` is no power, if PennyLane's decomposition works, or if there is no
-        other decomposition.
+        the gates; None if ``op`` is not a power, if PennyLane's decomposition works, or if Bellhop
+        has no decomposition either.
     """
     if not isinstance(op, qml.ops.Pow):
         return None
@@ -215,7 +215,7 @@ class Modifiers(NamedTuple):
         """Put this adjoint and these controls on an operation.
 
         Args:
-            part: PennyLane operation; returned unchanged if there are no modifiers.
+            part: PennyLane operation; returned unchanged without modifiers.
         """
         if not self.adjoint and not self.controls:
             return part

@@ -31,8 +31,8 @@ class OperationKind(enum.Enum):
         """Return the kind of an operation.
 
         Args:
-            op: PennyLane operation. With modifiers (``qml.adjoint``, ``qml.ctrl``) it is a
-                ``GATE``, whatever its base is.
+            op: PennyLane operation. With modifiers (``qml.adjoint``, ``qml.ctrl``) every
+                operation is a ``GATE``.
         """
         cls_of_op: Any = type(op)
         return _classify_class(cls_of_op)

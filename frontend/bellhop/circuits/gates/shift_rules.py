@@ -153,7 +153,7 @@ class ShiftRules:
     def from_shifts(cls, parameters: bytes, shifts: Sequence[Sequence[float]]) -> "ShiftRules":
         """Make exact parameter-shift rules with the user's shifts.
 
-        There are no derivatives with respect to dynamic-count parameters.
+        Derivatives with respect to dynamic-count parameters are not supported.
 
         Args:
             parameters: a byte per static-count parameter, its frequencies as `FrequencyBits`.

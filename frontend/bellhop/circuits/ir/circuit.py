@@ -34,8 +34,8 @@ class GateFunction(Protocol):
         Args:
             where: the QNode's name and line, for error messages.
             inputs: the arguments of the quantum function that are arrays.
-            circuit: the circuit that will receive the gates, which tracing consults; None if there
-                is no such circuit yet.
+            circuit: the circuit that will receive the gates, which tracing consults; None before
+                this circuit exists.
 
         Returns:
             a ``TracedQuantumFunction``: the jaxpr with gates, and a template of the returned
@@ -69,7 +69,7 @@ class GateFunction(Protocol):
 class Circuit:
     """A quantum function, its inputs and its execution settings.
 
-    One object stands for one call of a QNode in the traced program. Backends receive a ``Circuit``,
+    One object describes one call of a QNode in the traced program. Backends receive a ``Circuit``,
     a PennyLane device and a ``WireMap``. A ``Circuit`` refers to no QNode, device or queue.
 
     Attributes:

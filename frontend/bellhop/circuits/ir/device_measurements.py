@@ -27,8 +27,8 @@ class Measurement:
     numbers (coefficients, matrices) are in the request, and a measurement refers to them by index.
 
     Attributes:
-        kind: the kind of measurement, a key of ``executors.toml``, which lists for each executor
-            what it computes of this kind (the value, the Jacobian, ...).
+        kind: the kind of measurement, a key of ``executors.toml``, which lists the results that
+            each executor computes of this kind (the value, the Jacobian, ...).
         obstacle: error text for a derivative without the engine's adjoint method; empty if other
             methods support it.
     """

@@ -126,8 +126,8 @@ class GateSet:
 
     Args:
         device: the PennyLane device, whose capabilities are read.
-        keeps_matrices: see the attribute, which is False for a plugin with a wrong norm after
-            non-unitary matrices, whatever is passed here.
+        keeps_matrices: see the attribute, which is always False for a plugin with a wrong norm
+            after non-unitary matrices.
         can_apply_matrices: see the attribute.
 
     Attributes:
@@ -184,7 +184,7 @@ class GateSet:
         )
 
     def can_differentiate(self, name: str) -> bool:
-        """Return whether an operation is no obstacle to differentiation on this device.
+        """Return whether a circuit with an operation can be differentiated.
 
         For a device with an adjoint method: whether this method differentiates the operation.
         Always True for other devices, whose circuits are differentiated by parameter shift.

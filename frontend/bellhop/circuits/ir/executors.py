@@ -40,7 +40,7 @@ class Outcomes(enum.Enum):
 
     Values:
         NONE: the circuit draws no random numbers.
-        SAMPLES: final measurements are sampled; there are no mid-circuit outcomes.
+        SAMPLES: final measurements are sampled, without mid-circuit outcomes.
         ONE_RUN: mid-circuit outcomes are drawn in one run.
         RUN_PER_SHOT: mid-circuit outcomes are drawn in a separate run for each shot.
         ALL: exact, by one run for each combination of mid-circuit outcomes that happens.

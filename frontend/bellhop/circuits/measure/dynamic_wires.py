@@ -52,7 +52,9 @@ def expand_dynamic_wires(
 def make_dynamic_wire_marginal(
     site: MeasurementSite, process: qml.measurements.MeasurementProcess
 ) -> Callable[[Any], Any]:
-    """Make a function from probabilities of all wires to those of traced wires.
+    """Make a function that sums probabilities of all wires to a marginal.
+
+    The marginal has the probabilities of the process's wires, some of which are traced.
 
     Args:
         site: the backend's circuit after its gates, to which a check of traced wires is added.

@@ -224,7 +224,7 @@ class StateFunction(Process):
             order: the qubits of the state in order, PennyLane's ``Wires``.
 
         Returns:
-            the result of PennyLane's ``process_state`` or ``process_density_matrix``.
+            the value that ``process_state`` or ``process_density_matrix`` of the process returns.
         """
         if state.ndim == 2:
             return process.process_density_matrix(state, order)

@@ -111,7 +111,7 @@ def _decompose_factor(factor: Factor) -> list[tuple[Any, tuple[NamedFactor, ...]
 
 
 def _merge_equal_words(words: Sequence[Term]) -> list[Term]:
-    """Add the coefficients of equal Pauli words, whatever the order of their factors.
+    """Add the coefficients of equal Pauli words, in any order of their factors.
 
     Args:
         words: pairs of a coefficient and a tuple of Paulis on different wires.

@@ -137,7 +137,7 @@ class SampleProcess(_ShotProcess):
 class CountsProcess(_ShotProcess):
     """Measures ``qml.counts``: distinct values, and how many shots gave each value.
 
-    The result is a pair of arrays, in the place of PennyLane's dictionary.
+    The result is a pair of arrays; PennyLane returns a dictionary.
     """
 
     def _request_samples(self, rounds: SamplingRounds) -> StatisticMaker:
