@@ -58,7 +58,7 @@ def intercept_qnodes() -> None:
     """Patch PennyLane so that QNodes called during tracing become part of the program.
 
     The first call patches classes and functions of PennyLane in place, for the whole process;
-    further calls do nothing.  Outside of tracing, PennyLane behaves as before.
+    further calls do nothing.
     """
     restore_removed_names()
     patch_controlled(wrap_controlled_constructor)

@@ -26,8 +26,9 @@ def mark_returned(result: PyTree) -> None:
 def replace_measurements(before: Any, after: Any) -> None:
     """Replace measurements in the active queue by the measurements of another result.
 
-    PennyLane's queue then does not report the measurements of ``before`` as not returned: they are
-    marked as returned, and the new measurements are appended.
+    A quantum function must return all measurements in its queue.  The measurements of ``before``
+    are marked as returned, so that they are not reported as an error, and measurements of ``after``
+    are appended.
 
     Args:
         before: pytree with the measurements that are not used any more.

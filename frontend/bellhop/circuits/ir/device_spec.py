@@ -45,7 +45,7 @@ class DeviceSpec:
 
     @staticmethod
     def has_engine(name: str) -> bool:
-        """Return whether the engine replaces a device's plugin for circuits of any size.
+        """Return whether the engine may replace a device's plugin for any circuit size.
 
         True for ``lightning.qubit`` and ``lightning.kokkos``.
 
@@ -184,7 +184,7 @@ class GateSet:
         )
 
     def can_differentiate(self, name: str) -> bool:
-        """Return whether a circuit with an operation can be differentiated.
+        """Return whether the device's derivative method supports an operation.
 
         For a device with an adjoint method: whether this method differentiates the operation.
         Always True for other devices, whose circuits are differentiated by parameter shift.

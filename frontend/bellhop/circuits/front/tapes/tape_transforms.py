@@ -123,7 +123,7 @@ def call_on_tape(
         """Make the error for a construct that a tape cannot hold.
 
         Args:
-            construct: the construct in the plural, such as a kind of loops.
+            construct: the construct as the message names it, such as "a while_loop".
 
         Returns:
             the exception, which ``TapeCircuit`` raises.
