@@ -147,8 +147,8 @@ class CliffordCircuit(ProgramCircuit):
 
         Args:
             op: the operation, whose wires the instructions refer to.
-            instructions: the instructions; None if the operation is not Clifford. This is an error,
-                but at the end of the circuit it sets ``needs_tapes``.
+            instructions: the instructions; None if the operation is not Clifford, which raises
+                ``CompileError``, or at the end of the circuit sets ``needs_tapes``.
         """
         if instructions is None and self.is_at_end:
             self.needs_tapes = True
@@ -217,7 +217,7 @@ class CliffordCircuit(ProgramCircuit):
         Args:
             label: the wire label.
             reset: whether the wire is reset to zero after the measurement.
-            postselect: must be -1, since Stim has no postselection.
+            postselect: -1; an outcome raises ``CompileError``, since Stim has no postselection.
         """
         if postselect >= 0:
             raise CompileError(
@@ -340,7 +340,7 @@ class CliffordCircuit(ProgramCircuit):
         raise self._unsupported_error("a while_loop")
 
     def _unsupported_error(self, construct: str) -> CompileError:
-        """Return the error for a loop whose trip count is dynamic."""
+        """Return the error for a loop, such as "a while_loop", of dynamic trip count."""
         return CompileError(
             f"{self.where}: it has {construct}, expected a static trip count, as Stim programs "
             "have a fixed length. Use Python integers as bounds, or "

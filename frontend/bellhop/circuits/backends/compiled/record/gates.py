@@ -209,7 +209,10 @@ class GateList:
             self.sequences.append(sequence)
 
     def _get_sequence(self, derivative: DerivativeKind) -> GateSequence:
-        """Return the last sequence if its kind of derivative is this one; else append one."""
+        """Return the sequence for gates with this kind of derivative, new if necessary.
+
+        It is the last one of ``sequences``, to which a new one is appended if the kind differs.
+        """
         # Separate sequences, so that only derivatives by unsupported parameters raise.
         run = self.sequences[-1] if self.sequences else None
         if not isinstance(run, GateSequence) or run.derivative is not derivative:
@@ -374,7 +377,10 @@ class GateList:
         self._append_gate(diagonal, diagonal.wires.labels, adjoint, controls, slots, constants)
 
     def _find_qubits(self, wires: tuple[Any, ...], sequence: GateSequence) -> tuple[int, ...]:
-        """Return the qubit index of each wire, from a cache for static wires."""
+        """Return the qubit index of each wire, from a cache for static wires.
+
+        A traced wire is appended to ``sequence`` and gets a negative number, see `_resolve_qubits`.
+        """
         if not _INTEGER_TYPES.issuperset(map(type, wires)):
             return self._resolve_qubits(wires, sequence)
         if wires not in self._known_qubits:

@@ -61,8 +61,8 @@ class AdjacentGate:
 
     Attributes:
         gate: the gate, whose ``slots`` index the parameters of the sequence.
-        total_angle: the angle if the gate results from a merge with a traced angle, which ``gate``
-            does not have then; otherwise None.
+        total_angle: the angle of a rotation that was merged and whose angle is traced. It replaces
+            the parameters of ``gate``. None for all other gates.
     """
 
     gate: Gate
@@ -157,14 +157,14 @@ def _cancel_pair(earlier: AdjacentGate, later: AdjacentGate) -> list[AdjacentGat
 
 
 def _merge_pair(earlier: AdjacentGate, later: AdjacentGate) -> list[AdjacentGate] | None:
-    """Merge two adjacent rotations.
+    """Merge two adjacent rotations, for the pass merge-rotations.
 
     Args:
         earlier: the gate that is applied first.
         later: the next gate on the same wires.
 
     Returns:
-        one rotation, or none if the angles cancel; None if the gates cannot be merged.
+        a list of one rotation, empty if the angles cancel; None to keep both gates.
     """
     return (
         later.make_rotation(earlier.angle + later.angle)

@@ -194,9 +194,9 @@ class GateEquationRecorder:
         return now if self.has_dynamic_count else now._replace(dynamic_params=None)
 
     def peek_carry(self) -> GateState:
-        """Return the carried values without binding pending gates.
+        """Return the circuit's state for iterations that pass it on without reading it.
 
-        For iterations that pass the state on without reading it.
+        Unlike `flush_carry`, this does not bind the pending gates.
         """
         return self._state._replace(dynamic_params=None)
 

@@ -67,13 +67,13 @@ class TracedLoop(NamedTuple):
         apart: RepeatedSequence | None = None
 
         def flush_iteration(carried: tuple[Any, ...]) -> Any:
-            """End an iteration whose gates are applied in the loop.
+            """Bind the gates of an iteration at its end, if they are not separated from it.
 
             Args:
                 carried: the carried values after the iteration.
 
             Returns:
-                the carried values, and a pair of the state after the gates and their parameters.
+                ``carried``, and a pair: the circuit's state after the gates, and their parameters.
             """
             nonlocal frequencies
             state = gates.flush()
@@ -114,7 +114,11 @@ class TracedLoop(NamedTuple):
             def record_with_effects(
                 carried: tuple[Any, ...], state: GateState, *others: Any
             ) -> Any:
-                """Run a body with side effects, and apply its separated gates in the iteration."""
+                """Run a body with side effects, and apply its separated gates in the iteration.
+
+                Arguments and results are those of `record_iteration` for gates that are not
+                separated.
+                """
                 carried, (_, (params, wires)) = classical(carried, state, *others)
                 with gates.trace_part(state, is_dynamic_count=is_dynamic_count):
                     n = repeated.n_iterations
@@ -165,15 +169,16 @@ def _count_max_separable(gates: GateEquationRecorder, n_iterations: int | None) 
     """Return how many inner iterations a body of separated gates may have.
 
     If gates are separated from the classical computation, one call of the runtime applies the gates
-    of the loop, or of a block of its iterations.
+    of the loop, or of a block of its iterations.  The call holds the parameters of all these gates.
 
     Args:
         gates: the recorder of the circuit's gates.
         n_iterations: the trip count of the outer loop; None if it is dynamic.
 
     Returns:
-        zero if gates must not be separated: in a loop of one iteration, and in a loop of dynamic
-        trip count whose iterations merge gates at their boundaries.
+        the number; infinity without a limit. Zero if gates must not be separated: in a loop of one
+        iteration, and in a loop of dynamic trip count whose iterations merge gates at their
+        boundaries, as the length of its last block is dynamic.
     """
     if n_iterations is None:
         return 0 if gates.should_merge_boundaries else math.inf
