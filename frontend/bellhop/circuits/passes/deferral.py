@@ -203,9 +203,9 @@ class DeferralPass(CircuitPass):
         """Return whether a circuit has mid-circuit measurements that may be deferred.
 
         All of them must be outside of loops and branches, without reset and postselection, and the
-        circuit must have no callbacks with effects. All branches are computed then, so they must
-        have no values that may be infinite or NaN, no allocations and no loops with a dynamic trip
-        count.
+        circuit must have no callbacks with effects. With deferral, the gates of all branches are
+        applied, so branches must have no values that may be infinite or NaN, no allocations and no
+        loops with a dynamic trip count.
 
         Args:
             closed: the quantum function, a jaxpr with gate equations.

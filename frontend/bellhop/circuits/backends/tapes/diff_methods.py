@@ -134,11 +134,11 @@ def _choose_device_method(circuit: CircuitFunction, requested: Any) -> Any:
 
     Args:
         circuit: the function that executes the circuit.
-        requested: the QNode's ``diff_method``. A method of PennyLane, such as "finite-diff", is
-            returned unchanged.
+        requested: the QNode's ``diff_method``.
 
     Returns:
-        "adjoint", "device" or "parameter-shift".
+        "adjoint", "device" or "parameter-shift"; ``requested`` itself if it is another method of
+        PennyLane, such as "finite-diff".
 
     Raises:
         DifferentiableCompileError: for ``adjoint`` or ``device`` if the device lacks the method.

@@ -203,7 +203,10 @@ class NoisePass(CircuitPass):
         return super().while_loop(condition, self._record_carried(body), carried)
 
     def _record_carried(self, body: Callable[..., Any]) -> Callable[..., Any]:
-        """Wrap a loop's body so that it appends the carried tracers to this pass's state."""
+        """Wrap a loop's body so that it appends the carried tracers to this pass's state.
+
+        `_is_decided_by_outcome` looks for them in the conditions of conditionals.
+        """
 
         def step(carried: tuple[Any, ...], *iteration: Any) -> Any:
             self._state.carried.extend(jax.tree.leaves(carried))

@@ -202,7 +202,7 @@ class GateList:
                 self._append_sequence(run)
 
     def _append_sequence(self, sequence: GateSequence | Any) -> None:
-        """Append a copy of a sequence of gates, or control flow."""
+        """Append a copy of a gate sequence, or a control flow operation, to this list."""
         if isinstance(sequence, GateSequence):
             self._get_sequence(sequence.derivative).extend(sequence)
         else:

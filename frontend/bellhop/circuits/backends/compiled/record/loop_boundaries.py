@@ -83,7 +83,7 @@ def _merge_constants(front: AdjacentGate, back: AdjacentGate) -> _MergeablePair 
         back: a gate at its end, on the same wires.
 
     Returns:
-        the gates that replace them; None if they cannot be merged.
+        the pair, with the gates that replace it; None if it cannot be merged.
     """
     if front.constants is None or back.constants is None:
         return None
@@ -198,7 +198,7 @@ def merge_iterations(sequence: GateSequence, params: Operand) -> MergedLoop:
 
 
 class _GateLoop:
-    """A loop of gates in the course of `merge_iterations`.
+    """A loop of gates, and gates moved out of it: the state of `merge_iterations`.
 
     Args:
         sequence: the gates of one iteration; it is not changed.

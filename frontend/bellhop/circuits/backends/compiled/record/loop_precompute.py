@@ -78,8 +78,8 @@ def consume_iterations(
 ) -> tuple[Any, Any]:
     """Run a ``for`` loop of dynamic trip count, and use its results block by block.
 
-    The results of all iterations have no static shape, so ``use`` gets those of up to 64 iterations
-    at a time.
+    The results are gate parameters, for instance. Those of all iterations have no static shape, so
+    ``use`` gets the results of up to 64 iterations at a time, and applies their gates by one call.
 
     Args:
         body: ``(carried, index) -> (carried, results)``, without gates.
@@ -139,8 +139,9 @@ def consume_while_iterations(
 ) -> tuple[Any, Any]:
     """Run a ``while`` loop, and use its results block by block.
 
-    Body and condition are computed exactly once for each iteration, so callbacks in them are called
-    as often as in a loop without blocks.
+    The results are gate parameters, for instance, and ``use`` applies the gates of a block by one
+    call. Body and condition are computed exactly once for each iteration, so callbacks in them are
+    called as often as in a loop without blocks.
 
     Args:
         condition: ``carried -> bool scalar``, whether another iteration follows.

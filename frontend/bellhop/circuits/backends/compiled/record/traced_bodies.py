@@ -166,18 +166,19 @@ class TracedLoop(NamedTuple):
 
 
 def _count_max_separable(gates: GateEquationRecorder, n_iterations: int | None) -> float:
-    """Return how many inner iterations a body of separated gates may have.
+    """Return the largest trip count of an inner loop whose gates may be separated.
 
-    If gates are separated from the classical computation, one call of the runtime applies the gates
-    of the loop, or of a block of its iterations.  The call holds the parameters of all these gates.
+    If a loop's body only applies gates, also in an inner loop, they can be separated from the
+    classical computation: one call of the runtime applies the gates of many iterations. It holds
+    the parameters of all these gates, so their number is limited.
 
     Args:
         gates: the recorder of the circuit's gates.
         n_iterations: the trip count of the outer loop; None if it is dynamic.
 
     Returns:
-        the number; infinity without a limit. Zero if gates must not be separated: in a loop of one
-        iteration, and in a loop of dynamic trip count whose iterations merge gates at their
+        the trip count; infinity without a limit. Zero if gates must not be separated: in a loop of
+        one iteration, and in a loop of dynamic trip count whose iterations merge gates at their
         boundaries, as the length of its last block is dynamic.
     """
     if n_iterations is None:
@@ -188,8 +189,8 @@ def _count_max_separable(gates: GateEquationRecorder, n_iterations: int | None) 
 def record_branches(gates: GateEquationRecorder, branches: Branches) -> Any:
     """Add a conditional whose branches apply gates; return the chosen branch's result.
 
-    The parameter vectors of the branches are padded to the length of the longest, so that the gates
-    after the conditional have a static offset.  The derivative by the padding is zero.
+    The parameter vectors of the branches are padded with zeros to the length of the longest, so
+    that the gates after the conditional have a static offset.
 
     Args:
         gates: the recorder of the circuit's gates, which continues after the conditional.
