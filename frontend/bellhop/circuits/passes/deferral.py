@@ -72,7 +72,7 @@ _FINITE_PRIMITIVES = frozenset((
 
 
 class _DeferredTag(ValueTag):
-    """Tag of the placeholder that stands for the outcome of a deferred measurement.
+    """Tag of the placeholder of a deferred measurement's outcome.
 
     The tagged value is always False. The recorded circuit must not use it: see
     `DeferralPass.uses_outcome`.

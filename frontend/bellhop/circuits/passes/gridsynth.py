@@ -58,14 +58,14 @@ def rs_decomposition(
 ) -> Any:
     """Decompose a rotation like ``qml.ops.rs_decomposition``, also for a traced angle.
 
-    Bellhop installs this function in the place of PennyLane's, which needs a concrete angle.
+    Bellhop replaces the PennyLane function, which needs a concrete angle, by this one.
 
     Args:
         op: an ``RZ`` or ``PhaseShift`` gate. If its angle is traced, it is removed from PennyLane's
             queue.
         epsilon: the largest error of the decomposition.
-        is_qjit: an option of PennyLane's function, ignored while Bellhop traces a circuit.
-        options: further keyword arguments of PennyLane's function.
+        is_qjit: an option of the PennyLane function, ignored while Bellhop traces a circuit.
+        options: further keyword arguments of the PennyLane function.
 
     Returns:
         a list of Clifford and T gates, then a global phase. For a traced angle: one operation that

@@ -42,7 +42,7 @@ Operations = Sequence[Any]
 
 @dataclass(frozen=True)
 class QNodeTransforms:
-    """The PennyLane transforms of one QNode, and what they require together.
+    """The PennyLane transforms of one QNode, and their common properties.
 
     Attributes:
         transforms: PennyLane's ``BoundTransform`` objects, in the order in which they are applied.

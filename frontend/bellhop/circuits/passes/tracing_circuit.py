@@ -461,8 +461,8 @@ def as_operation(
 class ControlFlowQueue:
     """Puts loops and conditionals on PennyLane's active queue, each as one operation.
 
-    It stands in for the current circuit while operations are collected, as in a tape. Carried
-    values and results are computed immediately; the circuit applies the gates later.
+    It replaces the current circuit while operations are collected, as in a tape. Carried values and
+    results are computed immediately; the circuit applies the gates later.
 
     Args:
         circuit: the circuit that will apply the operations.

@@ -140,9 +140,9 @@ class _UnrolledNest:
     def collect(self, operations: Sequence[Any]) -> None:
         """Append operations; set ``is_straight`` to False if they cannot be unrolled.
 
-        They cannot with a traced wire, with a computed wire that is out of range or repeated, or if
-        there are too many operations. The loop then is not unrolled, and reports invalid wires when
-        the program runs.
+        They cannot with a traced wire, with a wire computed from an index that is out of range or
+        repeated, or if there are too many operations. The loop then is not unrolled, and reports
+        invalid wires when the program runs.
         """
         self.operations.extend(operations)
         for op in operations:

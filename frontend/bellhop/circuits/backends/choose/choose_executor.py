@@ -87,7 +87,7 @@ def choose_fallback(
     circuit becomes a tape for its device, which the program calls through Python.
 
     Args:
-        declined: the backend's answer: what it does not support.
+        declined: the backend's answer, with the unsupported feature as its reason.
         plan: the plan that led to this backend.
         device: the QNode's PennyLane device.
         config: the QNode's settings.

@@ -23,8 +23,7 @@ def choose_outcomes(
 
     Args:
         config: the QNode's settings, with its shots and its ``mcm_method``.
-        circuit: the backend's circuit after its last gate, which tells whether anything was
-            measured mid-circuit.
+        circuit: the backend's circuit after its last gate. Its ``has_mid_circuit`` is read.
         leaves: the leaves of the quantum function's result, before they are measured. Without
             shots, if one is not a measurement, the outcomes are drawn in one execution.
 

@@ -71,8 +71,8 @@ def _find_matrix_instructions(entries: bytes, n_wires: int) -> Instructions | No
         n_wires: the number of wires on which it acts.
 
     Returns:
-        pairs of an instruction's name and the indices of its target wires; None if the matrix is
-        not that of a Clifford gate.
+        pairs of an instruction's name and the indices of its target wires; None if no Clifford gate
+        has this matrix.
     """
     matrix = np.frombuffer(entries, np.complex128).reshape(2**n_wires, -1)
     try:

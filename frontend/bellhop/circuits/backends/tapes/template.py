@@ -23,7 +23,7 @@ from bellhop.errors import CircuitError
 
 @dataclass(frozen=True)
 class WirePlaceholder:
-    """A wire label of a template that stands for a traced wire.
+    """A wire label in a template in place of a traced wire.
 
     Attributes:
         operand: the index of the template's operand whose value is the wire.

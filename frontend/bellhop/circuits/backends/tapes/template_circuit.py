@@ -160,7 +160,7 @@ class TemplateCircuit(TapeCircuit):
         steps: list[tuple[Step, ...]] = []
 
         def record_branch(branch: Callable[[], Any]) -> Callable[[], tuple[Any, Any]]:
-            """Return a function that runs a branch with a template part of its own.
+            """Return a function that runs a branch and collects its operations separately.
 
             The function appends the branch's steps to ``steps``, and returns the branch's result
             and the operands that the steps use, by their index.

@@ -55,7 +55,7 @@ class NoiseInserter:
             config: the QNode's settings.
 
         Returns:
-            None if the first transform is another one, or there are no transforms.
+            None if the QNode has no transforms, or if its first transform is not ``qml.add_noise``.
         """
         if QNodeTransforms(config.transforms).names[:1] != ("add_noise",):
             return None
@@ -173,8 +173,8 @@ class NoiseInserter:
         """Return the noise operations before a measurement at the end of a circuit.
 
         Args:
-            process: the measurement process. The noise depends on the measurement, so each one has
-                a state of its own.
+            process: the measurement process. The noise depends on it, so measurements with
+                different noise need separate copies of the final state.
 
         Raises:
             CompileError: if the noise model has noise for measurements, and a wire is traced.

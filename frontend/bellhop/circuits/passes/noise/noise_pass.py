@@ -392,9 +392,9 @@ def find_origins(value: object, boundaries: Sequence[Any]) -> tuple[set[int], se
         boundaries: tracers at which the search stops.
 
     Returns:
-        two sets of the ``id`` of tracers: of those from which the value is computed by other
-        equations than loops and conditionals, and of those that reach the value through a loop or
-        conditional.
+        two sets with the ``id`` of each tracer. The first set has the tracers from which the value
+        is computed without loops and conditionals, the second set the tracers that reach the value
+        through a loop or conditional.
     """
     stops = set(map(id, boundaries))
     origins: tuple[set[int], set[int]] = set(), set()

@@ -29,7 +29,7 @@ class _MergeablePair(NamedTuple):
     ``front`` begins the body and ``back`` ends it, so the ``front`` of the next iteration follows.
 
     Attributes:
-        front: the first gate of the body, which is moved before the loop.
+        front: the first gate of the body. It is applied before the loop instead.
         back: the last gate of the body.
         merged: the gates that replace ``back``: it is merged with the next iteration's ``front``.
         inverse: the gates after the loop, which undo the ``front`` that the last iteration adds.
@@ -97,7 +97,9 @@ def _merge_constants(front: AdjacentGate, back: AdjacentGate) -> _MergeablePair 
 
 @dataclass
 class LoopEnds:
-    """Gates that were moved out of a loop's body; their parameters are constant.
+    """Gates that are applied before and after a loop instead of in its body.
+
+    Their parameters are constant.
 
     Attributes:
         before: the gates to apply before the loop, in order.
@@ -198,7 +200,7 @@ def merge_iterations(sequence: GateSequence, params: Operand) -> MergedLoop:
 
 
 class _GateLoop:
-    """A loop of gates, and gates moved out of it: the state of `merge_iterations`.
+    """A loop of gates and the gates around it, while `merge_iterations` merges them.
 
     Args:
         sequence: the gates of one iteration; it is not changed.

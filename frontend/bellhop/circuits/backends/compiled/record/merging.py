@@ -57,7 +57,7 @@ class Angle:
 
 @dataclass(frozen=True)
 class AdjacentGate:
-    """A gate of a sequence, with what is needed to merge it with an adjacent gate.
+    """A gate of a sequence, with methods to merge it with an adjacent gate.
 
     Attributes:
         gate: the gate, whose ``slots`` index the parameters of the sequence.

@@ -67,7 +67,7 @@ class GateState(NamedTuple):
     dynamic_params: Any
 
     def ensure_dynamic_params(self, count: DynamicParams) -> "GateState":
-        """Return this state; without dynamic-count parameters, with those of ``count``."""
+        """Return this state; if it has no dynamic-count parameters, with ``count``."""
         return self._replace(dynamic_params=self.dynamic_params or count)
 
 

@@ -266,7 +266,7 @@ class RuntimeCircuit(BackendCircuit):
         """Record a for loop with a static trip count; return the carried values after it.
 
         A short loop becomes one sequence of gates. A loop whose body only applies gates becomes a
-        repeated sequence, any other loop a ``scan``. The arguments are those of `for_loop`.
+        repeated sequence, any other loop a ``scan``. The arguments are as in `for_loop`.
         """
         gates = self.gates
         # The gates before the loop stay pending, since gates of the loop may join them.
@@ -312,9 +312,10 @@ class RuntimeCircuit(BackendCircuit):
         return tuple(carried)
 
     def _run_traced_loop(self, loop: TracedLoop, run: Callable[[Any], Any]) -> tuple[Any, ...]:
-        """Add a loop with gates, and the gates that were moved out of its body.
+        """Add a loop with gates, and the gates of its body that are applied around it.
 
-        ``run`` maps the pair of carried values and circuit state before the loop to that after it.
+        ``run`` maps the pair of carried values and circuit state before the loop to the pair after
+        it.
         """
         self.gates.add_sequence(GateSequence(gates=loop.ends.before))
         carried = self._resume(run((loop.carried, self.gates.flush_carry())))

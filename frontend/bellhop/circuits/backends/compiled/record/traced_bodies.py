@@ -116,7 +116,7 @@ class TracedLoop(NamedTuple):
             ) -> Any:
                 """Run a body with side effects, and apply its separated gates in the iteration.
 
-                Arguments and results are those of `record_iteration` for gates that are not
+                It has the arguments of `record_iteration`, and its results for gates that are not
                 separated.
                 """
                 carried, (_, (params, wires)) = classical(carried, state, *others)
