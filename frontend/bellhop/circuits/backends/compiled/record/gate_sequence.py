@@ -174,8 +174,8 @@ class GateSequence:
         """Append a rotation with a new traced angle.
 
         Args:
-            gate: gives the name, the wires and the controls; its parameters are ignored, and it is
-                not inverted.
+            gate: gives the name, the wires and the controls; its parameters and its inversion are
+                ignored.
             angle: real scalar.
             frequencies: the bits of the angle's shift-rule frequencies (`FrequencyBits`).
         """
