@@ -308,7 +308,7 @@ class CliffordCircuit(ProgramCircuit):
         def iteration(state: tuple[Any, ...], number: Any) -> tuple[Any, ...]:
             """Trace one iteration, and trace it again if its number of outcomes was unknown.
 
-            ``state`` is the circuit's fault, followed by the loop's carried values.
+            ``state`` is the circuit's fault (first invalid wire), then the loop's carried values.
             """
             nonlocal traced
             fault, *carried = state

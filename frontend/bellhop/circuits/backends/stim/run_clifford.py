@@ -45,7 +45,7 @@ class _TracedShot(NamedTuple):
 
     Attributes:
         closed: jaxpr from the record of one shot to the records of all shots, the circuit's fault
-            and the values of its measurements.
+            (its first invalid traced wire) and the values of its measurements.
         circuit: the circuit after its measurements.
         leaves: the leaves of the quantum function's result.
         results: computes the QNode's result from the values.
@@ -110,8 +110,8 @@ def run_clifford(call: Circuit, device: Any, wires: WireMap) -> Any:
                     record: uint8 ``[n_bytes]``, the mid-circuit outcomes of one shot.
 
                 Returns:
-                    the records of all shots, the circuit's fault and the measured values; an empty
-                    list if a measurement is not supported.
+                    the records of all shots, the circuit's fault (its first invalid traced wire)
+                    and the measured values; an empty list if a measurement is not supported.
                 """
                 nonlocal outputs
                 circuit = CliffordCircuit(

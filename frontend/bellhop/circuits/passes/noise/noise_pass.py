@@ -226,8 +226,8 @@ class NoisePass(CircuitPass):
             the result of the branch that runs.
 
         Raises:
-            CompileError: if it is unknown whether an outcome decides, or if a branch on an outcome has
-                noise and a callback with an effect.
+            CompileError: if it is unknown whether an outcome decides, or if a branch on an outcome
+                has noise and a callback with an effect.
         """
         if not self._is_decided_by_outcome(branches.index):
             return super().branch(branches)
