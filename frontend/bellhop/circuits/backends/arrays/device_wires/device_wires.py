@@ -31,7 +31,7 @@ REPLICATED = PartitionSpec()
 
 @dataclass(frozen=True)
 class DeviceWires:
-    """A mesh over which a state is partitioned, with the bits of device indices as wires.
+    """A mesh over which a state is partitioned; bits of device indices are wires.
 
     Each mesh axis of size two is one wire of the state. Made by `from_state_axes` for a circuit in
     a region on a mesh.

@@ -132,7 +132,7 @@ class Segment:
 
 @dataclass(frozen=True)
 class ExchangePlan:
-    """The order in which a sequence of gates is applied, with exchanges between segments.
+    """The order in which gates are applied, in segments with exchanges between them.
 
     Made by `plan_segments` while a circuit is traced.
 

@@ -139,7 +139,7 @@ class Evolution:
         return define_adjoint_derivative(self.apply, pullback)(state, *tables)
 
     def _map_shards(self, function: Callable[..., Any], n_states: int, n_results: int) -> Any:
-        """Return `function` as a function of whole arrays, which each device calls on its shards.
+        """Wrap `function`, which each device calls on its shards, for whole arrays.
 
         Without `devices` it is `function` itself.
 
@@ -249,7 +249,7 @@ class Evolution:
         *,
         backwards: bool = False,
     ) -> tuple[Any, list[Any]]:
-        """Run a function for each placement, with a `lax.scan` for each repeated subsequence.
+        """Run `step` for each placement, in a `lax.scan` for each repeated subsequence.
 
         Args:
             step: ``step(placement, carried, matrix)``, which returns the new carried value and a
@@ -305,7 +305,7 @@ class Evolution:
         return carried, [results_by_table[number] for number in range(len(tables))]
 
     def _select_block(self, matrix: Operand, placement: MatrixPlacement) -> Any:
-        """Return this device's block of a matrix, the factor that its shard is multiplied by.
+        """Return the block of a matrix that multiplies this device's shard.
 
         Args:
             matrix: array ``[rows, rows]``, diagonal along the mesh axes `placement.axes`.
@@ -390,7 +390,7 @@ class Evolution:
 
 
 def _unstack(table: PyTree) -> list[Any]:
-    """Split arrays along their first axis, by an equation whose transpose concatenates.
+    """Split arrays along the first axis, by an equation whose transpose concatenates.
 
     Args:
         table: pytree of arrays ``[rows, ...]`` with equally many rows.

@@ -252,7 +252,7 @@ class MatrixSequence:
         return self._get_table(n_qubits).gather(entries)
 
     def _add_matrix(self, entry: Entry, qubits: tuple[int, ...]) -> None:
-        """Add the matrix of one operation to the pending one-qubit products or to the steps.
+        """Add an operation's matrix to the pending one-qubit products or to the steps.
 
         A one-qubit matrix joins its qubit's pending product. A larger matrix becomes a step, which
         takes or flushes the pending products of its qubits.
