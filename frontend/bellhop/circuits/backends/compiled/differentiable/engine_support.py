@@ -51,7 +51,7 @@ def find_engine_obstacle(
 
 
 def _requires_engine(closed: ClosedJaxpr, derivative_order: int, outcomes: Outcomes) -> bool:
-    """Return whether only the engine, and no plugin, computes the circuit's derivative.
+    """Return whether only the engine, and no plugin, has the circuit's derivative.
 
     This is so for derivatives by amplitudes, of scores, and through mid-circuit outcomes.
 
@@ -65,7 +65,7 @@ def _requires_engine(closed: ClosedJaxpr, derivative_order: int, outcomes: Outco
 
 
 def choose_record_mode(closed: ClosedJaxpr) -> int:
-    """Return the attribute ``record`` of ``quantum.begin`` for a differentiated circuit.
+    """Return ``quantum.begin``'s attribute ``record`` for a differentiated circuit.
 
     Args:
         closed: the jaxpr of a run.

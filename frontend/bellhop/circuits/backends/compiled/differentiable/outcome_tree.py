@@ -128,7 +128,7 @@ def add_jacobian(
         real tangent, and two (by real and imaginary part) for each complex tangent.
 
     Raises:
-        CompileError: if the linear part would have to apply gates or measure again.
+        DifferentiableCompileError: if the linear part would apply gates or measure again.
     """
     n_residuals = len(linear.in_avals) - n_tangents
     likes = to_structs(linear.in_avals[n_residuals:])
