@@ -76,12 +76,12 @@ def read_outcome(outcomes: Any, position: Any) -> tuple[Any, Any]:
 
 
 def mark_summable(state: Operand) -> Any:
-    """Tag a state so that ``sum_over_outcomes`` may sum over outcomes there.
+    """Return a state with a tag, at which ``sum_over_outcomes`` may sum over outcomes.
 
     The remaining computation must be linear in the state.
 
     Args:
-        state: array; the result is an array of equal values.
+        state: array of the state of a circuit.
     """
     return tag_value(state, mark=_SUMMABLE)
 
@@ -176,6 +176,10 @@ def _replace_spans(jaxpr: Jaxpr, spans: Sequence[_OutcomeSpan]) -> list[JaxprEqn
     """Return a jaxpr's equations with each span replaced by one equation.
 
     The index of a later outcome does not count the outcomes that a span sums over.
+
+    Args:
+        jaxpr: the jaxpr.
+        spans: the result of `_find_spans` for this jaxpr.
     """
     ends = {span.equations[-1]: span for span in spans}
     inside = {eqn for span in spans for eqn in span.equations}

@@ -118,7 +118,8 @@ class MixedSimulator(Simulator):
     def has_small_matrix(self, op: qml.operation.Operator) -> bool:
         """Return whether an operation is applied as a Pauli transfer matrix.
 
-        State preparations of some wires, and operations without effect, are not.
+        False for operations without effect, such as a global phase, and for the preparation of a
+        density matrix; `apply_single_operation` applies these.
         """
         kind = OperationKind.classify(op)
         return kind not in (*_WITHOUT_EFFECT, OperationKind.DENSITY_MATRIX)
@@ -130,7 +131,7 @@ class MixedSimulator(Simulator):
     def is_unitary(self, op: qml.operation.Operator) -> bool:
         """Return False: transfer matrices of channels are not orthogonal.
 
-        Gates are fused with the channels after them.
+        Gates get the same answer, so that traced gates are fused with channels.
         """
         return False
 
@@ -171,7 +172,7 @@ class MixedSimulator(Simulator):
         operators = get_kraus_operators(op, self.where)
 
         def apply(means: Operand) -> Any:
-            """Apply Kraus operators to one column; a part of `_make_row_function`'s result.
+            """Return one column after the Kraus operators; mapped over columns by `jax.vmap`.
 
             Args:
                 means: array ``[4**wires]``, a value for each Pauli word on the operation's wires.
@@ -249,6 +250,9 @@ class MixedSimulator(Simulator):
 
     def _find_pauli_letters(self, factors: Sequence[Factor]) -> tuple[int, ...] | None:
         """Return the index of a product of Pauli matrices in the state array.
+
+        Args:
+            factors: factors of a term of an observable, on different wires.
 
         Returns:
             for each qubit 0 to 3 for I, X, Y, Z; None if a factor is not a Pauli matrix.

@@ -179,12 +179,15 @@ def _apply_in_scan(
     # Recompute for derivatives: otherwise JAX saves a state for each word.
     @jax.checkpoint
     def add(total: Operand, word: Any) -> tuple[Any, None]:
-        """Body of the scan in `_apply_in_scan`: add one word, applied to the state.
+        """Add one word, applied to the state; the body of the scan in `_apply_in_scan`.
 
         Args:
             total: array ``[2, 2**n]``, the sum over the preceding words.
             word: bit masks of the qubits with X or Y and of the qubits with Z or Y, the
                 coefficient, and whether the word has a factor ``i``.
+
+        Returns:
+            the new sum, and None for the scan's output.
         """
         flip, mask, share, is_imaginary = word
         source = _make_basis_indices(n_qubits) ^ flip

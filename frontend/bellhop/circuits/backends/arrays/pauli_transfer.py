@@ -147,7 +147,15 @@ def _to_transfer_matrix(pairs: Any, n_qubits: int) -> Any:
 
 @functools.cache
 def _make_basis_change(n_qubits: int) -> np.ndarray:
-    """Return the matrix that maps a raveled matrix to its ``Tr(P matrix)``."""
+    """Return the matrix from the entries of a matrix to its ``Tr(P matrix)``.
+
+    Args:
+        n_qubits: number of qubits.
+
+    Returns:
+        complex array ``[4**n_qubits, 4**n_qubits]``: a row for each Pauli word P, a column for each
+        entry of the matrix, row by row.
+    """
     columns = [
         to_pauli_basis(unit.reshape(2**n_qubits, -1), n_qubits) for unit in np.eye(4**n_qubits)
     ]
@@ -214,7 +222,7 @@ def _compute_dephasing(gamma: Any) -> Sequence[Any]:
 
 
 def _make_reset_matrix(op: qml.operation.Operator) -> Any:
-    """Return the transfer matrix ``[4, 4]`` of ``ResetError``."""
+    """Return the transfer matrix ``[4, 4]`` of a PennyLane operation ``ResetError``."""
     zero, one = op.data
     rest = 1 - zero - one
     return _make_one_qubit_matrix(
@@ -223,7 +231,7 @@ def _make_reset_matrix(op: qml.operation.Operator) -> Any:
 
 
 def _make_relaxation_matrix(op: qml.operation.Operator) -> Any:
-    """Return the transfer matrix ``[4, 4]`` of ``ThermalRelaxationError``.
+    """Return the transfer matrix ``[4, 4]`` of PennyLane's ``ThermalRelaxationError``.
 
     It scales X and Y by ``exp(-time / t2)`` and lets Z relax with ``exp(-time / t1)``. Parameters
     out of range give NaN.
@@ -241,9 +249,16 @@ _ANTICOMMUTES = {"I": [0, 0, 0, 0], "X": [0, 0, 1, 1], "Y": [0, 1, 0, 1], "Z": [
 
 
 def _make_pauli_error_matrix(op: qml.operation.Operator) -> Any:
-    """Return the transfer matrix of ``PauliError`` with probability ``p``.
+    """Return the transfer matrix of PennyLane's ``PauliError`` with probability ``p``.
 
-    It is diagonal: words that anticommute with the error's word get the factor ``1 - 2 p``.
+    It is diagonal: words that anticommute with the error's word get the factor ``1 - 2 p``. A
+    probability out of range gives NaN.
+
+    Args:
+        op: the operation, on any number of wires.
+
+    Returns:
+        array ``[4**wires, 4**wires]``.
     """
     (probability,) = op.data
     number = functools.reduce(

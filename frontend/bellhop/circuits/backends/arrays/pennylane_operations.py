@@ -117,6 +117,10 @@ def prepare_amplitudes(preparation: Any, wires: WireMap) -> Any:
 def map_to_qubits(part: Any, wires: WireMap) -> Any:
     """Replace the wire labels of an operation or measurement by qubit indices.
 
+    Args:
+        part: PennyLane operation or measurement process.
+        wires: maps wire labels to qubits.
+
     Returns:
         a new operation or measurement, or `part` itself if each label is its index already.
     """

@@ -234,11 +234,14 @@ class PureSimulator(Simulator):
         return jnp.sum(one * other)
 
     def _find_pauli_term(self, coefficient: Any, factors: Sequence[Factor]) -> PauliTerm | None:
-        """Convert a product of factors to a Pauli word; None if a factor is not a Pauli.
+        """Convert a product of factors to a Pauli word with a coefficient.
 
         Args:
             coefficient: scalar of the product.
             factors: factors on different wires, for instance of ``X(0) @ Z(1)``.
+
+        Returns:
+            the Pauli word; None if a factor is not a Pauli matrix.
         """
         letters = [
             (self.wires(factor.wire), _LETTERS[factor.name])

@@ -204,6 +204,9 @@ def _trace_circuit(
         rows: the batch axis of the circuit; tracing finds its size.
         faults: records run-time errors of operations.
         nothing_drawn: drawn shots, for their shapes and dtypes only.
+
+    Returns:
+        the jaxpr of one branch of mid-circuit outcomes, and facts found while tracing.
     """
     config, shots = call.config, call.shots
     plan = replace(call.plan, precision=8 * simulator.dtype.itemsize)
@@ -394,7 +397,14 @@ def _cast_dtype(value: Operand, before: Any, after: Any) -> Any:
 
 
 def _check_outcome_count(n_outcomes: int, simulator: Simulator) -> None:
-    """Raise a `CompileError` if a circuit needs more than `MAX_OUTCOMES` outcomes."""
+    """Raise a `CompileError` if a circuit needs more than `MAX_OUTCOMES` outcomes.
+
+    All combinations of outcomes are evaluated, so their number doubles with each outcome.
+
+    Args:
+        n_outcomes: the number of mid-circuit outcomes that are needed at the same time.
+        simulator: names the QNode and the device in the error.
+    """
     if n_outcomes > MAX_OUTCOMES:
         advice = "Use each outcome before the next measurement, or use"
         raise CompileError(

@@ -116,7 +116,7 @@ class BranchShots:
         return jnp.tensordot(shares, value, axes=0)
 
     def mask_other_branches(self, samples: Any) -> Any:
-        """Replace samples of shots that are assigned to other branches by zero.
+        """Return samples with zeros for shots that are assigned to other branches.
 
         Args:
             samples: array ``[shots, ...]``.

@@ -386,7 +386,7 @@ class _StateEvaluator(ExactValues):
         qubits = list(map(self._circuit.wires, wires))
 
         def take(_: Any) -> Any:
-            """Compute the probabilities that `request_probabilities` requested."""
+            """Compute what `request_probabilities` requested: an array ``[2**wires]``."""
             before = self._circuit.state
             self._circuit.apply(rotations)
             after, self._circuit.state = self._circuit.state, before

@@ -155,7 +155,7 @@ class Simulator(ABC):
         return matrices.apply(sequence, state.reshape(self.n_components, -1)).reshape(state.shape)
 
     def canonicalize_carry(self, state: Any, like: Any = None) -> Any:
-        """Convert a state to the form in which loops and conditionals carry it.
+        """Return a state in the form in which loops and conditionals carry it.
 
         All branches, and a body's argument and result, must have equal types. In this base class
         all states have, and the result is `state`.
@@ -272,12 +272,12 @@ class Simulator(ABC):
 
     @abstractmethod
     def to_state_result(self, state: Any, *, is_mixture: bool, is_divided: bool) -> Any:
-        """Convert a state to the result of ``qml.state``: a vector or density matrix.
+        """Return the result of ``qml.state``: a complex state vector or density matrix.
 
         Args:
             state: the state at the end of the circuit.
             is_mixture: whether the circuit ends in a mixture of several branches.
-            is_divided: whether the result is later divided by the state's probability.
+            is_divided: whether the caller later divides the result by the state's probability.
 
         Raises:
             CompileError: for a mixture, if the simulator only represents pure states.

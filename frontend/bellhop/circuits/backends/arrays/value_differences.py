@@ -73,7 +73,7 @@ def evaluate_with_differences(
         shapes = [primals[number].shape for number in perturbed]
 
         def evaluate_shifted(params: Operand) -> Any:
-            """Evaluate the function with other values of the differentiated inputs.
+            """Return the function's results at other values of the differentiated inputs.
 
             Args:
                 params: 1-D array, these values, flattened and concatenated in order.

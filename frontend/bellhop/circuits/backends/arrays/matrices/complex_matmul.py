@@ -22,9 +22,16 @@ def matmul(left: Operand, right: Operand) -> Any:
 
 
 def _matmul_as_real(left: Operand, right: Operand) -> Any:
-    """Multiply real or complex matrices (the last two axes) by one real product.
+    """Multiply real or complex matrices by one product of real matrices.
 
     This is `matmul` on a TPU.
+
+    Args:
+        left: array ``[..., rows, n]``.
+        right: array ``[..., n, columns]``.
+
+    Returns:
+        array ``[..., rows, columns]``, complex if `left` or `right` is.
     """
     if not jnp.iscomplexobj(right):
         if not jnp.iscomplexobj(left):

@@ -257,6 +257,9 @@ def _step_backwards(
         Args:
             number: index of the tile.
             carried: state, cotangent, and the cotangent of the matrix, summed over earlier tiles.
+
+        Returns:
+            the carried arrays after this tile.
         """
         state, cotangent, total = carried
         before, after = (
@@ -377,11 +380,14 @@ def _backwards_jvp(
         primals: the inverse matrix, the state after it, and the cotangent of that state.
         tangents: a tangent or symbolic zero for each primal.
         rows: parameter of the primitive.
+
+    Returns:
+        the three results of `step_backwards`, and their tangents.
     """
     places = [n for n, tangent in enumerate(tangents) if is_perturbed(tangent)]
 
     def compute_products(*perturbed: Any) -> list[Any]:
-        """Compute the three results of `step_backwards` by primitives that have JVPs.
+        """Return the three results of `step_backwards`, by primitives that have JVPs.
 
         Args:
             *perturbed: values of the operands that have a tangent, in order.

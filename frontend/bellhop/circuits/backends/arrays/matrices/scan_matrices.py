@@ -93,6 +93,9 @@ class MatrixScan:
 
             The operation's qubits come first; the matrix is the identity on the added ones.
 
+            Args:
+                op: the operation; its parameters may be traced.
+
             Returns:
                 array ``[components * n_rows, components * n_rows]``.
             """
@@ -143,13 +146,16 @@ def _add_derivatives(compute_matrix: Callable[..., Any]) -> Callable[..., Any]:
         return jax.jvp(one, (primals[number],), (jnp.ones_like(primals[number]),))[1]
 
     def jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
-        """JVP rule of the vectorized function: its matrices and their tangents.
+        """JVP rule of the vectorized function: compute derivatives of matrices early.
 
-        The derivatives of the matrices are computed with the matrices, not in the backward pass.
+        The backward pass then only multiplies with the derivatives.
 
         Args:
             primals: parameters, real arrays ``[operations]``.
             tangents: their tangents, arrays or symbolic zeros.
+
+        Returns:
+            the matrices ``[operations, rows, columns]`` and their tangents.
         """
         perturbed = [number for number, tangent in enumerate(tangents) if is_perturbed(tangent)]
         slopes = [differentiate(number, primals) for number in perturbed]
@@ -281,7 +287,7 @@ class _ScanSteps:
         """
 
         def permute(state: Operand, before: Any, after: Any) -> Any:
-            """Implement `_permute` by one gather, also for tangents and cotangents."""
+            """Implement `_permute`, whose arguments it takes, by one gather."""
             index = jax.lax.broadcasted_iota(np.int32, (1, state.shape[1]), 1)
             entries = (index >> after[:, None]) & ((1 << self.bits) - 1)
             source = jnp.sum(entries << before[:, None], 0)

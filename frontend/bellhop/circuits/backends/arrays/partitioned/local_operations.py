@@ -48,7 +48,7 @@ def apply_to_all_shards(
     computed = list(filter(is_dynamic, parameters))
 
     def run_on_shard(part: Any, computed: Sequence[Any], *others: Any) -> Any:
-        """Rebuild the operation with its traced parameters, and apply it to a shard.
+        """Rebuild the operation with its traced parameters; return `apply` of a shard.
 
         Args:
             part: this device's shard.

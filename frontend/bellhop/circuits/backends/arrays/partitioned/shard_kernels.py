@@ -132,7 +132,7 @@ def _swap_qubits(shard: Any, local: int, position: Operand, devices: DeviceWires
         return swap
 
     def swap_locally(part: Any) -> Any:
-        """Swap two local qubits, by permuting the entries of the shard."""
+        """Return a shard with two local qubits swapped, by permuting its entries."""
         index = jax.lax.iota(jnp.uint32, part.shape[1])
         one, other = (
             (n_local - 1 - there).astype(jnp.uint32) for there in (jnp.int32(local), position - k)

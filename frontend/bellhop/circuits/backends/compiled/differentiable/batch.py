@@ -221,10 +221,13 @@ def _run_row(closed: ClosedJaxpr, handle: Handle, row: Any, *inputs: Any) -> lis
         handle: the handle of the state, which is not mapped.
         row: the index of the row, which is mapped.
         inputs: the inputs of the row.
+
+    Returns:
+        the handle, not mapped, and the results of the row, all mapped.
     """
 
     def bind_measurement(eqn: JaxprEqn, *operands: Any) -> Sequence[Any]:
-        """Bind a measurement with parameters that depend on the row.
+        """Return the results of a measurement, with parameters that depend on the row.
 
         This is the rule of `_run_row` for final measurements and derivatives.
 

@@ -158,7 +158,14 @@ register_droppable(circuit_p)
 def _abstract_eval(*avals: Aval, body: CircuitBody, batch: Batch | None) -> tuple[list[Any], Any]:
     """Return the types of a circuit's results, and the circuit's effects.
 
-    The results are those of the body without the handle; in a batch they have rows in front.
+    Args:
+        *avals: types of the inputs.
+        body: the circuit.
+        batch: the rows; the results then have rows in front. None without a batch.
+
+    Returns:
+        the types of the results, without a handle; and the effects of the quantum function, with a
+        random effect if the circuit draws outcomes or samples.
     """
     # The effects of the quantum function, such as a print, are effects of the circuit.
     effects = body.closed.effects
@@ -171,7 +178,15 @@ def _abstract_eval(*avals: Aval, body: CircuitBody, batch: Batch | None) -> tupl
 
 @circuit_p.def_impl
 def _run_eagerly(*inputs: Any, **params: Any) -> Any:
-    """Compile and run a circuit that is bound outside of a trace, as a whole."""
+    """Compile and run a circuit, as a whole, that is bound outside of a trace.
+
+    Args:
+        *inputs: arrays, the inputs of the circuit.
+        **params: the parameters ``body`` and ``batch`` of the primitive.
+
+    Returns:
+        the results of the circuit.
+    """
     # A circuit is compiled as a whole under ``jax.disable_jit`` too.  The debugging flags are off
     # because ``jax.debug_nans`` would call this function again without ``jax.jit``.
     with jax.disable_jit(False), jax.debug_nans(False), jax.debug_infs(False):

@@ -93,6 +93,15 @@ def _gates_jvp(
     Tangents of gate parameters reach the final measurement by its own operand ``params``.
     Amplitudes that have a tangent are marked as differentiated.
 
+    Args:
+        primals: the operands, see `GateOperands`.
+        tangents: their tangents, some of them symbolic zeros.
+        obstacle: why the gates have no derivative by their parameters; empty if they have one.
+        **static: the other parameters of the equation.
+
+    Returns:
+        the handle of the state after the gates, and a symbolic zero.
+
     Raises:
         DifferentiableCompileError: if the gates' parameters have a tangent but no derivative.
     """

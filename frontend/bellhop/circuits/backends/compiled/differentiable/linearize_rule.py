@@ -101,12 +101,15 @@ def _linearize(body: CircuitBody, given: Sequence[bool], obstacle: str) -> Linea
     """Linearize the jaxpr of one row of a circuit.
 
     Args:
-        body: the circuit.
+        body: the circuit; its `make_differentiable_jaxpr` is used if it has one.
         given: for each input, whether it has a tangent.
         obstacle: why gates have no derivative; empty if they have one.
 
+    Returns:
+        the jaxpr, split into a part with all quantum operations and a linear part.
+
     Raises:
-        DifferentiableCompileError: if the circuit has no derivative.
+        DifferentiableCompileError: if the circuit has no derivative; it names the QNode.
     """
     try:
         with forbid_gate_derivatives(obstacle):
@@ -391,9 +394,9 @@ def _find_products(
 
 
 def _use_single_pass(eqn: JaxprEqn) -> JaxprEqn:
-    """Mark a measurement equation so that its derivative is a one-sweep product.
+    """Return an equation, marked so that its derivative is a one-sweep product.
 
-    Other equations are returned unchanged.
+    Only final measurements are marked; other equations are returned unchanged.
     """
     if eqn.primitive is not measure_p:
         return eqn

@@ -324,7 +324,11 @@ class MeasurementJvp(NamedTuple):
         return linear(list(known.values()), [directions])[0]
 
     def keep_tangents(self, *names: str) -> "MeasurementJvp":
-        """Return a copy in which only the named operands have nonzero tangents."""
+        """Return a copy in which only the named operands have nonzero tangents.
+
+        Args:
+            names: names of operands, fields of `MeasureOperands`.
+        """
         primals, tangents = self.primals._asdict(), self.tangents._asdict()
         zeros = {
             name: make_symbolic_zero(primal)

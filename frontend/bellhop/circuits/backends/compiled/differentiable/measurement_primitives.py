@@ -305,6 +305,13 @@ def _measure_lower(
 ) -> Any:
     """Lower a measurement to ``quantum.measure``, or a score to ``quantum.score``.
 
+    Args:
+        ctx: JAX's lowering context.
+        *operands: MLIR values of the operands.
+        names: the names of the operands, fields of `MeasureOperands`.
+        measuring: the measurements.
+        query: which results the equation returns besides the handle.
+
     Returns:
         MLIR values of the handle and of the results that the query selects.
     """
@@ -347,6 +354,14 @@ def _derivative_lower(
     ctx: Any, *operands: Any, names: Any, measuring: MeasurementSet, order: int, keep: bool
 ) -> list[Any]:
     """Lower a derivative to ``quantum.derivative``, or a saved one to ``quantum.jvp``.
+
+    Args:
+        ctx: JAX's lowering context.
+        *operands: MLIR values of the operands.
+        names: the names of the operands, fields of `MeasureOperands`.
+        measuring: the measurements.
+        order: the order of the derivative by ``params``.
+        keep: whether the session keeps the first derivative by dynamic-count parameters.
 
     Returns:
         MLIR values of the handle, the derivative, and the number under which the session keeps the
@@ -433,6 +448,9 @@ def can_plugin_differentiate(eqn: JaxprEqn) -> bool:
 
     Plugins have no products with a derivative (VJP), and an adjoint method for some measurements
     only.
+
+    Args:
+        eqn: an equation of the primitive ``quantum_measure``.
     """
     return not is_derivative_product(eqn) and all(
         m.has_adjoint for m in eqn.params["measuring"].measurements

@@ -87,6 +87,13 @@ def run_all_outcomes(once: ClosedJaxpr) -> ClosedJaxpr:
         """Run the circuit in a loop until all outcomes have been executed.
 
         This is the function of the jaxpr that `run_all_outcomes` returns.
+
+        Args:
+            handle: the handle of a fresh state.
+            *inputs: the inputs of the circuit.
+
+        Returns:
+            the handle of the state afterwards, and the sums of the results over all runs.
         """
         zeros = [jnp.zeros(aval.shape, aval.dtype) for aval in once.out_avals[1:]]
         handle, sums, _ = jax.lax.while_loop(
@@ -147,6 +154,13 @@ def add_jacobian(
         """Run the nonlinear part, and compute the Jacobians from its residuals.
 
         This is the function of the jaxpr that `add_jacobian` returns.
+
+        Args:
+            handle: the handle of a fresh state.
+            *inputs: the inputs of the circuit.
+
+        Returns:
+            the handle of the state afterwards, the values and the Jacobians.
         """
         handle, *results = eval_jaxpr(known.jaxpr, known.consts, handle, *inputs)
         residuals = results[len(results) - n_residuals :]
@@ -284,7 +298,7 @@ def _split_complex(tangent: Any) -> list[Any]:
 
 
 def _join_complex(parts: Sequence[Any], like: Sequence[Any]) -> list[Any]:
-    """Join real and imaginary parts to complex arrays, with the dtypes of ``like``.
+    """Return arrays joined from real and imaginary parts, with the dtypes of ``like``.
 
     Args:
         parts: for each complex element of `like` two real arrays, for each real element one.

@@ -62,11 +62,11 @@ class LinearizedJaxpr(NamedTuple):
 
     @classmethod
     def from_jaxpr(cls, closed: ClosedJaxpr, in_perturbed: Sequence[bool]) -> "LinearizedJaxpr":
-        """Linearize a circuit's jaxpr and split it into its known and its linear part.
+        """Return the linearization of a circuit's jaxpr, split into its two parts.
 
         Args:
             closed: the jaxpr, from handle and inputs to handle and values.
-            in_perturbed: for each input, whether it has a tangent.
+            in_perturbed: for each input (without the handle), whether it has a tangent.
         """
         with leave_mesh(()):
             jvp, moved = jvp_jaxpr(closed, [False, *in_perturbed], instantiate=False)
@@ -134,7 +134,7 @@ class LinearizedJaxpr(NamedTuple):
         linear = self.linear
 
         def pull_back(residuals: Sequence[Any], bars: Sequence[Any]) -> Any:
-            """Transpose the linear part: cotangents of perturbed inputs, from residuals.
+            """Return the cotangents of perturbed inputs: the transpose of the linear part.
 
             Args:
                 residuals: the residuals of the known part.
@@ -193,7 +193,7 @@ def _evaluate_linear_map(eqn: JaxprEqn, *operands: Operand) -> list[Any]:
 
 
 def _select_branch(eqn: JaxprEqn, index: Any, *operands: Operand) -> list[Any]:
-    """Evaluate all branches of a conditional in linear equations, and select a result.
+    """Return the results of a conditional's branch, evaluating all branches.
 
     It replaces ``cond`` in the linear part of a batched circuit, as JAX cannot transpose the
     batched form of a conditional whose predicate is a residual.

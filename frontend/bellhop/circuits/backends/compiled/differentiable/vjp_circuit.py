@@ -105,7 +105,7 @@ def _resolve_variable(substitutions: Mapping[Any, Any], var: Any) -> Any:
 
 
 def _sort_equations(eqns: Sequence[JaxprEqn]) -> list[JaxprEqn]:
-    """Sort equations so that each one follows the equations whose results it uses.
+    """Return equations sorted so that each one follows the producers of its operands.
 
     Apart from that, they keep their order.
     """

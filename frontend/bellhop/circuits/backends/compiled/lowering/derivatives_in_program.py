@@ -80,7 +80,14 @@ def _find_missing_in_equation(eqn: JaxprEqn, circuit: Jaxpr) -> str:
 
 
 def _find_missing_with_shots(eqn: JaxprEqn) -> str:
-    """Return why the engine lacks a derivative of a measurement with shots, or ""."""
+    """Return why the engine lacks a derivative of a measurement with shots.
+
+    Args:
+        eqn: the equation of the final measurement.
+
+    Returns:
+        the reason as a clause about the circuit; empty if the engine has all derivatives.
+    """
     if not all(each.is_in_engine for each in CircuitEquation(eqn).measurements):
         return "it measures classical shadows"
     # The session of a circuit keeps the dynamic-count derivative of one measurement only.

@@ -49,8 +49,14 @@ def run_in_runtime(call: Circuit, device: qml.devices.Device, wires: WireMap) ->
 def _run_default_qubit(call: Circuit, device: qml.devices.Device, wires: WireMap) -> Any:
     """Trace a circuit of ``default.qubit`` for the engine, or decline it.
 
+    Args:
+        call: the QNode call.
+        device: the QNode's PennyLane device.
+        wires: maps wire labels to qubits.
+
     Returns:
-        the measurements' values; ``Declined`` if the engine lacks a derivative of the circuit.
+        the measurements' values, in the structure that the quantum function returned; ``Declined``
+        if the engine lacks a derivative of the circuit.
     """
     # Validates the options, which change none of the exact derivatives.
     call.config.read_diff_options()

@@ -117,7 +117,7 @@ class TracedCall:
         )
 
     def _finish_results(self, values: Sequence[Any]) -> Any:
-        """Compute the results of the quantum function from the circuit's values.
+        """Return the results of the QNode, computed from the circuit's values.
 
         With postselection, the first value is the probability of all kept outcomes, or whether the
         run or each shot is accepted.
@@ -167,6 +167,9 @@ def trace_for_runtime(
         wires: maps wire labels to qubits.
         gates: the operations that the device supports without decomposition.
         spec: the data by which the runtime opens the device.
+
+    Returns:
+        the traced call; its method `run` binds the circuit.
 
     Raises:
         CompileError: if the plugin gets the circuit's measurements wrong.

@@ -125,6 +125,13 @@ def loop_over_shots(
         """Execute all shots, and compute the means over groups.
 
         This is the function of the jaxpr that `loop_over_shots` returns.
+
+        Args:
+            handle: the handle of a fresh state.
+            *inputs: the inputs of the circuit.
+
+        Returns:
+            the handle, for postselection whether each shot is accepted, and samples and means.
         """
 
         def step(carried: Any, group: Any) -> tuple[Any, Any]:
