@@ -144,7 +144,7 @@ class _OutcomeSpan:
 
     Attributes:
         equations: the equations in order; the last one computes the state.
-        outcomes: those of `equations` that read an outcome.
+        outcomes: the members of `equations` that read an outcome.
     """
 
     equations: Sequence[JaxprEqn]
@@ -173,9 +173,10 @@ class _OutcomeSpan:
 
 
 def _replace_spans(jaxpr: Jaxpr, spans: Sequence[_OutcomeSpan]) -> list[JaxprEqn]:
-    """Return a jaxpr's equations with each span replaced by one equation.
+    """Return a jaxpr's equations with each outcome span replaced by one equation.
 
-    The index of a later outcome does not count the outcomes that a span sums over.
+    That equation sums the state over the mid-circuit outcomes in the span. The index of a later
+    outcome does not count these outcomes any more.
 
     Args:
         jaxpr: the jaxpr.
@@ -200,7 +201,9 @@ def _choose_rule(eqn: JaxprEqn) -> Rule:
 
 
 def _sum_span(eqn: JaxprEqn, *operands: Any) -> list[Any]:
-    """Evaluate a span for all combinations of its outcomes; sum the states.
+    """Evaluate an outcome span for all combinations of its outcomes; sum the states.
+
+    It is the rule for the equations that `_replace_spans` makes.
 
     Args:
         eqn: equation made by `_OutcomeSpan.as_equation`.
@@ -223,13 +226,16 @@ def _sum_span(eqn: JaxprEqn, *operands: Any) -> list[Any]:
 
 
 def _find_spans(jaxpr: Jaxpr) -> list[_OutcomeSpan]:
-    """Return the spans of a jaxpr over whose outcomes a sum is possible.
+    """Find the stretches of equations whose mid-circuit outcomes can be summed over.
 
     A span starts at the first equation that depends on an outcome not yet summed, and ends at a
     tagged state after which only this state depends on the outcomes.
 
     Args:
         jaxpr: a jaxpr whose inner jaxprs were already rewritten.
+
+    Returns:
+        the spans in order.
     """
     last_use: dict[Any, int] = {}
     for number, eqn in enumerate(jaxpr.eqns):

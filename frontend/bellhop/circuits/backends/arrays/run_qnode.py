@@ -116,9 +116,10 @@ def choose_pure_simulator(n_qubits: int, where: str) -> Any:
 def run_on_arrays(call: Circuit, device: qml.devices.Device, wires: WireMap) -> Any:
     """Trace a QNode call into the program, simulated on arrays.
 
-    Without shots, results of circuits with mid-circuit measurements are exact expectation values:
-    sums over all branches, weighted by probability, which JAX differentiates. With shots, each shot
-    is assigned to one branch, and the branch draws its samples.
+    A circuit with mid-circuit measurements is executed for all combinations of outcomes (branches).
+    Without shots, results are sums over all branches, weighted by probability, which JAX
+    differentiates. With shots, each shot is assigned to one branch, and the branch draws its
+    samples.
 
     Args:
         call: the QNode call: its inputs, configuration and shots.
@@ -139,10 +140,10 @@ def run_on_arrays(call: Circuit, device: qml.devices.Device, wires: WireMap) -> 
 
 
 class DrawnShots(NamedTuple):
-    """The random assignment of a circuit's shots to branches.
+    """The random assignment of a circuit's shots to branches (mid-circuit outcomes).
 
-    It is computed in the program from the probabilities of all branches, and is an input of each
-    branch's second execution.
+    The program first executes all branches for their probabilities, then draws this assignment, and
+    executes the branches again with the assignment as an input.
 
     Attributes:
         shot_branches: ``u32[shots]``, the branch (outcomes as bits) of each shot.
@@ -158,7 +159,7 @@ class DrawnShots(NamedTuple):
 
     @classmethod
     def make_empty(cls, shots: Shots) -> DrawnShots:
-        """Return the value before branches are drawn: all shots in branch 0, a zero key.
+        """Return the value before shots are drawn: all shots in branch 0, a zero key.
 
         Args:
             shots: the shots of the circuit; its `copies` are the sizes of the groups.
@@ -266,7 +267,9 @@ def _trace_circuit(
 def _run_on_simulator(call: Circuit, device: qml.devices.Device, wires: WireMap) -> Any:
     """Trace a circuit, evaluate it for all rows and branches, and return its results.
 
-    The circuit is traced a second time if its parameters turn out to be in single precision.
+    A row is an element of batched gate parameters, a branch one combination of mid-circuit
+    outcomes. The circuit is traced a second time if its parameters turn out to be in single
+    precision.
 
     Args:
         call: the QNode call.
@@ -333,10 +336,11 @@ def _run_on_simulator(call: Circuit, device: qml.devices.Device, wires: WireMap)
             return list(eval_jaxpr(closed.jaxpr, closed.consts, *operands))
 
         def sum_branches(drawn: DrawnShots) -> Any:
-            """Evaluate all branches in a scan, with a given assignment of shots to them.
+            """Evaluate all branches (combinations of mid-circuit outcomes) in a scan.
 
             Args:
-                drawn: the assignment; the one at first, to find the branches' probabilities.
+                drawn: the assignment of shots to branches; before it is drawn, `make_empty`'s
+                    result with another key, to compute the branches' probabilities.
 
             Returns:
                 the probability of each branch, the fault of each branch, and the sums over branches

@@ -39,8 +39,9 @@ _SECOND_DERIVATIVE_ERROR = (
 class BranchShots:
     """The shots assigned to one branch, for sampling the branch's final state.
 
-    An instance belongs to one traced execution of the circuit. Arrays over shots always have all
-    shots of the circuit; shots of other branches get weight zero.
+    A branch is one combination of mid-circuit outcomes. An instance belongs to one traced execution
+    of the circuit. Arrays over shots always have all shots of the circuit; shots of other branches
+    get weight zero.
 
     Attributes:
         key: PRNG key for samples.
@@ -62,7 +63,8 @@ class BranchShots:
     def sample(self, simulator: Simulator, state: Any, asked: Sequence[SampleRequest]) -> list[Any]:
         """Sample the final state of this branch, once for all requests.
 
-        Each call draws from a new PRNG key, derived from `key` and the number of earlier calls.
+        A branch is one combination of mid-circuit outcomes. Each call draws from a new PRNG key,
+        derived from `key` and the number of earlier calls.
 
         Args:
             simulator: the simulator that computed `state`.
@@ -71,9 +73,9 @@ class BranchShots:
                 draws its own samples, all other requests share the same samples.
 
         Returns:
-            a list with one array per request: ``[groups, outcomes]`` for `Frequencies`, bits
-            ``[shots, qubits]`` for `Samples`, ``[shots, 2, wires]`` for `ShadowSnapshots`,
-            ``[groups, words]`` for `ShadowMeans`.
+            a list with one array per request: for `Frequencies` ``[groups, outcomes]`` and for
+            `ShadowMeans` ``[groups, words]``, which only count shots of this branch; bits ``[shots,
+            qubits]`` for `Samples`; ``[shots, 2, wires]`` for `ShadowSnapshots`.
         """
         self._rounds += 1
         key = jax.random.fold_in(self.key, self._rounds)
@@ -96,8 +98,9 @@ class BranchShots:
     def average_over_groups(self, value: Any, probability: Any) -> Any:
         """Return this branch's contribution to the mean of a value over shot groups.
 
-        The sum of the contributions of all branches is the mean. The result has the derivative of
-        the branch's probability, as a likelihood ratio.
+        A branch is one combination of mid-circuit outcomes; the sum of the contributions of all
+        branches is the mean. The result has the derivative of the branch's probability, as a
+        likelihood ratio.
 
         Args:
             value: array of any shape, the value that all shots of this branch have.
@@ -117,6 +120,8 @@ class BranchShots:
 
     def mask_other_branches(self, samples: Any) -> Any:
         """Return samples with zeros for shots that are assigned to other branches.
+
+        A branch is one combination of mid-circuit outcomes, so the sum over branches has all shots.
 
         Args:
             samples: array ``[shots, ...]``.
@@ -184,6 +189,8 @@ class BranchShots:
 
 def draw_branches(key: Any, weights: Any, shots: int, *, drops: bool) -> tuple[Any, Any]:
     """Assign each shot to a branch at random, by the branches' probabilities.
+
+    A branch is one combination of mid-circuit outcomes.
 
     Args:
         key: PRNG key.

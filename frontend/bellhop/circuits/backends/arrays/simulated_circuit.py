@@ -240,8 +240,8 @@ class SimulatedCircuit(ProgramCircuit):
     ) -> list[Statistic]:
         """Measure all return values of the quantum function in the current branch.
 
-        With mid-circuit outcomes, this also sets the state to zero in branches that repeat another
-        one.
+        A branch is one combination of mid-circuit outcomes. This also sets the state to zero in
+        branches that repeat another one.
 
         Args:
             leaves: return values of the quantum function.
@@ -344,8 +344,8 @@ class SimulatedCircuit(ProgramCircuit):
 class _StateEvaluator(ExactValues):
     """Exact values of a circuit, computed from the array of its final state.
 
-    Measurement code requests values from it, as from other `ExactValues`. The function that a
-    request returns ignores its argument.
+    Measurement code requests values from it, as from other `ExactValues`. Each ``request_...``
+    method returns a function that computes the value; the argument of that function is ignored.
 
     Args:
         circuit: the circuit, after all gates.

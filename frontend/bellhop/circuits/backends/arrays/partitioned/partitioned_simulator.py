@@ -194,7 +194,7 @@ class PartitionedSimulator(PureSimulator):
         both = jnp.stack([jnp.real(amplitudes), jnp.imag(amplitudes)]).astype(self.dtype)
 
         def take_shard(both: Any) -> Any:
-            """Slice this device's shard from replicated real and imaginary parts."""
+            """Return this device's shard of `both`, replicated real and imaginary parts."""
             missing = max(0, size - both.shape[1])
             padded = jnp.pad(both, ((0, 0), (0, missing)))
             n_parts = padded.shape[1] // size
@@ -210,9 +210,9 @@ class PartitionedSimulator(PureSimulator):
     def canonicalize_carry(
         self, state: PartitionedState, like: PartitionedState | None = None
     ) -> PartitionedState:
-        """Convert to the qubit layout of `like` (if any), and clear the `is_zero` flag.
+        """Return `state` in the layout of `like` (if any), with `is_zero` cleared.
 
-        So all iterations and branches carry the same type.
+        So all iterations of a loop and all branches of a conditional carry the same type.
         """
         if like is not None:
             state = self._reorder(state, like.devices, like.local)
@@ -242,7 +242,7 @@ class PartitionedSimulator(PureSimulator):
         return PartitionedState(sort(state.amplitudes), devices, local)
 
     def _make_local(self, state: PartitionedState, footprint: GateWires) -> PartitionedState:
-        """Return the state in a layout in which a gate's nondiagonal qubits are local."""
+        """Return a state in a layout in which `footprint.nondiagonal` qubits are local."""
         plan = plan_segments(
             [footprint], len(self.wires), state.devices, None, can_choose_start=state.is_zero
         )
@@ -394,7 +394,7 @@ class PartitionedSimulator(PureSimulator):
         return self._map_shards(apply_words, REPLICATED)
 
     def _inner_product(self, one: Operand, other: Operand) -> Any:
-        """Return the real inner product of two amplitude arrays in the same qubit order."""
+        """Return the real inner product of amplitudes `one` and `other` in equal layouts."""
         product = lambda one, other: self.devices.sum_over_devices(jnp.sum(one * other))
         return self.devices.map_shards(product, (self.devices.state_spec,) * 2, REPLICATED)(
             one, other
@@ -407,7 +407,7 @@ class PartitionedSimulator(PureSimulator):
         order = [*kept, *(qubit for qubit in state.local if qubit not in kept)]
 
         def compute_marginal(part: Any) -> Any:
-            """Return this device's contribution, with zeros for outcomes of other devices."""
+            """Return the marginal of this device's shard, zero for other devices' outcomes."""
             squares = jnp.sum(part**2, axis=0, keepdims=True)
             rows = permute_qubits(squares, state.local, order, self.base).reshape(
                 2 ** len(kept), -1
@@ -479,7 +479,7 @@ class PartitionedSimulator(PureSimulator):
         order = [*qubits, *(qubit for qubit in state.local if qubit not in qubits)]
 
         def multiply_rows(part: Any) -> Any:
-            """Return this shard's contribution to the density matrix."""
+            """Return the contribution of the shard `part` to the density matrix."""
             moved = permute_qubits(part, state.local, order, self.base).reshape(
                 2, 2 ** len(qubits), -1
             )

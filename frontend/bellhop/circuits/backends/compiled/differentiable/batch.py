@@ -120,10 +120,11 @@ def merge_batch(
 
 
 def has_row_dependent_effects(closed: ClosedJaxpr, mapped: Sequence[bool]) -> bool:
-    """Return whether an equation with effects may depend on the row.
+    """Return whether effects may depend on the row of a batched circuit.
 
-    If so, the rows must run one by one, to keep the order of effects. An equation with effects that
-    does not depend on the row runs once for the batch.
+    A row is one element of the axes over which ``vmap`` maps the circuit. If so, the rows must run
+    one by one, to keep the order of effects. An equation with effects that does not depend on the
+    row runs once for the batch.
 
     Args:
         closed: the jaxpr of a row, from handle and inputs to handle and results.
@@ -136,7 +137,8 @@ def has_row_dependent_effects(closed: ClosedJaxpr, mapped: Sequence[bool]) -> bo
 def _has_diverging_rows(closed: ClosedJaxpr, batch: Batch) -> bool:
     """Return whether rows may differ in the gates and measurements that they execute.
 
-    In a batch, all rows have the same mid-circuit outcomes; see ``outcome_tree``.
+    A row is one element of the axes over which ``vmap`` maps a circuit. In a batch, all rows have
+    the same mid-circuit outcomes; see ``outcome_tree``.
 
     Args:
         closed: the jaxpr of a row, from handle and inputs to handle and results.
@@ -164,15 +166,15 @@ def _has_diverging_rows(closed: ClosedJaxpr, batch: Batch) -> bool:
 
 
 def vectorize_rows(closed: ClosedJaxpr, batch: Batch) -> ClosedJaxpr | None:
-    """Map the jaxpr of a row over all rows of a batch.
+    """Map the jaxpr of one row of a batched circuit over all rows, where possible.
 
     Args:
         closed: the jaxpr of a row, from handle and inputs to handle and results.
-        batch: the rows.
+        batch: the number of rows, and which inputs differ between rows.
 
     Returns:
         the jaxpr of the batch, with one handle for all rows and results with rows in front; None if
-        rows cannot run together, because they apply different gates.
+        rows cannot run together, because they apply different gates or need separate sessions.
     """
     # A circuit that reads derivatives from its session needs a separate session for each row.
     if has_session_reads(closed) or _has_diverging_rows(closed, batch):
@@ -193,7 +195,7 @@ def vectorize_rows(closed: ClosedJaxpr, batch: Batch) -> ClosedJaxpr | None:
 
 
 def count_rows_per_call(closed: ClosedJaxpr) -> int:
-    """Return how many rows may run together, so that their parameters fit into memory.
+    """Return how many rows of a batched circuit run together, limited by memory.
 
     Args:
         closed: the jaxpr of a row, whose final measurements have all parameters as operands.

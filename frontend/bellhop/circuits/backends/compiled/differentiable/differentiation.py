@@ -75,7 +75,12 @@ class Differentiation:
         options = () if choice.method == DiffMethod.LIKELIHOOD_RATIO else plan.diff_options
 
         def differentiate(choice: DerivativeChoice, frequencies: bytes) -> "Differentiation":
-            """Return the differentiation of a choice, by parameters with these frequencies."""
+            """Return the `Differentiation` with a chosen method.
+
+            Args:
+                choice: the method and its obstacle.
+                frequencies: one byte for each parameter: the bit set of its frequencies.
+            """
             return cls(
                 choice.method,
                 frequencies,

@@ -160,8 +160,9 @@ def _values_jvp(jvp: MeasurementJvp, measuring: MeasurementSet) -> tuple[Any, li
     """Measure values, and compute the values' tangents.
 
     Args:
-        jvp: operands and tangents, with the mean of each variance among the measurements.
-        measuring: the measurements without these means.
+        jvp: operands and tangents; its measurements are `measuring`, followed by the expectation
+            value of each variance's observable.
+        measuring: the measurements.
 
     Returns:
         the handle of the state afterwards, the measured values, and their tangents.
@@ -194,8 +195,9 @@ def _jacobian_jvp(
     The adjoint method computes the Jacobian.
 
     Args:
-        jvp: operands and tangents, with the mean of each variance among the measurements.
-        measuring: the measurements without these means.
+        jvp: operands and tangents; its measurements are `measuring`, followed by the expectation
+            value of each variance's observable.
+        measuring: the measurements.
 
     Returns:
         the handle of the state afterwards; the values and their Jacobian; and the tangents of the
@@ -219,8 +221,9 @@ def _compute_tangents_by_rerun(
 
     Args:
         handle: the handle of the state.
-        jvp: operands and tangents, with the mean of each variance among the measurements.
-        values: the measured values, without these means.
+        jvp: operands and tangents; its measurements are followed by the expectation value of each
+            variance's observable.
+        values: the measured values, without these expectation values.
 
     Returns:
         the handle of the state afterwards, and a tangent for each value.
@@ -244,9 +247,10 @@ def _compute_tangents_by_adjoint(
 
     Args:
         handle: the handle of the state.
-        jvp: operands and tangents, with the mean of each variance among the measurements.
-        values: the measured values, without these means.
-        jacobian: derivative of all values by the parameters, f64[values, p].
+        jvp: operands and tangents; its measurements are followed by the expectation value of each
+            variance's observable.
+        values: the measured values, without these expectation values.
+        jacobian: derivative of `values` by the parameters, f64[values, p].
 
     Returns:
         the handle of the state afterwards, and a tangent for each value.
@@ -270,10 +274,11 @@ def _compute_value_tangents(
 
     Args:
         handle: the handle of the state.
-        jvp: the measurements, with the mean of each variance at the end, and the tangents.
-        values: the measured values, without these means.
-        jacobian: the Jacobian by the parameters, if they have a tangent; its rows of variances are
-            derivatives of second moments.
+        jvp: operands and tangents; its measurements may be followed by the expectation value of
+            each variance's observable, for the chain rule.
+        values: the measured values, without these expectation values.
+        jacobian: the Jacobian by the parameters; None to compute it if they have a tangent. For the
+            chain rule, its rows of variances are derivatives of second moments.
         saved: the number under which the session keeps the first derivative by dynamic-count
             parameters; None if it does not.
 
@@ -334,12 +339,13 @@ def _correct_variance_jacobians(handle: Handle, jvp: MeasurementJvp, dot: Any) -
 
     Args:
         handle: the handle of the state.
-        jvp: the measurements, with the mean of each variance at the end, and the tangents.
+        jvp: operands and tangents; its measurements are followed by the expectation value of each
+            variance's observable.
         dot: the tangent of the Jacobian f64[values, p], in which variances count as second moments.
 
     Returns:
-        the handle of the state afterwards, and the tangent of the Jacobian without the rows of the
-        means.
+        the handle of the state afterwards, and the tangent of the Jacobian without the rows of
+        these expectation values.
     """
     means_jvp = jvp._replace(measuring=jvp.measuring.to_variance_means())
     handle, mean, _ = jvp.bind_derivative(handle, means_jvp.measuring, 0)

@@ -141,7 +141,10 @@ def _jvp(
     body: CircuitBody,
     batch: Batch | None,
 ) -> tuple[list[Any], list[Any]]:
-    """JVP rule of the circuit primitive, by one-sweep products if they are cheaper.
+    """JVP rule of the circuit primitive.
+
+    Tangents are computed from the Jacobian. If it is cheaper, they are products (VJPs or
+    Hessian-vector products) that one pass of the adjoint method computes.
 
     Args:
         primals: the inputs of the circuit.
@@ -327,7 +330,9 @@ class _LinearProducts:
 def _find_products(
     body: CircuitBody, batch: Batch | None, given: tuple[bool, ...]
 ) -> _LinearProducts | None:
-    """Return the one-sweep products of a circuit, or None to use its Jacobian.
+    """Choose between the Jacobian of a circuit and products with its derivative.
+
+    A product, such as a VJP, takes one pass of the adjoint method (one sweep).
 
     Args:
         body: the circuit.
@@ -335,8 +340,8 @@ def _find_products(
         given: for each input, whether it has a tangent.
 
     Returns:
-        None if the Jacobian costs less, if the engine does not support these products, or if the
-        circuit has mid-circuit outcomes or effects.
+        the products; None if the Jacobian costs less, if the engine does not support products, or
+        if the circuit has mid-circuit outcomes or effects.
     """
     # The derivative of a VJP is computed from the Jacobian, which has derivatives of any order.
     closed, differentiable = body.closed, body.make_differentiable_jaxpr
@@ -369,10 +374,13 @@ def _find_products(
     )
 
     def make_product(build_jaxpr: Callable[[LinearizedJaxpr], ClosedJaxpr]) -> CircuitBody | None:
-        """Return the circuit of one product; None if its jaxpr has no adjoint sweep.
+        """Return the circuit that computes one product with a derivative.
 
         Args:
             build_jaxpr: returns the jaxpr of the product (a VJP or JVP) of a linearized circuit.
+
+        Returns:
+            the body of that circuit; None if its jaxpr needs no pass of the adjoint method.
         """
         product = build_product_circuit(build_jaxpr(linearized))
         again = lambda: build_jaxpr(_linearize(body, given, ""))
@@ -394,9 +402,10 @@ def _find_products(
 
 
 def _use_single_pass(eqn: JaxprEqn) -> JaxprEqn:
-    """Return an equation, marked so that its derivative is a one-sweep product.
+    """Return an equation, marked so that one adjoint pass computes its derivative.
 
-    Only final measurements are marked; other equations are returned unchanged.
+    The derivative is then a product (VJP or Hessian-vector product) instead of a Jacobian. Only
+    final measurements are marked; other equations are returned unchanged.
     """
     if eqn.primitive is not measure_p:
         return eqn

@@ -291,10 +291,12 @@ class MeasurementJvp(NamedTuple):
     ) -> Any:
         """Return the derivative by ``params`` and, additionally, along directions.
 
+        A direction is a number that identifies a vector in the session: tangents of all
+        dynamic-count parameters.
+
         Args:
             handle: the handle of the state.
-            directions: tangents of the perturbation, f64[rows, k]; each row is one directional
-                derivative of order k.
+            directions: f64[rows, k]; each row is one directional derivative of order k.
             order: the order of the derivative by ``params``.
             steps: the number of gates and projections before the measurement, i32[].
             saved: the number under which the session keeps the derivative; None if it does not.

@@ -89,7 +89,10 @@ def bind_score(
 
 
 def has_score(circuit: ClosedJaxpr) -> bool:
-    """Return whether a circuit measures the score of its outcomes (`bind_score`)."""
+    """Return whether a circuit measures the score of its outcomes (`bind_score`).
+
+    The score carries the derivative of the outcomes' log-probability.
+    """
     return any(
         eqn.primitive is measure_p and eqn.params["measuring"].is_score
         for eqn in iterate_equations(circuit.jaxpr)
@@ -101,8 +104,8 @@ def forbid_unscored_derivatives(
 ) -> list[Statistic]:
     """Make statistics without a score-function derivative raise if differentiated.
 
-    These are per-shot values; and all values if the circuit postselects and a group has a single
-    shot.
+    Per-shot values have no such derivative; nor has any value if the circuit postselects and a
+    group has a single shot.
 
     Args:
         statistics: the statistics of a run of one shot.
@@ -110,7 +113,7 @@ def forbid_unscored_derivatives(
         fewest: the number of shots in the smallest group, if the circuit postselects; else None.
 
     Returns:
-        the statistics; derivatives of those named above raise ``DifferentiableCompileError``.
+        the statistics; a derivative of a value without one raises ``DifferentiableCompileError``.
     """
 
     def guard_statistic(statistic: Statistic) -> Statistic:

@@ -266,9 +266,10 @@ class _CircuitTracer:
         variants: list[_Variant] = []
 
         def run(handle: Handle, row: Any, *inputs: Any) -> list[Any]:
-            """Apply the gates and measure, once for each variant; `trace` traces it.
+            """Apply the gates and measure, once for each treatment of mid-circuit outcomes.
 
-            It appends the variants to `variants` of the enclosing function.
+            `trace` traces this function to a jaxpr. It appends to `variants` of the enclosing
+            function.
 
             Args:
                 handle: the handle of a fresh state.
