@@ -83,10 +83,11 @@ class CompiledState(NamedTuple):
 
         Args:
             gates: the gates, with their static parameters and wires.
-            params: array ``[n]`` of the traced parameters; ``[n_iterations * n]`` for a loop.
+            params: array ``[n]`` of the traced parameters of the gates; for a loop ``[most * n]``,
+                of which the first `n_iterations` iterations are used.
             offset: integer scalar, the index of ``params[0]`` among the parameters by which the
                 circuit is differentiated; None for parameters without a derivative.
-            wires: integer array of the traced wires.
+            wires: integer array ``[m]`` of the traced wires; for a loop ``[most * m]``.
             n_iterations: how often the gates are repeated; None if the gates are not in a loop.
             obstacle: why the gates have no derivative by ``params``; empty if they have one.
             is_preparation: whether the only gate prepares the state from ``params``.

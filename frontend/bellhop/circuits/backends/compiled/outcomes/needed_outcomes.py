@@ -2,8 +2,8 @@
 
 If qubit 0 was measured mid-circuit and the measurement was deferred, the circuit ::
 
-    state = quantum_gates[CRY on 0 and 1] state x []
-    value = quantum_expval[X on 0] state
+    state = quantum_gates[CRY on 0 and 1] state x ...
+    value = quantum_measure[X on 0] state ...
 
 needs the outcome: the measurement would have changed the expectation value of X.
 """
