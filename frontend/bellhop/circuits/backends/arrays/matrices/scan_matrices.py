@@ -54,8 +54,8 @@ class MatrixScan:
     """Applies operations on few, static qubits in one `lax.scan` over the operations.
 
     All matrices are padded with the identity to the same number of qubits, and made real, so that
-    they act on the real and imaginary parts of a state. It replaces `MatrixSequence` where
-    `should_scan`.
+    they act on the real and imaginary parts of a state. `should_scan` decides whether it is used in
+    place of `MatrixSequence`.
 
     Args:
         base: number of entries of a qubit's axis: 2 for amplitudes, 4 for Pauli expectation values.

@@ -275,8 +275,8 @@ class PartitionedSimulator(PureSimulator):
     def can_apply(self, op: Any) -> bool:
         """Return whether an operation can be applied without decomposing it.
 
-        False also for operations with more nondiagonal wires than a shard has qubits, if they have
-        a decomposition.
+        An operation that has a decomposition must also have at most as many nondiagonal wires as a
+        shard has qubits, unless it has a traced matrix.
         """
         if not super().can_apply(op):
             return False
@@ -471,7 +471,7 @@ class PartitionedSimulator(PureSimulator):
         return bits[0, np.array(qubits, int)], probability[0]
 
     def compute_density_matrix(self, state: Any, qubits: Sequence[int]) -> Any:
-        """Return the reduced density matrix of `qubits`, replicated on all devices."""
+        """Return the reduced density matrix of `qubits`, complex and replicated."""
         if len(qubits) > self._n_local:
             # The density matrix is larger than the state, so gathering the state is cheap.
             return super().compute_density_matrix(self._gather_amplitudes(state), qubits)

@@ -144,7 +144,7 @@ class DynamicParams(NamedTuple):
         return cls(np.int32(FIRST_DYNAMIC_COUNT), np.zeros((), Precision.real_type()))
 
     def add_params(self, session: Handle, params: Any, count: Any) -> "DynamicParams":
-        """Return the object after more parameters, in the order of execution.
+        """Return a copy with more parameters at the end, in the order of execution.
 
         Args:
             session: any handle of the circuit, which identifies its session.
@@ -171,8 +171,9 @@ class DynamicParams(NamedTuple):
             outcome: the outcome, a boolean scalar.
 
         Returns:
-            the object afterwards, since the outcome uses up a number; the handle of the state
-            afterwards; and the outcome, tagged so that the reverse pass finds it.
+            a copy of this object with the next free number, as the outcome is stored by number; the
+            handle of the state afterwards; and the outcome, tagged so that the reverse pass finds
+            it.
         """
         (handle,) = call("remember", [handle, outcome, self.next_index], HANDLE)
         outcome = tag_value(outcome, session, self.next_index, mark=_SAVED_OUTCOME)

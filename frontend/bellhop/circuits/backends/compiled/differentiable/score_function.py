@@ -145,11 +145,14 @@ def compute_score_means(sums: Sequence[Any], counts: Any, *, is_conditioned: boo
     half = len(sums) // 2
 
     def compute_mean(total: Any, product: Any) -> Any:
-        """Return a mean; its tangent is the mean, or covariance, with the score.
+        """Return the mean of one value over each group of shots.
+
+        Its tangent is the mean of the products with the score; with postselection, the covariance
+        of value and score.
 
         Args:
-            total: array ``[groups, ...]``, the sum of a value.
-            product: the sum of the value's products with the score.
+            total: array ``[groups, ...]``, the sum of the value over shots.
+            product: array ``[groups, ...]``, the sum of the value times the shot's score.
         """
         column = (-1, *[1] * (total.ndim - 1))
         count = jnp.reshape(counts, column)

@@ -251,12 +251,13 @@ class _CircuitTracer:
     def trace(self, inputs: Sequence[Any], *, defers: bool) -> TracedCall:
         """Trace a run; if deferral fails, trace it again without deferral.
 
-        If shots may share runs, one trace measures the circuit for both treatments of outcomes, and
+        Deferral replaces mid-circuit measurements by gates that the measured wire controls. If
+        shots may share runs, one trace measures the circuit for both treatments of outcomes, and
         the jaxpr of the shared run decides between them.
 
         Args:
             inputs: types or arrays of the row's index and of the inputs of the call.
-            defers: whether mid-circuit measurements are deferred to the end if they can be.
+            defers: whether mid-circuit measurements are deferred if they can be.
 
         Returns:
             the traced call, whose jaxpr takes handle, row's index and inputs.

@@ -142,8 +142,8 @@ def loop_over_shots(
                 group: the index of the shot's group.
 
             Returns:
-                the new carry; and the shot's samples, after whether it was accepted if shots may be
-                rejected.
+                the new carried values; and a list of the shot's samples, with postselection
+                preceded by whether the shot was accepted.
             """
             handle, sums = carried
             handle, *values = eval_jaxpr(closed.jaxpr, closed.consts, handle, *inputs)
