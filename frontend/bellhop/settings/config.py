@@ -18,7 +18,7 @@ from bellhop_runtime import set_tap_limit
 
 
 def read_environment_integer(name: str, unit: str) -> int | None:
-    """Return the non-negative integer in an environment variable, or None.
+    """Return the non-negative integer in an environment variable; None if unset.
 
     Args:
         name: name of the variable.
@@ -34,10 +34,12 @@ def read_environment_integer(name: str, unit: str) -> int | None:
 
 
 def configure_taps() -> None:
-    """Set the size limit of the tap queue from ``BELLHOP_TAP_QUEUE_BYTES``.
+    """Set the tap queue's size limit from ``BELLHOP_TAP_QUEUE_BYTES``, if set.
+
+    Called once, when bellhop is imported; also checks ``BELLHOP_TAP_EXIT_SECONDS``.
 
     Raises:
-        ValueError: if a variable for taps does not hold an integer.
+        ValueError: if one of the two variables does not hold an integer.
     """
     limit = read_environment_integer("BELLHOP_TAP_QUEUE_BYTES", "bytes")
     if limit is not None:
