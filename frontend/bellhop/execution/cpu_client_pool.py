@@ -32,7 +32,14 @@ _clients_lock = threading.Lock()
 
 @contextlib.contextmanager
 def borrow_spare_device() -> Iterator[jax.Device]:
-    """Reserve a CPU device for one execution inside of a ``with`` block."""
+    """Reserve an additional CPU device for one execution in a ``with`` block.
+
+    A client of JAX's CPU backend is created if no additional client has capacity, and kept until
+    the process ends.
+
+    Yields:
+        the device.
+    """
     with _clients_lock:
         client = next((each for each in _clients if each.runs < RUNS_PER_CLIENT), None)
         if client is None:
