@@ -102,9 +102,13 @@ def value_and_grad(
     h: float | None = None,
     argnums: Argnums | None = None,
 ) -> Any:
-    """Return the value of a function and its gradient, computed together.
+    """Return a function that computes a function's value and gradient together.
 
-    Args and errors are the same as for ``grad``; the result is a pair of both.
+    Arguments and errors are the same as for ``grad``.
+
+    Returns:
+        a function with the arguments of ``fn`` that returns a pair: the value of ``fn``, and its
+        derivative as from ``grad``. Without ``fn``, a decorator.
 
     Example:
         >>> import bellhop
@@ -138,11 +142,15 @@ def jacobian(
     h: float | None = None,
     argnums: Argnums | None = None,
 ) -> Any:
-    """Return the Jacobian of a function with any result.
+    """Return the Jacobian of a function, whose result may be a pytree of arrays.
 
-    Args and errors are the same as for ``grad``, but the result may be a pytree of arrays of any
-    shape; each leaf of the Jacobian has the shape of the result leaf followed by the shape of the
-    argument leaf.
+    Arguments and errors are the same as for ``grad``, but the result need not be a scalar.
+
+    Returns:
+        a function with the arguments of ``fn`` that returns the Jacobian in the structure of the
+        result, and in each leaf of the result in the structure of the argument. Each leaf has the
+        shape of the result leaf followed by the shape of the argument leaf. Without ``fn``, a
+        decorator.
 
     Example:
         >>> import bellhop, jax.numpy as jnp
@@ -163,14 +171,17 @@ _TRANSFORMS: dict[str, Function] = {
 def _derivative(
     name: str, fn: Function | None, *, method: str | None, h: float | None, argnums: Argnums | None
 ) -> Function:
-    """Return the gradient, value and gradient, or Jacobian of a function.
+    """Implement ``grad``, ``value_and_grad`` and ``jacobian``, as `name` selects.
 
     Args:
         name: ``"grad"``, ``"value_and_grad"`` or ``"jacobian"``.
         fn: the function; None returns a decorator.
         method: ``"auto"``, ``"fd"`` or None.
         h: step of finite differences, or None.
-        argnums: positions of the arguments to differentiate.
+        argnums: positions of the arguments to differentiate; None for the first.
+
+    Returns:
+        a function of the arguments of `fn`, which computes the derivative.
     """
     if fn is None:
         return functools.partial(_derivative, name, method=method, h=h, argnums=argnums)
@@ -182,13 +193,20 @@ def _derivative(
 
     @functools.wraps(fn)
     def derivative(*args: Any, **kwargs: Any) -> Any:
-        """Compute the derivative for these arguments."""
+        """Compute the derivative for these arguments of the user's function."""
         check_arguments(name, fn, differentiated, args)
 
         tree: Any = None
 
         def flat_function(*args: FlatTree) -> Any:
-            """Call the function with flattened arguments; check and flatten its result."""
+            """Call the user's function; check and flatten its result.
+
+            Args:
+                *args: positional arguments, each a ``FlatTree``.
+
+            Returns:
+                the scalar result; for a Jacobian, the result as a ``FlatTree``.
+            """
             nonlocal tree
             result = trace_inline(fn)(*(arg.unflatten() for arg in args), **kwargs)
             _check_result(name, fn, result, scalar=scalar)
@@ -228,10 +246,10 @@ def check_arguments(name: str, fn: Function, argnums: Argnums, args: Sequence[An
     """Raise an error for arguments that cannot be differentiated.
 
     Args:
-        name: name of the derivative, for errors.
-        fn: the function, for errors.
-        argnums: positions of the arguments.
-        args: all positional arguments.
+        name: name of the derivative, such as ``grad``, for errors.
+        fn: the user's function, for errors.
+        argnums: positions of the arguments to differentiate.
+        args: all positional arguments of the call.
 
     Raises:
         DifferentiableCompileError: for arguments that are not float or complex.
@@ -266,12 +284,12 @@ def _type_name(leaf: object) -> str:
 
 
 def _check_result(name: str, fn: Function, result: PyTree, *, scalar: bool) -> None:
-    """Check that the result of a function can be differentiated.
+    """Raise an error if the result of a function cannot be differentiated.
 
     Args:
-        name: name of the derivative, for errors.
-        fn: the function, for errors.
-        result: its result.
+        name: name of the derivative, such as ``grad``, for errors.
+        fn: the user's function, for errors.
+        result: pytree that the function returned.
         scalar: whether the result must be one scalar.
 
     Raises:
