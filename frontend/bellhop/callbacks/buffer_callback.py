@@ -99,7 +99,12 @@ def buffer_callback(
 
     @functools.wraps(fn)
     def call(*args: Any, **kwargs: Any) -> Any:
-        """Trace a call with these arguments."""
+        """Trace a call of the user's function with these arguments.
+
+        Args:
+            *args: positional arguments, pytrees of arrays.
+            **kwargs: keyword arguments, pytrees of arrays.
+        """
         leaves, in_tree = flatten_arguments(callback_type.name, fn, args, kwargs)
         target = callback_type.target(
             fn,
@@ -126,8 +131,9 @@ def _check_aliases(
     """Check the argument-result pairs that share memory, and sort them.
 
     Args:
-        label: name of the callback in errors.
-        aliases: index of the result that shares memory with an argument, by argument index.
+        label: description of the callback, for errors.
+        aliases: the option ``input_output_aliases``: index of the result that shares memory with an
+            argument, by argument index, both among the pytree leaves.
         arguments: leaves of the arguments, traced or concrete.
         results: types of the result leaves.
 

@@ -34,7 +34,9 @@ Rule = Callable[..., Any]
 
 @dataclass(frozen=True)
 class CustomVjpRule:
-    """The ``fwd``, ``bwd`` and ``jvp`` rules of a callback, for one of its calls.
+    """The ``fwd``, ``bwd`` and ``jvp`` rules of a pure callback, for one of its calls.
+
+    `PureCallback` makes it while it traces a call.
 
     Attributes:
         name: name of the callback.
@@ -98,7 +100,12 @@ class CustomVjpRule:
         saved, tree = jax.tree.flatten(point)
 
         def transpose(saved: Sequence[Any], cotangents: Sequence[Any]) -> list[Any]:
-            """Call ``bwd``; return the cotangents of the active argument leaves."""
+            """Call ``bwd``; return the cotangents of the active argument leaves.
+
+            Args:
+                saved: leaves of the saved values: residuals, and arguments.
+                cotangents: cotangents of the inexact result leaves.
+            """
             what = describe_rule("bwd", self.described, self.bwd)
             residuals, _ = jax.tree.unflatten(tree, saved)
             found = self.bwd(residuals, self._expand_to_result(cotangents))
@@ -137,10 +144,11 @@ class CustomVjpRule:
         """Return a tangent or cotangent of the whole result from its inexact leaves.
 
         Args:
-            inexact: tangents of the floating-point and complex leaves; None if all are zero.
+            inexact: tangents of the floating-point and complex leaves, in order; None if all are
+                zero.
 
         Returns:
-            a pytree with the structure of the result; leaves without a tangent are zero.
+            a pytree with the structure of the result; integer leaves have ``float0`` zeros.
         """
         given = [yes and inexact is not None for yes in self._inexact]
         return jax.tree.unflatten(
@@ -165,7 +173,7 @@ def _fill_tangents(
     Args:
         avals: types of the values.
         given: for each value, whether `tangents` has a tangent for it.
-        tangents: the tangents of these values.
+        tangents: the tangents of the values for which `given` is true, in order.
     """
     each = iter(tangents)
     return [
