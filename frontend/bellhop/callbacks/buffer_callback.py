@@ -48,7 +48,7 @@ def buffer_callback(
     ``jax.experimental.buffer_callback`` on the device.
 
     Args:
-        callback: the function.
+        callback: the function ``fn``.
         result_shape_dtypes: shapes and dtypes of the results: a pytree of result types as in
             ``pure_callback``.
         has_side_effect: whether the program must make the call even if its results are not used.
@@ -70,7 +70,8 @@ def buffer_callback(
         ResultTypeError: (a TypeError) if the result types do not determine shapes and dtypes.
         RuntimeError: at the call, with ``in_place=True``, if the function keeps an array.
         ValueError: if ``vmap_method`` is unknown; when traced, if an index in
-            ``input_output_aliases`` is out of range, or argument and result have different types.
+            ``input_output_aliases`` is out of range, argument and result have different types, or
+            two arguments share the memory of one result.
         NotImplementedError: when traced, under ``vmap`` without a ``vmap_method``.
         DifferentiableCompileError: when traced, if the call is differentiated.
 

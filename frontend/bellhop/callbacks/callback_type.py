@@ -395,7 +395,10 @@ class _InProgramOrder(CallbackType):
 
 
 class Ordered(_InProgramOrder):
-    """Calls that run exactly once, in program order; ``vmap`` is not supported."""
+    """Type of calls that run once, in program order, even in a plain ``jax.jit``.
+
+    ``vmap`` raises an error, since batch elements have no order.
+    """
 
     def batch(
         self, operands: Sequence[Any], dims: Sequence[Any], *, target: CallbackTarget

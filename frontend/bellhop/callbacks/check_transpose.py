@@ -86,7 +86,7 @@ def _draw_like(generator: np.random.Generator, tree: Any) -> Any:
     """Return a pytree of normally distributed arrays, of the types in `tree`."""
 
     def draw(leaf: Any) -> Any:
-        """Return a random array like one leaf."""
+        """Return a random array with the shape and dtype of one leaf."""
         dtype = jnp.result_type(leaf)
         values = generator.standard_normal(jnp.shape(leaf))
         if jnp.issubdtype(dtype, jnp.complexfloating):

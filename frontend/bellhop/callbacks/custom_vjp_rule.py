@@ -87,6 +87,8 @@ class CustomVjpRule:
     ) -> Callable[[Sequence[Any]], list[Any]]:
         """Return the map from tangents of active arguments to tangents of the result.
 
+        Reverse mode transposes the map by ``bwd``; forward mode evaluates it by ``jvp``.
+
         Args:
             args: arguments of the callback, pytrees of arrays.
             point: pytree of saved values: the residuals, and the arguments if there is a ``jvp``
@@ -94,7 +96,8 @@ class CustomVjpRule:
             active: for each argument leaf, whether its tangent may be nonzero.
 
         Returns:
-            a function of the active tangent leaves, which JAX can transpose.
+            a function from the list of active tangent leaves to the list of tangents of the inexact
+            result leaves, which JAX can transpose.
         """
         types = tuple(array_types(FlatTree.flatten(arg)) for arg in args)
         saved, tree = jax.tree.flatten(point)

@@ -126,7 +126,9 @@ def make_zeros(aval: Aval) -> np.ndarray:
 
 
 def _leaf_type(leaf: object, called: str) -> Any:
-    """Return the type of a result leaf as a program represents it.
+    """Return the type that a leaf of a callback's result has in programs.
+
+    Without JAX's 64-bit types, a float64 array has the type float32.
 
     Args:
         leaf: value that the function returned.

@@ -67,7 +67,8 @@ def io_callback(
     Raises:
         ResultTypeError: (a TypeError) if the result type does not determine shapes and dtypes.
         DifferentiableCompileError: when traced, if an argument depends on a differentiated value.
-        ValueError: if ``vmap_method`` is unknown; when traced, if ``vmap`` batches an ordered call.
+        ValueError: if ``vmap_method`` is unknown, or ``ordered`` and ``partitioned`` are both set;
+            when traced, if ``vmap`` batches an ordered call.
         NotImplementedError: from JAX, under ``vmap`` of ``cond``, which would run every branch.
 
     Example:

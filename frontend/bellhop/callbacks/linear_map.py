@@ -142,7 +142,7 @@ def _jvp(primals: Leaves, tangents: Leaves, *, linear: LinearMap) -> tuple[list[
 
 
 def is_perturbed(tangent: PyTree) -> bool:
-    """Return whether a tangent may be nonzero.
+    """Return whether a tangent may be nonzero: no symbolic zero, and not float0.
 
     Args:
         tangent: a tangent as JAX passes it to a rule: an array or a symbolic zero.

@@ -265,7 +265,13 @@ class CallInterface(AheadOfTime, CompiledCall):
         """
 
         def run_measured(call: CallArgs) -> Any:
-            """Compile and run; print which backend ran each circuit the first time."""
+            """Compile and run the call's program, and record the times.
+
+            The first time that a program runs, print which backend ran each circuit.
+
+            Args:
+                call: the call's arguments.
+            """
             with self._report_compilation():
                 self._runner.compile(call)
             stopwatch = Stopwatch()

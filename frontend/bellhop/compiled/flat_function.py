@@ -109,7 +109,11 @@ class FlatFunction:
         """
 
         def active_function(*active_args: Any) -> list[Any]:
-            """Call the function with fixed inactive arguments; return inexact results."""
+            """Call the function with fixed inactive arguments; return inexact results.
+
+            Args:
+                *active_args: values of the active arguments, in order.
+            """
             remaining = iter(active_args)
             all_args = [
                 next(remaining) if yes else arg for arg, yes in zip(args, active, strict=True)

@@ -159,11 +159,13 @@ class QJIT(PickledByName, CallInterface, Generic[P, R]):
                 process with the same versions, processor, devices and ``XLA_FLAGS``, and then
                 compiles only the regions for other devices.
             key: key for an HMAC-SHA256 signature of the file, which ``load(path, key=key)``
-                verifies; bytes, such as ``secrets.token_bytes(32)``, or a string.
+                verifies; bytes, such as ``secrets.token_bytes(32)``, or a string. None for no
+                signature.
 
         Raises:
-            CompileError: if nothing is compiled yet, for static arguments, and for callbacks that
-                another process cannot import, which it names.
+            CompileError: if nothing is compiled yet, for static arguments, for
+                ``compiler_options``, and for callbacks that another process cannot import, which it
+                names.
             FileNotFoundError: if the directory does not exist.
 
         Warns:

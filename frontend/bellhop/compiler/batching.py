@@ -72,7 +72,11 @@ def map_sequentially(
     """
 
     def call(elements: Sequence[Any]) -> Any:
-        """Call the function for one element."""
+        """Call the function with one element of each mapped argument.
+
+        Args:
+            elements: the elements, in the order of the mapped arguments.
+        """
         element = iter(elements)
         return function(
             *(next(element) if yes else x for x, yes in zip(values, is_mapped, strict=True))

@@ -103,7 +103,10 @@ class CallbackTarget:
 
     @property
     def description(self) -> str:
-        """Name of the callback in the note that is added to its exceptions."""
+        """How the note on the callback's exceptions names it, such as ``callback 'f'``.
+
+        For functions of Bellhop's own that circuits call, it is the QNode.
+        """
         own = self._builtin_function
         if own is not None and own.is_of_circuit:
             return own.arguments[0]

@@ -59,7 +59,10 @@ def is_classical(closed: ClosedJaxpr) -> bool:
 
 
 def _is_jax_equation(eqn: JaxprEqn) -> bool:
-    """Return whether an equation is a JAX operation, but not a region or a transfer."""
+    """Return whether JAX alone can lower an equation.
+
+    False for callbacks, circuits, regions, and transfers to a device.
+    """
     primitive, params = eqn.primitive, eqn.params
     if primitive is primitives.jit_p:
         return RegionName.parse(params["name"]) is None

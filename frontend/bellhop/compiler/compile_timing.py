@@ -26,10 +26,10 @@ _XLA_EVENT = "/jax/core/compile/backend_compile_duration"
 
 @dataclass(frozen=True)
 class Timing:
-    """Duration of one stage of a compilation, or of an execution.
+    """Duration of a stage of a compilation, or of an execution, in a `Recording`.
 
     Attributes:
-        name: name of the stage.
+        name: name of the stage, such as ``"tracing"``, or ``"run"`` for an execution.
         wall: wall-clock seconds.
         cpu: processor seconds of all threads of the process; None if unknown.
         lines: lines of the module's text after the stage; None if it has no module.

@@ -110,7 +110,13 @@ def _wrap_pool_method(method: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(method)
     def submit(pool: Any, /, *args: Any, **kwargs: Any) -> Any:
-        """Submit the task with the waiting devices."""
+        """Submit a task to the pool, which runs with the submitter's waiting devices.
+
+        Args:
+            pool: the thread pool.
+            *args: arguments of the pool's method; the first is the function.
+            **kwargs: its keyword arguments.
+        """
         if args:
             args = (_propagate_waits(args[0]), *args[1:])
         elif "func" in kwargs:
@@ -144,13 +150,14 @@ def mark_waiting(device: str | None) -> Iterator[None]:
 def check_device_not_waiting(device: str, name: str) -> None:
     """Raise an error if a callback runs a region on the device that waits for it.
 
+    A device runs one program at a time, so the region would never start.
+
     Args:
         device: name of the region's device.
         name: name of the region, for the error.
 
     Raises:
-        RuntimeError: if the device waits; it runs one program at a time, so the region would
-            deadlock.
+        RuntimeError: if the device waits for a callback that calls this function.
     """
     if any(wait.device == device and not wait.is_over for wait in _waits.get()):
         raise RuntimeError(

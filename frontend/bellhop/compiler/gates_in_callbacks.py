@@ -25,7 +25,7 @@ class _GateFreeFunction:
 
     Attributes:
         function: the user's function.
-        where: the QNode, for errors.
+        where: description of the QNode and its line, for errors.
     """
 
     function: Callable[..., Any]
@@ -72,7 +72,14 @@ def _queue_type() -> Any:
             self._where = where
 
         def append(self, obj: Any, **_: object) -> None:
-            """Raise an error that names the gate."""
+            """Raise an error that names the gate, in place of queuing it.
+
+            Args:
+                obj: the PennyLane operation.
+
+            Raises:
+                CircuitError: always.
+            """
             raise CircuitError(
                 f"{self._where}: {getattr(obj, 'name', type(obj).__name__)} is created in a "
                 "callback, which runs after the circuit was compiled, so it would not be applied. "

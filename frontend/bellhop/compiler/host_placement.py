@@ -96,7 +96,10 @@ def use_host() -> Iterator[None]:
 
 
 def committed_devices(tree: PyTree) -> set[jax.Device]:
-    """Return the devices to which the arrays of a pytree are committed."""
+    """Return the devices to which the arrays of a pytree are committed.
+
+    Uncommitted arrays, NumPy arrays and numbers do not count.
+    """
     return {
         device
         for leaf in jax.tree.leaves(tree)

@@ -134,7 +134,6 @@ class _ModulePrograms:
 
     def __init__(self) -> None:
         self.table = CallbackTable(published=True)
-        # Table keys of callbacks, by target, kind and argument types.
         self.callbacks: dict[Hashable, int] = {}
         self.merged: dict[Hashable, tuple[Code, str, list[Effect]]] = {}
         self.on_host: dict[Hashable, tuple[_HostCall, Any]] = {}
@@ -149,7 +148,11 @@ class _ModulePrograms:
 
     @classmethod
     def from_context(cls, context: mlir.ModuleContext) -> "_ModulePrograms":
-        """Return the programs of the module that is being lowered; create them if needed."""
+        """Return the object of the module that is being lowered; create it if needed.
+
+        Args:
+            context: JAX's context of the module, which keeps the object alive.
+        """
         calls = preserve_exceptions(context)
         programs = find_or_keep(context, cls)
         calls.table = programs.table
@@ -218,8 +221,10 @@ def has_callbacks(keepalive: Any) -> bool:
 def check_single_platform(context: mlir.ModuleContext, label: str) -> None:
     """Raise an error if a module is lowered for export or for several platforms.
 
+    Callbacks and circuits need the process and the platform that the module is lowered for.
+
     Args:
-        context: context of the ``jax.jit`` module.
+        context: JAX's context of the ``jax.jit`` module.
         label: description of the callback or circuit, for errors.
 
     Raises:

@@ -51,7 +51,6 @@ class Lowering:
     # A function called with two shapes has two declarations.
     symbols: dict[Any, str] = field(default_factory=dict)
     placeholders: list[tuple[ir.Operation, str, list[Any], list[Any]]] = field(default_factory=list)
-    # Caches of functions lowered for other platforms than the program's.
     platform_caches: dict[str, Any] = field(default_factory=dict)
     random_circuits: int = 0
 

@@ -201,7 +201,19 @@ class Region:
         return jax.make_array_from_callback(value.shape, sharding, lambda index: value[index])
 
     def convert(self, value: Any, dtype: np.dtype, shape: tuple[int, ...], index: int) -> Any:
-        """Raise the error for a result whose type differs from the compiled type: a bug."""
+        """Raise the error for a result whose type differs from the compiled type: a bug.
+
+        The runtime calls it for such results.
+
+        Args:
+            value: the result.
+            dtype: dtype that the region was compiled for.
+            shape: shape that the region was compiled for.
+            index: index of the result.
+
+        Raises:
+            TypeError: always.
+        """
         raise TypeError(
             f"accelerate: '{self.name}' returned {value.dtype}{value.shape} as result {index}, "
             f"compiled for {dtype}{shape}. This is a bug in bellhop; please report it."

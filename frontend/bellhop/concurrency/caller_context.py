@@ -46,7 +46,7 @@ def call_in_caller_context(function: Callable[P, R], *args: P.args, **kwargs: P.
 
 
 def _is_python_thread() -> bool:
-    """Return whether Python started this thread (`threading` also lists others)."""
+    """Return whether Python started the current thread, not XLA or the runtime."""
     here = threading.get_ident()
     return any(
         thread.ident == here and not isinstance(thread, threading._DummyThread)

@@ -77,6 +77,9 @@ class Task:
 class Workers:
     """A pool of at most ``limit`` threads, which start on demand and end when idle.
 
+    Unlike ``ThreadPoolExecutor``, it cannot deadlock: a thread that waits for a task which no
+    thread has begun runs the task itself.
+
     Args:
         limit: number of tasks that run concurrently, not counting tasks that waiting threads run
             themselves.

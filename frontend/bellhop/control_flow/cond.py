@@ -39,10 +39,10 @@ def cond(
     The interface is the same as in PennyLane and Catalyst.
 
     Args:
-        pred: a bool or a number; a static condition is decided during tracing.
+        pred: a bool or a number, traced or not; Python decides a static condition during tracing.
         true_fn: branch for a true ``pred``; None to use `cond` as a decorator.
         false_fn: branch if no condition is true; may be omitted if the branches return nothing.
-        elifs: pairs of a further condition and its branch.
+        elifs: pairs of a further condition and its branch, tested in order if ``pred`` is false.
 
     Returns:
         the conditional, which is called with the arguments of its branches and returns the selected
@@ -52,7 +52,8 @@ def cond(
 
     Raises:
         TypeError: at the call, if the structures or shapes of the branches' results differ (dtypes
-            are promoted by JAX's rules), or if a condition is not a scalar.
+            are promoted by JAX's rules), or if a condition is not a scalar. For ``false_fn`` or
+            ``elifs`` without ``true_fn``.
 
     Example:
         >>> import bellhop

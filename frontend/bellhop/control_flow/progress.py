@@ -67,7 +67,7 @@ def progress(over: Any, desc: str = "") -> Any:
 
     Raises:
         TypeError: if ``over`` is neither an integer nor an iterable, or the decorated function is a
-            ``for_loop`` or ``while_loop``.
+            ``for_loop`` or ``while_loop``; and if ``desc`` is not a string.
         ValueError: if ``over`` is negative.
 
     Example:

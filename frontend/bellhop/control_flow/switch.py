@@ -20,7 +20,7 @@ def switch(index: Any) -> Callable[[Function], "Switch"]:
     The interface is the same as in Catalyst.
 
     Args:
-        index: the selected case, an integer.
+        index: the selected case: an integer, traced or not.
 
     Returns:
         a decorator for the default branch, which runs if no case equals ``index``. The resulting

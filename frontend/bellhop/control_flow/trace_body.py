@@ -351,7 +351,12 @@ def _same_dtype(one: Any, other: Any) -> bool:
 
 
 def _cast(value: object, like: Any) -> Any:
-    """Convert a value to the dtype of `like`, which is not weak; keep random keys."""
+    """Convert a value to the dtype of `like`, not weakly typed; keep random keys.
+
+    Args:
+        value: array, tracer or number.
+        like: array or type; only its dtype is used.
+    """
     if jnp.issubdtype(like.dtype, jax.dtypes.extended):
         return value
     # The result is not weakly typed, as a variable of the program has a fixed type.

@@ -75,10 +75,12 @@ def enable_while_transpose(where: str) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class _ReversibleTag(ValueTag):
-    """Tag of loop-carried values whose loop always has a reverse mode.
+    """Tag of loop-carried values, which gives their loop a reverse mode.
+
+    `make_loops_reversible` adds it to the loops of circuits.
 
     Attributes:
-        where: description of the loop's owner, for errors.
+        where: description of the loop's owner, such as a QNode and its line; for errors.
     """
 
     where: str
@@ -125,7 +127,11 @@ def make_loops_reversible(closed: ClosedJaxpr, where: str) -> ClosedJaxpr:
 
 
 def _reversible_site(body: ClosedJaxpr) -> str | None:
-    """Return the owner of a tagged loop; None for untagged loops."""
+    """Return the owner of a tagged loop, for errors; None for untagged loops.
+
+    Args:
+        body: jaxpr of the loop's body.
+    """
     marks = (
         eqn.params["mark"] for eqn in iterate_equations(body.jaxpr) if has_tag(eqn, _ReversibleTag)
     )
@@ -189,16 +195,20 @@ def _transpose_with_fallback(transpose_with_jax: Callable[..., Any]) -> Callable
 
 
 def _transpose(where: str, cotangents: Sequence[Any], *args: Any, **params: Any) -> list[Any]:
-    """Transpose a ``while`` equation.
+    """Transpose a ``while`` equation, recomputing its residuals from checkpoints.
 
     Args:
         where: description of the derivative, for errors.
-        cotangents: cotangents of the results.
+        cotangents: cotangents of the results, some of them symbolic zeros.
         *args: operands; linear operands are ``UndefinedPrimal``.
         **params: parameters of the equation.
 
     Returns:
-        cotangents of the linear operands, None for all others.
+        for each operand its cotangent if it is linear, else None.
+
+    Raises:
+        DifferentiableCompileError: if a recomputed call with side effects has a result that the
+            derivative needs.
     """
     if all(type(cotangent) is ad.Zero for cotangent in cotangents):
         # The equation is kept for its effects. Return arrays, as the transpose of scan rejects

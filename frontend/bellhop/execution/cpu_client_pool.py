@@ -19,7 +19,12 @@ RUNS_PER_CLIENT = 24
 
 
 class _Client:
-    """An additional CPU client, and the number of programs that run on it."""
+    """An additional CPU client of JAX, made when all other clients are busy.
+
+    Attributes:
+        device: the client's only device.
+        runs: number of programs that run on it.
+    """
 
     def __init__(self) -> None:
         self.device = make_cpu_client().local_devices()[0]

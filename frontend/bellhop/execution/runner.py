@@ -488,7 +488,10 @@ class Runner:
 
 
 def _was_raised_here(error: BaseException) -> bool:
-    """Return whether the innermost frame of an error is in this file."""
+    """Return whether the innermost Python frame of an error is in this file.
+
+    Then JAX's C++ raised it, not user code.
+    """
     traceback = error.__traceback__
     while traceback is not None and traceback.tb_next is not None:
         traceback = traceback.tb_next

@@ -158,9 +158,12 @@ def _slice_constant(eqn: JaxprEqn, array: Operand, *starts: Any) -> Any:
     """Replace a `dynamic_slice` with known start indices by a static slice.
 
     Args:
-        eqn: the `dynamic_slice`.
+        eqn: the `dynamic_slice` equation.
         array: the traced array.
-        *starts: NumPy scalars, one for each axis.
+        *starts: NumPy scalars, one for each axis, which are clamped as in `dynamic_slice`.
+
+    Returns:
+        the traced slice.
     """
     sizes = eqn.params["slice_sizes"]
     first = np.clip(starts, 0, np.subtract(np.shape(array), sizes)).astype(int).tolist()
@@ -256,8 +259,12 @@ class _Computation:
 def _constant(value: Any) -> np.ndarray:
     """Convert a small constant of integers or booleans to NumPy.
 
+    Args:
+        value: a NumPy or JAX array, or any other object.
+
     Raises:
-        _UnknownError: for large arrays, for other dtypes, and for arrays of other processes.
+        _UnknownError: for objects without a dtype, large arrays, other dtypes, and arrays of other
+            processes.
     """
     if math.prod(np.shape(value)) > _MAX_ELEMENTS or getattr(value, "dtype", None) is None:
         raise _UnknownError
@@ -371,7 +378,7 @@ def _select(_: object, which: np.ndarray, *cases: np.ndarray) -> np.ndarray:
 
 
 def _broadcast(params: Mapping[str, Any], x: np.ndarray) -> np.ndarray:
-    """Evaluate ``broadcast_in_dim``."""
+    """Evaluate ``broadcast_in_dim`` with NumPy, from its equation's parameters."""
     shape = [1] * len(params["shape"])
     for axis, size in zip(params["broadcast_dimensions"], x.shape, strict=True):
         shape[axis] = size
@@ -405,7 +412,13 @@ def _slice(params: Mapping[str, Any], x: np.ndarray) -> np.ndarray:
 
 
 def _dynamic_slice(params: Mapping[str, Any], x: np.ndarray, *starts: np.ndarray) -> np.ndarray:
-    """Evaluate ``dynamic_slice``, which clamps start indices to the array."""
+    """Evaluate ``dynamic_slice`` with NumPy; it clamps start indices to the array.
+
+    Args:
+        params: the equation's parameters.
+        x: the array.
+        *starts: integer scalars, one for each axis.
+    """
     slices = []
     for start, size, length in zip(starts, params["slice_sizes"], x.shape, strict=True):
         first = min(max(int(start), 0), length - size)

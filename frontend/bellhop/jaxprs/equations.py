@@ -20,7 +20,10 @@ def iterate_equations(jaxpr: Jaxpr) -> Iterator[JaxprEqn]:
 
 
 def inner_jaxprs(eqn: JaxprEqn) -> Iterator[Jaxpr]:
-    """Yield the jaxprs in an equation's parameters, such as loop bodies and branches."""
+    """Yield the jaxprs in an equation's parameters, such as loop bodies and branches.
+
+    Jaxprs inside of these are not yielded; see `iterate_equations`.
+    """
     for value in eqn.params.values():
         for inner in value if isinstance(value, tuple | list) else [value]:
             if isinstance(inner, ClosedJaxpr):

@@ -56,7 +56,7 @@ def is_small(module: str) -> bool:
 
 
 def _size(shape: str) -> int:
-    """Return the number of elements of a shape such as ``4x8x``."""
+    """Return the number of elements of a shape in MLIR text, such as 32 for ``4x8x``."""
     size = 1
     for length in shape.split("x")[:-1]:
         size *= int(length)

@@ -192,7 +192,7 @@ def check_modules(label: str, modules: Any) -> None:
 
 
 class OptionsByName(TypedDict, total=False):
-    """The options of ``CompileOptions`` as optional keyword arguments, for typing."""
+    """Types of the keyword arguments of ``qjit``: the options of `CompileOptions`."""
 
     autograph: bool
     autograph_include: Sequence[Any]

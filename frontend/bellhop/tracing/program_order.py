@@ -51,10 +51,12 @@ def register_ordered_form(
 
 @runtime_checkable
 class HoldsJaxpr(Protocol):
-    """An equation parameter that contains a jaxpr which the equation runs.
+    """Protocol of an equation parameter that is not a jaxpr but contains one.
+
+    Circuits have such parameters; `order_effects` rewrites the jaxpr in them.
 
     Attributes:
-        closed: the jaxpr.
+        closed: the jaxpr that the equation runs.
     """
 
     closed: ClosedJaxpr

@@ -45,7 +45,7 @@ def grad(
     h: float | None = None,
     argnums: Argnums | None = None,
 ) -> Any:
-    """Return the gradient of a function with a scalar result.
+    """Return a function that computes the gradient of a scalar function.
 
     Circuits are differentiated by their ``diff_method``, callbacks by their registered rules, and
     everything else by JAX in reverse mode, including loops with a dynamic trip count, whose values
@@ -70,6 +70,7 @@ def grad(
             or measurements without derivative, and results of calls with side effects in a loop
             with a dynamic trip count.
         ValueError: for an unknown method or an invalid step.
+        TypeError: if ``fn`` is not callable.
 
     Example:
         >>> import bellhop
