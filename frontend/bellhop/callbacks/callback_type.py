@@ -287,6 +287,11 @@ class CallbackType:
         JAX transposes a callback only inside a function that the user calls linear, and nothing
         shows that the callback is linear.
 
+        Args:
+            cotangents: unused.
+            *operands: unused.
+            target: the callback, for the error.
+
         Raises:
             DifferentiableCompileError: always.
         """

@@ -83,7 +83,12 @@ def check_transpose(
 
 
 def _draw_like(generator: np.random.Generator, tree: Any) -> Any:
-    """Return a pytree of normally distributed arrays, of the types in `tree`."""
+    """Return a pytree of normally distributed arrays, of the types in `tree`.
+
+    Args:
+        generator: NumPy's random number generator.
+        tree: pytree of arrays and numbers, whose shapes and dtypes are used.
+    """
 
     def draw(leaf: Any) -> Any:
         """Return a random array with the shape and dtype of one leaf."""

@@ -255,7 +255,9 @@ def _types_match(
 def _is_equal(value: object, default: object) -> bool:
     """Return whether an argument equals a default that is a Python scalar or string.
 
-    An array never equals the default, and neither does a number of another type.
+    Args:
+        value: the argument; an array or a number of another type is never equal.
+        default: the default of its parameter.
     """
     return (
         type(value) is type(default)

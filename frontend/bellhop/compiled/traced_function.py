@@ -130,6 +130,11 @@ class TracedFunction:
             """Call the user's function with its effects in program order.
 
             This is the body of the ``jax.jit``.
+
+            Args:
+                static: values of the static arguments.
+                *args: dynamic positional arguments, tracers as leaves.
+                **kwargs: dynamic keyword arguments.
             """
             leaves, in_tree = jax.tree.flatten((args, kwargs))
             out_tree = None

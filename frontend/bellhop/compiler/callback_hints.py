@@ -31,7 +31,11 @@ def add_argument_hint(error: BaseException) -> None:
 
 
 def _find_hint(error: BaseException) -> str | None:
-    """Return the note for a callback's exception; None if it needs none."""
+    """Return the note for a callback's exception; None if it needs none.
+
+    Args:
+        error: the exception, with its traceback.
+    """
     if isinstance(error, AttributeError):
         is_update = error.name == "at" and isinstance(error.obj, np.ndarray)
         return _NUMPY if is_update else None

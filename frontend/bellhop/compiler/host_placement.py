@@ -145,7 +145,13 @@ def move_to_device(tree: PyTree, device: jax.Device) -> Any:
 
 
 def move_uncommitted(tree: PyTree) -> Any:
-    """Copy the arrays of a pytree to the first CPU device, uncommitted."""
+    """Copy the arrays of a pytree to the first CPU device, uncommitted.
+
+    Leaves that are not JAX arrays stay as they are.
+
+    Args:
+        tree: pytree of arrays and numbers.
+    """
     return jax.tree.map(
         lambda leaf: to_uncommitted(leaf) if isinstance(leaf, jax.Array) else leaf,
         move_to_device(tree, host_device()),

@@ -193,7 +193,22 @@ def _lower_buffer_callback(
 ) -> list[Any]:
     """Lower JAX's ``buffer_callback`` in a Bellhop program to a call of Bellhop.
 
-    A lowering rule; the parameters are those of JAX's primitive.
+    The lowering rule that replaces JAX's rule; all parameters but `ctx` and `operands` are the
+    parameters of the equation.
+
+    Args:
+        ctx: context of the lowering rule.
+        *operands: the callback's arguments.
+        callback: the user's function, or its `JaxCallbackFunction`.
+        in_tree: ``PyTreeDef`` of the function's arguments.
+        out_tree: ``PyTreeDef`` of the output buffers.
+        has_side_effect: whether the call must be kept even if its results are unused.
+        input_output_aliases: pairs of an argument's index and the index of the result that shares
+            its memory.
+        command_buffer_compatible: whether a GPU may record the call in a command buffer.
+
+    Returns:
+        the list of results.
     """
     function, circuit = callback, None
     if isinstance(callback, JaxCallbackFunction):

@@ -101,7 +101,15 @@ def make_loops_reversible(closed: ClosedJaxpr, where: str) -> ClosedJaxpr:
     patch_while_transpose(_transpose_with_fallback)
 
     def loop(eqn: JaxprEqn, *operands: Operand) -> Sequence[Any]:
-        """Bind a ``while`` with tagged carried values; the rule of `rewrite`."""
+        """Bind a ``while`` equation with tagged carried values: a rule for `rewrite`.
+
+        Args:
+            eqn: the equation.
+            *operands: tracers of its operands.
+
+        Returns:
+            tracers of its results.
+        """
         body, n_consts = eqn.params["body_jaxpr"], eqn.params["body_nconsts"]
 
         def step(*args: Any) -> list[Any]:
@@ -147,8 +155,8 @@ def has_dynamic_loop(closed: ClosedJaxpr) -> bool:
 class _SplitLoop:
     """A loop split into a nonlinear part, which computes residuals, and a linear part.
 
-    The four functions and values are what `_run_reversed` needs to transpose the loop. Carried
-    values here are those of the nonlinear part; their cotangents are those of the linear part.
+    `_run_reversed` transposes the loop with these four fields. Carried values here are those of the
+    nonlinear part; their cotangents are those of the linear part.
 
     Attributes:
         first: carried values before the first iteration.

@@ -135,6 +135,12 @@ def make_jit_wrapper(
     def embedded(first: Any, /, *args: Any, **kwargs: Any) -> Any:
         """Compile the program for these tracers, and bind it; body of the ``jax.jit``.
 
+        Args:
+            first: tracer of the table's handle; a tuple of it and static arguments if there are
+                any.
+            *args: dynamic positional arguments, each a ``FlatTree`` of tracers.
+            **kwargs: dynamic keyword arguments, each a ``FlatTree`` of tracers.
+
         Returns:
             the pytree of the result, or `PendingResults` that the caller must convert.
         """

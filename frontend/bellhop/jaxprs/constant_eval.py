@@ -378,7 +378,12 @@ def _select(_: object, which: np.ndarray, *cases: np.ndarray) -> np.ndarray:
 
 
 def _broadcast(params: Mapping[str, Any], x: np.ndarray) -> np.ndarray:
-    """Evaluate ``broadcast_in_dim`` with NumPy, from its equation's parameters."""
+    """Evaluate ``broadcast_in_dim`` with NumPy.
+
+    Args:
+        params: the equation's parameters.
+        x: value of its operand.
+    """
     shape = [1] * len(params["shape"])
     for axis, size in zip(params["broadcast_dimensions"], x.shape, strict=True):
         shape[axis] = size
@@ -392,10 +397,13 @@ def _reshape(params: Mapping[str, Any], x: np.ndarray) -> np.ndarray:
 
 
 def _iota(params: Mapping[str, Any]) -> np.ndarray:
-    """Evaluate ``iota`` with NumPy, from its equation's parameters.
+    """Evaluate ``iota`` with NumPy.
+
+    Args:
+        params: the equation's parameters.
 
     Raises:
-        _UnknownError: for arrays above the limit of this module.
+        _UnknownError: for arrays of more than `_MAX_ELEMENTS` elements.
     """
     if math.prod(params["shape"]) > _MAX_ELEMENTS:
         raise _UnknownError

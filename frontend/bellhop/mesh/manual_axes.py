@@ -59,7 +59,11 @@ def has_varying(arrays: Any) -> bool:
 def _find_axes(avals: Sequence[Any]) -> tuple[frozenset[Any], Any]:
     """Return the union of the varying axes of types, and the mesh that has these axes.
 
-    The mesh is None if no type varies.
+    Args:
+        avals: types of arrays, also without varying axes.
+
+    Returns:
+        the names of the axes, and the mesh; an empty set and None if no type varies.
     """
     axes, mesh = frozenset[Any](), None
     for aval in avals:

@@ -111,7 +111,11 @@ def call_per_shard(
 
 
 def _find_sharding(leaf: object) -> NamedSharding | None:
-    """Return the `NamedSharding` of an array or tracer, or None if it has none."""
+    """Return the `NamedSharding` of an array, or None if it has none.
+
+    Args:
+        leaf: an array or number; or a tracer, whose type has a sharding over explicit axes only.
+    """
     if not isinstance(leaf, Tracer):
         sharding = getattr(leaf, "sharding", None)
         return sharding if isinstance(sharding, NamedSharding) else None

@@ -121,11 +121,14 @@ def _prune_loops(closed: ClosedJaxpr) -> ClosedJaxpr:
     jaxpr = closed.jaxpr
 
     def prune(eqn: JaxprEqn, used: list[bool]) -> JaxprEqn:
-        """Prune a loop, and loops in an equation's jaxprs.
+        """Prune an equation if it is a loop, and the loops in its jaxprs.
 
         Args:
             eqn: the equation.
             used: for each of its results, whether it is used.
+
+        Returns:
+            the new equation; `eqn` itself if nothing changes.
         """
         eqn = replace_inner_jaxprs(eqn, _prune_loops)
         if eqn.primitive in _PRUNED and not eqn.effects:

@@ -57,7 +57,7 @@ def _outcome_type(tracer_type: Any) -> Any:
         tracer_type: JAX's class of tracers.
 
     Returns:
-        the class ``MidCircuitOutcome``, the same one at each call.
+        a class named ``MidCircuitOutcome``; the same class for the same `tracer_type`.
     """
     number = lambda value: _to_integer(value, tracer_type)
     # PennyLane recognizes JAX arrays by the module of their type.

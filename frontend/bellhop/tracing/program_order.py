@@ -79,7 +79,10 @@ def order_effects(closed: ClosedJaxpr) -> ClosedJaxpr:
 
 
 def _count_effects(jaxpr: Jaxpr) -> int:
-    """Count the calls with effects in a jaxpr; only 0, 1 and "more" are distinguished."""
+    """Count the calls with effects in a jaxpr; only 0, 1 and more are distinguished.
+
+    The program needs an order from two calls on.
+    """
     return sum(_count_in_equation(eqn) for eqn in jaxpr.eqns if eqn.effects)
 
 
@@ -109,14 +112,24 @@ class _Rewriting:
         self._done: dict[int, tuple[Any, Any]] = {}
 
     def closed(self, closed: ClosedJaxpr) -> ClosedJaxpr:
-        """Return a closed jaxpr with ordered primitives; itself if nothing changes."""
+        """Return a closed jaxpr whose callbacks with effects are in program order.
+
+        Args:
+            closed: the jaxpr; primitives without an order are replaced in it and in all jaxprs
+                inside.
+
+        Returns:
+            the new jaxpr; `closed` itself if nothing changes.
+        """
         jaxpr = self._jaxpr(closed.jaxpr)
         if jaxpr is closed.jaxpr:
             return closed
         return self._once(closed, lambda: ClosedJaxpr(jaxpr, closed.consts))
 
     def _once(self, original: Any, rewrite: Any) -> Any:
-        """Return `rewrite()`, or its earlier value for the same object.
+        """Return `rewrite()`, or the value that it returned for the same object before.
+
+        So jaxprs that equations share stay shared.
 
         Args:
             original: object to rewrite, identified by its ``id``.
@@ -131,7 +144,14 @@ class _Rewriting:
         return self._once(jaxpr, lambda: self._rewrite_jaxpr(jaxpr)) if jaxpr.effects else jaxpr
 
     def _rewrite_jaxpr(self, jaxpr: Jaxpr) -> Jaxpr:
-        """Return a jaxpr whose equations with effects are ordered; itself if none changes."""
+        """Replace the unordered primitives in a jaxpr's equations that have effects.
+
+        Args:
+            jaxpr: the jaxpr.
+
+        Returns:
+            the new jaxpr with its new effects; `jaxpr` itself if nothing changes.
+        """
         equations = [self._equation(eqn) if eqn.effects else eqn for eqn in jaxpr.eqns]
         changed = [new for new, old in zip(equations, jaxpr.eqns, strict=True) if new is not old]
         if not changed:
@@ -158,11 +178,14 @@ class _Rewriting:
         return eqn.replace(params=params, effects=eqn.effects | added)
 
     def _param(self, value: Any, added: set[Effect]) -> Any:
-        """Return an equation's parameter with ordered primitives in its jaxprs.
+        """Replace the unordered primitives in the jaxprs of an equation's parameter.
 
         Args:
             value: the parameter's value: a jaxpr, an object that holds jaxprs, or anything else.
             added: set that receives the effects which the new jaxprs have in addition.
+
+        Returns:
+            the new value; `value` itself if nothing changes.
         """
         if isinstance(value, Jaxpr):
             new = self._jaxpr(value)

@@ -34,7 +34,11 @@ from bellhop.tracing.state import is_tracing
 def get_call_key(eqn: JaxprEqn) -> Any:
     """Return a hashable key that an equation shares with its copies in derivatives.
 
-    It consists of the primitive and the identities of the equation's parameters.
+    It consists of the primitive and the identities of the equation's parameters, so it finds the
+    same call in another jaxpr.
+
+    Args:
+        eqn: an equation with effects.
     """
     return eqn.primitive, *sorted((name, id(value)) for name, value in eqn.params.items())
 

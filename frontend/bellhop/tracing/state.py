@@ -151,9 +151,9 @@ def current_circuit() -> "CurrentCircuit | None":
 
 
 def current_gate_recorder() -> "GateRecorder | None":
-    """Return the object that records loops and conditionals with gates; None outside.
+    """Return the object that records loops and conditionals of the current circuit.
 
-    Outside means outside of QNodes, where JAX's control flow is used.
+    None outside of QNodes, where loops and conditionals are JAX's.
     """
     circuit = trace_state().circuit
     return None if circuit is None else circuit.get_control_flow_target()

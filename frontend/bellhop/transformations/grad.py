@@ -105,11 +105,21 @@ def value_and_grad(
 ) -> Any:
     """Return a function that computes a function's value and gradient together.
 
-    Arguments and errors are the same as for ``grad``.
+    Args:
+        fn: the function, with a scalar result; a QNode, a qjit function or a Python function.
+        method: ``"auto"`` or None for the derivatives of its parts, ``"fd"`` for finite differences
+            of ``fn``; see ``grad``.
+        h: step of the finite differences; None for the default.
+        argnums: positions of the arguments to differentiate; by default the first.
 
     Returns:
         a function with the arguments of ``fn`` that returns a pair: the value of ``fn``, and its
         derivative as from ``grad``. Without ``fn``, a decorator.
+
+    Raises:
+        DifferentiableCompileError: see ``grad``.
+        ValueError: for an unknown method or an invalid step.
+        TypeError: if ``fn`` is not callable.
 
     Example:
         >>> import bellhop
@@ -143,15 +153,26 @@ def jacobian(
     h: float | None = None,
     argnums: Argnums | None = None,
 ) -> Any:
-    """Return the Jacobian of a function, whose result may be a pytree of arrays.
+    """Return a function that computes the Jacobian of a function.
 
-    Arguments and errors are the same as for ``grad``, but the result need not be a scalar.
+    Args:
+        fn: the function, whose result may be a pytree of real arrays; a QNode, a qjit function or a
+            Python function.
+        method: ``"auto"`` or None for the derivatives of its parts, ``"fd"`` for finite differences
+            of ``fn``; see ``grad``.
+        h: step of the finite differences; None for the default.
+        argnums: positions of the arguments to differentiate; by default the first.
 
     Returns:
         a function with the arguments of ``fn`` that returns the Jacobian in the structure of the
         result, and in each leaf of the result in the structure of the argument. Each leaf has the
         shape of the result leaf followed by the shape of the argument leaf. Without ``fn``, a
         decorator.
+
+    Raises:
+        DifferentiableCompileError: see ``grad``.
+        ValueError: for an unknown method or an invalid step.
+        TypeError: if ``fn`` is not callable.
 
     Example:
         >>> import bellhop, jax.numpy as jnp
