@@ -193,7 +193,12 @@ def callback(
 
     @functools.wraps(callback_fn)
     def call(*args: Any, **kwargs: Any) -> None:
-        """Call the user's function for its side effect with these arguments."""
+        """Call the user's function for its side effect with these arguments.
+
+        Args:
+            *args: pytrees; leaves that are not arrays are static.
+            **kwargs: likewise.
+        """
         call_for_effect(
             callback_fn,
             args,

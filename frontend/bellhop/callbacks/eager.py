@@ -101,7 +101,11 @@ def _find_device_index(leaves: Sequence[Any]) -> int:
 
 
 def _host_array(leaf: object) -> np.ndarray:
-    """Convert an argument leaf to a contiguous NumPy array; random keys to their words."""
+    """Convert an argument leaf to a contiguous NumPy array, as the callback gets it.
+
+    Args:
+        leaf: array or number; of a random key the words of its key data are returned.
+    """
     dtype = jax.typeof(leaf).dtype
     if jnp.issubdtype(dtype, jax.dtypes.extended):
         # A compiled program passes a random key as its words, too.

@@ -119,7 +119,11 @@ def io_callback(
         """
 
         def call(*args: Any, **kwargs: Any) -> Any:
-            """Call `fn`: in Python, in a program, or for each shard."""
+            """Call `fn` with these arguments as a callback of the traced program.
+
+            With ``partitioned=True`` each device calls it with its shards. Outside of tracing,
+            arguments that JAX does not know are passed to `fn` in Python.
+            """
             if must_run_in_python(args, kwargs):
                 return fn(*args, **kwargs)
             if not partitioned:

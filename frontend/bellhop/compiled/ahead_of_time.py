@@ -230,7 +230,8 @@ class AheadOfTime(Inspectable):
     def _report_compilation(self) -> Iterator[None]:
         """Print the times of compilation stages in a ``with`` block, if `verbose` is set.
 
-        Prints nothing if nothing was compiled in the block.
+        They go to the option ``logfile``, by default standard error. Prints nothing if nothing was
+        compiled in the block.
         """
         if not self.compile_options.verbose:
             yield

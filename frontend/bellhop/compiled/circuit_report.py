@@ -25,7 +25,11 @@ class CircuitReport:
         self._recorder.stop()
 
     def format_lines(self) -> list[str]:
-        """Return a line for each QNode that ran: its backends and executions."""
+        """Return one line for each QNode that ran since the ``with`` block began.
+
+        For example ``ran circuit (file.py:3) 2 times in the engine``, with "by the plugin" for
+        circuits that the device's plugin executed.
+        """
         counts: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
         for kind, name, _, definition, calls, *_ in self._recorder.rows():
             if not kind.startswith("circuit"):

@@ -60,7 +60,11 @@ class FlatFunction:
         """
 
         def pull(*leaves: Operand) -> list[Any]:
-            """Return active cotangents; `leaves` are arguments, then cotangents."""
+            """Return the cotangents of the active arguments.
+
+            Args:
+                *leaves: all arguments, then one cotangent for each inexact result.
+            """
             args, cotangents = leaves[: len(active)], leaves[len(active) :]
             results, transpose = jax.vjp(*self._restrict_to_active(args, active))
             pairs = zip(cotangents, results, strict=True)
@@ -79,7 +83,11 @@ class FlatFunction:
         """
 
         def push(*leaves: Operand) -> list[Any]:
-            """Return the results' tangents; `leaves` are arguments, then tangents."""
+            """Return the tangents of the inexact results.
+
+            Args:
+                *leaves: all arguments, then one tangent for each active argument.
+            """
             args, tangents = leaves[: len(active)], leaves[len(active) :]
             function, *primals = self._restrict_to_active(args, active)
             return jax.jvp(function, primals, list(tangents))[1]

@@ -148,7 +148,11 @@ class ProgramCache:
         return cached
 
     def find(self, call: CallArgs) -> CachedProgram | None:
-        """Return the newest program that matches a call's signature, or None."""
+        """Return the newest program that matches a call's signature, or None.
+
+        Args:
+            call: the call's static arguments and dynamic arguments, values or types.
+        """
         flat = call.flattened
         matching = (
             cached

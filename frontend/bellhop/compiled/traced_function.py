@@ -271,6 +271,9 @@ class TracedFunction:
             """Call the user's function with flat arguments; return its result's leaves.
 
             Sets ``out_tree`` and ``out_targets`` of the surrounding function.
+
+            Args:
+                *leaves: tracers of all leaves of the dynamic arguments.
             """
             nonlocal out_tree, out_targets
             given = unflatten_call(*jax.tree.unflatten(in_tree, leaves))

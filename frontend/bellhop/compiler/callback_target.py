@@ -201,7 +201,10 @@ class CallbackTarget:
         return self.in_tree == jax.tree.structure(((0,) * self.in_tree.num_leaves, {}))
 
     def _leaf_function(self) -> Callable[..., Any]:
-        """Return a function from argument leaves to a result leaf or a tuple of them."""
+        """Return the user's function as a function of leaves, for the runtime.
+
+        It takes the leaves of the arguments and returns one result leaf or a tuple of leaves.
+        """
         one_leaf_out = self.out_tree == jax.tree.structure(0)
         no_result = self.out_tree.num_leaves == 0 and self.out_tree == jax.tree.structure(None)
         is_plain = self.transforms is None and not self.takes_device
@@ -298,7 +301,10 @@ class CallbackTarget:
         )
 
     def tangent_error(self) -> DifferentiableCompileError:
-        """Return the error for a tangent, in reverse mode, as argument of this tap."""
+        """Return the error for a tap whose argument is a tangent in reverse mode.
+
+        Reverse mode transposes the call, which would need the tangent's value.
+        """
         return DifferentiableCompileError(
             f"{self.name_and_site} has a tangent argument, which "
             "reverse mode does not compute. To see cotangents, call it in the backward pass of a "

@@ -54,7 +54,7 @@ class Recording:
     notes: list[str] = field(default_factory=list)
 
     def summarize(self) -> "Recording":
-        """Return a copy of this recording with consecutive passes merged into one stage."""
+        """Return a recording in which consecutive passes are one stage, ``"passes"``."""
         summary = Recording()
         for timing in self.timings:
             last = summary.timings[-1] if summary.timings else None
@@ -164,7 +164,13 @@ class Stopwatch:
 
 
 def _record_timing(timing: Timing) -> None:
-    """Add a timing to the open recordings of this context, and to all profiles."""
+    """Add a timing to the open recordings of this context, and to all profiles.
+
+    Profiles show compilations only; executions they record themselves.
+
+    Args:
+        timing: duration of the stage that has just ended.
+    """
     if timing.name != RUN:
         name = "passes" if timing.name in PASSES else timing.name
         record_span("compilation", name, "", profile_clock() - int(timing.wall * 1e9), False)

@@ -149,7 +149,11 @@ class Workers:
         helpers: list[Task] = []
 
         def work() -> None:
-            """Call the function for the next elements, until none is left or a call raised."""
+            """Call the function for the next elements, until none is left or a call raised.
+
+            Runs on the calling thread and on each worker thread, and first submits itself to one
+            more worker.
+            """
             # Each helper submits the next one, so that few threads start if the calls hold the GIL.
             if len(helpers) < min(self.limit, len(elements) - 1):
                 helpers.append(self.submit(work))

@@ -269,7 +269,14 @@ def classical_result(construct: str, name: str, result: PyTree) -> Any:
     quantum = (*gates, *measurements)
 
     def check(leaf: object) -> Any:
-        """Convert a leaf to an array, or a gate to None; raise an error for other values."""
+        """Convert a leaf of the result to an array, or a gate to None.
+
+        Args:
+            leaf: array, number, gate, measurement or any other value.
+
+        Raises:
+            TypeError: for measurements and other values.
+        """
         if isinstance(leaf, gates):
             return None
         if isinstance(leaf, measurements):

@@ -12,7 +12,10 @@ from bellhop._jax.jaxprs import scan_counts
 
 
 def iterate_equations(jaxpr: Jaxpr) -> Iterator[JaxprEqn]:
-    """Yield all equations of a jaxpr, including equations of nested jaxprs."""
+    """Yield all equations of a jaxpr, including equations of nested jaxprs.
+
+    An equation comes before the equations in its own jaxprs.
+    """
     for eqn in jaxpr.eqns:
         yield eqn
         for inner in inner_jaxprs(eqn):
@@ -163,7 +166,14 @@ def replace_inner_jaxprs(eqn: JaxprEqn, change: Callable[[ClosedJaxpr], ClosedJa
     """
 
     def replace(value: object) -> Any:
-        """Replace the closed jaxprs in a parameter's value."""
+        """Return a parameter's value with its closed jaxprs replaced by `change`.
+
+        Args:
+            value: value of a parameter: a closed jaxpr, a tuple, or anything else.
+
+        Returns:
+            the new value; `value` itself if nothing changes.
+        """
         if isinstance(value, ClosedJaxpr):
             return change(value)
         if type(value) is tuple and any(isinstance(each, ClosedJaxpr) for each in value):

@@ -31,7 +31,12 @@ def recompute_partitioned_states(function: Callable[..., Any]) -> Callable[..., 
     """
 
     def call(*args: Any, **kwargs: Any) -> Any:
-        """Call the function, under ``jax.checkpoint`` if it has partitioned states."""
+        """Call the function; recompute it in reverse mode if it has partitioned states.
+
+        Args:
+            *args: pytrees of tracers and static values.
+            **kwargs: likewise.
+        """
         is_traced = lambda leaf: isinstance(leaf, jax.core.Tracer)
         _, tracers, filled = split_leaves((args, kwargs), is_traced)
 

@@ -123,7 +123,12 @@ def _transpose(cotangents: Sequence[Any], *operands: Operand, closed: ClosedJaxp
     likes = to_structs(itertools.compress(closed.in_avals, linear))
 
     def transpose(known: Sequence[Any], cotangents: Sequence[Any]) -> Sequence[Any]:
-        """Return the linear operands' cotangents, at known operands."""
+        """Return the cotangents of the linear operands, at values of the known ones.
+
+        Args:
+            known: values of the operands that are not linear.
+            cotangents: cotangents of the results, arrays.
+        """
 
         def linear_function(*linear_inputs: Any) -> list[Any]:
             rest, known_inputs = iter(linear_inputs), iter(known)

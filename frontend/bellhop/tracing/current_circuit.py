@@ -150,7 +150,10 @@ class CurrentCircuit(Protocol):
 
 
 class RecordingCircuit(CurrentCircuit, GateRecorder, Protocol):
-    """A circuit that records gates and constructs as the user's function applies them."""
+    """A circuit to which gates and constructs such as loops are appended.
+
+    ``CurrentCircuit.flush_queue`` returns it.
+    """
 
     def apply(self, operations: Sequence[Any], /) -> None:
         """Record PennyLane operations, in order."""

@@ -80,7 +80,11 @@ def vmap(
         # JAX's errors name the arguments.
         @functools.wraps(fn)
         def element(*args: Any, **kwargs: Any) -> Any:
-            """Call the user's function for one element, as JAX batches it."""
+            """Call the user's function for one element, with batch tracers of ``jax.vmap``.
+
+            Raises:
+                CompileError: if the function returns a measurement.
+            """
             nonlocal is_within
             is_within = True
             result = trace_inline(fn)(*args, **kwargs)
