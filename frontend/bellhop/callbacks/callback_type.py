@@ -420,7 +420,7 @@ class Ordered(_InProgramOrder):
 class Report(CallbackType):
     """Type of calls without results that show primal values, in program order.
 
-    Printing, ``callback`` and progress bars use it.
+    Printing, assertions and ``callback`` use it.
     """
 
     kind = "debug"

@@ -190,11 +190,12 @@ def allow_bellhop_dialects(ctx: mlir.LoweringRuleContext) -> None:
 def record_circuit(module: ir.Module, circuit: Sequence[str]) -> None:
     """Record in a module a circuit whose operations are not in the module.
 
-    Profiles and ``qjit(verbose=True)`` list it. Equal circuits are recorded once.
+    Profiles list it. Equal circuits are recorded once.
 
     Args:
         module: the module of the program, to which an attribute is added.
-        circuit: strings: name, device, backend and reason for the backend.
+        circuit: three strings: name of the QNode; its device and wires; and where and why it is
+            simulated, such as ``in the program: ...``.
     """
     with module.context:
         new = ir.ArrayAttr.get([ir.StringAttr.get(text) for text in circuit])
@@ -210,7 +211,7 @@ def find_recorded_circuits(module: ir.Module) -> tuple[tuple[str, ...], ...]:
     """Return the circuits that `record_circuit` recorded in a module.
 
     Returns:
-        for each circuit: name, device, backend and reason for the backend.
+        for each circuit three strings: name, device and backend, as `record_circuit` takes them.
     """
     circuits = module.operation.attributes.get(_CIRCUITS, ())
     return tuple(tuple(text.value for text in circuit) for circuit in circuits)

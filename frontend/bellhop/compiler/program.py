@@ -151,8 +151,8 @@ class Program:
         targets: its callbacks, by the index in their declarations.
         delegates: functions that its code needs on GPUs and TPUs, kept alive here; None on CPUs.
         concurrent: number of callbacks that run concurrently.
-        circuits: circuits that XLA runs inside of the program: name, device, backend and reason for
-            it.
+        circuits: circuits that XLA runs inside of the program, each as three strings: name, device,
+            and where and why it is simulated.
     """
 
     code: Code
