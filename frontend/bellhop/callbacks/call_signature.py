@@ -44,7 +44,7 @@ class CallSignature:
         """Return the callable, or call it with the parsed arguments if `is_call`.
 
         Args:
-            function: the callback made of the user's function.
+            function: the callback that calls the user's function.
 
         Returns:
             `function` itself, or the result of the call.

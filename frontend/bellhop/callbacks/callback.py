@@ -197,7 +197,7 @@ def callback(
 
         Args:
             *args: pytrees; leaves that are not arrays are static.
-            **kwargs: likewise.
+            **kwargs: keyword arguments, pytrees as in `args`.
         """
         call_for_effect(
             callback_fn,

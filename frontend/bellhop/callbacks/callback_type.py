@@ -449,7 +449,7 @@ class Report(CallbackType):
         arguments are known there, else in the second.
 
         Args:
-            saveable: JAX's policy; unused, as there are no results.
+            saveable: JAX's policy; unused, since the call has no results.
             unknown: for each operand, whether it is unknown in the first pass.
             instantiated: for each operand, whether it is instantiated.
             eqn: the equation of the call.

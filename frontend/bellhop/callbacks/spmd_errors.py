@@ -35,7 +35,7 @@ def _call_and_record(target: CallbackTarget, *leaves: Operand) -> tuple[Any, ...
         *leaves: leaves of its arguments.
 
     Returns:
-        the id, uint32[2], zero if there is no exception; then the result leaves.
+        the id, uint32[2], zero without an exception; then the result leaves.
     """
     try:
         return np.zeros(_NUMBER.shape, _NUMBER.dtype), *call_with_arrays(target, leaves)

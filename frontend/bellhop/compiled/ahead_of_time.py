@@ -75,7 +75,7 @@ class AheadOfTime(Inspectable):
                 objects.
             more: empty; present so that positional arguments outside of a tuple raise an error that
                 shows the tuple.
-            kwargs: keyword arguments, likewise.
+            kwargs: keyword arguments, values or types as in `args`.
 
         Returns:
             whether calls with these arguments convert them to the types that annotations declare,
@@ -109,7 +109,7 @@ class AheadOfTime(Inspectable):
 
         Args:
             args: positional arguments: arrays, numbers or ``jax.ShapeDtypeStruct`` objects.
-            kwargs: keyword arguments, likewise.
+            kwargs: keyword arguments, values or types as in `args`.
 
         Returns:
             the module that XLA compiles, with ``as_text()`` and ``compile()``; the compiled
@@ -155,7 +155,7 @@ class AheadOfTime(Inspectable):
 
         Args:
             args: positional arguments: arrays, numbers or ``jax.ShapeDtypeStruct`` objects.
-            kwargs: keyword arguments, likewise.
+            kwargs: keyword arguments, values or types as in `args`.
 
         Returns:
             the traced program, with ``jaxpr``, ``out_info`` and ``lower()``.
@@ -182,7 +182,7 @@ class AheadOfTime(Inspectable):
 
         Args:
             args: positional arguments: arrays, numbers or ``jax.ShapeDtypeStruct`` objects.
-            kwargs: keyword arguments, likewise.
+            kwargs: keyword arguments, values or types as in `args`.
 
         Returns:
             the pytree of the result with a ``jax.ShapeDtypeStruct`` for each array.

@@ -24,7 +24,7 @@ AUTOGRAD_TYPES: tuple[type[Any], ...] = tensor, ArrayBox
 
 
 def call_from_autograd(function: Any, args: Args, kwargs: Kwargs) -> Any:
-    """Call a qjit function with arguments of PennyLane's autograd types.
+    """Call a qjit function with PennyLane tensors or autograd's boxes.
 
     Args:
         function: the `QJIT` object.

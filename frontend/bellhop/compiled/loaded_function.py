@@ -217,7 +217,7 @@ class LoadedFunction(QJIT[Any, Any]):
         Args:
             lowered: JAX's ``Lowered`` of the ``jax.jit`` that contains the program.
             args: positional arguments, each a ``FlatTree``; their types select the saved program.
-            kwargs: keyword arguments, likewise.
+            kwargs: keyword arguments, each a ``FlatTree``.
             compiler_options: XLA options by name for the compilation; None for defaults.
 
         Raises:

@@ -57,7 +57,7 @@ class QJIT(PickledByName, CallInterface, Generic[P, R]):
         jaxpr: closed jaxpr of the newest program.
         mlir: MLIR text of the newest program before the passes, in the callback and quantum
             dialects.
-        mlir_module: the same module as an object of MLIR's Python bindings.
+        mlir_module: the same module as an object of the MLIR Python bindings.
         mlir_opt: MLIR text of the newest program after the optimising passes.
         compiled_function: JAX's executable of the newest program; None if there is none.
         out_treedef: ``PyTreeDef`` of the newest program's result.
@@ -267,7 +267,7 @@ class QJIT(PickledByName, CallInterface, Generic[P, R]):
             lowered: JAX's ``Lowered`` of the ``jax.jit`` that contains the program.
             args: positional arguments, each a ``FlatTree``; unused here. `LoadedFunction` finds
                 saved machine code by their types.
-            kwargs: keyword arguments, likewise.
+            kwargs: keyword arguments, each a ``FlatTree``.
             compiler_options: XLA options by name; None for XLA's defaults.
         """
         return lowered.compile(compiler_options)

@@ -137,7 +137,7 @@ class SavedCalls:
 
         Args:
             args: positional arguments, each a ``FlatTree`` of values, tracers or types.
-            kwargs: keyword arguments, likewise.
+            kwargs: keyword arguments, each a ``FlatTree``.
 
         Raises:
             TypeError: if no program has these types; the message names the differences.
@@ -232,7 +232,7 @@ def _types_match(
     Args:
         types: types of the program's positional and keyword arguments.
         args: positional arguments, each a ``FlatTree`` of values, tracers or types.
-        kwargs: keyword arguments, likewise.
+        kwargs: keyword arguments, each a ``FlatTree``.
 
     Returns:
         False also for leaves that are not arrays.

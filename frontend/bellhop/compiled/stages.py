@@ -203,7 +203,7 @@ class PinnedRunner(Runner):
     has_fast_calls = False
 
     def run(self, call: CallArgs, begun: Any = None, failed: BaseException | None = None) -> Any:
-        """Run the executable; `begun` and `failed` are unused, as there are no fast calls."""
+        """Run the executable; `begun` and `failed` are None, without fast calls."""
         return self.run_uncached(call)
 
     def run_uncached(self, call: CallArgs, device: jax.Device | None = None) -> Any:

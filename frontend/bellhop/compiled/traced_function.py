@@ -176,7 +176,7 @@ class TracedFunction:
             result: pytree of arrays or tracers that the user's function returned.
 
         Returns:
-            the same pytree with moved arrays; `result` itself if the option is None.
+            the same pytree with the arrays on their devices; `result` itself if the option is None.
         """
         if self._options.out_shardings is None:
             return result

@@ -71,7 +71,7 @@ class Recording:
     def to_yaml(self, name: str) -> str:
         """Format the timings as YAML: times in milliseconds, program size in lines.
 
-        The format is that of Catalyst's instrumentation.
+        Catalyst's instrumentation has the same format.
 
         Args:
             name: name of the program.
@@ -148,7 +148,7 @@ class Stopwatch:
         self._start = time.perf_counter(), time.process_time()
 
     def lap(self, name: str, module: Any = None) -> None:
-        """Record the time since the previous stage ended; do nothing if nobody records.
+        """Record the time since the previous stage; do nothing without observers.
 
         Args:
             name: name of the stage that ends.

@@ -64,7 +64,7 @@ def run_with_failures(step: Callable[[], T]) -> T:
 def strip_xla_context(error: BaseException) -> None:
     """Remove XLA's error from the ``__context__`` of a signal handler's exception.
 
-    Does nothing unless the XLA error stands for an exception in a callback.
+    Does nothing unless a callback or circuit caused the XLA error.
 
     Args:
         error: the exception, such as KeyboardInterrupt.

@@ -120,7 +120,7 @@ class Code:
     def result_types(self) -> tuple[Any, ...]:
         """Types of the values that the program returns: results, or their handles.
 
-        A handle, uint32[2], stands for a device-resident result.
+        A handle, uint32[2], replaces a device-resident result.
         """
         return tuple(
             _HANDLE if index in self.handle_result_indices else aval
@@ -249,7 +249,7 @@ def call_program(
         code: the program.
         operands: the arguments that ``Code.select_operands`` selects.
         table: handle of the callback table, ``tensor<2xui32>``.
-        tokens: ordering tokens, as many as ``code.tokens``.
+        tokens: ordering tokens; their number is ``code.tokens``.
 
     Returns:
         the tokens after the call, then the results.

@@ -252,7 +252,7 @@ class Transfer(Region):
         self._buffers = buffers
 
     def launch(self, arguments: Sequence[Any]) -> Sequence[jax.Array]:
-        """Return the arguments as arrays on the device, copying those that are elsewhere.
+        """Return the arguments as arrays on the device, copying host arrays to it.
 
         Args:
             arguments: host arrays, or arrays on the device.

@@ -18,7 +18,8 @@ _latest_context = contextvars.Context()
 def save_context() -> None:
     """Save this thread's context variables for callbacks that run on other threads.
 
-    The callbacks are those of the program that this thread calls next. A later call replaces them.
+    Called before this thread runs a program; the program's callbacks use the variables. A later
+    call replaces them.
     """
     global _latest_context
     _latest_context = contextvars.copy_context()

@@ -15,7 +15,7 @@ def dequeue_arguments(args: Args, kwargs: Kwargs) -> None:
 
     Args:
         args: positional arguments, pytrees that may contain operators.
-        kwargs: keyword arguments, likewise.
+        kwargs: keyword arguments, pytrees that may contain operators.
     """
     # Operators exist only if PennyLane was imported.
     if "pennylane" not in sys.modules:

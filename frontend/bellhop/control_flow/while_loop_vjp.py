@@ -155,8 +155,9 @@ def has_dynamic_loop(closed: ClosedJaxpr) -> bool:
 class _SplitLoop:
     """A loop split into a nonlinear part, which computes residuals, and a linear part.
 
-    `_run_reversed` transposes the loop with these four fields. Carried values here are those of the
-    nonlinear part; their cotangents are those of the linear part.
+    `_run_reversed` transposes the loop with these four fields. `forward`
+    takes and returns carried values of the nonlinear part, and `reverse` cotangents of carried
+    values of the linear part.
 
     Attributes:
         first: carried values before the first iteration.
@@ -435,7 +436,7 @@ def _make_batched_body(cond: ClosedJaxpr, n_cond: int, body: ClosedJaxpr) -> Clo
         body: jaxpr of one iteration.
 
     Returns:
-        the jaxpr of an iteration, with the constants of `cond` before those of `body`.
+        the jaxpr of an iteration, with the constants of `cond` before the constants of `body`.
     """
     n_consts = len(body.in_avals) - len(body.out_avals)
 

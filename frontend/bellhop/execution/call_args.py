@@ -19,7 +19,7 @@ class CallArgs:
         static: values of the static arguments.
         caller_arguments: ``(args, kwargs)`` of the dynamic arguments as the caller passed them.
         args: positional arguments for the program: pytrees, or each a ``FlatTree``.
-        kwargs: keyword arguments for the program, likewise.
+        kwargs: keyword arguments for the program, in the same form.
     """
 
     static: Static

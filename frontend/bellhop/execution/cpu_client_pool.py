@@ -39,7 +39,7 @@ _clients_lock = threading.Lock()
 def borrow_spare_device() -> Iterator[jax.Device]:
     """Reserve an additional CPU device for one execution in a ``with`` block.
 
-    A client of JAX's CPU backend is created if no additional client has capacity, and kept until
+    A new CPU client is created if no additional client has capacity, and kept until
     the process ends.
 
     Yields:

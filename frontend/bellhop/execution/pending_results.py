@@ -30,9 +30,9 @@ class ResultForm(NamedTuple):
 class PendingResults:
     """Values that a program returned, to convert before the user gets them.
 
-    A program returns them if some results are handles of device-resident arrays, or are to be moved
-    to another device, or if there are no results: JAX removes a program without used results, so it
-    returns its handle instead. It is a pytree, so that a ``jax.jit`` can return it.
+    A program returns them if some results are handles of device-resident arrays, or are to be
+    copied to another device, or if it has no results: JAX removes a program without used results,
+    so it returns its handle instead. They are a pytree, so that a ``jax.jit`` can return them.
 
     Args:
         form: description of the results.
@@ -54,7 +54,7 @@ class PendingResults:
     def finish(self, arguments: PyTree) -> PyTree:
         """Convert these values to the result of the user's function.
 
-        Handles become the arrays on their devices, and results with a target are moved there. May
+        Handles become the arrays on their devices, and results with a target are copied to it. May
         be called once: each handle can be taken once.
 
         Args:

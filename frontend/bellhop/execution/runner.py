@@ -212,7 +212,7 @@ class Runner:
     def handle(self) -> Any:
         """Handle of the callback table: on the CPU device, or a NumPy array.
 
-        It is made anew if JAX has dropped its device and programs, as at ``clear_backends`` and the
+        It is replaced if JAX has dropped its device and programs, as at ``clear_backends`` and the
         end of the process. A handle on a dropped device would be copied when a program begins,
         which would then run on a thread of XLA: signals are not handled there, and at the end of
         the process it cannot call Python functions.
@@ -416,7 +416,7 @@ class Runner:
     def run_on_spare_device(self, call: CallArgs) -> Any:
         """Run on a CPU device with capacity, and move the results to their usual device.
 
-        Used when so many programs run on JAX's CPU client that another could deadlock.
+        Used when `RUNS_PER_CLIENT` programs run on JAX's CPU client: one more could deadlock.
         """
         call = call.flattened
         arguments = gather((call.args, call.kwargs))

@@ -54,7 +54,7 @@ def has_joint_devices(executable: Any) -> bool:
 
 
 class Delegated:
-    """Delays exceptions of JAX's own callbacks until the program's execution ends.
+    """Delays the exceptions of JAX callbacks until the program's execution ends.
 
     There is one for each module, kept alive by the module's executable. JAX does not identify the
     execution of a call, so concurrent executions of a module share exceptions.
@@ -115,7 +115,7 @@ def run_jointly(
 
     Args:
         table: published callback table of the program; None if JAX's own callbacks make all calls.
-        delegated: collects the exceptions of JAX's own callbacks in the program.
+        delegated: collects the exceptions of calls that JAX's own callbacks make.
         executable: XLA's ``LoadedExecutable``.
         run: runs the program until all devices have finished.
         find_exception: takes the message of an error; returns the callback's exception, or None.

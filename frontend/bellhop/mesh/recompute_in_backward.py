@@ -35,7 +35,7 @@ def recompute_partitioned_states(function: Callable[..., Any]) -> Callable[..., 
 
         Args:
             *args: pytrees of tracers and static values.
-            **kwargs: likewise.
+            **kwargs: pytrees of tracers and static values.
         """
         is_traced = lambda leaf: isinstance(leaf, jax.core.Tracer)
         _, tracers, filled = split_leaves((args, kwargs), is_traced)

@@ -108,7 +108,7 @@ def _iterate_sequences(module: str) -> Iterator[tuple[tuple[str, ...], int]]:
 def _get_sequence_key(sequence: Sequence[str], constants: Mapping[str, str]) -> tuple[str, ...]:
     """Return a sequence's lines without value names, so that equal kernels match.
 
-    Constants stand in for their names, and ``%`` for all other names.
+    Names of constants are replaced by the constants, and all other names by ``%``.
 
     Args:
         sequence: lines of the operations.

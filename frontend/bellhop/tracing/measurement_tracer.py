@@ -36,7 +36,7 @@ _COMPARISONS = (operator.eq, operator.ne, operator.lt, operator.le, operator.gt,
 def to_outcome(value: jax.core.Tracer) -> jax.core.Tracer:
     """Convert a new boolean tracer to a mid-circuit outcome, in place, and return it.
 
-    The outcome is the same tracer with the arithmetic of PennyLane's outcomes: ``m0 + m1`` adds
+    The outcome is the same tracer with the arithmetic of outcomes in PennyLane: ``m0 + m1`` adds
     integers.
 
     Args:

@@ -165,7 +165,7 @@ def _restrict_to_differentiated(
 
     Args:
         f: the user's function.
-        params: all its arguments; those that are not differentiated are fixed.
+        params: all its arguments; arguments that are not differentiated are fixed.
         positions: indices of the differentiated arguments.
 
     Returns:
