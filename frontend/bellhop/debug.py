@@ -71,14 +71,14 @@ def get_compilation_stage(fn: QJIT[..., Any], stage: str) -> str:
 
 
 def get_compilation_stages_groups(options: Any = None) -> list[tuple[str, list[str]]]:
-    """Return the names of all passes, in order, in two groups.
+    """List the MLIR passes by which Bellhop compiles a program, in two groups.
 
     Args:
         options: accepted for compatibility with Catalyst; ignored.
 
     Returns:
-        pairs of a group's name, ``"optimization"`` or ``"conversion"``, and the names of its
-        passes.
+        two pairs, in the order in which they run: the group's name, ``"optimization"`` or
+        ``"conversion"``, and the names of its passes in order.
 
     Example:
         >>> import bellhop
@@ -153,7 +153,15 @@ _NO_EXECUTABLES = (
 
 
 def _check_qjit(label: str, fn: Any) -> QJIT[..., Any]:
-    """Check that `fn` is a qjit function; return it."""
+    """Return `fn` if it is a qjit function.
+
+    Args:
+        label: name of the public function that got `fn` as first argument, for the error.
+        fn: any value.
+
+    Raises:
+        TypeError: if `fn` is not a qjit function.
+    """
     if not isinstance(fn, QJIT):
         raise TypeError(f"{label} takes a qjit function first, got a {type(fn).__name__}.")
     return fn

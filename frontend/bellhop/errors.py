@@ -114,7 +114,10 @@ def suggest_name(name: str, names: Iterable[str]) -> str:
 
 
 def format_value(value: object) -> str:
-    """Return a value as errors show it: its ``repr``, cut after 160 characters."""
+    """Format a value for an error message: its ``repr``, cut after 160 characters.
+
+    Integers above 256 bits give ``<int of N bits>``, since Python may refuse to print their digits.
+    """
     if isinstance(value, int) and value.bit_length() > 256:
         # Python raises for the decimal digits of longer integers.
         return f"<int of {value.bit_length()} bits>"
