@@ -26,6 +26,6 @@ def patch_qnode_call(make: Callable[[Callable[..., Any]], Callable[..., Any]]) -
     """Replace ``QNode.__call__``.
 
     Args:
-        make: takes the original, returns the replacement.
+        make: takes the original method, returns the replacement.
     """
     qml.QNode.__call__ = make(original(qml.QNode, "__call__"))
