@@ -10,10 +10,14 @@ from bellhop_mlir.module_validation import parse_untrusted
 
 
 def find_trust_reason(programs: Iterable[tuple[str, Sequence[CallbackTarget]]]) -> str | None:
-    """Return why ``load`` needs ``trust=True`` for programs, or None.
+    """Find out why ``load`` needs ``trust=True`` for the programs of a file.
 
     Args:
-        programs: module text and callbacks of each program.
+        programs: MLIR text of the module, and callbacks, of each program.
+
+    Returns:
+        text that names the unsupported operation or format string; None if the programs can be
+        loaded without trust, apart from the functions that they name.
     """
     for text, targets in programs:
         try:
