@@ -7,7 +7,10 @@ from malt.converters.conditional_expressions import ConditionalExpressionTransfo
 
 
 class _NestedConditionals(ConditionalExpressionTransformer):  # type: ignore[misc]
-    """Rewrites conditional expressions, innermost first."""
+    """Syntax tree visitor that rewrites conditional expressions, innermost first.
+
+    AutoGraph's own visitor does not rewrite nested expressions.
+    """
 
     def visit_IfExp(self, node: Any) -> Any:
         """Rewrite a conditional expression after its branches."""
