@@ -25,12 +25,13 @@ _HOST_CALL = np.dtype(
 
 
 class Profile:
-    """Result of ``profile``: a table with one row for each call site.
+    """Result of ``profile``: counts and times of host calls, by call site.
 
-    Printing shows the table, sorted by total time.
+    It is made by ``profile``, records while its ``with`` block runs, and can be read at any time.
+    Printing shows a table, sorted by total time.
 
     Attributes:
-        rows: the rows, as ``ProfileRow`` objects.
+        rows: one ``ProfileRow`` for each call site.
 
     Example:
         >>> import bellhop
@@ -68,7 +69,7 @@ class Profile:
 
     @property
     def rows(self) -> list[ProfileRow]:
-        """All rows, sorted by decreasing total time."""
+        """One row for each call site, sorted by decreasing total time."""
         host_calls = self._host_calls()
         rows = []
         for index, row in enumerate(self._recorder.rows()):
