@@ -29,10 +29,10 @@ _OPTIONAL = ("pennylane-lightning-kokkos", "torch", "optax")
 
 @dataclass(frozen=True)
 class Finding:
-    """One row of the printed table.
+    """Result of one check of an installation, a row of the printed table.
 
     Attributes:
-        topic: the part that was checked.
+        topic: name of the part that was checked, such as ``"versions"``.
         works: whether it works; None if there is nothing to try.
         detail: observation, such as versions or durations.
         advice: remedy if it does not work.
@@ -45,7 +45,9 @@ class Finding:
 
 
 def examine(console: Console | None = None, *, verbose: bool = False) -> int:
-    """Print the installed versions and devices, and whether each works.
+    """Check the installation with small programs, and print the findings as a table.
+
+    ``python -m bellhop doctor`` calls it.
 
     Args:
         console: where to print; standard output if None.

@@ -175,7 +175,8 @@ def id_print(
         output_stream: object whose method ``write`` gets the text; None for standard output.
         threshold: size above which arrays are abbreviated, as in ``numpy.array2string``.
         callback_flavor: has no effect.
-        kwargs: values to print first, as ``name: value``; ``transforms`` is added to them.
+        kwargs: values to print first, as ``name: value``; ``transforms``, the JAX
+            transformations of the call, is added if there are any.
 
     Returns:
         ``arg``, or ``result`` unless it is None.

@@ -43,7 +43,7 @@ def adjoint(fn: Any, lazy: bool = True) -> Any:
         lazy: whether to return a symbolic ``Adjoint`` rather than a simplified operation.
 
     Returns:
-        the adjoint operation, or a function with the arguments of ``fn``.  Its result has
+        the adjoint operation, or a function with the arguments of ``fn``, whose result has
         attributes ``wires``, the wires that were acted on, and ``operation``, the applied
         operation, or None if there are several.
 
@@ -108,7 +108,7 @@ def ctrl(
         work_wire_type: ``"borrowed"`` or ``"zeroed"``, the state of the work wires.
 
     Returns:
-        the controlled operation, or a function with the arguments of ``op``.  Its result has
+        the controlled operation, or a function with the arguments of ``op``, whose result has
         attributes ``wires``, the wires that were acted on, and ``operation``, the applied
         operation, or None if there are several.
 

@@ -114,6 +114,7 @@ def pipeline(passes: Mapping[str, Mapping[str, Any]]) -> Callable[[Any], Any]:
         (``qjit(circuit_transform_pipeline=...)``).
 
     Raises:
+        TypeError: if ``passes`` is not a mapping; when decorated, if the object is not a QNode.
         ValueError: for an unknown pass.
 
     Example:
@@ -160,6 +161,9 @@ def apply_pass(name: str, *flags: str, **options: Any) -> Callable[[Any], Any]:
         name: name of the pass, as in ``pipeline``.
         flags: names of options whose value is True.
         options: options with a value.
+
+    Returns:
+        a decorator, which returns a copy of the QNode.
 
     Raises:
         ValueError: for an unknown pass, or an unknown option.

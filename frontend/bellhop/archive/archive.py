@@ -272,7 +272,7 @@ def read_programs(
 
 @contextlib.contextmanager
 def name_file_errors(path: Any) -> Iterator[None]:
-    """Convert exceptions in a ``with`` block to CompileErrors that name the file."""
+    """Convert errors of reading a saved file to CompileErrors that name the file."""
     try:
         yield
     except CompileError as error:
@@ -473,7 +473,7 @@ def _decode_typed(record: dict[str, Any], tree: str, avals: str, allowed: Allowe
 
 
 def _encode_aval(aval: Aval) -> _Aval:
-    """Convert an array type to data.
+    """Convert an array type to its form in a saved file.
 
     Raises:
         CompileError: for types that cannot be saved, such as keys.
@@ -488,7 +488,7 @@ def _encode_aval(aval: Aval) -> _Aval:
 
 
 def _decode_aval(aval: _Aval) -> ShapedArray:
-    """Convert saved dtype and shape to an array type.
+    """Convert an array type in a saved file to an abstract value.
 
     Raises:
         Malformed: for an unknown dtype or an invalid shape.

@@ -103,7 +103,7 @@ class FunctionResult(NamedTuple):
 
 
 def _rebuild(tree: PyTree, leaves: list[Any]) -> Any:
-    """Unflatten a pytree, without queueing its measurements in the circuit."""
+    """Unflatten a pytree; do not queue measurements in it as part of the circuit."""
     if "pennylane" not in sys.modules:
         return jax.tree.unflatten(tree, leaves)
     from pennylane import QueuingManager
@@ -419,7 +419,7 @@ def _is_known(one: object, other: object) -> bool:
 
 
 def _find_measurements() -> Any:
-    """Return the module that handles measurements in values; None without PennyLane."""
+    """Import the module for measurements in variables; None without PennyLane."""
     if "pennylane" not in sys.modules:
         return None
     from bellhop.circuits.front import returned_measurements

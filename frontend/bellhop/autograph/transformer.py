@@ -159,7 +159,7 @@ class Transformer(PyToPy):
         return node
 
     def source(self, function: Callable[..., Any]) -> str | None:
-        """Return the rewritten source of a function; None if it was not rewritten."""
+        """Return the source of a converted function; None if it was not converted."""
         if not self._cache.has(function, _OPTIONS):
             return None
         converted, *_ = self.transform_function(function, converter.ProgramContext(_OPTIONS))

@@ -66,7 +66,7 @@ class Unset(Undefined):  # type: ignore[misc]
         self._error = error
 
     def read(self) -> Any:
-        """Raise the error; rewritten code calls this before it reads a variable.
+        """Raise the variable's error; rewritten code calls this to read the variable.
 
         Raises:
             AutoGraphError: always.
@@ -75,9 +75,10 @@ class Unset(Undefined):  # type: ignore[misc]
 
 
 def can_be_unset(name: str) -> bool:
-    """Return whether rewritten code checks a variable before it reads it.
+    """Return whether a variable may become `Unset`, with an error only if it is read.
 
-    It does not check elements, attributes and its own internal variables.
+    Rewritten code checks a variable for `Unset` when it reads the variable, except for elements,
+    attributes and the function's result.
     """
     return name.isidentifier() and not name.startswith("retval_")
 

@@ -37,7 +37,7 @@ def parse(text: str | bytes) -> ir.Module:
 
 
 class Snapshot:
-    """A saved copy of a module, printed on first access.
+    """A saved copy of an MLIR module, whose text is made when it is first read.
 
     The copy is stored as bytecode: printing 2000 gates takes as long as all passes over them, and
     the text of most programs is never read.

@@ -157,7 +157,7 @@ def _library_prefixes() -> tuple[str, ...]:
 
 
 def warn_user(message: str) -> None:
-    """Issue a `UserWarning` at the user's line."""
+    """Issue a `UserWarning` that names the innermost line of the user's code."""
     file, _, line = user_site().rpartition(":")
     warnings.warn_explicit(
         message, UserWarning, file or "<unknown>", int(line) if line.isdigit() else 0

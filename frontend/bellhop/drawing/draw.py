@@ -34,7 +34,7 @@ class Drawing:
     """A diagram of a program, shown as image in notebooks and printed as Mermaid text.
 
     Attributes:
-        graph: nodes, groups and edges.
+        graph: boxes, frames around boxes, and edges of the diagram.
 
     Example:
         >>> import bellhop
@@ -56,7 +56,7 @@ class Drawing:
         return to_dot(self.graph)
 
     def save(self, path: str | Path) -> None:
-        """Write the diagram to a file.
+        """Write the diagram to a file, in the format of the file's ending.
 
         Args:
             path: path ending with ``.mmd`` for Mermaid, ``.dot`` for Graphviz's language, or
@@ -178,7 +178,7 @@ def draw_graph(fn: Callable[..., Any], *, level: int | str | None = None) -> Cal
     """Draw a program as a Matplotlib figure, with Catalyst's interface.
 
     Args:
-        fn: a qjit function, or a function that could be one.
+        fn: a qjit function, or a function that qjit accepts.
         level: None draws the diagram of ``draw``. An index or name of a level of ``qml.specs``
             draws the gates of a QNode after that many of its transforms; ``bellhop.passes`` are
             applied later, see ``f.mlir``.

@@ -32,12 +32,12 @@ from bellhop.frameworks.torch_tensors import (
 
 
 class TorchFunction(PickledByName):
-    """A PyTorch function that traced code can call; see ``call_torch``.
+    """A PyTorch function or module that traced code can call: made by ``call_torch``.
 
     Args:
         function: the PyTorch function or module.
-        result_type: declared result type, or ``MISSING``.
-        vmap_method: behaviour under ``vmap``.
+        result_type: declared result type, as for ``pure_callback``; ``MISSING`` to infer it.
+        vmap_method: behaviour under ``vmap``, as for ``pure_callback``.
 
     Example:
         >>> import bellhop, torch
@@ -79,7 +79,7 @@ class TorchFunction(PickledByName):
         return method
 
     def apply(self, parameters: Mapping[str, Any], *args: Any, **kwargs: Any) -> Any:
-        """Call the module with parameters from a dictionary.
+        """Call the PyTorch module with parameters from a dictionary.
 
         Args:
             parameters: arrays by name, as from ``parameters()``; missing parameters use the
@@ -105,7 +105,7 @@ class TorchFunction(PickledByName):
         return self._call(dict(parameters), args, kwargs)
 
     def parameters(self) -> dict[str, jax.Array]:
-        """Return copies of the module's parameters by name, for ``apply``.
+        """Return copies of the PyTorch module's parameters by name, for ``apply``.
 
         Returns:
             a dictionary of arrays with the shapes and dtypes of PyTorch.
@@ -365,7 +365,7 @@ def _as_pytree(result: PyTree) -> Any:
 
 
 def _as_tensor(leaf: object) -> Any:
-    """Convert a Python number to a tensor; return other values unchanged."""
+    """Convert a Python number to a PyTorch tensor; return other values unchanged."""
     torch = import_torch()
     if isinstance(leaf, bool | int | float | complex):
         return torch.tensor(leaf, dtype=torch_dtype(np.result_type(leaf)))

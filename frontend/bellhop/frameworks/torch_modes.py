@@ -32,7 +32,7 @@ class TorchModes:
 
     @classmethod
     def current(cls) -> "TorchModes":
-        """Return the modes of the current thread."""
+        """Return the autocast and default device of this thread, and the default dtype."""
         torch = import_torch()
         enabled = filter(torch.is_autocast_enabled, _AUTOCAST_DEVICES)
         autocast = tuple((device, torch.get_autocast_dtype(device)) for device in enabled)

@@ -32,7 +32,7 @@ def import_torch(asked_by: str = "call_torch") -> Any:
     """Import and return PyTorch.
 
     Args:
-        asked_by: function that needs PyTorch, for errors.
+        asked_by: name of the function that needs PyTorch, for the error.
 
     Raises:
         ImportError: if PyTorch is not installed.

@@ -299,7 +299,7 @@ class NativeCallback(PureCallback[..., Any]):
             )
 
     def _parameter_types(self, avals: Sequence[Any], n_arguments: int) -> list[np.dtype | None]:
-        """Return the dtype that each argument must have; None for any dtype.
+        """Return the dtype that each argument of a call must have; None for any dtype.
 
         Args:
             avals: types of the arguments and results, in this order.

@@ -96,7 +96,7 @@ def log(
 
 
 def _level_number(level: int | str) -> int:
-    """Return a level of ``logging`` as a number.
+    """Convert a log level to its number in ``logging``: ``"info"`` gives 20.
 
     Raises:
         ValueError: for an unknown name.
@@ -136,7 +136,7 @@ def _logger_name(logger: str | logging.Logger | None) -> str:
 
 
 class LogRecorder(BuiltinFunction):
-    """Logs one record of ``bellhop.debug.log`` in Python, if its level is enabled.
+    """Function that a running program calls to log a message at an enabled level.
 
     Args:
         *arguments: format string, level number, logger name, and ``file:line`` of the call.

@@ -105,7 +105,9 @@ class Profile:
         return make_table(self.rows)
 
     def plot(self, ax: "Axes | None" = None) -> "Axes":
-        """Plot a timeline, one line for each row; waits for the GIL are paler.
+        """Plot a timeline of the host calls, with a line for each row of the profile.
+
+        Waits for the GIL are paler.
 
         Args:
             ax: axes to draw into; None creates new axes.
@@ -131,7 +133,9 @@ class Profile:
         return plot_timeline(self._recorder.rows(), self._host_calls(), ax)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write a trace for `Perfetto <https://ui.perfetto.dev>`_ or speedscope.
+        """Write the host calls as a trace file, in Chrome's trace event format.
+
+        `Perfetto <https://ui.perfetto.dev>`_ and speedscope show it.
 
         Args:
             path: path of the file, in Chrome's trace event format (JSON).
