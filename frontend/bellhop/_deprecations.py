@@ -43,7 +43,7 @@ def deprecated(
     check_period(since, removed_in)
 
     def decorate(function: Callable[Params, Result]) -> Callable[Params, Result]:
-        """Return `function` with a warning at each call: the decorator of `deprecated`."""
+        """Wrap `function`, so that each call warns: the decorator of `deprecated`."""
         name = f"bellhop.{function.__qualname__}"
 
         @functools.wraps(function)
@@ -88,8 +88,8 @@ def warn_deprecated(what: str, *, since: str, removed_in: str, instead: str) -> 
 def check_period(since: str, removed_in: str) -> None:
     """Check that a minor release lies between a deprecation and the removal.
 
-    For example ``"0.2"`` and ``"0.4"`` pass, and ``"0.2"`` and ``"0.3"`` do not. The second next
-    major release always passes.
+    For example ``"0.2"`` and ``"0.4"`` pass, and ``"0.2"`` and ``"0.3"`` do not. A release of a
+    later major version always passes.
 
     Args:
         since: the minor release that deprecates a name, such as ``"0.2"``.

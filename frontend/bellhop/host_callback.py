@@ -87,9 +87,9 @@ def _make_unsupported_rule(label: str, instead: str) -> Callable[..., Any]:
 
 
 class _HostCall(CallbackType):
-    """JAX primitive of ``host_callback.call``.
+    """Callback type of ``host_callback.call``: how JAX traces and transforms it.
 
-    Its calls happen in program order. Differentiation and ``vmap`` of a call raise
+    The calls happen in program order. Differentiation and ``vmap`` of a call raise
     `NotImplementedError`.
     """
 
@@ -306,7 +306,7 @@ class _OrderedFunction:
 
 
 def _check_callable(name: str, function: Any) -> None:
-    """Raise `TypeError` if the function for a host callback is not callable.
+    """Raise `TypeError` if the function that a user passed is not callable.
 
     Args:
         name: the called function of this module, such as ``"id_tap"``.
@@ -410,7 +410,7 @@ def _format_value(value: Any, threshold: int | None) -> str:
 
 
 def _join_parts(begin: str, parts: Sequence[str], end: str) -> str:
-    """Join formatted elements between brackets, on one line of 80 columns or many.
+    """Join formatted elements between brackets, on one line if it fits in 80 columns.
 
     Otherwise each element is on its own line: ``begin``, a space and the first element, then the
     other elements, indented by two spaces.

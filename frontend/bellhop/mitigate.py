@@ -90,9 +90,10 @@ def mitigate_with_zne(
 
     @functools.wraps(fn)
     def run(*args: Any, **kwargs: Any) -> Any:
-        """Trace `fn` with each of its QNodes mitigated: the function that is returned.
+        """Trace `fn` with zero-noise extrapolation of each QNode that it calls.
 
-        It has the arguments and results of `fn`.
+        This is the function that `mitigate_with_zne` returns, with the arguments and results of
+        `fn`.
         """
         # Imported here, as programs without circuits do not import PennyLane.
         import pennylane as qml

@@ -163,8 +163,9 @@ def ctrl(
     def controlled(*args: Any, **kwargs: Any) -> Any:
         """Apply the controlled operations that `op` applies: the result of `ctrl`.
 
-        In a compiled circuit, `op` is called with the arguments while its operations are recorded;
-        X gates around them make traced control values. Elsewhere PennyLane's ``ctrl`` is used.
+        In a compiled circuit, `op` is called with the arguments while its operations are recorded.
+        Conditional flips of the control wires before and after them implement traced control
+        values. Elsewhere PennyLane's ``ctrl`` is used.
         """
         circuit = current_circuit()
         if circuit is None:

@@ -103,7 +103,7 @@ class EquationContext:
 
 
 def bind_equation(eqn: Any, *operands: Any) -> Sequence[Any]:
-    """Evaluate a jaxpr equation with new operands; return the list of its results.
+    """Evaluate a jaxpr equation with new operands.
 
     While a program is traced, an equation whose operand types match is copied, which takes a fifth
     of the time of binding its primitive.
@@ -113,7 +113,7 @@ def bind_equation(eqn: Any, *operands: Any) -> Sequence[Any]:
         *operands: an array or tracer for each input variable of the equation.
 
     Returns:
-        a value for each output variable of the equation, one-element list included.
+        a list with an array or tracer for each output variable, even if there is only one.
     """
     trace = core.trace_ctx.trace
     if (

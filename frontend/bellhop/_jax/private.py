@@ -209,7 +209,7 @@ def hide_frames(error: BaseException) -> None:
 
 
 def hold_weakly_in_caches(parameter_type: type[Any]) -> None:
-    """Make JAX's caches reference arguments of a type weakly, so that it frees them.
+    """Make JAX's caches reference arguments of a type weakly, to let them be freed.
 
     JAX drops a cache entry when such an object in its key is garbage-collected. Used for parameters
     of primitives that reference the user's functions.
@@ -301,7 +301,10 @@ def without_varying_axes() -> contextlib.AbstractContextManager[None]:
 
 @contextlib.contextmanager
 def without_mesh() -> Iterator[None]:
-    """Trace without the user's mesh of ``jax.set_mesh`` inside of a ``with`` block."""
+    """Return a context without the mesh that the user set by ``jax.set_mesh``.
+
+    Used to trace functions that must not depend on that mesh.
+    """
     if not mesh_is_set():
         # JAX's cache keys distinguish an empty mesh from no mesh, so setting an empty mesh would
         # miss.

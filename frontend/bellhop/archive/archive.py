@@ -91,7 +91,7 @@ class SavedProgram:
 
 @dataclass(frozen=True)
 class _Aval:
-    """Type of an array in a file; ``weak`` as JAX's types of Python numbers."""
+    """Type of an array in a file; ``weak`` is JAX's weak type, as of Python numbers."""
 
     shape: tuple[int, ...]
     dtype: str

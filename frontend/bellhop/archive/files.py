@@ -64,7 +64,10 @@ def replace_file(path: Path, content: bytes) -> None:
 
 
 def _umask() -> int:
-    """Return the file mode creation mask of this process: permissions that files lack."""
+    """Return the file mode creation mask of this process.
+
+    It has the permission bits that new files do not get.
+    """
     # os.umask can only read the mask by changing it for all threads, so read it from /proc.
     with contextlib.suppress(OSError):
         for line in _STATUS.read_text().splitlines():

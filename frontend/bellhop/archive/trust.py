@@ -13,11 +13,11 @@ def find_trust_reason(programs: Iterable[tuple[str, Sequence[CallbackTarget]]]) 
     """Find out why ``load`` needs ``trust=True`` for the programs of a file.
 
     Args:
-        programs: MLIR text of the module, and callbacks, of each program.
+        programs: for each program, the MLIR text of its module, and its callbacks.
 
     Returns:
         text that names the unsupported operation or format string; None if the programs can be
-        loaded without trust, apart from the functions that they name.
+        loaded without trust, provided that the functions that they name are passed to ``load``.
     """
     for text, targets in programs:
         try:

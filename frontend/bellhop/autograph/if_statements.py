@@ -289,7 +289,7 @@ class _IfStatement:
         """
 
         def value(variable: Any) -> Any:
-            """Return a variable's value at the start of the branch: of `_refine_variables`."""
+            """Return a variable's value at the start of the branch: True or False if known."""
             if variable is self._pred:
                 return index == 0
             if self._negated is not None and variable is self._negated:
@@ -411,7 +411,7 @@ class _IfStatement:
 
 
 def _is_known(one: object, other: object) -> bool:
-    """Return whether two values are equal static values, so that none is selected."""
+    """Return whether both branches give a variable the same static value."""
     return is_same(one, other) or (
         jax.tree.structure(one) == jax.tree.structure(other)
         and all(map(is_same, jax.tree.leaves(one), jax.tree.leaves(other)))

@@ -66,7 +66,7 @@ class TracedRange:
 
 
 def range_(*bounds: Any) -> Any:
-    """Return what ``range`` gives in converted code.
+    """Create a ``range`` in converted code, where its bounds may be traced.
 
     Args:
         *bounds: arguments of ``range``.

@@ -57,7 +57,7 @@ class Snapshot:
 
 
 class WrittenText(NamedTuple):
-    """A module whose MLIR text exists already, with the attribute of `Snapshot`.
+    """A module whose MLIR text exists already, for use in place of a `Snapshot`.
 
     Attributes:
         text: MLIR text of the module.
@@ -69,7 +69,7 @@ class WrittenText(NamedTuple):
 class LazyText:
     """A module that is built and printed when its text is first read.
 
-    It has the same attribute as `Snapshot`.
+    It is used in place of a `Snapshot`.
 
     Args:
         make: builds the module; called at most once.

@@ -24,12 +24,13 @@ _MIN_ATTRIBUTE_PROTOCOL = 4
 
 
 class _PickledFunctions(NamedTuple):
-    """Two marker functions by which an object that replaces a function is pickled.
+    """The two functions by which a pickle stores an object that replaces a function.
 
-    Pickles store them by name, as attributes of the object's name, or by value with cloudpickle.
+    They are attributes of the object, so a pickle stores them by name, as ``f._pickled.here``;
+    cloudpickle stores them by value if no other process can import ``f``.
 
     Attributes:
-        here: marker; unpickling gives this same function object in a process that has the object.
+        here: does nothing. If unpickling returns this same object, the process already has ``f``.
         parts: returns ``(constructor, args, state)`` of the object, as ``__reduce_ex__`` does.
     """
 

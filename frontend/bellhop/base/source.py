@@ -92,11 +92,10 @@ def user_site() -> str:
 
 
 def callable_site(function: Callable[..., Any]) -> str:
-    """Return ``file:line`` of a function's definition, if it is in the user's code.
+    """Return ``file:line`` of a function's definition, or of the user's present line.
 
-    Returns:
-        for a function of a library, or without Python code, `user_site()` instead: the line that
-        calls Bellhop.
+    The definition is used if it is in the user's code; for functions of libraries and built-in
+    functions the present line is used, that of `user_site`.
     """
     site = definition_site(function)
     has_line = site.rpartition(":")[2].isdigit()

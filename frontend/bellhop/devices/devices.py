@@ -212,7 +212,7 @@ def find_target(name: str) -> Target:
     """Return the device or sharding of a region with a name from `target_name`.
 
     Args:
-        name: a name that `target_name` has returned in this process.
+        name: ``platform:id``; or another name that `target_name` has returned in this process.
     """
     kind, _, number = name.partition(":")
     if kind == "sharding":

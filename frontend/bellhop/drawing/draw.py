@@ -157,7 +157,10 @@ def draw(fn: Callable[..., Any]) -> Callable[..., Drawing]:
         targets: tuple[Target | None, ...] = ()
 
         def resolve_and_trace(*args: Any, **kwargs: Any) -> Any:
-            """Trace the function; also note the devices that ``out_shardings`` requests."""
+            """Trace the function, and find the devices that ``out_shardings`` requests.
+
+            The devices are assigned to `targets`, one for each leaf of the result.
+            """
             nonlocal targets
             result = trace_inline(traced)(*args, **kwargs)
             targets = resolve_out_shardings(function, out_shardings, *jax.tree.flatten(result))

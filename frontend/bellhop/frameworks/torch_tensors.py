@@ -91,7 +91,10 @@ def numpy_dtype(dtype: DTypeLike) -> np.dtype:
 
 
 def to_tensor(array: np.ndarray) -> Any:
-    """Return a CPU tensor that shares an array's memory, which may be read-only."""
+    """Return a CPU tensor that shares an array's memory.
+
+    The array may be read-only; the caller must not write into the tensor then.
+    """
     torch = import_torch()
     dtype = array.dtype
     if dtype in _BY_BITS:
@@ -131,7 +134,10 @@ class _WritableArray:
 
 @functools.cache
 def _tracing_tools() -> tuple[Any, Any]:
-    """Return FakeTensor and PyTorch's function for its tracing mode."""
+    """Return PyTorch's class of tensors without data, and its tracing query.
+
+    The function returns PyTorch's present tracing mode, or None.
+    """
     # These have no public names; see below.
     from torch._subclasses.fake_tensor import FakeTensor
     from torch.fx.experimental.proxy_tensor import get_proxy_mode

@@ -292,9 +292,9 @@ class _LogCall(Report):
 
 
 class _LogType(Report):
-    """Callback type of log statements.
+    """Callback type of log statements, by which JAX traces, batches and lowers them.
 
-    A statement is lowered to a conditional around the call that makes the record.
+    A statement is lowered to a conditional around the call that logs the message.
     """
 
     def run(self, *leaves: Operand, target: Any) -> list[Any]:

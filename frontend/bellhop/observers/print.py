@@ -167,14 +167,14 @@ def _print_line(text: str) -> None:
 
 @functools.lru_cache(maxsize=16)
 def _make_formatter(fmt: str, options: tuple[str, ...], site: str) -> _Formatter:
-    """Return the function that prints with a format string, cached by the user's line.
+    """Return the function that a running program calls to print with a format string.
 
     It is cached, so that the iterations of a loop that Python unrolls share one function.
 
     Args:
         fmt: the format string.
         options: NumPy print options as JSON, or an empty tuple.
-        site: ``file:line`` of the user's call.
+        site: ``file:line`` of the user's call, part of the cache key.
     """
     del site
     return _Formatter(fmt, *options)

@@ -27,7 +27,7 @@ _HOST_CALL = np.dtype(
 class Profile:
     """Result of ``profile``: counts and times of host calls, by call site.
 
-    It is made by ``profile``, records while its ``with`` block runs, and can be read at any time.
+    It is made by ``profile``, and records while its ``with`` block runs, which is possible once.
     Printing shows a table, sorted by total time.
 
     Attributes:

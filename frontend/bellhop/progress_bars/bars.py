@@ -85,7 +85,7 @@ class _BarState:
 
     Attributes:
         label: label of the loop.
-        index: index of the bar, unique among all bars.
+        index: number of the bar; no two displayed bars have the same number.
         began: number of its start among the start and end events of all bars.
         ended: number of its end among these events; 0 if it has not ended.
         failed: whether the loop failed.

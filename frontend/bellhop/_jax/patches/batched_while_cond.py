@@ -77,7 +77,14 @@ def _run_batched_while(
         return eval_jaxpr(cond_jaxpr.jaxpr, cond_jaxpr.consts, *cond_consts, *carried)[0]
 
     def step(state: Any) -> Any:
-        """Run an iteration: the body of the loop over ``(is_active, carried values)``."""
+        """Run an iteration, and find out for which batch elements the loop continues.
+
+        Args:
+            state: ``(is_active, carried values)``.
+
+        Returns:
+            the new state, in which finished elements are unchanged.
+        """
         active, carried = state
         after = eval_jaxpr(body_jaxpr.jaxpr, body_jaxpr.consts, *body_consts, *carried)
         carried = tuple(select_active_elements(active, after, carried))
@@ -92,9 +99,10 @@ def _run_batched_while(
 
 @patch("the lowering of while", "elements of a batch that have ended do not change")
 def patch_batched_while() -> None:
-    """Replace the lowering of ``while`` for batched conditions with effects.
+    """Replace the lowering of ``while``, to keep finished batch elements unchanged.
 
-    Only ordered effects count. All other loops keep JAX's lowering.
+    The new lowering is used for loops whose condition is batched and has ordered effects. All other
+    loops keep JAX's lowering, in which finished elements do not change either.
     """
     lower_with_jax = original(loops, "_while_lowering")
     selecting = mlir.lower_fun(_run_batched_while, multiple_results=True)

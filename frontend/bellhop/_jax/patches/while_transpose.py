@@ -28,10 +28,12 @@ from bellhop._patching import patch
 
 @patch("the transposition rule of while", "loops with a dynamic trip count have a reverse mode")
 def patch_while_transpose(make_rule: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
-    """Replace JAX's transpose rule of ``while``, which only raises an error.
+    """Replace JAX's transpose rule of ``while``, to give loops a reverse mode.
+
+    JAX's rule raises an error.
 
     Args:
-        make_rule: takes JAX's rule, returns the new rule.
+        make_rule: takes JAX's rule, returns the new rule, which may call JAX's.
     """
     ad.primitive_transposes[while_p] = make_rule(ad.primitive_transposes[while_p])
     patch_while_jvp()

@@ -19,7 +19,7 @@ from bellhop._patching import original, patch
 
 @patch("qml.pauli_measure", "programs measure Pauli words")
 def patch_pauli_measure(make: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
-    """Replace the function that ``qml.pauli_measure`` calls.
+    """Replace the function that ``qml.pauli_measure`` calls, for use in programs.
 
     Args:
         make: takes the original function, returns the replacement.

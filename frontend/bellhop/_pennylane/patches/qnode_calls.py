@@ -23,7 +23,7 @@ from bellhop._patching import original, patch
 
 @patch("QNode.__call__", "QNodes in a program become its circuits")
 def patch_qnode_call(make: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
-    """Replace ``QNode.__call__``.
+    """Replace ``QNode.__call__``, to record calls in a traced program as circuits.
 
     Args:
         make: takes the original method, returns the replacement.
