@@ -50,7 +50,7 @@ def deprecated(
         def warn_and_call(*args: Params.args, **kwargs: Params.kwargs) -> Result:
             """Warn that the deprecated function will be removed, and call it.
 
-            The warning names the caller's line. Arguments and result are those of the function.
+            The warning names the caller's line. Arguments and result are the function's.
             """
             warn_deprecated(name, since=since, removed_in=removed_in, instead=instead)
             return function(*args, **kwargs)

@@ -36,7 +36,7 @@ def patch(replaced: str, reason: str) -> Callable[[Callable[..., None]], Callabl
     """Return a decorator for a function that replaces a part of a library.
 
     The decorated function installs its patch at the first call. Later calls in the process do
-    nothing, whatever their arguments.
+    nothing, for any arguments.
 
     Args:
         replaced: description of the replaced part, such as ``"the lowering of while"``. It

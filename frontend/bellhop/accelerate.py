@@ -60,7 +60,7 @@ class AcceleratedFunction(PickledByName):
 
     While JAX traces, a call becomes a *region*: a nested ``jax.jit`` whose name contains the
     device, which Bellhop's compiler turns into a program for that device. Outside of traces, a call
-    moves its arguments to the device and runs at once. As a class attribute, the object binds to
+    copies its arguments to the device and runs at once. As a class attribute, the object binds to
     instances like a function.
 
     Args:
@@ -123,7 +123,7 @@ class AcceleratedFunction(PickledByName):
         """Return whether a call needs only the ``jax.jit`` function of the last call.
 
         This holds outside of traces and callbacks if the device is unchanged and all arguments are
-        on it, so that no argument has to be moved. It takes a tenth of the time of a call.
+        on it, so that no argument has to be copied. It takes a tenth of the time of a call.
 
         Args:
             args: positional arguments of the accelerated function.
@@ -251,7 +251,7 @@ def _move_arrays(tree: Any, target: Target, *, commits: bool) -> Any:
         commits: whether to move uncommitted arrays too; JAX places them itself if false.
 
     Returns:
-        the pytree with moved arrays; its other leaves are unchanged.
+        the pytree with arrays on the device; its other leaves are unchanged.
     """
     if isinstance(target, jax.sharding.NamedSharding):
         mesh = target.mesh

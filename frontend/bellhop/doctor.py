@@ -198,7 +198,7 @@ def _run_region(device: jax.Device) -> str | None:
     """Run a region on a device and check its result.
 
     Args:
-        device: any of JAX's devices.
+        device: any device that JAX has.
 
     Returns:
         text with the shortest duration of a call to the device and back; None for the host, where

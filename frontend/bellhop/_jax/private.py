@@ -117,10 +117,10 @@ def host_device_state(default: Any) -> tuple[Any, ...]:
     """List the JAX settings under which Bellhop traces and runs a program on the host.
 
     Args:
-        default: the user's ``jax.default_device``, which stays part of JAX's cache keys.
+        default: the user's ``jax.default_device``, which stays part of cache keys in JAX.
 
     Returns:
-        a tuple for `set_jax_state`: objects of JAX's state, each followed by its new value.
+        a tuple for `set_jax_state`: state objects in JAX, each followed by its new value.
     """
     return _instead_of._obj, default, DEFAULT_DEVICE, _HOST
 
@@ -130,7 +130,7 @@ def set_jax_state(values: Sequence[Any]) -> Iterator[None]:
     """Set JAX's state objects in this thread inside of a ``with`` block.
 
     Args:
-        values: state objects or options of JAX, each followed by its value in the block.
+        values: state objects or options in JAX, each followed by its value in the block.
     """
     pairs = zip(values[::2], values[1::2], strict=True)
     former = [(state, state.swap_local(value)) for state, value in pairs]
@@ -351,7 +351,7 @@ def is_bellhop_effect(effect: Any) -> bool:
 def is_callback_effect(effect: Any) -> bool:
     """Return whether an effect belongs to a callback of Bellhop or JAX.
 
-    All effect types of Bellhop count, including those of its circuits.
+    All effect types of Bellhop count, including effects of its circuits.
     """
     return is_bellhop_effect(effect) or isinstance(effect, _JAX_CALLBACK_EFFECTS)
 
@@ -445,7 +445,7 @@ def lower_with_rules(
 def keepalive_functions(lowered: jax.stages.Lowered) -> list[Any]:
     """List the Python objects that a lowered program's executable must keep alive.
 
-    They are the functions of JAX's callbacks and all objects that lowering rules registered.
+    These are functions called by JAX's callbacks, and all objects that lowering rules registered.
 
     Args:
         lowered: JAX's lowered program, not yet compiled.

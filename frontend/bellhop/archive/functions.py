@@ -223,7 +223,7 @@ def _make_builtin(ours: Ours, *, trust: bool) -> Callable[..., Any]:
         trust: whether format strings are unrestricted.
 
     Raises:
-        Malformed: if Bellhop has no such class, or the class rejects the strings.
+        Malformed: if Bellhop does not have the class, or the class rejects the strings.
     """
     if ours == Ours("bellhop", _PRINT, None):
         return print
@@ -310,7 +310,7 @@ def _find_module(function: Callable[..., Any], name: str | None) -> str | None:
         name: its name in the module; None finds nothing.
 
     Returns:
-        the module's name; None if there is no such module.
+        the module's name; None if no module does.
     """
     modules = [
         path

@@ -146,7 +146,7 @@ def _check_declarations(module: ir.Module, targets: Sequence[CallbackTarget]) ->
 
 
 def _have_types(types: Sequence[ir.Type], avals: Sequence[ShapedArray]) -> bool:
-    """Return whether MLIR types are those of some abstract values, in the same order.
+    """Return whether MLIR types equal the types of abstract values, one by one.
 
     False if an MLIR type is not a type of arrays that JAX has.
     """

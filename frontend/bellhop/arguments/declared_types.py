@@ -165,7 +165,7 @@ def _unpack_generics(declared: Any) -> Any:
 
 
 def _unpack_generic(leaf: object) -> Any:
-    """Convert a type annotation that stands for several arrays to a pytree of types.
+    """Convert a type annotation for several arrays to a pytree of types.
 
     Args:
         leaf: ``Annotated[...]``, ``tuple[...]``, a class of typed named tuples, or any other type.

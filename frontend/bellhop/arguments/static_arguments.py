@@ -371,7 +371,7 @@ def _parameters(function: Callable[..., Any]) -> list[inspect.Parameter]:
     """List a function's parameters.
 
     Returns:
-        the parameters; those of ``(*args, **kwargs)`` for a built-in function without a signature.
+        the parameters; for a built-in function without a signature, ``*args`` and ``**kwargs``.
     """
     try:
         return list(inspect.signature(function).parameters.values())

@@ -35,7 +35,7 @@ def transform(node: ast.AST) -> Any:
 
 
 class _AssignmentExpressions(ast.NodeTransformer):
-    """Syntax tree visitor that moves ``:=`` out of the conditions of ``while`` loops.
+    """Syntax tree visitor that takes ``:=`` out of the conditions of ``while`` loops.
 
     It raises `AutoGraphError` for ``:=`` in ``and``, ``or`` and conditional expressions, which
     become functions later.

@@ -53,7 +53,7 @@ def with_autograph_modules(
     """Wrap a function so that autograph converts more modules while it runs.
 
     Args:
-        modules: names of modules whose functions are converted too, such as those of a library.
+        modules: names of modules whose functions are converted too, such as modules of a library.
         function: the function, which traces the user's program.
 
     Returns:
@@ -111,8 +111,8 @@ def call_converted(
 ) -> Any:
     """Call a function; convert it first if it is a user's function.
 
-    Functions inside of partials and QNodes, and functions that are arguments of JAX's, PennyLane's
-    and Bellhop's functions, are converted too. Under ``disable_autograph`` nothing is converted.
+    Functions inside of partials and QNodes, and functions that are passed to JAX,
+    PennyLane and Bellhop, are converted too. Under ``disable_autograph`` nothing is converted.
 
     Args:
         function: any callable.

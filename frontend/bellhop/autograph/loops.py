@@ -101,7 +101,7 @@ class _Elements:
 
     Attributes:
         length: number of elements, possibly traced.
-        element: returns the element with an index, which is traced.
+        element: returns the element with an index, which may be traced.
         progress: description of the loop's progress bar; None for no bar.
     """
 

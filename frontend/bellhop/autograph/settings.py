@@ -66,8 +66,8 @@ def check_not_strict(label: str, why: str, cause: BaseException | None = None) -
 def fall_back(label: str, error: BaseException) -> None:
     """Warn that Python runs a statement or function that cannot be converted.
 
-    There is no warning if ``bellhop.autograph_ignore_fallbacks`` is true. The caller then runs the
-    statement.
+    The warning is left out if ``bellhop.autograph_ignore_fallbacks`` is true. The caller runs the
+    statement afterwards.
 
     Args:
         label: description of the statement or function, such as ``"the for loop"``.

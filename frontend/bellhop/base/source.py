@@ -95,7 +95,7 @@ def callable_site(function: Callable[..., Any]) -> str:
     """Return ``file:line`` of a function's definition, or of the user's present line.
 
     The definition is used if it is in the user's code; for functions of libraries and built-in
-    functions the present line is used, that of `user_site`.
+    functions the result of `user_site` is used.
     """
     site = definition_site(function)
     has_line = site.rpartition(":")[2].isdigit()

@@ -148,7 +148,7 @@ def _installation_hint(platform: str) -> str:
         platform: name of a platform, such as ``"gpu"``.
 
     Returns:
-        the sentence, after a space; empty if JAX has the platform or there is no package for it.
+        the sentence, after a space; empty if JAX has the platform or lacks a package for it.
     """
     extra = _JAX_EXTRAS.get(platform)
     if extra is None or platform in _platforms():
@@ -231,7 +231,7 @@ def _find_device(name: str) -> jax.Device | None:
         name: name of the device.
 
     Returns:
-        the device; None if there is no such device.
+        the device; None if it does not exist.
     """
     kind, _, number = name.partition(":")
     try:

@@ -106,7 +106,7 @@ class _GraphBuilder:
     def flow(self, sources: Sources, target: int, atom: Any) -> None:
         """Add the edges by which a value flows to a node.
 
-        Edges are labelled with the value's type, and its bytes if it moves to another device.
+        Edges are labelled with the value's type, and its bytes if it is copied to another device.
 
         Args:
             sources: indices of the nodes from which the value comes.

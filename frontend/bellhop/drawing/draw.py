@@ -217,7 +217,7 @@ def draw_graph(fn: Callable[..., Any], *, level: int | str | None = None) -> Cal
 def _argument_sizes(
     function: Callable[..., Any], args: Args, kwargs: Kwargs
 ) -> list[tuple[str, int]]:
-    """List name and number of leaves of each argument, in the order of JAX's leaves.
+    """List name and number of leaves of each argument, in JAX's order.
 
     Args:
         function: the user's function, whose parameters give the names.

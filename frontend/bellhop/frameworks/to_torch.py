@@ -34,7 +34,7 @@ def _graph_node() -> Any:
         def forward(function: FlatFunction, *tensors: Any) -> tuple[Any, ...]:
             """Call the compiled function with tensors; return new tensors.
 
-            The tensors do not share the memory of JAX's arrays, as PyTorch may write into them.
+            The tensors do not share memory with arrays, as PyTorch may write into them.
 
             Raises:
                 NotImplementedError: if the tensors have no data, or PyTorch is tracing.
@@ -51,7 +51,7 @@ def _graph_node() -> Any:
 
         @staticmethod
         def setup_context(context: Any, inputs: Any, outputs: Any) -> None:
-            """Save the function and its arguments in the context of PyTorch's graph node.
+            """Save the function and its arguments in the context of a graph node.
 
             Args:
                 context: PyTorch's context of the call.

@@ -26,7 +26,7 @@ class FfiCallback(PureCallback[..., Any]):
         has_side_effect: whether calls have side effects, so that they must not be dropped.
 
     Raises:
-        ResultTypeError: if there is no usable result type.
+        ResultTypeError: if the result type is missing or not usable.
     """
 
     def __init__(self, capsule: Any, result_type: Any, *, has_side_effect: bool) -> None:

@@ -75,7 +75,7 @@ class Tap(CallbackType):
         Args:
             operands: the values.
             dims: batch axis of each value, or None.
-            target: description of the tap. Its function is told the axes if it takes
+            target: description of the tap. Its function gets the axes if it takes
                 transformations, and otherwise gets the batch axis first.
 
         Returns:

@@ -47,7 +47,7 @@ _OUTSIDE = "outside of Python: XLA's code, a circuit, or room for taps"
 
 
 def _describe_wait(what: Any) -> str:
-    """Describe one step of a wait in the output of ``waiting``: what is running.
+    """Describe one step of a wait in the output of ``waiting``: a running call.
 
     Args:
         what: a callback, the Python function of a program, or a text.

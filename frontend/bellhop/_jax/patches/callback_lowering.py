@@ -33,7 +33,7 @@ def patch_callback_lowering(
     Other modules keep JAX's lowering.
 
     Args:
-        emit: replacement with the signature of JAX's ``emit_python_callback``.
+        emit: replacement with the signature of ``emit_python_callback``.
         is_bellhop_module: returns whether the module that is being lowered belongs to a Bellhop
             program.
     """

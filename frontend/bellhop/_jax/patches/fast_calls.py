@@ -54,7 +54,7 @@ def run_without_fast_calls(
     before_run: Callable[[], None],
     around: Callable[[Any, Sequence[Any], Callable[[], Any]], Any],
 ) -> None:
-    """Keep selected programs out of JAX's C++ fast path, and make their calls wait.
+    """Keep selected programs out of the fast path in JAX, and make their calls wait.
 
     A selected program runs on JAX's slow path, or through the C++ cache of ``plain_jit_calls``, and
     its call returns when the execution has ended. XLA starts an execution late if an argument is

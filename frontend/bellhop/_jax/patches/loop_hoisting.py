@@ -162,7 +162,7 @@ def _split_without_hoisting_effects(
 
     Args:
         split_with_jax: JAX's rule.
-        saveable: JAX's policy, which decides what is saved rather than recomputed.
+        saveable: JAX's policy, which selects the values that are saved rather than recomputed.
         unknown: for each operand, whether it is unknown, that is, depends on a tangent.
         instantiated: JAX's argument, passed on.
         eqn: the ``scan``.

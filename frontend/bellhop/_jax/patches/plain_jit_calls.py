@@ -84,7 +84,7 @@ class _PlainCall:
         Args:
             p: JAX's description of the call, with the parameters and the structure of the results.
             args: flat arguments.
-            *rest: the further arguments of JAX's ``_run_python_pjit``, which compiles on a cache
+            *rest: further arguments for ``_run_python_pjit``, which compiles on a cache
                 miss.
 
         Returns:

@@ -35,7 +35,7 @@ _CONTROLLED = {
 
 @patch("PennyLane's controlled operations", "control values may be traced")
 def patch_controlled(make: Callable[[type, str, Make], Make]) -> None:
-    """Replace the constructors of PennyLane's controlled operations.
+    """Replace the constructors of controlled operations in PennyLane.
 
     Args:
         make: takes the class, the name of its argument with control values, and the original

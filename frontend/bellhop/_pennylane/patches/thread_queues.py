@@ -30,7 +30,7 @@ class _Contexts(threading.local, UserList[AnnotatedQueue]):
 class _NoLock:
     """Lock that never blocks, since each thread has its own stack of queues.
 
-    It replaces the lock of PennyLane's ``AnnotatedQueue``.
+    It replaces the lock in the class ``AnnotatedQueue``.
     """
 
     def acquire(self) -> None: ...
@@ -45,7 +45,7 @@ class _NoLock:
 def _stop_recording(cls: Any) -> Iterator[None]:
     """Remove all queues from this thread's stack inside of a ``with`` block.
 
-    Its code replaces the body of PennyLane's ``QueuingManager.stop_recording``.
+    Its code replaces the body of ``QueuingManager.stop_recording``.
 
     Args:
         cls: the class ``QueuingManager``.
@@ -78,7 +78,7 @@ def use_thread_queues() -> None:
 
 @patch("PennyLane's queues", "threads record circuits at once")
 def _remove_lock() -> None:
-    """Replace the code of ``stop_recording`` and the lock of PennyLane's queues."""
+    """Replace the code of ``stop_recording`` and the lock of the queues in PennyLane."""
     # Functions decorated with stop_recording() reference the function object, so its code is
     # replaced.
     QueuingManager.stop_recording.__func__.__wrapped__.__code__ = _stop_recording.__code__
