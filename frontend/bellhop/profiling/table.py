@@ -15,7 +15,11 @@ if TYPE_CHECKING:
 
 
 def make_table(rows: Sequence["ProfileRow"]) -> Table:
-    """Return a table with one line for each row of a profile."""
+    """Make the printed table of a profile, with one line for each row.
+
+    Args:
+        rows: the rows of the profile, in the order in which they are shown.
+    """
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
     for heading in ("kind", "function"):
         table.add_column(heading, overflow="fold", min_width=len(heading))
@@ -39,7 +43,7 @@ def make_table(rows: Sequence["ProfileRow"]) -> Table:
 
 
 def format_seconds(value: float) -> str:
-    """Format a duration with a unit; an empty string for NaN."""
+    """Format a duration with a unit, such as ``1.5 ms``; an empty string for NaN."""
     if math.isnan(value):
         return ""
     for unit, factor in (("s", 1.0), ("ms", 1e3), ("us", 1e6)):
