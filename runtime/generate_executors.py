@@ -20,12 +20,15 @@ def _to_enumerator(name: str) -> str:
 
 
 def _format_predicate(name: str, key: str, outcomes: dict[str, Any]) -> str:
-    """Return a C++ predicate of outcomes; outcomes with one number must agree if it is not 0.
+    """Format a C++ predicate of the enumeration ``Outcomes``.
+
+    The predicate is true for the outcomes whose table has a true value for ``key``. Outcomes are
+    compared by the number ``tree``; outcomes that share a number other than 0 must agree.
 
     Args:
-        name: the name of the C++ function.
-        key: the key in ``executors.toml``.
-        outcomes: the table ``outcomes``.
+        name: name of the C++ function.
+        key: key in the tables of outcomes, such as ``summed``.
+        outcomes: the table ``outcomes`` of ``executors.toml``: a table for each name.
     """
     codes = sorted({each["tree"] for each in outcomes.values() if each.get(key)})
     tests = " || ".join(f"outcomes == static_cast<Outcomes>({code})" for code in codes)
@@ -33,13 +36,14 @@ def _format_predicate(name: str, key: str, outcomes: dict[str, Any]) -> str:
 
 
 def make_header(tables: dict[str, Any]) -> str:
-    """Return the text of the header.
+    """Format the text of the C++ header ``executors.h``.
 
     Args:
         tables: the content of ``executors.toml``.
 
     Raises:
-        ValueError: for an unknown offer, or codes with gaps.
+        ValueError: for a measurement with an unknown offer, or if the codes of measurements are not
+            0, 1, 2, ... in the order of the file.
     """
     outcomes, kinds = tables["outcomes"], tables["measurements"]
     measured = {name: kind for name, kind in kinds.items() if kind["code"] >= 0}

@@ -32,7 +32,11 @@ _globals.append_dialect_search_prefix("bellhop_mlir.dialects")
 
 
 def make_context() -> ir.Context:
-    """Return an MLIR context with JAX's dialects that allows unregistered dialects."""
+    """Create an MLIR context for modules with JAX's and Bellhop's dialects.
+
+    The context allows unregistered dialects, since MLIR does not know the operations of the
+    dialects ``callback`` and ``quantum``.
+    """
     context = make_ir_context()
     context.allow_unregistered_dialects = True
     return context

@@ -25,13 +25,18 @@ _OPS_WITH_BLOCKS = ("func.func", "stablehlo.while", "stablehlo.case", "stablehlo
 
 @dataclass
 class OperationGroup:
-    """Operations of one block.
+    """Operations of one block that a pass may move into a function together.
+
+    A pass partitions a block into groups; `compute_inputs_and_outputs` then fills in all attributes
+    except ``operations``.
 
     Attributes:
-        operations: the operations, in order.
-        inputs: values from outside, in order of use; a dictionary used as an ordered set.
-        constants: constant values from outside, and the operations that create them.
-        outputs: values that other groups use.
+        operations: the operations, in program order.
+        inputs: values that the operations use and that are defined outside of the group, in order
+            of first use; a dictionary whose keys are an ordered set.
+        constants: values of ``stablehlo.constant`` operations in earlier groups that the operations
+            use, with these operations. They are copied instead of passed as inputs.
+        outputs: results of the operations that later groups use; an ordered set like ``inputs``.
     """
 
     operations: list[ir.Operation] = field(default_factory=list)
@@ -41,7 +46,11 @@ class OperationGroup:
 
 
 def find_blocks(module: ir.Module) -> Iterator[ir.Block]:
-    """Yield the blocks of functions, loops and conditionals."""
+    """Yield the blocks of a module that passes may partition, outermost first.
+
+    They are the blocks of functions, loops (condition and body) and conditionals. Blocks inside of
+    nested modules, and of operations such as ``stablehlo.reduce``, are not among them.
+    """
     for op in list_operations(module.operation):
         if op.name in _OPS_WITH_BLOCKS:
             for region in op.regions:
@@ -49,10 +58,11 @@ def find_blocks(module: ir.Module) -> Iterator[ir.Block]:
 
 
 def compute_inputs_and_outputs(groups: Sequence[OperationGroup]) -> None:
-    """Compute inputs, constants and outputs of each group of operations.
+    """Fill in the inputs, constants and outputs of each group of operations.
 
     Args:
-        groups: a partition of one block in topological order.
+        groups: a partition of one block: each operation is in one group, and a group uses only its
+            own results and the results of earlier groups. Changed in place.
     """
     home: dict[ir.Value, OperationGroup] = {}
     constants: dict[ir.Value, ir.Operation] = {}
@@ -81,15 +91,18 @@ def compute_inputs_and_outputs(groups: Sequence[OperationGroup]) -> None:
 
 
 def outline_group(module: ir.Module, group: OperationGroup, stem: str, **attributes: str) -> None:
-    """Move a group of operations into a function that is not inlined, and call it.
+    """Move operations into a function that XLA does not inline, and call it.
 
-    Outline the later groups of a block first, so that the inputs of earlier groups stay valid.
+    The call is inserted before the group's first operation, and replaces the group's outputs. If a
+    block has several groups to outline, outline the last group first: then the inputs that were
+    computed for earlier groups stay valid.
 
     Args:
-        module: receives the function.
+        module: module of the operations, to which the function is added.
         group: the operations, after `compute_inputs_and_outputs`.
-        stem: suffix of the function's name, after the name of the enclosing function.
-        **attributes: further hints for XLA.
+        stem: suffix of the function's name: ``part_1`` in ``@main`` makes ``@main_part_1``.
+        **attributes: further hints for XLA, which become strings in the call's
+            ``mhlo.frontend_attributes``, such as ``xla_cpu_small_call="true"``.
     """
     first = group.operations[0]
     told = {_INLINEABLE: "false", **attributes}
@@ -105,21 +118,24 @@ def outline_group(module: ir.Module, group: OperationGroup, stem: str, **attribu
 
 
 def is_outlined_call(call: ir.Operation) -> bool:
-    """Return whether a call is the result of `outline_group`."""
+    """Return whether `outline_group` made a ``func.call``, by its hint ``inlineable``."""
     return _HINTS in call.attributes and _INLINEABLE in ir.DictAttr(call.attributes[_HINTS])
 
 
 def move_into_function(
     module: ir.Module, group: OperationGroup, name: str, place: ir.Operation, call: Call
 ) -> None:
-    """Move a group of operations into a new function, and call it.
+    """Move a group of operations into a new private function, and call the function.
+
+    The function takes the group's inputs and returns its outputs; constants are copied into it.
 
     Args:
-        module: receives the function.
-        group: the operations.
-        name: name of the function, made unique.
-        place: operation before which the call is inserted.
-        call: emits the call.
+        module: module to which the function is added.
+        group: the operations, with inputs, constants and outputs.
+        name: symbol of the function, which gets a number if the module has the symbol already.
+        place: operation before which the call is inserted; may be one of the group's operations.
+        call: emits the call at the insertion point, as ``call(symbol, operands, result_types)``,
+            and returns its results, one for each output.
     """
     inputs, outputs = list(group.inputs), list(group.outputs)
     symbol = make_unique_symbol(module, name)
@@ -144,7 +160,13 @@ def move_into_function(
 
 
 def keep_in_place(group: OperationGroup) -> None:
-    """Keep a group of operations in its block, with its own copies of constants."""
+    """Leave a group of operations in its block, with its own copies of constants.
+
+    Used for groups between outlined groups: the original constants may move into a function.
+
+    Args:
+        group: the operations, after `compute_inputs_and_outputs`.
+    """
     copies: dict[ir.Value, ir.Value] = {}
     with ir.InsertionPoint(group.operations[0]):
         for value, constant in group.constants.items():

@@ -22,12 +22,18 @@ _WITH_SYMBOLS = frozenset({"stablehlo.composite", "stablehlo.custom_call"})
 
 
 def build_call_graph(module: ir.Module, *, into_regions: bool = True) -> CallGraph:
-    """Return, for each function, the functions that its operations refer to.
+    """Build a graph that maps each function to the functions that it refers to.
+
+    A function refers to another with a call, or with any other symbol in an attribute, such as the
+    decomposition of a ``stablehlo.composite``.
 
     Args:
-        module: the module.
-        into_regions: whether ``callback.accelerate`` counts as a call; without it, the graph
+        module: the module; functions of nested modules are not in the graph.
+        into_regions: whether a ``callback.accelerate`` counts as a call. If False, the graph
             contains only calls on the program's own device.
+
+    Returns:
+        for the symbol of each ``func.func``, the set of the symbols of its callees.
     """
     by_name = find_functions(module)
     return {
@@ -43,10 +49,11 @@ def build_call_graph(module: ir.Module, *, into_regions: bool = True) -> CallGra
 
 
 def iterate_references(op: ir.Operation) -> Iterator[str]:
-    """Yield every symbol in the attributes of an operation.
+    """Yield the symbols that an operation refers to, such as the callee of a call.
 
     Not only calls refer to symbols: ``stablehlo.composite`` refers to its decomposition, and
-    ``stablehlo.custom_call`` to its computations.
+    ``stablehlo.custom_call`` to its computations. The symbol that the operation itself defines
+    (``sym_name``) is not yielded.
     """
     name = op.name
     if name in ("func.call", "callback.call"):
@@ -65,7 +72,7 @@ def iterate_references(op: ir.Operation) -> Iterator[str]:
 
 
 def _iterate_symbols(attribute: ir.Attribute) -> Iterator[str]:
-    """Yield the symbols in a possibly nested attribute."""
+    """Yield the symbols in an attribute, also in nested arrays and dictionaries."""
     if isinstance(attribute, ir.FlatSymbolRefAttr):
         yield attribute.value
     elif isinstance(attribute, ir.ArrayAttr):
@@ -77,7 +84,12 @@ def _iterate_symbols(attribute: ir.Attribute) -> Iterator[str]:
 
 
 def find_reachable(graph: Mapping[T, Iterable[T]], roots: Iterable[T]) -> set[T]:
-    """Return the nodes that are reachable from ``roots``, including them."""
+    """Return the nodes of a graph that are reachable from ``roots``, with the roots.
+
+    Args:
+        graph: for each node its successors; every reachable node must be a key.
+        roots: the nodes to start from.
+    """
     seen: set[T] = set()
     pending = list(roots)
     while pending:
@@ -89,7 +101,15 @@ def find_reachable(graph: Mapping[T, Iterable[T]], roots: Iterable[T]) -> set[T]
 
 
 def find_functions_reaching(graph: CallGraph, targets: Iterable[str]) -> set[str]:
-    """Return the functions from which ``targets`` are reachable, including them."""
+    """Find the functions that directly or indirectly call one of some functions.
+
+    Args:
+        graph: the result of `build_call_graph`.
+        targets: symbols of the called functions.
+
+    Returns:
+        the symbols of the callers, and ``targets``.
+    """
     callers: dict[str, set[str]] = defaultdict(set)
     for name, callees in graph.items():
         for callee in callees:
@@ -98,7 +118,16 @@ def find_functions_reaching(graph: CallGraph, targets: Iterable[str]) -> set[str
 
 
 def find_functions_containing(module: ir.Module, holds: Callable[[ir.Operation], bool]) -> set[str]:
-    """Return the functions that contain or reach an operation satisfying `holds`."""
+    """Find the functions that contain an operation, directly or in a callee.
+
+    Args:
+        module: the module.
+        holds: predicate that selects the operation, such as ``lambda op: op.name ==
+            "callback.call"``.
+
+    Returns:
+        the symbols of the functions.
+    """
     found = (
         name
         for name, function in find_functions(module).items()
@@ -108,13 +137,20 @@ def find_functions_containing(module: ir.Module, holds: Callable[[ir.Operation],
 
 
 def find_host_functions(module: ir.Module) -> list[ir.Operation]:
-    """Return the functions that run on the program's own device."""
+    """Find the functions that run on the program's own device.
+
+    They are the public functions, and the functions that these reach by calls. A call by
+    ``callback.accelerate`` does not count, since its callee runs on another device.
+
+    Returns:
+        the ``func.func`` operations.
+    """
     here = find_reachable(build_call_graph(module, into_regions=False), find_entry_points(module))
     return [op for name, op in find_functions(module).items() if name in here]
 
 
 def find_entry_points(module: ir.Module) -> list[str]:
-    """Return the names of the public functions."""
+    """Return the symbols of the module's public functions, such as ``main``."""
     return [name for name, op in find_functions(module).items() if _is_public(op)]
 
 
@@ -125,7 +161,11 @@ def _is_public(op: ir.Operation) -> bool:
 
 
 def drop_unused_functions(module: ir.Module) -> int:
-    """Erase functions that are unreachable from entry points; return their number."""
+    """Erase the functions that no public function refers to, directly or indirectly.
+
+    Returns:
+        the number of erased functions.
+    """
     used = find_reachable(build_call_graph(module), find_entry_points(module))
     unused = [op for name, op in find_functions(module).items() if name not in used]
     for op in unused:
@@ -136,11 +176,14 @@ def drop_unused_functions(module: ir.Module) -> int:
 def prune_signature(
     function: ir.Operation, arguments: Sequence[int], results: Sequence[int]
 ) -> None:
-    """Remove unused arguments and results of a function with one block.
+    """Remove unused arguments, and results, of a function with one block.
+
+    Only the function changes: its block, type and ``arg_attrs`` and ``res_attrs``. The caller of
+    this function must replace all calls.
 
     Args:
-        function: the function.
-        arguments: indices of the arguments to keep; all others must be unused.
+        function: the ``func.func``.
+        arguments: indices of the arguments to keep; the function must not use any other argument.
         results: indices of the results to keep.
     """
     block = function.regions[0].blocks[0]

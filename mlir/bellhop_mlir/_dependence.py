@@ -8,10 +8,19 @@ from bellhop_mlir._walk import walk_operations
 
 
 class DependenceGraph:
-    """Data dependences between the operations of a block, by index.
+    """Data dependences between the operations of a block.
+
+    Used by passes that reorder or merge operations.
+
+    An operation is represented by its index in the block; operations nested in it count as part of
+    it. Effects are not considered: an operation depends only on operations whose results it uses.
 
     Args:
         block: the block, which must not change while the graph is used.
+
+    Attributes:
+        operations: the operations of the block, by index.
+        uses: for each index, the indices of the operations whose results the operation uses.
     """
 
     def __init__(self, block: ir.Block) -> None:
@@ -28,11 +37,18 @@ class DependenceGraph:
                 self._users[j].add(i)
 
     def find_dependencies(self, index: int) -> set[int]:
-        """Return the indices of all operations on which an operation depends."""
+        """Return the indices of all operations on which one depends.
+
+        Indirect dependences count; the operation itself is not included.
+        """
         return _transitive_closure(self.uses, [index])
 
     def find_dependents(self, *indices: int) -> set[int]:
-        """Return the indices of all operations that depend on any of the given operations."""
+        """Return the indices of all operations that depend on any given operation.
+
+        Args:
+            *indices: indices of the given operations. Indirect dependences count.
+        """
         return _transitive_closure(self._users, indices)
 
 

@@ -10,17 +10,17 @@ _AXIS = re.compile(r'"=(\d+)')
 
 
 def find_meshes(module: ir.Module | ir.Operation) -> list[ir.Operation]:
-    """Return the meshes of a module."""
+    """Return the ``sdy.mesh`` operations at the top level of a module."""
     return list(find_symbols(module, "sdy.mesh").values())
 
 
 def count_mesh_devices(mesh: ir.Operation) -> int:
-    """Return the number of devices of a mesh."""
+    """Return the number of devices of a ``sdy.mesh``, the product of its axis sizes."""
     return math.prod(int(axis) for axis in _AXIS.findall(str(mesh)))
 
 
 def drop_unused_meshes(module: ir.Module | ir.Operation) -> None:
-    """Erase the meshes that no function refers to."""
+    """Erase the ``sdy.mesh`` operations to which no function refers."""
     found = find_meshes(module)
     if not found:
         return

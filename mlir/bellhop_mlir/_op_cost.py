@@ -77,11 +77,14 @@ _CONSTANT_PRESERVING = ("stablehlo.broadcast_in_dim", "stablehlo.convert", "stab
 
 
 def is_cheap(op: ir.Operation, functions: Mapping[str, ir.Operation]) -> bool:
-    """Return whether an operation, with nested operations and callees, is cheap.
+    """Return whether an operation is cheaper than a transfer of its operands.
+
+    Such operations are elementwise, or rearrange or reduce elements. A loop, conditional or call is
+    cheap if all operations in it are; passes move cheap operations into regions to save transfers.
 
     Args:
-        op: the operation.
-        functions: functions of its module, by symbol.
+        op: the operation; operations nested in it and functions that it calls are checked too.
+        functions: the ``func.func`` operations of its module, by symbol.
     """
     if op.name == "func.call":
         body = list_operations(functions[symbol_attribute(op)])
@@ -93,7 +96,11 @@ def is_cheap(op: ir.Operation, functions: Mapping[str, ir.Operation]) -> bool:
 
 
 def is_constant(value: ir.Value) -> bool:
-    """Return whether a value is a constant, possibly reshaped, broadcast or converted."""
+    """Return whether a value is a constant, possibly reshaped, broadcast or converted.
+
+    A ``stablehlo.iota`` counts as a constant. Regions contain copies of their constants, which
+    therefore need no transfer.
+    """
     op = find_producer(value)
     if op is None:
         return False

@@ -27,15 +27,18 @@ MOST_COPIES = 32
 
 
 def outline_region(module: ir.Module, members: Sequence[ir.Operation], device: str) -> None:
-    """Move operations of a block into one function that runs on a device.
+    """Merge operations of a block, among them regions, into one region on a device.
 
-    The region replaces the last of the operations.
+    The operations move into a new function ``@fused__<name of the first region>``, and a
+    ``callback.accelerate`` of this function replaces the last of them. In the function, regions
+    become calls of their functions, or are inlined if they are merged regions themselves.
 
     Args:
         module: the module.
-        members: pure operations of one block, in order; regions among them or nested in them must
-            be on ``device``. Only members use their results before the last member.
-        device: device of the region.
+        members: pure operations of one block in program order, with at least one
+            ``callback.accelerate`` among them or nested in them, all on ``device``. No other
+            operation before the last member may use their results.
+        device: device of the regions, as ``platform:id``.
     """
     inside = [each for op in members for each in walk_operations(op)]
     first = next(op for op in inside if op.name == "callback.accelerate")
@@ -54,20 +57,24 @@ def outline_region(module: ir.Module, members: Sequence[ir.Operation], device: s
 
 
 def remove_prefix(symbol: str) -> str:
-    """Return the base name of a region from ``outline_region``."""
+    """Return the name in a merged region's symbol: ``expm`` for ``fused__expm_2``."""
     return _NUMBER.sub("", symbol.removeprefix(FUSED))
 
 
 def move_to_region(
     module: ir.Module, members: Sequence[ir.Operation], device: str, name: str
 ) -> None:
-    """Move operations of a block into a function that runs on a device.
+    """Move operations of a block into a new function that runs on a device.
+
+    A ``callback.accelerate`` before the last operation calls the function. A token comes first
+    among its operands and results, as for all regions.
 
     Args:
         module: the module.
-        members: operations as for ``outline_region``, without regions; they may have effects.
-        device: device of the region.
-        name: name of the function.
+        members: operations of one block in program order, without regions; they may have effects.
+            No other operation before the last member may use their results.
+        device: device of the region, as ``platform:id``.
+        name: symbol of the function, which gets a number if the module has the symbol already.
     """
     inside = [each for op in members for each in walk_operations(op)]
     defined = {result for op in inside for result in op.results}
@@ -93,7 +100,12 @@ def move_to_region(
 
 
 def _is_inside(op: ir.Operation, members: Sequence[ir.Operation]) -> bool:
-    """Return whether an operation is one of `members` or nested in them."""
+    """Return whether an operation is one of `members` or nested in one of them.
+
+    Args:
+        op: the operation, in the same function as the members or nested deeper.
+        members: operations of one block.
+    """
     op = op.operation
     home = members[0].block
     while op.block != home:
@@ -104,7 +116,10 @@ def _is_inside(op: ir.Operation, members: Sequence[ir.Operation]) -> bool:
 
 
 def _replace_by_call(region: ir.Operation) -> None:
-    """Replace a ``callback.accelerate`` by a call of its function."""
+    """Replace a ``callback.accelerate`` by a ``func.call`` of the same function.
+
+    The function then runs on the device of the code that contains the call.
+    """
     with ir.InsertionPoint(region), region.location:
         call = func.CallOp(
             types_of_values(region.results), symbol_attribute(region), list(region.operands)
@@ -113,7 +128,15 @@ def _replace_by_call(region: ir.Operation) -> None:
 
 
 def inline_call(call: ir.Operation, function: ir.Operation) -> list[ir.Operation]:
-    """Replace a call by the body of a function with one block; return the body."""
+    """Replace a call by a copy of the body of the called function.
+
+    Args:
+        call: a ``func.call`` or ``callback.accelerate``, which is erased.
+        function: the called ``func.func``, which must have one block. It does not change.
+
+    Returns:
+        the copied operations, in the block of the call, without the function's ``return``.
+    """
     copy = function.clone(ip=ir.InsertionPoint(function))
     block = copy.regions[0].blocks[0]
     for argument, operand in zip(block.arguments, list(call.operands), strict=True):
@@ -129,15 +152,16 @@ def inline_call(call: ir.Operation, function: ir.Operation) -> list[ir.Operation
 def inline_callers(
     module: ir.Module, is_held: Callable[[ir.Operation], bool], *, most: int = 1
 ) -> None:
-    """Inline functions with few call sites that contain selected operations.
+    """Inline functions that contain selected operations and have few call sites.
 
-    JAX creates functions for loop bodies, which hide their operations. Functions that Bellhop's
-    passes outlined are not inlined.
+    JAX creates functions for loop bodies, which hide their operations from passes over one block.
+    Functions that `outline_group` made are not inlined. Only calls on the program's own device are
+    considered. Functions without callers are dropped from the module afterwards.
 
     Args:
-        module: the module.
-        is_held: selects operations.
-        most: maximum number of call sites of an inlined function.
+        module: the module, which is changed in place.
+        is_held: predicate that selects operations, such as calls of regions.
+        most: maximum number of references to an inlined function.
     """
     while True:
         by_name = find_functions(module)

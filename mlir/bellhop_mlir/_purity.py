@@ -26,16 +26,21 @@ _PURE_DIALECTS = ("stablehlo.", "chlo.", "sdy.")
 
 
 def find_impure_functions(module: ir.Module) -> set[str]:
-    """Return the functions that must not be dropped, duplicated or merged."""
+    """Find the functions whose calls must not be dropped, duplicated or merged.
+
+    Returns:
+        the symbols of the functions that contain, or whose callees contain, an operation with side
+        effects, such as a circuit, an ``io`` callback or a collective.
+    """
     return find_functions_containing(module, lambda op: not _is_pure_itself(op))
 
 
 def is_pure(op: ir.Operation, impure: set[str]) -> bool:
-    """Return whether an operation, with nested operations and callees, is pure.
+    """Return whether an operation has no side effects, also not in callees.
 
     Args:
-        op: the operation.
-        impure: the result of ``find_impure_functions``.
+        op: the operation; operations nested in it are checked too.
+        impure: the result of `find_impure_functions` for its module.
     """
     return all(
         _is_pure_itself(each) and impure.isdisjoint(iterate_references(each))
@@ -44,7 +49,12 @@ def is_pure(op: ir.Operation, impure: set[str]) -> bool:
 
 
 def _is_pure_itself(op: ir.Operation) -> bool:
-    """Return whether an operation is pure, apart from nested operations and callees."""
+    """Return whether an operation has no side effects, nested ones not counted.
+
+    Nested operations and callees are not checked: a call or a region is pure in this sense; a
+    circuit's operation is not. An operation of a dialect that is neither Bellhop's nor StableHLO,
+    CHLO or Shardy counts as impure.
+    """
     name = op.name
     if name.startswith("quantum."):
         return False

@@ -9,7 +9,11 @@ from bellhop_mlir.dialects.callback import is_token
 
 
 class RuntimeCallBuilder:
-    """Builds the custom calls of one module; common attributes are cached."""
+    """Builds the custom calls with which a module calls the runtime.
+
+    A conversion pass makes one instance for a run over one module. The attributes that depend only
+    on target and types, such as layouts, are cached, as a module may have thousands of equal calls.
+    """
 
     def __init__(self) -> None:
         self._version = ir.IntegerAttr.get(ir.IntegerType.get_signless(32), 4)
@@ -29,12 +33,13 @@ class RuntimeCallBuilder:
         """Replace an operation by a typed-FFI ``stablehlo.custom_call``.
 
         Args:
-            op: the operation, whose results the call returns.
-            target: name of the custom call.
-            operands: its operands.
-            attributes: entries of the ``backend_config``.
-            has_side_effect: whether XLA must keep it.
-            aliases: pairs of an operand and the result that reuses its memory.
+            op: the operation, which is erased; the call has its result types and location.
+            target: name of the custom call, a key of ``runtime/contract.toml``.
+            operands: operands of the call.
+            attributes: the call's attributes for the runtime, which become its ``backend_config``.
+            has_side_effect: whether XLA must keep the call: not drop, merge or hoist it.
+            aliases: pairs of the index of an operand and the index of the result that reuses its
+                memory.
         """
         results = self.create(
             target,
@@ -65,14 +70,15 @@ class RuntimeCallBuilder:
         Every buffer is row-major; without this constraint XLA may choose any layout.
 
         Args:
-            target: name of the custom call.
-            operands: its operands.
-            results: types of its results.
-            attributes: entries of the ``backend_config``.
-            has_side_effect: whether XLA must keep it.
-            aliases: pairs of an operand and the result that reuses its memory.
-            ip: the insertion point; None for the current one.
-            loc: the location; None for the current one.
+            target: name of the custom call, a key of ``runtime/contract.toml``.
+            operands: operands of the call.
+            results: types of the call's results.
+            attributes: the call's attributes for the runtime, which become its ``backend_config``.
+            has_side_effect: whether XLA must keep the call: not drop, merge or hoist it.
+            aliases: pairs of the index of an operand and the index of the result that reuses its
+                memory.
+            ip: where the call is inserted; None for the context's current insertion point.
+            loc: the call's location; None for the context's current location.
         """
         inputs = types_of_values(operands)
         key = target, has_side_effect, tuple(aliases), tuple(inputs), tuple(results)
@@ -111,7 +117,7 @@ class RuntimeCallBuilder:
 
 
 def find_runtime_calls(module: ir.Module) -> frozenset[str]:
-    """Return the names of the runtime's custom calls in a module."""
+    """Return the names of the contract's custom calls that a module makes."""
     calls = find_operations(module.operation, "stablehlo.custom_call")
     return CUSTOM_CALLS & {string_attribute(call, "call_target_name") for call in calls}
 
@@ -121,7 +127,13 @@ def _rank(type_: ir.Type) -> int:
 
 
 def _make_alias(operand: int, result: int, results: int) -> ir.Attribute:
-    """Return StableHLO's attribute for one alias."""
+    """Build StableHLO's attribute for one result that reuses the memory of an operand.
+
+    Args:
+        operand: index of the operand.
+        result: index of the result.
+        results: number of results of the call; with one result, StableHLO writes no index.
+    """
     output = "[]" if results == 1 else f"[{result}]"
     return ir.Attribute.parse(
         f"#stablehlo.output_operand_alias<output_tuple_indices = {output}, operand_index = "

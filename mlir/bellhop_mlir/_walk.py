@@ -11,13 +11,17 @@ _FILE_LINE = re.compile(r'"(?P<file>[^"]+)":(?P<line>\d+):')
 def list_operations(parent: ir.Operation) -> list[ir.Operation]:
     """Return all operations nested in ``parent`` in program order, outermost first.
 
-    A nested module is included, but its operations are not: it is a separate program.
+    ``parent`` itself is not included. A nested module is included, but its operations are not: it
+    is a separate program.
     """
     return walk_operations(parent)[1:]
 
 
 def walk_operations(op: ir.Operation) -> list[ir.Operation]:
-    """Return ``op`` and all nested operations, in the order of ``list_operations``."""
+    """Return ``op`` and all nested operations in program order, outermost first.
+
+    A nested module is included, but its operations are not, unless ``op`` is this module.
+    """
     found: list[ir.Operation] = []
 
     def visit(op: ir.Operation) -> ir.WalkResult:
@@ -32,14 +36,24 @@ def walk_operations(op: ir.Operation) -> list[ir.Operation]:
 
 
 def find_operations(parent: ir.Operation, name: str) -> list[ir.Operation]:
-    """Return all nested operations with a name, in program order."""
+    """Return the nested operations with a name, in program order.
+
+    Args:
+        parent: a module, function or other operation.
+        name: name with dialect, such as ``"func.call"``.
+    """
     return [op for op in list_operations(parent) if op.name == name]
 
 
 def find_symbols(
     module: ir.Module | ir.Operation, kind: str | None = None
 ) -> dict[str, ir.Operation]:
-    """Return a module's top-level operations by symbol, optionally of one kind."""
+    """Return the top-level operations of a module that define a symbol, by symbol.
+
+    Args:
+        module: the module.
+        kind: name of the operations, such as ``"sdy.mesh"``; None for operations of any name.
+    """
     return {
         string_attribute(op, "sym_name"): op
         for op in (view.operation for view in module.operation.regions[0].blocks[0].operations)
@@ -53,7 +67,12 @@ def find_functions(module: ir.Module | ir.Operation) -> dict[str, ir.Operation]:
 
 
 def make_unique_symbol(module: ir.Module, stem: str) -> str:
-    """Return ``stem``, with a numeric suffix if the module has that symbol."""
+    """Return the first unused symbol of ``stem``, ``stem_0``, ``stem_1``, ...
+
+    Args:
+        module: the module; every symbol at its top level is taken.
+        stem: the preferred symbol, without ``@``.
+    """
     taken = find_symbols(module)
     name, number = stem, 0
     while name in taken:
@@ -62,24 +81,24 @@ def make_unique_symbol(module: ir.Module, stem: str) -> str:
 
 
 def find_enclosing_function(op: ir.Operation) -> str:
-    """Return the symbol of the ``func.func`` that contains ``op``."""
+    """Return the symbol of the ``func.func`` that contains ``op``, or that ``op`` is."""
     while op.name != "func.func":
         op = op.parent.operation
     return string_attribute(op, "sym_name")
 
 
 def string_attribute(op: ir.Operation, attribute: str) -> str:
-    """Return the value of a string attribute."""
+    """Return the value of a string attribute, which must exist."""
     return ir.StringAttr(op.attributes[attribute]).value
 
 
 def symbol_attribute(op: ir.Operation, attribute: str = "callee") -> str:
-    """Return the symbol in an attribute."""
+    """Return the symbol, without ``@``, in an attribute, which must exist."""
     return ir.FlatSymbolRefAttr(op.attributes[attribute]).value
 
 
 def source_line(op: ir.Operation) -> str:
-    """Return the innermost ``file:line`` in an operation's location."""
+    """Return the innermost ``file:line`` in an operation's location, or ``<unknown>``."""
     match = _FILE_LINE.search(str(op.location))
     return f"{match['file']}:{match['line']}" if match else "<unknown>"
 
@@ -92,11 +111,11 @@ def list_blocks(op: ir.Operation) -> list[ir.Block]:
 
 
 def replace_operands(op: ir.Operation, values: Mapping[ir.Value, ir.Value]) -> None:
-    """Replace operands of an operation and of nested operations.
+    """Replace operands of an operation and of the operations nested in it, in place.
 
     Args:
         op: the operation.
-        values: new values by old value.
+        values: for each value to replace, the new value; other operands stay.
     """
     for each in walk_operations(op):
         for index, value in enumerate(each.operands):
@@ -112,7 +131,13 @@ def function_type(op: ir.Operation) -> ir.FunctionType:
 def set_function_type(
     op: ir.Operation, inputs: Sequence[ir.Type], results: Sequence[ir.Type]
 ) -> None:
-    """Update the type of a ``func.func`` after a change of its block."""
+    """Set the type of a ``func.func`` after a change of its block.
+
+    Args:
+        op: the ``func.func``.
+        inputs: types of the block's arguments.
+        results: types of the returned values.
+    """
     type_ = ir.FunctionType.get(list(inputs), list(results))
     op.attributes["function_type"] = ir.TypeAttr.get(type_)
 
@@ -129,7 +154,10 @@ def find_producer(value: ir.Value) -> ir.Operation | None:
 
 
 def constant_integer(value: ir.Value) -> int | None:
-    """Return the value of a constant integer scalar, or None."""
+    """Return the number in a scalar integer ``stablehlo.constant``.
+
+    None if the value is computed, is a block argument, or is not an integer scalar.
+    """
     op = find_producer(value)
     if op is None or op.name != "stablehlo.constant":
         return None
@@ -141,7 +169,12 @@ def constant_integer(value: ir.Value) -> int | None:
 
 
 def replace_operation(op: ir.Operation, results: list[ir.Value]) -> None:
-    """Replace the results of an operation and erase it."""
+    """Erase an operation after replacing its results.
+
+    Args:
+        op: the operation.
+        results: a new value for each result of the operation, in order.
+    """
     for old, new in zip(op.results, results, strict=True):
         old.replace_all_uses_with(new)
     op.erase()

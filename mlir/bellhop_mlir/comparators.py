@@ -28,10 +28,20 @@ _MAX_VALUES = 10_000
 
 
 class _Comparator:
-    """Values of one comparator, as expressions of the left or the right element.
+    """The comparator of one sort, with its values as functions of the elements.
+
+    Block arguments ``2 * i`` and ``2 * i + 1`` are the left and the right element of operand ``i``
+    of the sort. `verify_comparator` makes an instance for one sort.
 
     Args:
         block: body of the comparator.
+
+    Attributes:
+        block: body of the comparator.
+        numbers: index of each block argument.
+        known: results of `expression` so far, by value.
+        expressions: number of each distinct expression, so that equal expressions have equal
+            numbers.
     """
 
     def __init__(self, block: ir.Block) -> None:
@@ -41,10 +51,18 @@ class _Comparator:
         self.expressions: dict[object, int] = {}
 
     def expression(self, value: ir.Value) -> tuple[object, frozenset[int]]:
-        """Return the expression of a value, independent of the side, and the sides used.
+        """Describe how a comparator's value is computed from the two elements.
+
+        Two values with equal expressions are the same function, of the left or of the right
+        element; `keys` uses this to check that both sides of a comparison have the same key.
+
+        Returns:
+            the expression, a hashable object, and the set of the elements that the value depends
+            on, 0 for the left and 1 for the right element.
 
         Raises:
-            VerificationError: for operations that are not in ``_KEY_OPERATIONS``.
+            VerificationError: for operations that are not in ``_KEY_OPERATIONS``, and for
+                comparators of more than ``_MAX_VALUES`` values.
         """
         if value in self.known:
             return self.known[value]
@@ -64,7 +82,11 @@ class _Comparator:
         return found
 
     def _compute_expression(self, value: ir.Value) -> tuple[object, frozenset[int]]:
-        """Return the expression and the sides of an operation's result."""
+        """Compute expression and sides of an operation's result, as `expression` does.
+
+        Raises:
+            VerificationError: for operations that are not in ``_KEY_OPERATIONS``.
+        """
         op = _operation(value)
         name = op.name.removeprefix("stablehlo.")
         if name == "constant":
@@ -83,14 +105,20 @@ class _Comparator:
         raise _refusal(f"stablehlo.{name} in a key")
 
     def keys(self, value: ir.Value, directions: tuple[str, ...]) -> object:
-        """Return the key that a comparison compares on both sides.
+        """Check that a comparison compares one key of both elements; return the key.
 
         Args:
-            value: result of the comparison.
-            directions: allowed directions, such as ``("LT", "GT")``.
+            value: boolean value of the comparator that should be the result of a
+                ``stablehlo.compare``.
+            directions: allowed directions of the comparison, such as ``("LT", "GT")``.
+
+        Returns:
+            the expression (see `expression`) that is compared, equal for both sides.
 
         Raises:
-            VerificationError: if it does not compare the same key of both sides.
+            VerificationError: if the value is not a comparison in such a direction, if it does not
+                compare the same key of the left and the right element, or if the key has no total
+                order (floats without ``TOTALORDER``, complex numbers).
         """
         op = _operation(value)
         if op.name != "stablehlo.compare":
@@ -111,7 +139,14 @@ class _Comparator:
         return left[0]
 
     def verify_order(self, value: ir.Value) -> None:
-        """Raise an error unless a value is a lexicographic order of the two elements."""
+        """Check that a comparator's value is a lexicographic order of the two elements.
+
+        Args:
+            value: boolean value that the comparator returns.
+
+        Raises:
+            VerificationError: if it has another form than the order in this module's docstring.
+        """
         while True:
             op = _operation(value)
             if op.name == "stablehlo.compare":
@@ -139,10 +174,10 @@ class _Comparator:
 
 
 def verify_comparator(op: ir.Operation) -> None:
-    """Raise an error unless the comparator of a ``stablehlo.sort`` is an order.
+    """Check that the comparator of a ``stablehlo.sort`` is an order.
 
     Raises:
-        VerificationError: naming the unsupported part.
+        VerificationError: if not; the message names the unsupported part.
     """
     [block] = op.regions[0].blocks
     *_, end = block.operations

@@ -2,8 +2,14 @@
 
 
 class VerificationError(ValueError):
-    """An operation of our dialects breaks the dialect's rules."""
+    """A module breaks a rule of Bellhop's dialects or of untrusted modules.
+
+    Verifiers raise it. The message says what is wrong; a note may add the operation's location.
+    """
 
 
 class PassError(ValueError):
-    """A pass met a program that it refuses."""
+    """A pass does not support the program that it is applied to.
+
+    The message is shown to the user, and names the cause and a remedy.
+    """

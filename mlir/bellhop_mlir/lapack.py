@@ -63,10 +63,13 @@ _TARGET = re.compile(r"lapack_(?P<type>[sdcz])(?P<kernel>\w+)_ffi")
 
 
 def verify_call(op: ir.Operation) -> None:
-    """Raise an error unless a ``stablehlo.custom_call`` is a valid call of LAPACK.
+    """Check that a ``stablehlo.custom_call`` is a safe call of LAPACK.
+
+    Target, types of operands and results, and attributes must be as JAX's linear algebra emits
+    them.
 
     Raises:
-        VerificationError: naming the target.
+        VerificationError: if not; the message names the target.
     """
     target = string_attribute(op, "call_target_name")
     match = _TARGET.fullmatch(target)
@@ -85,7 +88,7 @@ def verify_call(op: ir.Operation) -> None:
 
 
 def _verify_configuration(op: ir.Operation, target: str) -> None:
-    """Raise an error if attributes of a LAPACK call have values that JAX does not emit.
+    """Check that the attributes of a LAPACK call have values that JAX emits.
 
     Args:
         op: the ``stablehlo.custom_call``.
@@ -119,7 +122,16 @@ def _verify_configuration(op: ir.Operation, target: str) -> None:
 
 
 def _find_form(op: ir.Operation, kernel: str, *, is_real: bool) -> str | None:
-    """Return the form of a kernel's operands and results, or None."""
+    """Look up the operands and results of a LAPACK kernel, as in ``_FORMS``.
+
+    Args:
+        op: the custom call; its configuration selects the form of kernels that have several.
+        kernel: name of the kernel without type and prefix, such as ``"getrf"``.
+        is_real: whether the kernel is for real matrices.
+
+    Returns:
+        the form, such as ``"Tmn -> Tmn ik i"``; None for an unknown kernel or configuration.
+    """
     if kernel in _FORMS:
         return _FORMS[kernel]
     name, forms = _FORMS_BY_ATTRIBUTE.get(kernel, ("", {}))
@@ -136,12 +148,13 @@ def _find_form(op: ir.Operation, kernel: str, *, is_real: bool) -> str | None:
 def _match_forms(
     types: list[ir.RankedTensorType], forms: list[str], elements: dict[str, str]
 ) -> bool:
-    """Return whether types match forms with consistent dimensions.
+    """Return whether types match forms such as ``Tmn``, with consistent dimensions.
 
     Args:
-        types: types of operands and results.
-        forms: their forms.
-        elements: element types by letter.
+        types: types of the operands, then of the results.
+        forms: form of each type: a letter for the element type, and a letter for each dimension
+            after the batch dimensions. Equal letters are equal dimensions.
+        elements: element type, as MLIR prints it, by letter.
     """
     first = types[0]
     rank = first.rank - (len(forms[0]) - 1)

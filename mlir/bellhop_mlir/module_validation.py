@@ -39,15 +39,20 @@ _KINDS = [kind.name for kind in KINDS.values() if kind.is_traced]
 
 
 def parse_untrusted(text: str, *, any_operation: bool = False) -> ir.Module:
-    """Parse a module and raise an error unless it may be compiled.
+    """Parse the text of a module from a file, and check that XLA may compile it.
 
     Args:
         text: text of the module, after the optimising passes.
         any_operation: whether to allow all operations, and calls of any function registered with
-            XLA.
+            XLA: for files that the user trusts. Types, callbacks and calls are checked all the
+            same.
+
+    Returns:
+        the module, without shardings; it has its own MLIR context.
 
     Raises:
-        VerificationError: naming the part that is not allowed.
+        VerificationError: if the text is not a module, or has a part that is not allowed, which the
+            message names.
     """
     verify_text(text, may_name_attributes=False)
     try:
@@ -68,9 +73,13 @@ def parse_untrusted(text: str, *, any_operation: bool = False) -> ir.Module:
 
 
 def _verify_allowed(op: ir.Operation) -> None:
-    """Raise an error unless saved programs may have this operation and its attributes.
+    """Check that saved programs may have this operation with its attributes.
 
-    Erases sharding attributes, and runs the operation's own verifier.
+    Also erases sharding attributes, and runs the verifier of this kind of operation in
+    ``_VERIFIERS``.
+
+    Raises:
+        VerificationError: if the operation or an attribute is not in ``allowed_operations.py``.
     """
     name = op.name
     for attribute in list(op.attributes):
@@ -93,7 +102,14 @@ def _verify_allowed(op: ir.Operation) -> None:
 
 
 def _keep_names_of_values(op: ir.Operation) -> None:
-    """Remove all attributes of a function's arguments and results except names."""
+    """Erase the attributes of a function's arguments and results, except their names.
+
+    Applied to each ``func.func`` of an untrusted module, since XLA would act on some of these
+    attributes.
+
+    Args:
+        op: the ``func.func``, which is changed in place.
+    """
     for role in ("arg_attrs", "res_attrs"):
         if role not in op.attributes:
             continue
@@ -106,7 +122,11 @@ def _keep_names_of_values(op: ir.Operation) -> None:
 
 
 def _verify_windows(op: ir.Operation) -> None:
-    """Raise an error for windows that lie in the padding only, which crash XLA."""
+    """Check that no window of a ``select_and_scatter`` lies in its padding only.
+
+    Raises:
+        VerificationError: for such a window, which would crash XLA.
+    """
     if "padding" not in op.attributes or "window_dimensions" not in op.attributes:
         return
     padding = op.attributes["padding"]
@@ -117,7 +137,11 @@ def _verify_windows(op: ir.Operation) -> None:
 
 
 def _verify_composite(op: ir.Operation) -> None:
-    """Raise an error for a composite that XLA would treat as an operation."""
+    """Check that XLA uses the decomposition of a ``stablehlo.composite``.
+
+    Raises:
+        VerificationError: for a name that XLA treats as one of its operations.
+    """
     name = ir.StringAttr(op.attributes["name"]).value
     if name.startswith(_OPERATION_PREFIXES):
         raise VerificationError(f"it has a composite {name}, which saved programs do not have")
@@ -133,7 +157,16 @@ _VERIFIERS = {
 
 
 def _verify_operation(op: ir.Operation, *, any_element: bool) -> None:
-    """Check the types of an operation, and the kinds of callbacks."""
+    """Check the types of an untrusted operation, and the kind of a callback.
+
+    Args:
+        op: the operation.
+        any_element: whether arrays may have any element type.
+
+    Raises:
+        VerificationError: for a type that `_verify_type` does not allow, a call of a kind that only
+            passes create, or a declaration with a nested module.
+    """
     name = op.name
     for type_ in _iterate_types(op):
         _verify_type(type_, any_element=any_element)
@@ -147,6 +180,7 @@ def _verify_operation(op: ir.Operation, *, any_element: bool) -> None:
 
 
 def _iterate_types(op: ir.Operation) -> Iterator[ir.Type]:
+    """Yield the types of an operation's results and of its blocks' arguments."""
     yield from (result.type for result in op.results)
     for region in op.regions:
         for block in region:
@@ -154,7 +188,15 @@ def _iterate_types(op: ir.Operation) -> Iterator[ir.Type]:
 
 
 def _verify_type(type_: ir.Type, *, any_element: bool) -> None:
-    """Raise an error for types that are not static arrays of allowed elements."""
+    """Check that a type is a token, or a static array of supported size and elements.
+
+    Args:
+        type_: type of a value in an untrusted module.
+        any_element: whether to allow all element types.
+
+    Raises:
+        VerificationError: if it is not.
+    """
     if callback.is_token(type_):
         return
     if not isinstance(type_, ir.RankedTensorType) or not type_.has_static_shape:
@@ -168,7 +210,13 @@ def _verify_type(type_: ir.Type, *, any_element: bool) -> None:
 
 
 def _verify_calls(module: ir.Module) -> None:
-    """Refuse recursive calls, calls that nest too deep, and too many when all are inlined."""
+    """Check that the calls of an untrusted module end and can be inlined.
+
+    Raises:
+        VerificationError: for recursion, for calls nested deeper than ``_DEEPEST_CALLS``, for
+            functions without a body, and if a function has more than ``_MOST_OPERATIONS``
+            operations when all calls in it are inlined.
+    """
     by_name = find_functions(module)
     for name, function in by_name.items():
         if not len(function.regions[0].blocks):
@@ -189,7 +237,14 @@ def _verify_calls(module: ir.Module) -> None:
 
 
 def _sort_callees_first(graph: CallGraph) -> Iterator[str]:
-    """Yield functions in topological order; raise an error for recursion."""
+    """Yield the symbols of all functions so that callees come before their callers.
+
+    Args:
+        graph: the result of `build_call_graph`.
+
+    Raises:
+        VerificationError: for a recursive function.
+    """
     done: set[str] = set()
     in_progress: set[str] = set()
     stack = list(graph)

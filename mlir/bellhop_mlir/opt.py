@@ -17,10 +17,15 @@ _PASS = re.compile(r"(?P<name>[\w-]+)(\{(?P<options>[^}]*)\})?$")
 
 
 def parse_pass(text: str) -> Pass:
-    """Create a pass from ``name`` or ``name{option=value ...}``.
+    """Create a pass from its text on the command line.
+
+    The text is ``name`` or ``name{option=value ...}``:
+
+    ``parse_pass("outline-scalars{size=2}")`` is ``OutlineScalars(size=2)``.
 
     Raises:
-        ValueError: for an unknown pass or option, listing all.
+        ValueError: for an unknown pass or option (the message lists the known ones), or a value of
+            another type.
     """
     match = _PASS.match(text)
     if match is None or match["name"] not in PASSES:
@@ -43,7 +48,17 @@ def parse_pass(text: str) -> Pass:
 
 
 def run_passes(text: str, passes: Sequence[Pass]) -> str:
-    """Run passes on a module's text; return the new text."""
+    """Run passes on the text of a module; return the text of the changed module.
+
+    Args:
+        text: the module in MLIR's syntax.
+        passes: the passes, in order; if empty, the module is only verified.
+
+    Raises:
+        VerificationError: if the module is not valid before or after a pass.
+        PassError: from a pass that does not support the module.
+        MLIRError: if the text cannot be parsed.
+    """
     verify_text(text)
     with make_context(), ir.Location.unknown():
         module = ir.Module.parse(text)
@@ -54,13 +69,21 @@ def run_passes(text: str, passes: Sequence[Pass]) -> str:
 def run_tool(
     arguments: Sequence[str], standard_input: TextIO, output: TextIO, diagnostics: TextIO
 ) -> int:
-    """Run the tool with given streams; return its exit status.
+    """Run ``bellhop-opt`` with given streams instead of the process's.
+
+    Errors in the module, the file or the pass names are written to ``diagnostics``.
 
     Args:
-        arguments: command line arguments.
-        standard_input: stream for the file name ``-``.
-        output: stream for the module.
+        arguments: command line arguments, without the program's name.
+        standard_input: stream that is read for the file name ``-``.
+        output: stream for the module, or for the list of passes.
         diagnostics: stream for errors.
+
+    Returns:
+        the exit status: 0, or 1 after an error.
+
+    Raises:
+        SystemExit: for invalid command line arguments, from ``argparse``.
     """
     options = _make_parser().parse_args(arguments)
     if options.list:
@@ -82,7 +105,7 @@ def run_tool(
 
 
 def _parse_passes(options: argparse.Namespace) -> list[Pass]:
-    """Return the passes that the command line selects."""
+    """Return the passes that the command line selects, by default all."""
     if options.verify_only:
         return []
     if options.passes:
@@ -91,7 +114,7 @@ def _parse_passes(options: argparse.Namespace) -> list[Pass]:
 
 
 def _make_parser() -> argparse.ArgumentParser:
-    """Return the parser of the command line."""
+    """Make the parser of the arguments of ``bellhop-opt``."""
     parser = argparse.ArgumentParser(
         prog="bellhop-opt", description="Run bellhop's passes over a file of MLIR."
     )
@@ -110,7 +133,11 @@ def _make_parser() -> argparse.ArgumentParser:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the tool on the process's streams; return its exit status."""
+    """Run ``bellhop-opt`` on the process's streams; return its exit status.
+
+    Args:
+        arguments: command line arguments; None for those of the process.
+    """
     return run_tool(
         sys.argv[1:] if arguments is None else arguments, sys.stdin, sys.stdout, sys.stderr
     )

@@ -26,7 +26,7 @@ _CLOSING = {")": "(", "]": "[", "}": "{", ">": "<"}
 
 
 def verify_text(text: str, *, may_name_attributes: bool = True) -> None:
-    """Raise an error for text that MLIR's parser cannot read safely.
+    """Check that MLIR's parser can read a text without crashing or hanging.
 
     Args:
         text: text of a module.
@@ -34,7 +34,8 @@ def verify_text(text: str, *, may_name_attributes: bool = True) -> None:
             [1]``.
 
     Raises:
-        VerificationError: naming the exceeded limit.
+        VerificationError: for brackets nested too deep, for a number with too many digits, and for
+            an alias that is not allowed.
     """
     depths = dict.fromkeys(_CLOSING.values(), 0)
     # Depth of each alias, since aliases hide nesting.

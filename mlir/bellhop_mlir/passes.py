@@ -12,9 +12,12 @@ from bellhop_mlir._bindings import ir
 class Pass(abc.ABC):
     """A pass over modules; its dataclass fields are its options.
 
+    A subclass implements `apply`. An instance is a pass with its options; `run_pipeline` runs it.
+
     Attributes:
         name: name in pipelines, derived from the class name: ``OrderEffects`` is ``order-effects``.
-        needs: operations or dialects; the pass is skipped for modules that lack any of them.
+        needs: names of operations (``callback.call``) or dialects (``callback``); the pass is
+            skipped for modules that lack any of them.
     """
 
     name: ClassVar[str]
@@ -25,4 +28,8 @@ class Pass(abc.ABC):
 
     @abc.abstractmethod
     def apply(self, module: ir.Module) -> bool | None:
-        """Transform ``module`` in place; return False if nothing changed."""
+        """Transform a module in place, as this pass's class describes.
+
+        Returns:
+            False if the module is unchanged, which saves its verification; True or None otherwise.
+        """

@@ -74,15 +74,20 @@ def run_pipeline(
 ) -> None:
     """Run passes on a module in order, verifying it before and after each change.
 
+    Passes whose ``needs`` the module lacks are skipped.
+
     Args:
         module: the module, which is changed in place.
-        passes: the passes.
-        observe: called with the name of each pass and the module after it.
-        verified: whether the module was verified by an earlier pipeline.
+        passes: the passes, with their options.
+        observe: called as ``observe(pass_name, module)`` after each pass, also after a skipped one,
+            for instance to print the module; None to observe nothing.
+        verified: True if the module is known to be valid, from an earlier pipeline; it is then not
+            verified before the first pass.
 
     Raises:
-        VerificationError: naming the pass after which the module is not valid.
-        PassError: from a pass that does not support the program.
+        VerificationError: if the module is not valid; a note names the pass after which it was
+            found.
+        PassError: from a pass that does not support the program; a note names the pass.
     """
     with module.context, _add_note_to_errors("found before the first pass"):
         present = dialects.find_present_names(module) if verified else dialects.verify(module)
@@ -99,7 +104,7 @@ def run_pipeline(
 
 @contextlib.contextmanager
 def _add_note_to_errors(note: str) -> Iterator[None]:
-    """Add a note to exceptions inside of a ``with`` block."""
+    """Add a note to any exception that is raised in a ``with`` block."""
     try:
         yield
     except Exception as error:

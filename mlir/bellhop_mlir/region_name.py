@@ -9,11 +9,14 @@ _IN_LOCATION = re.compile(rf"jit\((?:{_PATTERN.pattern})(\w+)\)")
 
 
 class RegionName(NamedTuple):
-    """The name of a region: ``accelerate_cuda_0__expm``.
+    """The parts of an accelerated function's symbol, ``accelerate_cuda_0__expm``.
+
+    The frontend names functions like this, so that the pass outline-regions finds their device.
 
     Attributes:
         device: device as ``cuda:0``.
-        function: name of the user's function; if parsed from a symbol, with JAX's suffix.
+        function: name of the user's function; if parsed from a symbol, with the suffix that JAX may
+            have added.
     """
 
     device: str
@@ -26,11 +29,21 @@ class RegionName(NamedTuple):
 
     @classmethod
     def parse(cls, name: str) -> "RegionName | None":
-        """Parse the name of a region; return None for other names."""
+        """Parse the symbol of an accelerated function; return None for other symbols.
+
+        ``accelerate_cuda_0__expm_1`` has the device ``cuda:0`` and the function ``expm_1``.
+        """
         match = _PATTERN.match(name)
         return match and cls(":".join(match.groups()), name[match.end() :])
 
 
 def find_region_functions(location: str) -> list[str]:
-    """Return the names of the user's functions of the regions in a location."""
+    """Find the names of the accelerated functions that an MLIR location mentions.
+
+    Args:
+        location: text of a location, with the names of all enclosing ``jit`` functions.
+
+    Returns:
+        the names of the user's functions without device, each once, in the order of the text.
+    """
     return list(dict.fromkeys(match[2] for match in _IN_LOCATION.findall(location)))

@@ -15,7 +15,8 @@ namespace bellhop {
 // Imports NumPy's C API. Called once. Returns false with a Python error set.
 bool init_numpy();
 
-// Sets the NumPy dtype of an XLA element type. Called while the module loads.
+// Sets the NumPy dtype of an XLA element type. `descr` is a numpy.dtype, to which a
+// reference is kept until the process exits. Called while the module loads.
 void set_dtype(int xla_dtype, PyObject* descr);
 
 // Returns the NumPy dtype of an XLA element type (borrowed reference), or null if it
@@ -30,11 +31,12 @@ bool is_array(PyObject* value);
 // type for its dtype.
 bool get_buffer_view(PyObject* array, BufferView* buffer);
 
-// Returns the bytes of a NumPy array with the buffer's shape and type, in which each
-// narrow element takes a byte.
+// Returns how many bytes a NumPy array with the buffer's shape and type takes. Each
+// element narrower than a byte takes a byte there.
 size_t size_bytes(const BufferView& buffer);
 
-// Returns the bytes of the buffer itself, in which narrow elements may be packed.
+// Returns how many bytes the buffer itself takes. Elements narrower than a byte may be
+// packed there.
 size_t memory_bytes(const BufferView& buffer);
 
 // Returns whether the buffer packs narrow elements, so that no NumPy array can be a

@@ -8,6 +8,8 @@
 
 namespace bellhop {
 
+// An array whose size is set at run time and does not change. Up to kInline values are
+// stored in the object itself, more on the heap.
 template <typename T, size_t kInline>
 class SmallArray {
   static_assert(std::is_trivially_copyable_v<T>);

@@ -20,8 +20,10 @@ namespace nb = nanobind;
 // destructor drops the values that the execution still keeps on devices.
 class CallWithArguments {
  public:
-  // Copies the NumPy arrays among the argument leaves, and shares the other leaves.
-  // Throws nb::python_error.
+  // `table` is the Python object of the program's CallbackTable, and `leaves` the
+  // arrays that regions read, by index of the program's argument; both are kept alive.
+  // Copies the NumPy arrays in `leaves` in place: a callback may write into the
+  // caller's array before a region reads it. Needs the GIL. Throws nb::python_error.
   CallWithArguments(nb::object table, nb::list leaves);
   ~CallWithArguments() { drop_call_pending(call_); }
   // Programs contain the address of this object, so it cannot move.
@@ -29,7 +31,7 @@ class CallWithArguments {
   CallWithArguments& operator=(const CallWithArguments&) = delete;
 
   // Returns the address of the call as a u32[2] array, which the program takes in the
-  // place of its table. New reference; null with a Python error set.
+  // place of its table. Needs the GIL. New reference; null with a Python error set.
   PyObject* handle() const;
 
  private:

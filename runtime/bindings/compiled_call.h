@@ -9,10 +9,11 @@ namespace bellhop {
 // module. Throws nanobind's python_error.
 void define_compiled_call(nanobind::module_& m);
 
-// The number of active runs of compiled functions. CompiledCall counts its own runs;
-// begin_run and end_run count the runs that Python starts.
+// Count the beginning and the end of a run of a compiled function that Python starts;
+// CompiledCall counts its own runs. May be called from any thread, without the GIL.
 void begin_run();
 void end_run();
+// Returns the number of runs that have begun and not ended, in this process.
 Py_ssize_t count_runs();
 
 }  // namespace bellhop

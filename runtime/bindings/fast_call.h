@@ -49,11 +49,13 @@ struct FastCall {
   nb::object make_ready;  // function (args, kwargs) that returns both with ready arrays
   nb::object table;       // None, or the table of programs that read their arguments
 
-  // Returns whether a call may be fast, apart from the number of active runs.
+  // Returns whether a call with these positional arguments may be fast, apart from the
+  // number of active runs. Like all functions below, needs the GIL.
   bool can_be_fast(PyObject* args) const;
 
-  // Returns the arguments converted to their declared types (new reference), or null,
-  // with no error set, if Python must convert them.
+  // Returns the positional arguments converted to the types in `declared`, as a tuple
+  // (new reference). Returns null with no error set if Python must convert them.
+  // `kwargs` is a dictionary or null.
   PyObject* convert_arguments(PyObject* args, PyObject* kwargs) const;
 
   bool has_static() const { return static_positions.size() + static_names.size() > 0; }

@@ -28,7 +28,9 @@ namespace bellhop {
 // destroyed.
 class CallbackTable {
  public:
-  // Without a seed, the circuits' random numbers differ in each process.
+  // `published`: whether programs find the table by their key alone, see above. `seed`
+  // determines the circuits' random numbers; without a seed they differ in each
+  // process.
   CallbackTable(bool published, std::optional<uint64_t> seed)
       : published_(published), random_(seed) {}
   ~CallbackTable() { clear(); }
@@ -56,13 +58,14 @@ class CallbackTable {
   // The operand of programs that do not read the arguments of their call.
   const ProgramCall& call_without_arguments() const { return call_; }
 
+  // The seeds of the circuits of the table's programs.
   RandomStream& random() { return random_; }
 
   // Reserves the first free key from `wanted` on, and returns it. If `unique`, no other
   // program of the process has the key, and find_published finds it although the table
   // is not published.
   int64_t reserve(int64_t wanted, bool unique);
-  // Adds the callbacks of a program whose key is reserved.
+  // Adds the callbacks of a program, by index. `key` is the program's, from `reserve`.
   void set_program(int64_t key,
                    const std::vector<std::shared_ptr<Callback>>& callbacks);
   // Removes all programs. Needs the GIL. No program of the table may be running, and no
@@ -86,6 +89,7 @@ class CallbackTable {
     const std::lock_guard lock(changes_);
     return keys_.size();
   }
+  // Returns the callbacks of all programs, which the caller then shares.
   std::vector<std::shared_ptr<Callback>> callbacks() const;
 
   // Calls `visitor` for the callbacks that only this table shares, until it returns

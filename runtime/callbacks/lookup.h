@@ -18,7 +18,8 @@ inline const ProgramCall& program_call(const XLA_FFI_CallFrame& frame) {
       static_cast<XLA_FFI_Buffer*>(frame.args.args[0])->data);
 }
 
-// Attributes are sorted by name: index, program, python.
+// Return the attributes `index` and `program` of a custom call that names a callback.
+// XLA sorts attributes by name: index, program, python.
 inline int64_t callback_index(const XLA_FFI_CallFrame& frame) {
   return integer_attribute(frame, 0);
 }
@@ -50,11 +51,12 @@ XLA_FFI_Error* run_callback_handler(XLA_FFI_CallFrame* frame, Body&& body) {
 const std::shared_ptr<Callback>* shared_callback(const XLA_FFI_CallFrame& frame,
                                                  std::shared_ptr<Callback>& published);
 
-// Makes the error of a call whose callback does not exist in this process.
+// Makes the error of a call whose callback does not exist in this process. XLA owns the
+// result.
 XLA_FFI_Error* make_missing_callback_error(const XLA_FFI_CallFrame& frame);
 
-// Appends the device's index to the arguments of a callback. `ordinal` is the memory
-// for it, and must outlive the call.
+// Appends the index of the calling device to the arguments of a callback, as a scalar
+// of 32 bits. Its value is written to `ordinal`, which must outlive `arguments`.
 void append_device(const XLA_FFI_CallFrame& frame, Buffers& arguments,
                    int32_t* ordinal);
 

@@ -17,6 +17,7 @@ struct PerRow {
   std::size_t stride = 0;
 
   using Row = std::span<const typename Values::value_type>;
+  // Returns a view of the numbers of a row; valid as long as `values` is.
   Row of(std::size_t row) const {
     return stride == 0 ? Row(values) : Row(values).subspan(row * stride, stride);
   }

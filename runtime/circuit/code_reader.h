@@ -16,9 +16,12 @@ namespace bellhop {
 // invalid memory.
 class CodeReader {
  public:
+  // `what` names the object that the code describes in errors. Both arguments must
+  // outlive the reader.
   CodeReader(const char* what, std::span<const std::int64_t> code)
       : what_(what), code_(code) {}
 
+  // Returns whether all integers were read.
   bool done() const { return at_ == code_.size(); }
 
   // Reads the next integer; throws CircuitError at the end.
@@ -45,7 +48,7 @@ class CodeReader {
         next_below(static_cast<std::int64_t>(code_.size() - at_), meaning));
   }
 
-  // Reads `count` integers.
+  // Reads the next `count` integers; throws CircuitError if there are fewer.
   std::vector<std::int64_t> take(std::size_t count) {
     if (count > code_.size() - at_) fail("expected more integers, got the end");
     const auto first = code_.begin() + static_cast<std::ptrdiff_t>(at_);

@@ -42,13 +42,14 @@ class DynamicCount {
     std::size_t parameters = 0;
     std::vector<double> numbers;
   };
-  // Returns a derivative; throws CircuitError if the index is invalid.
+  // Returns the derivative with the index `number`, from `begin`; throws CircuitError
+  // if there is none.
   const Derivative& derivative(std::int32_t number) const;
   const Derivative& newest() const { return derivatives_.back(); }
   Derivative& newest() { return derivatives_.back(); }
 
-  // Adds `value` to the newest derivative, in row `place` and the column of the
-  // parameter `number`.
+  // Adds `value` to the newest derivative: in row `place`, the index of the measured
+  // value, and in the column of the parameter `number`, a dynamic-count parameter.
   void add(std::size_t place, std::int64_t number, double value);
 
   // Stores the VJPs of a derivative with some rows of cotangents, and returns their id,

@@ -17,6 +17,7 @@ namespace bellhop {
 // thread.
 class RunSeeds {
  public:
+  // Draws four numbers from the device's generator, unless the device has no shots.
   explicit RunSeeds(Device& device) {
     if (device.shots == 0) return;
     for (std::uint32_t& word : words_.emplace()) {
@@ -24,7 +25,8 @@ class RunSeeds {
     }
   }
 
-  // Seeds the generator of execution `run`; does nothing without shots.
+  // Seeds a generator for the execution with the index `run` in the handler call; does
+  // nothing without shots.
   void seed(std::mt19937& generator, std::size_t run) const {
     if (!words_) return;
     const auto& [a, b, c, d] = *words_;

@@ -16,11 +16,13 @@ struct GivenNumbers {
   PerRow<std::span<const double>> doubles;
   PerRow<std::span<const float>> singles;
 
+  // Returns how many parameters each row has.
   std::size_t size() const {
     return singles.values.empty() ? doubles.size() : singles.size();
   }
 };
 
+// Copies single-precision parameters to doubles, which the result owns.
 inline PerRow<std::vector<double>> as_doubles(
     const PerRow<std::span<const float>>& singles) {
   return {{singles.values.begin(), singles.values.end()}, singles.stride};
@@ -36,6 +38,7 @@ class KeptNumbers {
   KeptNumbers() = default;
   explicit KeptNumbers(std::vector<double> numbers)
       : owned_(std::move(numbers)), view_(owned_) {}
+  // Refers to numbers of the caller, which must stay valid until the circuit has ended.
   static KeptNumbers borrow(std::span<const double> numbers) {
     KeptNumbers kept;
     kept.view_ = numbers;

@@ -27,14 +27,18 @@ namespace bellhop {
 class OutcomeEnumeration {
  public:
   OutcomeEnumeration() = default;
+  // `is_differentiated`: whether derivatives of the results are taken, which lowers the
+  // probability below which outcomes are not visited. `shots` is used by kSharedRuns.
   OutcomeEnumeration(Outcomes outcomes, bool is_differentiated, std::size_t shots);
 
+  // Returns whether results are sums over the executions with different outcomes.
   bool is_tree() const { return is_summed(outcomes_); }
 
   // Returns whether the state is normalized after each outcome. Otherwise its squared
   // norm is the probability of the outcomes so far.
   bool normalizes() const { return !is_tree() || is_drawn(); }
 
+  // Returns whether the shots draw the outcomes that are visited.
   bool is_drawn() const { return outcomes_ == Outcomes::kSharedRuns; }
 
   // With kSharedRuns: the shots that drew the outcomes of this execution, in ascending

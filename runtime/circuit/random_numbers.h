@@ -39,7 +39,8 @@ inline double to_uniform(std::uint32_t high, std::uint32_t low) {
 // Names the random numbers of one run of a circuit.
 class RandomKey {
  public:
-  // Args: the words of a seed, and the index of the run among the runs of one call.
+  // `words` are a seed, and `run` is the index of the run among the runs of one handler
+  // call.
   RandomKey(const std::array<std::uint32_t, 4>& words, std::size_t run) {
     const auto hash = philox({words[0], words[1]},
                              {words[2], words[3], static_cast<std::uint32_t>(run),
@@ -55,6 +56,7 @@ class RandomKey {
     return {to_uniform(bits[0], bits[1]), to_uniform(bits[2], bits[3])};
   }
 
+  // Returns the random number in [0, 1) of one shot.
   double number_of_shot(std::uint64_t shot) const {
     return numbers_of_shots(shot / 2)[shot % 2];
   }
@@ -69,9 +71,11 @@ class RandomKey {
 // other and of the numbers for shots.
 class NumberSequence {
  public:
+  // `key` must outlive the sequence. `sequence` is its number, below 2^31.
   NumberSequence(const RandomKey& key, std::size_t sequence)
       : key_(key), sequence_(static_cast<std::uint32_t>(sequence) | 0x80000000u) {}
 
+  // Returns the next number of the sequence.
   double next() {
     if (is_second_) {
       is_second_ = false;

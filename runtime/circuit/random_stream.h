@@ -26,7 +26,9 @@ class RandomStream {
   // still continues over calls.
   void seed_unless_given(std::uint64_t seed);
 
-  // Returns the next seed of a circuit in one execution of the program.
+  // Returns the next seed of a circuit in one execution of the program. `circuit` is
+  // the circuit's number in the program, and `run_id` XLA's identifier of the
+  // execution.
   Seed next(std::int64_t circuit, std::int64_t run_id);
 
  private:

@@ -179,7 +179,9 @@ struct Lease {
 
 // The functions below may be called from any thread.
 //
-// Opens a session and takes a device for it. Throws CircuitError.
+// Opens a session and takes a device for it. `beginning` must outlive the session;
+// `seed` seeds the device's generator, if given; `run_id` is XLA's identifier of the
+// execution, which owns the session. Throws CircuitError.
 Handle begin_session(const Beginning& beginning, std::optional<Seed> seed,
                      std::int64_t run_id);
 // Locks the session of a handle. Throws CircuitError unless the handle belongs to an
@@ -187,7 +189,8 @@ Handle begin_session(const Beginning& beginning, std::optional<Seed> seed,
 Lease open_session(Handle handle, std::int64_t run_id);
 // Returns the circuit's name for errors, or an empty string if the handle is invalid.
 std::string get_circuit_name(Handle handle, std::int64_t run_id);
-// Returns the number of dynamic-count parameters of some steps, as columns of a table.
+// Returns how many columns a table needs for the dynamic-count parameters of some
+// steps: the largest index of such a parameter, plus one.
 std::size_t dynamic_count_columns(std::span<const Step> steps);
 // Returns whether a plugin records the circuit. A plugin's recording does not support
 // samples and projections, so circuits with these are executed again for their

@@ -8,7 +8,7 @@
 
 namespace bellhop::engine {
 
-// Returns the factor with a constant matrix.
+// Makes a factor of kind kFixed with a constant unitary matrix.
 Factor fixed(const Matrix2& u);
 
 // Appends a factor. If it and the last factor are constant, multiplies them into one:

@@ -40,23 +40,26 @@ class Plan {
   const std::string& not_applied() const { return not_applied_; }
   const std::string& not_differentiated() const { return not_differentiated_; }
 
+  // Returns a view of all operations, in order; valid as long as the plan.
   Program program() const {
     return {operations_.data(), operations_.size(), factors_.data(), factors_.size(),
             constants_.data(),  parameters_,        gathered_};
   }
-  // The same for the forward pass of a state that fits into a tile, without rows in
-  // lanes and without a tangent.
+  // Like program(), with CNOTs merged into gates before them: for the forward pass of a
+  // state that fits into a tile, without rows in lanes and without a tangent.
   Program merged_program() const {
     return {merged_.data(),    merged_.size(), factors_.data(), factors_.size(),
             constants_.data(), parameters_,    gathered_};
   }
-  // The same for large states, and where operations go through the whole state.
+  // The operations of program() in groups for tiles. Empty if the state fits into a
+  // tile and no operation goes through the whole state.
   const std::vector<Group>& groups() const { return groups_; }
   bool has_large_operations() const { return has_large_operations_; }
   // Whether the first operation gives all amplitudes of the state.
   bool prepares_all() const {
     return prepares_state() && operations_[0].targets == qubits_;
   }
+  // Whether the first operation gives the amplitudes of some qubits.
   bool prepares_state() const {
     return !operations_.empty() && operations_[0].kind == Operation::Kind::kState;
   }

@@ -22,6 +22,8 @@ namespace bellhop::engine {
 // processed as a whole.
 constexpr std::size_t kTileBits = 11;
 
+// Operations of a program that act on the bits of one tile, so that a state is
+// processed tile by tile; or one operation that goes through the whole state.
 struct Group {
   Group() = default;
   Group(Group&&) = default;  // not copyable, because operations point to targets
@@ -30,11 +32,13 @@ struct Group {
   // Bits of the whole state's index, ascending. All bits if an operation fits into no
   // tile; it is then the only operation of its group.
   std::vector<std::uint8_t> bits;
-  // Of a large operation, which is alone in its group: it is applied to the whole
-  // state, and its parameters stay where they are. All that follows is empty then.
+  // The operation of the group if it goes through the whole state (`is_large`). Its
+  // bits and parameters are then numbered as in the program, and all members below are
+  // empty.
   std::optional<Operation> large;
-  // In terms of these bits, and of the parameters that they use: `slots` has their
-  // places among all.
+  // The operations, with bits and parameters numbered within the group: bit i is
+  // bits[i] of the state's index, and parameter i is parameter slots[i] of an
+  // iteration.
   std::vector<Operation> operations;
   // The same operations for the forward pass of a state without a tangent, with CNOTs
   // merged into the gates before them (kPairsThenFlip).
@@ -43,6 +47,8 @@ struct Group {
   std::vector<std::vector<std::uint8_t>> targets;
   std::vector<std::size_t> slots;
 
+  // Return a view of `operations`, and of `merged`, as programs. `whole` is the program
+  // of all groups, whose constants they share.
   Program program(const Program& whole) const {
     return {operations.data(), operations.size(), factors.data(), factors.size(),
             whole.constants,   slots.size(),      whole.gathered};
@@ -64,8 +70,8 @@ inline bool is_large(const Operation& operation) {
 // (kPairsThenFlip), if that gate is on the CNOT's target alone.
 std::vector<Operation> merge_flips(const std::vector<Operation>& operations);
 
-// Groups whose operations, in order, are equivalent to the program: only commuting
-// operations are reordered.
+// Divides the operations of a program for a state with `qubits` qubits into groups,
+// which are to be applied in order. Only commuting operations are reordered.
 std::vector<Group> groups_of(const Program& program, std::size_t qubits);
 
 }  // namespace bellhop::engine

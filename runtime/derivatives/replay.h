@@ -37,8 +37,6 @@ struct Points {
 
 // These functions distribute the executions over threads. Results do not depend on the
 // number of threads. They throw the CircuitError of the first execution that fails.
-//
-// Executes and measures each row of a batch. Writes Jacobians too, unless null.
 
 // Executes and measures each row of a batch. Writes Jacobians too, unless null.
 void run_batch(const Session& batch, const Measuring& measuring,

@@ -123,7 +123,9 @@ class ShiftedExecutions {
         helpers_);
   }
 
-  // Calls act(index, value) for each value of an execution, of one row of the batch.
+  // Calls act(index, value) for each measured value of an execution: `element` is the
+  // row of the batch, or 0, and `run` the index of the point, which `add` has passed to
+  // `act`.
   template <typename Act>
   void visit(std::size_t element, std::size_t run, Act&& act) const {
     std::size_t place = 0;
@@ -134,8 +136,10 @@ class ShiftedExecutions {
     }
   }
 
-  // Return the derivatives of a value in an execution with respect to all static-count
-  // parameters, and with respect to all dynamic-count parameters.
+  // Return the derivatives of the value with index `place` with respect to all
+  // static-count parameters, and with respect to all dynamic-count parameters.
+  // `element` and `run` identify the execution as for `visit`. Valid until the next
+  // measurement.
   std::span<const double> jacobian(std::size_t element, std::size_t run,
                                    std::size_t place) const {
     return get_row(jacobians_, params_.size(), element, run, place);

@@ -31,7 +31,8 @@ class Qubits {
   // The ids in the form that the plugin's functions take.
   std::vector<QubitIdType>& all() { return names_; }
 
-  // Throws the CircuitError that a circuit with this number of qubits has no such wire.
+  // Throws a CircuitError: a circuit with this number of qubits does not have this
+  // wire.
   [[noreturn]] static void refuse(std::int64_t wire, std::size_t qubits);
 
   // Returns the id of a wire; throws CircuitError if the circuit has no such wire.
@@ -50,6 +51,7 @@ class DevicePool;
 // A plugin's device with its qubits, and buffers that its calls reuse, so that repeated
 // circuits of the same size allocate no memory here. Used by one thread at a time.
 struct Device {
+  // Makes the plugin's device, still without qubits. Throws CircuitError.
   explicit Device(DevicePool& home);
 
   DevicePool& pool;

@@ -72,6 +72,8 @@ void check_distinct(const std::vector<Wire>& wires,
   }
 }
 
+// Formats wires for errors, as in "[0, 2]". `dynamic_wires` has the values of the wires
+// that are dynamic.
 template <typename Wire>
 std::string wire_list(const std::vector<Wire>& wires,
                       std::span<const std::int32_t> dynamic_wires = {}) {

@@ -17,8 +17,9 @@ constexpr std::size_t kMostQubits = 32;
 // The same for plugins on a GPU; not measured.
 constexpr std::size_t kMostQubitsOnGpus = 12;
 
-// Returns whether the gates of a circuit that begins like this are stored for the
-// engine, as the compiler has decided.
+// Returns whether the gates of a circuit with these attributes are stored until
+// something is measured, so that the engine can execute them. The compiler decides that
+// in part.
 bool suits(const Beginning& beginning);
 
 // Returns the most qubits for which the engine replaces a plugin; the compiler calls
@@ -31,8 +32,8 @@ std::size_t most_qubits(const DevicePool& pool);
 // supports them is checked when the batch is measured.
 bool may_wait(const Session& session);
 
-// Whether gates of a step go through the whole state, and so not through the rows of a
-// batch side by side.
+// Returns whether some gates of a step go through the whole state (`is_large`). Such a
+// step cannot be applied to several rows of a batch at a time.
 bool has_large_operations(const Session& session, const Step& step);
 
 // Returns whether the engine can measure this wire before the end of a circuit.

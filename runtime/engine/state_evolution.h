@@ -55,6 +55,7 @@ class Walk {
   // can restore them.
   Walk(const Layout& layout, bool can_go_back)
       : states_(layout), can_go_back_(can_go_back) {}
+  // Changes `can_go_back` for the steps that follow.
   void let_go_back(bool can_go_back) { can_go_back_ = can_go_back; }
 
   // The states. Sets the zero state first if no step has been applied since `begin`.
@@ -62,14 +63,14 @@ class Walk {
     if (is_unset_ || written_.bits() != WrittenAmplitudes::kAll) ket();
     return states_;
   }
-  // The state that goes through the circuit; it is state vector 0. Along a direction
-  // its tangent goes with it, which is the next one.
+  // Return the state that goes through the circuit, state vector 0; and this state with
+  // its tangent along the direction, state vector 1, if there is a direction.
   Amplitudes ket();
   Ket ket_with_tangent();
 
   // Starts with the zero state. The direction must stay valid until the next `begin`.
   void begin(const Direction& direction = {});
-  // Applies a step.
+  // Applies a step with its inputs.
   void forward(const Step& step, const Inputs& inputs);
   // Forgets the latest step, so that another step may have its address.
   void forget_step() { step_ = nullptr; }
@@ -78,14 +79,20 @@ class Walk {
   void backward(const Step& step, const Inputs& inputs, const Gradients& gradients);
 
  private:
+  // Returns the iterations of part `number` of a step in the form that the kernels
+  // take, and makes the part's plan the current one. `column` is the Jacobian's column
+  // of the step's first parameter, or negative.
   Segment segment_of(const Step& step, std::size_t number, const Inputs& inputs,
                      std::int64_t column);
+  // Returns iteration `number` of a segment in groups.
   TiledProgram iteration(const Segment& segment, std::size_t number) const;
+  // Returns whether the current plan is applied tile by tile.
   bool is_tiled() const;
   // Returns the state and its tangent for tiles: only amplitudes of `written_` are
   // valid in the state.
   Ket partly_written_ket();
-  // Before a segment goes tile by tile, as often as `passes`.
+  // Announces the work of applying a segment tile by tile, `passes` times, so that
+  // helper threads come in time.
   void expect_work(const Segment& segment, std::size_t passes) const;
 
   States states_;
@@ -101,9 +108,9 @@ class Walk {
   const float* singles_ = nullptr;
   std::vector<double> widened_;
   std::vector<std::byte> removed_;
-  // The state is |0...0>, and nothing was written.
+  // Whether the state is |0...0> and its memory was not written yet.
   bool is_unset_ = false;
-  // The rest of the state is 0, if it is not unset.
+  // Which amplitudes were written, unless is_unset_; all others are 0.
   WrittenAmplitudes written_;
 };
 

@@ -10,17 +10,15 @@
 
 namespace bellhop::engine {
 
-// Returns about how long one thread takes for the gates of a row, forward and, with
-// `jacobians`, back.
+// Estimates how long one thread takes for the gates of a row: forward, and backward too
+// unless `jacobians` is null.
 std::chrono::nanoseconds estimate_row_time(const Session& batch,
                                            const Jacobians* jacobians);
 
-// Returns whether as many rows at a time as a register has lanes are faster than one
-// row after another. It does not depend on the number of threads, so that numbers do
-// not either.
-//
-// Args:
-//   states: how many state vectors a row has.
+// Returns whether rows of a batch are executed faster in the lanes of a register,
+// `lanes` rows at a time, than one after another. `states` is the number of state
+// vectors of a row. The result does not depend on the number of threads, so that the
+// rounding of results does not either.
 bool are_lanes_worthwhile(const Session& batch, std::size_t lanes, std::size_t states);
 
 }  // namespace bellhop::engine

@@ -33,7 +33,8 @@ class GateGroups {
   std::vector<std::uint32_t> ends_;
 };
 
-// Returns the matrix of a gate that may be fused with others.
+// Returns the matrix of a gate on one wire that may be fused with other gates. `params`
+// has the gate's own parameter, if it has one.
 Matrix2 matrix_of(const Gate& gate, std::span<const double> params);
 
 }  // namespace bellhop

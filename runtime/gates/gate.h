@@ -21,7 +21,8 @@ class Slots {
   Slots() = default;
   explicit Slots(std::vector<std::int64_t> listed)
       : listed_(std::move(listed)), size_(listed_.size()) {}
-  // Of an array whose first number has the slot `first`.
+  // The slots of an array parameter with `size` numbers, the first of which has the
+  // slot `first`.
   Slots(std::int64_t first, std::size_t size)
       : first_(first), size_(size), is_array_(true) {}
 
@@ -34,7 +35,7 @@ class Slots {
   }
   // Whether the parameters lie side by side, in this order.
   bool is_array() const { return is_array_; }
-  // The largest slot and the smallest; of some slots.
+  // Return the largest and the smallest slot; there must be one at least.
   std::int64_t largest() const { return end(std::ranges::max); }
   std::int64_t smallest() const { return end(std::ranges::min); }
 
@@ -51,6 +52,7 @@ class Slots {
   bool is_array_ = false;
 };
 
+// A gate or a state preparation, as parsed from the contract's encoding.
 struct Gate {
   enum class Kind : std::uint8_t {
     kNamed,
@@ -82,6 +84,7 @@ struct Gate {
   bool is_real() const {
     return kind == Kind::kState && slots.size() == std::size_t{1} << wires.size();
   }
+  // Whether it is a basis state whose bits are known only at run time.
   bool has_run_time_bits() const {
     return kind == Kind::kBasisState && run_time_params;
   }

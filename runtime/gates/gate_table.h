@@ -32,7 +32,8 @@ class GateTable {
              std::span<const std::int32_t> dynamic_wires,
              std::int32_t iterations) const;
 
-  // Keeps the gates of a session that waits.
+  // Stores the gates, with copies of their parameters unless the session borrows them,
+  // as a step of a session that applies gates later (`Session::waits`).
   void keep(Session& session, const GivenNumbers& params, std::int32_t offset,
             const PerRow<std::span<const std::int32_t>>& dynamic_wires,
             std::int32_t iterations) const;
@@ -58,10 +59,11 @@ class GateTable {
     std::size_t first;
     std::size_t times;
   };
-  // Divide iterations into parts for a circuit with `qubits` qubits. A plan depends on
-  // dynamic wires and bits, and then covers several iterations; without these, it
-  // covers one iteration, and is applied repeatedly. Plans are cached. May be called
-  // from any thread.
+  // Divide `count` iterations into parts for a circuit with `qubits` qubits: `parts`
+  // returns their number, and `part` the part with an index. A plan depends on dynamic
+  // wires and bits, and then covers several iterations; without these, it covers one
+  // iteration, and is applied repeatedly. Plans are cached. May be called from any
+  // thread.
   std::size_t parts(std::size_t count) const;
   Part part(std::size_t number, const Iterations& iterations, std::size_t qubits) const;
   // Returns whether all rows of a batch have the same plans.

@@ -23,7 +23,9 @@ inline constexpr Matrix2 kPauliZ = {1, 0, 0, -1};
 inline constexpr Matrix2 kHadamard = {kRootOfHalf, kRootOfHalf, kRootOfHalf,
                                       -kRootOfHalf};
 
+// Returns the product of two matrices.
 Matrix2 operator*(const Matrix2& left, const Matrix2& right);
+// Returns the conjugate transpose of a matrix.
 Matrix2 adjoint_of(const Matrix2& matrix);
 
 // Returns the matrix of a rotation by phi; the axis is not kFixed.

@@ -55,7 +55,9 @@ void apply_gates(Session& session, const GateTable& table, const GivenNumbers& p
 // Decodes the contract's attribute `offset`; throws CircuitError.
 std::int32_t parse_offset(std::int64_t value);
 
-// The contract's attribute `jacobian`.
+// Which derivative a measurement returns: the contract's attribute `jacobian`. kAlong:
+// the Jacobian and its derivative along a direction. parse_derivative throws
+// CircuitError.
 enum class Derivative : std::uint8_t { kNone, kJacobian, kVjp, kAlong };
 Derivative parse_derivative(std::int64_t value);
 

@@ -12,11 +12,14 @@ struct Bits {
   int low = 0;
 };
 
+// Splits bits of an amplitude's index. If rows are in lanes, all bits are the
+// register's.
 inline Bits bits_of(std::uint64_t wires, const Layout& layout) {
   if (layout.rows_in_lanes) return {wires, 0};
   return {wires >> kLaneBits, static_cast<int>(wires & (kLanes - 1))};
 }
 
+// The bits that define pairs of amplitudes, see kernels/operation.h.
 struct PairBits {
   Bits flips, mask, value;
 };
@@ -28,6 +31,7 @@ inline std::size_t registers_of(const Layout& layout) {
   return layout.qubits <= kLaneBits ? 1 : std::size_t{1} << (layout.qubits - kLaneBits);
 }
 
+// Returns the address of register `index` of an array of real or imaginary parts.
 inline Lanes* at(void* numbers, std::size_t index) {
   return static_cast<Lanes*>(numbers) + index;
 }
@@ -99,6 +103,7 @@ struct Matrix2 {
   Number imag[4];
 };
 
+// A complex number in each lane.
 struct Complex {
   Lanes real, imag;
 };
@@ -125,6 +130,7 @@ inline Complex combined(const Complex& own, const Complex& v, const Complex& acr
   }
 }
 
+// Returns `yes` in the lanes of a mask, and `no` in all other lanes.
 template <typename Numbers>
 inline Numbers chosen(LaneBits where, Numbers yes, Numbers no) {
   if constexpr (sizeof(Numbers) == sizeof(Lanes)) {
@@ -173,7 +179,8 @@ inline Complex of_others() {
   return kAdds ? zero() : one();
 }
 
-// Applies a matrix to pairs whose amplitudes are in the same register.
+// Applies a matrix to pairs whose amplitudes are in the same register: to `state` in
+// place, or if kAdds, adds the result to `into`. `size` is the number of registers.
 template <int kFlips, Operation::Form kForm, bool kAdds>
 void apply_within(const Amplitudes& state, const Amplitudes& into, std::size_t size,
                   const PairBits& bits, const Matrix2<Lanes>& m) {
@@ -197,7 +204,7 @@ void apply_within(const Amplitudes& state, const Amplitudes& into, std::size_t s
       });
 }
 
-// Applies a matrix to pairs whose amplitudes are in different registers.
+// Like apply_within, for pairs whose amplitudes are in different registers.
 template <int kFlips, Operation::Form kForm, bool kAdds>
 void apply_across(const Amplitudes& state, const Amplitudes& into, std::size_t size,
                   const PairBits& bits, const Matrix2<Lanes>& m) {
@@ -238,7 +245,8 @@ void apply_across(const Amplitudes& state, const Amplitudes& into, std::size_t s
       });
 }
 
-// Calls the template instance for the bits of the lane index that are flipped.
+// Calls Instance<flips>::run with the arguments: the functions that permute lanes take
+// the flipped bits of the lane index as a template argument.
 template <template <int> class Instance, int kFlips = 0, typename... Arguments>
 inline auto for_flips(int flips, Arguments&&... arguments) {
   if constexpr (kFlips + 1 < kLanes) {
@@ -269,7 +277,8 @@ inline void add_pairs(const Amplitudes& ket, const Amplitudes& into, std::size_t
   for_flips<Add::template Instance>(bits.flips.low, ket, into, size, bits, m);
 }
 
-// Applies a matrix of a form to pairs of amplitudes.
+// Applies a matrix to pairs of amplitudes in place. `form` says which entries of `m`
+// are read, and `size` is the number of registers.
 inline void apply_pairs(Operation::Form form, const Amplitudes& state, std::size_t size,
                         const PairBits& bits, const Matrix2<Lanes>& m) {
   using Form = Operation::Form;
@@ -332,6 +341,7 @@ struct Overlap {
   Wide one, x, y, z;
 };
 
+// Return the imaginary and the real part of conj(bra) * ket.
 inline Lanes imag_product(const Complex& bra, const Complex& ket) {
   return bra.real * ket.imag - bra.imag * ket.real;
 }
@@ -352,6 +362,7 @@ inline void flush_into(Products<Wide>& total, Products<Lanes>& sums) {
   flush_into(total.real, sums.real);
 }
 
+// The implementation of `overlap` for pairs that differ by kFlips in the lane index.
 template <int kFlips>
 struct OverlapOf {
   [[gnu::always_inline]] static Overlap run(const Amplitudes& bra,
@@ -411,6 +422,8 @@ struct OverlapOf {
   }
 };
 
+// Computes the overlaps of two states on pairs, one number for each lane. `size` is the
+// number of registers. The caller sums over lanes if a state is spread over them.
 inline Overlap overlap(const Amplitudes& bra, const Amplitudes& ket, std::size_t size,
                        const PairBits& bits) {
   return for_flips<OverlapOf>(bits.flips.low, bra, ket, size, bits);

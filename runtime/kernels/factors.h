@@ -8,6 +8,7 @@
 namespace bellhop::engine::BELLHOP_INSTRUCTION_SET {
 namespace {
 
+// A dual number: a value with its tangent.
 template <typename Number>
 struct Moving {
   Number value{}, dot{};
@@ -25,6 +26,8 @@ struct Moving {
   friend Moving operator*(double a, Moving b) { return {a * b.value, a * b.dot}; }
 };
 
+// Convert a number, which all lanes share, or one number for each lane to a register of
+// the stored precision. A matrix is converted entry by entry.
 inline Lanes as_lanes(double v) { return broadcast(v); }
 inline Lanes as_lanes(Wide v) { return narrow(v); }
 
@@ -60,14 +63,15 @@ inline Matrix2<Lanes> dots_as_lanes(const Matrix2<Moving<Number>>& m) {
   return as_lanes(part_of(m, &Moving<Number>::dot));
 }
 
+// Returns the conjugate transpose of a matrix.
 template <typename Number>
 inline Matrix2<Number> adjoint_of(const Matrix2<Number>& m) {
   return {{m.real[0], m.real[2], m.real[1], m.real[3]},
           {-m.imag[0], -m.imag[2], -m.imag[1], -m.imag[3]}};
 }
 
-// Multiplies a matrix from the left by the matrix of a factor, given the cosine and
-// sine of its angle.
+// Multiplies a matrix in place, from the left, by the matrix of a factor. `c` and `s`
+// are the cosine and the sine of the factor's angle; a fixed factor does not use them.
 template <typename Number>
 inline void multiply(Matrix2<Number>& m, const Factor& factor, Number c, Number s) {
   Matrix2<Number> out = m;
@@ -122,6 +126,7 @@ struct Bloch {
   Number one, x, y, z;
 };
 
+// Rotates two components of a vector in place.
 template <typename Number>
 inline void rotate(Number& from, Number& to, Number cosine, Number sine) {
   const Number rotated = cosine * from + sine * to;
@@ -129,8 +134,9 @@ inline void rotate(Number& from, Number& to, Number cosine, Number sine) {
   from = rotated;
 }
 
-// Returns the derivative with respect to the factor's parameter, and undoes the factor
-// in `n`.
+// Returns the derivative with respect to the factor's parameter (zero for a fixed
+// factor), and undoes the factor in `n`. `c` and `s` are the cosine and the sine of its
+// angle.
 template <typename Number>
 inline Number derivative(Bloch<Number>& n, const Factor& factor, Number c, Number s) {
   // The cosine and sine of twice the angle, by which exp(-i phi P) rotates the vector.

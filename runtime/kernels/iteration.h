@@ -4,15 +4,19 @@
 namespace bellhop::engine::BELLHOP_INSTRUCTION_SET {
 namespace {
 
+// Returns the bits of an operation on pairs, split for the layout.
 PairBits pair_bits(const Operation& operation, const Layout& layout) {
   return {bits_of(operation.flips, layout), bits_of(operation.mask, layout),
           bits_of(operation.value, layout)};
 }
 
+// Return the sum over lanes for a single row, and the lanes themselves if they are
+// rows. The second argument only selects the type of the result.
 inline double lane_sum(const Wide& v, double) { return sum(v); }
 inline Wide lane_sum(const Wide& v, Wide) { return v; }
 
-// Return a number, or one number for each lane, as the type Number.
+// Return element `index` of an array: one number, or one number for each lane if rows
+// are in lanes. The last argument only selects the type of the result.
 inline double numbers_at(void* numbers, std::size_t index, double) {
   return as<Real>(numbers)[index];
 }
@@ -20,8 +24,10 @@ inline Wide numbers_at(void* numbers, std::size_t index, Wide) {
   return widened(*at(numbers, index));
 }
 
-// The operations of one iteration at its parameters. If kMoves, states have tangents,
-// and an Entry of a matrix is a dual number.
+// Applies and differentiates the operations of one iteration at its parameters. A sweep
+// makes one object, and calls `prepare` for each iteration. Number is a double for a
+// single row, and Wide if rows are in lanes. If kMoves, states have tangents, and an
+// Entry of a matrix is a dual number.
 template <typename Number, bool kMoves>
 class Iteration {
   template <bool kIsMoving, typename N>

@@ -77,8 +77,7 @@ struct Sweeps {
                             const Amplitudes& state, std::size_t first,
                             std::size_t count, void* memory);
   std::size_t (*wide_matrix_bytes)(std::size_t targets);
-  // Sines and cosines of angles, in place of `count` numbers that are rounded up to a
-  // multiple of 16.
+  // Writes the cosines and sines of `count` angles. `count` must be a multiple of 16.
   void (*turn)(const double* angles, std::size_t count, double* cosines, double* sines);
 
   // Applies a matrix, which need not be unitary, to qubits. `entries` are as in an

@@ -37,12 +37,15 @@ typedef RealBits LaneBits __attribute__((vector_size(kLanes * sizeof(Real))));
 typedef double Wide __attribute__((vector_size(kLanes * 8)));
 typedef long long WideBits __attribute__((vector_size(kLanes * 8)));
 
+// Returns a register with the same number in all lanes.
 inline Lanes broadcast(double value) { return static_cast<Real>(value) - Lanes{}; }
 
+// Convert between doubles and the stored precision.
 inline Real narrow(double v) { return static_cast<Real>(v); }
 inline Lanes narrow(Wide v) { return __builtin_convertvector(v, Lanes); }
 inline Wide widened(Lanes v) { return __builtin_convertvector(v, Wide); }
 
+// Returns 0, 1, 2, ...: the index of each lane.
 inline LaneBits lane_numbers() {
   LaneBits numbers{};
   for (int lane = 0; lane < kLanes; ++lane) numbers[lane] = lane;
@@ -72,6 +75,7 @@ inline Lanes exchanged(Lanes v) {
   }
 }
 
+// Returns the sum over all lanes.
 inline double sum(Wide v) {
   double total = 0;
   for (int lane = 0; lane < kLanes; ++lane) total += v[lane];

@@ -4,6 +4,7 @@
 namespace bellhop::engine::BELLHOP_INSTRUCTION_SET {
 namespace {
 
+// Views memory as numbers of a type.
 template <typename Number>
 Number* as(void* numbers) {
   return static_cast<Number*>(numbers);
@@ -11,7 +12,9 @@ Number* as(void* numbers) {
 
 // Applies a matrix of any size, for each value of the bits that are neither targets nor
 // in `mask`; the bits in `mask` must equal `value`. Amplitude is Lanes, or Real if a
-// target is within a register.
+// target is within a register; `size` is the number of Amplitudes of the state, and
+// `bits` has one mask for each target. `entries` are row-major, with real and imaginary
+// parts in turn. `gathered` is memory for 2 * 2^targets Amplitudes.
 template <typename Amplitude, typename Entry>
 void apply_matrix_to(void* real_at, void* imag_at, std::size_t size,
                      const std::size_t* bits, std::size_t targets, std::size_t mask,
@@ -64,6 +67,9 @@ struct Exchange {
   }
 };
 
+// A dense matrix: the bits of its targets in an amplitude's index, the most significant
+// bit of the matrix index first, and its entries, row-major with real and imaginary
+// parts in turn. An Entry is a double, or Wide for one matrix in each lane.
 template <typename Entry>
 struct AnyMatrix {
   const std::uint8_t* bits;
@@ -141,6 +147,7 @@ class MatrixTable {
     }
   }
 
+  // Applies the matrix to a state of `size` registers, in place.
   void apply(const Amplitudes& state, std::size_t size) const {
     for_each_run(size, targets_ | mask_.high, value_.high, 0,
                  [&](std::size_t first, std::size_t n) {
@@ -185,7 +192,9 @@ class MatrixTable {
   Complex* table_;
 };
 
-// Applies a matrix with controls, by a table if it is small.
+// Applies a matrix to a state in place, where the bits `mask` of the index equal
+// `value`. Uses a table for at most kMostTableTargets targets. `gathered` is
+// Scratch::gathered.
 template <typename Entry>
 void apply_any_matrix(const Layout& layout, const AnyMatrix<Entry>& matrix,
                       std::uint64_t mask, std::uint64_t value, const Amplitudes& state,

@@ -35,6 +35,7 @@ struct Factor {
   double bloch[9] = {};
 };
 
+// A gate, several gates on the same pairs, or a preparation of the state.
 struct Operation {
   enum class Kind : std::uint8_t {
     kPairs,
@@ -59,10 +60,12 @@ struct Operation {
   unsigned y_factors = 0;   // and how many have Y
   std::size_t factor = 0;   // index of the first factor
   std::size_t factors = 0;
-  // kMatrix, kState, kDiagonal: bits of the targets, the highest of the index into what
-  // is applied first, and where its entries begin, among the constants or the
-  // parameters of an iteration: real and imaginary parts in turn, only real ones of a
-  // state that is real, and the angles of a diagonal.
+  // kMatrix, kState, kDiagonal: `bits` has the targets' bits of an amplitude's index;
+  // the first target is the most significant bit of the index into the matrix, state or
+  // diagonal. `entries` is the index of the first entry among the program's constants
+  // (is_constant) or among the parameters of an iteration. Entries of a matrix or state
+  // are real and imaginary parts in turn, those of a real state (is_real) are real, and
+  // those of a diagonal are angles.
   const std::uint8_t* bits = nullptr;
   std::size_t targets = 0;
   bool is_constant = true;
@@ -125,6 +128,7 @@ struct Ket {
   bool moves() const { return tangent.real != nullptr; }
 };
 
+// How the amplitudes of a state, or of a tile of a state, are stored.
 struct Layout {
   std::size_t qubits;
   bool rows_in_lanes;

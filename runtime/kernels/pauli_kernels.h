@@ -8,6 +8,7 @@
 namespace bellhop::engine::BELLHOP_INSTRUCTION_SET {
 namespace {
 
+// A Pauli word of an operation, with its bits split for the layout.
 struct Word {
   Word(const Operation& word, const Layout& layout)
       : flips(bits_of(word.flips, layout)),
@@ -36,6 +37,7 @@ struct Word {
     return chosen(matching(mask.low, value.low), numbers * lane_signs(signs.low),
                   Lanes{});
   }
+  // Returns -i times the word.
   Word times_minus_i() const {
     Word out = *this;
     out.real = imag;
@@ -51,6 +53,7 @@ struct Word {
   Real real = 0, imag = 0;  // (-i) to the power of the number of Ys
 };
 
+// Returns -1 if an odd number of bits is set, else 1.
 inline Real parity_sign(std::size_t bits) {
   return __builtin_parityll(bits) ? Real{-1} : Real{1};
 }

@@ -14,6 +14,7 @@ constexpr std::size_t kColumnsOfBlock = kRegistersOfBlock * kLanes;
 // Numbers of a panel's real part, so that a panel stays in the second cache.
 constexpr std::size_t kNumbersOfPanel = std::size_t{1} << 14;
 
+// Returns how many columns a panel has for a matrix on `targets` qubits.
 constexpr std::size_t columns_of_panel(std::size_t targets) {
   std::size_t columns = 4 * kColumnsOfBlock;
   while (columns > kColumnsOfBlock && (columns << targets) > kNumbersOfPanel) {
@@ -28,6 +29,7 @@ struct RegistersOfBlock {
   Lanes real_0, real_1, imag_0, imag_1;
 };
 
+// A row of the product's block, while it is summed.
 struct SumsOfRow {
   Lanes real_0, real_1, imag_0, imag_1;
 
@@ -52,9 +54,11 @@ struct SumsOfRow {
   }
 };
 
+// A matrix on many qubits, with the memory for its products. See
+// Sweeps::apply_wide_matrix for the arguments.
 class WideMatrix {
  public:
-  // `memory` has wide_matrix_bytes(targets).
+  // `memory` has wide_matrix_bytes(targets) bytes, which the caller owns.
   WideMatrix(std::size_t qubits, const std::uint8_t* bits, std::size_t targets,
              std::uint64_t mask, std::uint64_t value, const double* entries,
              bool is_adjoint, void* memory)
@@ -82,8 +86,8 @@ class WideMatrix {
     rows_ = imag_ + size_ * columns_;
   }
 
-  // Multiplies the columns first .. first + count. The state has one column for each
-  // value of the other qubits.
+  // Multiplies the columns from `first` up to `first + count`, in place. The state has
+  // one column for each value of the other qubits.
   void apply(const Amplitudes& state, std::size_t first, std::size_t count) {
     for (std::size_t done = 0; done < count; done += columns_) {
       const std::size_t n = count - done < columns_ ? count - done : columns_;
@@ -92,6 +96,8 @@ class WideMatrix {
   }
 
  private:
+  // Multiplies `n` columns, which fit into a panel: copies them into the panel, and
+  // writes the product back.
   void apply_to_panel(const Amplitudes& state, std::size_t first, std::size_t n) {
     // Whole blocks, of which the columns behind the last are not written back.
     const std::size_t padded =
@@ -125,7 +131,7 @@ class WideMatrix {
     }
   }
 
-  // Of the column, the index of its first amplitude.
+  // Returns the index in the state of the first amplitude of a column.
   std::size_t base_of(std::size_t column) const {
     std::size_t index = value_;
     for (std::size_t q = 0; q < n_others_; ++q)
@@ -133,6 +139,8 @@ class WideMatrix {
     return index;
   }
 
+  // Copies the kRowsOfBlock rows of the matrix from `first` on, in the order in which
+  // multiply_block reads them.
   void pack_rows(std::size_t first) {
     for (std::size_t j = 0; j < size_; ++j) {
       for (std::size_t r = 0; r < kRowsOfBlock; ++r) {
@@ -146,6 +154,10 @@ class WideMatrix {
     }
   }
 
+  // Multiplies the packed rows, from row `row` on, with the columns of the panel from
+  // `column` on, and writes the first `wanted` columns of the product to the state.
+  // `base` has the index of each column's first amplitude; `is_one_piece` says whether
+  // these are consecutive.
   void multiply_block(const Amplitudes& state, std::size_t row, std::size_t column,
                       const std::size_t* base, std::size_t wanted,
                       bool is_one_piece) const {

@@ -33,18 +33,21 @@ struct PauliTerm {
   std::vector<ObsId> factors;  // one per wire
 };
 
+// A measurement of a circuit, as parsed from the contract's encoding.
 struct Measurement {
   using Kind = MeasurementKind;
 
   Kind kind = Kind::kExpval;
   std::vector<ObservableStep> observable;
   std::vector<PauliTerm> terms;  // the observable as a sum of Pauli words, if it is one
-  std::vector<std::int64_t> wires;  // of all that is below
-  std::vector<std::int64_t> signs;  // kFrequencies: wires
+  // The measured wires; empty for all wires in order. Not used by kExpval and kVar.
+  std::vector<std::int64_t> wires;
+  // kFrequencies: a shot counts -1 if an odd number of these wires is 1.
+  std::vector<std::int64_t> signs;
   // kFrequencies, kSnapshotMeans: the shots of each group
   std::vector<std::size_t> groups;
   std::int64_t recipes = -1;  // kSnapshots..: index in the data of the bases, or -1
-  std::size_t bases = 0;      // kSnapshots..: how many bases are given
+  std::size_t bases = 0;      // kSnapshots..: how many bases the data have
   std::vector<std::int64_t> words;  // kSnapshotMeans: a factor for each wire
 
   // Returns how many real values of the measurement can be differentiated: smooth

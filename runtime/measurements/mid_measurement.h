@@ -24,7 +24,8 @@ struct MidMeasurement {
 bool next_outcome(Session& session, const MidMeasurement& measurement,
                   const std::array<double, 2>& both);
 
-// Returns the projection for an outcome that was drawn; it keeps the state normalized.
+// Returns the projection for an outcome that was drawn. `both` are the probabilities of
+// both outcomes, by which the projection keeps the state normalized.
 Projection drawn(std::int32_t wire, bool outcome, const MidMeasurement& measurement,
                  const std::array<double, 2>& both);
 

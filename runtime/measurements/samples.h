@@ -52,7 +52,9 @@ inline void clear_bits(std::span<std::uint8_t> out) {
   });
 }
 
-// Calls take(i, group) for each sample, in order.
+// Calls take(i, group) for each sample, in order: `i` is the index of the sample, and
+// `group` the index of the group that its shot is in. `groups` has the number of shots
+// of each group. Looks for signals now and then; throws Interrupted.
 template <typename Take>
 void for_each_in_groups(const std::vector<std::size_t>& groups,
                         const ShotNumbers& shots, const Take& take) {
@@ -86,7 +88,9 @@ inline void write_shots(const ShotNumbers& shots, std::span<std::uint8_t> out) {
   for_each_sample(shots.size(), [&](std::size_t i) { out[shots[i]] = 1; });
 }
 
-// Writes how often each outcome came in each group of shots, as in the contract.
+// Writes how often each outcome came in each group of shots, divided by the shots of
+// the group: f64[groups, 2**wires]. A shot with an odd number of ones on the
+// measurement's `signs` counts -1. bit(i, wire) returns the outcome of sample i.
 template <typename Bit>
 void write_frequencies(const Measurement& measurement, const ShotNumbers& shots,
                        const Bit& bit, std::span<double> out) {

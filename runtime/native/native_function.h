@@ -34,17 +34,21 @@ struct NativeOperand {
 };
 
 // A function with its signature. A call of a batch calls it once for each row, in
-// order, or on several threads where the function is thread-safe.
+// order, or on several threads if the function is thread-safe.
 //
 // Threading: immutable, so any number of threads may call at once; no call needs the
 // GIL. Ownership: the creator keeps the code at the address loaded.
 class NativeFunction {
  public:
-  // `operands` are the arguments, then the results. Where `returns_value`, the only
-  // result is what the function returns, and no parameter. Where `keeps_subnormals`,
-  // calls are made in the default floating-point environment, not in XLA's.
+  // `address` is the C function, and `parameters` are its parameters in order.
+  // `operands` are the arguments, `n_arguments` of them, then the results. If
+  // `returns_value`, the only result is the function's returned value, and no
+  // parameter. `batch_shape` has the size of each axis of a batch, the outermost first;
+  // it is empty for a single call. If `is_thread_safe`, several threads may call the
+  // function at once for a batch. If `keeps_subnormals`, calls are made in the default
+  // floating-point environment, not in XLA's.
   //
-  // Throws std::invalid_argument where a call has more parameters than the platform's
+  // Throws std::invalid_argument if a call has more parameters than the platform's
   // registers and the supported part of the stack hold, or an operand does not exist.
   NativeFunction(void* address, std::vector<NativeParameter> parameters,
                  std::vector<NativeOperand> operands, size_t n_arguments,
@@ -53,7 +57,7 @@ class NativeFunction {
 
   size_t n_arguments() const { return n_arguments_; }
   size_t n_operands() const { return operands_.size(); }
-  // Whether a call may use helpers.
+  // Whether a call may use helper threads: for a batch of a thread-safe function.
   bool shares_rows() const {
     return is_thread_safe_ && !batch_shape_.empty() && rows_ >= 2 * kRowsOfThread;
   }

@@ -60,9 +60,13 @@ class Profile {
     HostCall sum = {};
   };
 
+  // Start and stop recording host calls of all threads. `stop` does nothing if the
+  // profile is not started.
   void start();
   void stop();
 
+  // Return copies of the rows, and of the stored host calls. May be called while the
+  // profile is started.
   std::vector<Row> rows() const;
   std::vector<HostCall> host_calls() const;
 
@@ -151,10 +155,12 @@ class CallTimer {
   bool failed_;
 };
 
-// Profiles one handler call of a circuit. A circuit has one row, whose time is the time
-// in its handlers, without the program's time between them. Which handler of a circuit
-// is called. kWhole: one handler runs the whole circuit.
+// Which handler of a circuit is called. kWhole: one handler runs the whole circuit.
 enum class CircuitStep { kBegin, kOperation, kEnd, kWhole };
+
+// Calls a handler of a circuit and profiles the call. A circuit has one row, whose time
+// is the time in its handlers, without the program's time between them. Returns the
+// error of the handler, or null.
 XLA_FFI_Error* profile_step(XLA_FFI_CallFrame* frame, XLA_FFI_Handler* handler,
                             CircuitStep step);
 

@@ -20,9 +20,11 @@ class ParityMap {
  public:
   static constexpr std::size_t kTableBits = 11;
 
-  // Args: a mask for each bit of the result, the highest first; the bits of arguments.
+  // `masks` has a mask for each bit of the result, the highest first. `bits` is how
+  // many bits the map's arguments have.
   ParityMap(std::span<const std::uint64_t> masks, std::size_t bits);
 
+  // Maps an argument of `bits` bits.
   std::uint32_t operator()(std::size_t index) const {
     std::uint32_t result = 0;
     for (const std::vector<std::uint32_t>& table : tables_) {
@@ -39,17 +41,18 @@ class ParityMap {
   std::vector<std::vector<std::uint32_t>> tables_;  // for kTableBits bits each
 };
 
+// The cells of the basis states of a circuit.
 class Cells {
  public:
-  // Args: masks of basis states whose parities are read, and the number of qubits.
+  // `masks` pick the bits of basis states whose parities are read.
   Cells(std::span<const std::uint64_t> masks, std::size_t qubits);
 
-  // How many bits the number of a cell has.
+  // How many bits the index of a cell has.
   std::size_t bits() const { return masks_.size(); }
   std::size_t size() const { return std::size_t{1} << bits(); }
-  // Whether each basis state is a cell of the same number.
+  // Whether each basis state is a cell by itself, with the same index.
   bool are_basis_states() const { return bits() == qubits_; }
-  // The cell of each basis state.
+  // The map of a basis state's index to the index of its cell.
   const ParityMap& cell_of() const { return map_; }
   // The mask of bits of a cell's index whose parity equals the parity of its basis
   // states under `mask`, which is one of the masks.

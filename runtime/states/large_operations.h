@@ -18,8 +18,9 @@ namespace bellhop::engine {
 void apply_large(const Operation& operation, const TiledProgram& program,
                  const States& states, const Ket& ket);
 
-// Adds the derivatives by the operation's parameters, and applies its inverse to the
-// ket and the bras. The arguments are the same as for backward_by_tiles.
+// Adds the derivatives with respect to the operation's parameters to the Jacobian, and
+// applies the operation's inverse to the ket and the bras. The arguments are the same
+// as for backward_by_tiles.
 void go_back_large(const Operation& operation, const TiledProgram& program,
                    const States& states, const Ket& ket,
                    std::span<const Amplitudes> bras, double* jacobian,

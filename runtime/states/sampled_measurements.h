@@ -35,6 +35,9 @@ struct Sampling {
   std::vector<std::uint32_t>* drawn = nullptr;  // is given the sample of a single shot
 };
 
+// Draws samples of the rows in the lanes, and writes results of measurements with
+// shots. Made for one execution of the rows; draws before the first result or bra.
+// Keeps references to its arguments.
 class SampledMeasurements {
  public:
   SampledMeasurements(const States& states, const Amplitudes& ket,

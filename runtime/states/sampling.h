@@ -15,11 +15,12 @@
 
 namespace bellhop::engine {
 
-// As few shots are for one thread, and each takes it about so long.
+// The fewest shots that are worth a thread, and how long one shot takes a thread.
 constexpr std::size_t kShotsOfPart = std::size_t{1} << 14;
 constexpr double kNanosecondsOfShot = 10;
 
-// Indexes 0 to `size` - 1 in parts of at least `of_part` each, for one thread each.
+// The indices 0 to `size` - 1, divided into at most kMost parts, each with at least
+// `of_part` indices except the last. One thread processes a part.
 class Parts {
  public:
   static constexpr std::size_t kMost = 64;
@@ -39,8 +40,8 @@ class Parts {
   std::size_t of_part_;
 };
 
-// Calls work(part) for each part, on the threads that are lent to the states. An index
-// takes one thread about `nanoseconds`.
+// Calls work(part) for each part, on this thread and the helper threads of the states.
+// `nanoseconds` is about how long an index takes one thread.
 template <typename Work>
 void for_each_part(const Parts& parts, const States& states, double nanoseconds,
                    const Work& work) {
@@ -58,23 +59,21 @@ struct CellCount {
 };
 
 // Returns the sum of the probabilities of each cell's basis states, for the state in a
-// lane, which need not be normalized. Throws CircuitError where there is a NaN.
+// lane, which need not be normalized. Throws CircuitError if there is a NaN.
 std::vector<double> weigh_cells(const States& states, const Amplitudes& ket,
                                 std::size_t lane, const Cells& cells);
 
-// Draws an index for each shot, with the probabilities that `weights` are in proportion
-// to. What a shot draws depends on its number alone.
+// Draws an index into `weights` for each shot, with probabilities proportional to the
+// weights. The index depends only on `key` and the number of the shot.
 std::vector<std::uint32_t> draw_indices(std::vector<double> weights,
                                         const ShotNumbers& shots, const RandomKey& key,
                                         const States& states);
 
-// Draws how often each cell comes in each interval of some shots, with the
-// probabilities that `weights` are in proportion to. An interval of many more shots
-// than cells costs what the cells do, by binomial distributions; in others each shot is
-// drawn.
-//
-// Args:
-//   ends: the number behind the last shot of each interval, ascending.
+// Draws how often each cell comes in each interval of shots, with probabilities
+// proportional to the cells' `weights`. `ends` has, for each interval, the number after
+// its last shot, ascending. In an interval with many more shots than cells, the counts
+// are drawn from binomial distributions, in a time that grows with the number of cells;
+// in other intervals each shot is drawn.
 std::vector<CellCount> draw_counts(std::span<const double> weights,
                                    const ShotNumbers& shots,
                                    std::span<const std::size_t> ends,

@@ -17,7 +17,7 @@
 
 namespace bellhop::engine {
 
-// Roughly what an operation takes one thread for each amplitude.
+// Roughly how long an operation takes one thread for each amplitude.
 constexpr double kNanosecondsOfAmplitude = 0.2;
 
 // Amplitudes as arrays of their stored type.
@@ -66,16 +66,18 @@ class States {
     fit_gathered(gathered_numbers(targets, true));
   }
 
-  // Threads that may share the work on a large state, while they are lent.
+  // Sets the threads that may share the work on a large state, which the caller owns;
+  // null for none. The helpers of an earlier call are no longer used.
   void lend(const Helpers* helpers) {
     crew_.reset();
     helpers_ = helpers;
   }
-  // Takes notice of work on the state that would take one thread about so long and that
-  // `share` divides, so that helpers come in time.
+  // Announces work that `share` will divide, and that would take one thread about
+  // `nanoseconds`, so that helper threads come in time.
   void expect_work(double nanoseconds) const;
-  // Does the work of parts 0 to `parts` - 1, each once, on the threads that are lent,
-  // as WorkCrew::run. Looks for signals before each part; throws Interrupted.
+  // Processes parts 0 to `parts` - 1, each once, on this thread and the threads of
+  // `lend`, as WorkCrew::run does. Looks for signals before each part; throws
+  // Interrupted.
   void share(std::size_t parts, const std::function<RowWorker()>& make) const;
 
   // Discards the cached matrices. Must be called when parameters change.

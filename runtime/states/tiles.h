@@ -45,6 +45,7 @@ class WrittenAmplitudes {
     --n_groups_;
     return n_groups_ < before_.size() ? before_[n_groups_] : kAll;
   }
+  // Forgets the groups that were applied, which then cannot be undone.
   void forget_groups() {
     n_groups_ = 0;
     before_.clear();
@@ -58,8 +59,10 @@ class WrittenAmplitudes {
   std::vector<std::uint64_t> before_;  // by group, or kAll at its end
 };
 
-// Like Sweeps::forward and Sweeps::backward; `jacobian` points to the column of the
-// first parameter, or is null.
+// Like Sweeps::forward and Sweeps::backward, for one iteration of a program, tile by
+// tile. `jacobian` points to the column of the first parameter, or is null if no
+// derivatives are needed; `columns` is the distance between the rows of two bras.
+// `written` is updated.
 //
 // Tiles are skipped whose amplitudes are 0 before and after a group, so the first
 // groups after |0...0> cost little. On the way back they are skipped too: there the ket

@@ -18,6 +18,9 @@ namespace bellhop {
 // reference count once a chunk.
 class TapChunk {
  public:
+  // Makes an empty chunk with memory for `capacity` bytes, which the caller frees with
+  // `destroy`. May throw std::bad_alloc. `destroy` accepts null; the chunk must be
+  // empty.
   static TapChunk* make(size_t capacity);
   static void destroy(TapChunk* chunk);
 

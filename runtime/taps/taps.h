@@ -21,9 +21,10 @@ void tap(const std::shared_ptr<Callback>& callback,
 
 // The functions below need the GIL, and release it while they wait.
 
-// Waits until all calls that are queued now have been made; returns at once if one of
-// these calls asks. If `is_patient` is false, waits at most one second for a single
-// call. Returns false with a Python error set if a signal interrupted the wait.
+// Waits until all calls that are queued now have been made. On the thread that makes
+// the calls, returns at once. If `is_patient` is false, gives up and returns true when
+// no call has ended for one second. Returns false with a Python error set if a signal
+// handler raised.
 bool wait_for_taps(bool is_patient);
 
 // The exceptions that calls have raised since the last take_tap_failures() (new

@@ -22,6 +22,8 @@ struct OpenMpControl {
 // share of the threads.
 class OpenMpLimit {
  public:
+  // `control` is the plugin's; nothing is limited if its functions are null. `qubits`
+  // is the size of the circuit.
   OpenMpLimit(const OpenMpControl& control, std::size_t qubits, std::size_t teams = 1);
   ~OpenMpLimit();
   OpenMpLimit(const OpenMpLimit&) = delete;

@@ -28,8 +28,8 @@ using RowWorker = std::function<void(std::size_t row)>;
 // `expected` is the approximate duration of a row on one thread, if the caller knows
 // it: helpers are then invited at once. Otherwise the first row is timed.
 //
-// Throws what the first of the rows threw that failed, whichever thread it ran on:
-// all rows before it were done, and some behind it were not.
+// Throws the exception of the failed row with the lowest index, whichever thread it ran
+// on. All rows before it were processed; later rows may not have been.
 void for_each_row(std::size_t rows, const Helpers& helpers,
                   const std::function<RowWorker()>& make,
                   std::chrono::nanoseconds expected = {});

@@ -23,23 +23,23 @@ class WorkCrew {
   WorkCrew(const WorkCrew&) = delete;
   WorkCrew& operator=(const WorkCrew&) = delete;
 
-  // Takes notice that loops will follow which take one thread about so long. Invites
-  // helpers where that, and what was expected before, is worth it.
+  // Announces loops that will take one thread about `nanoseconds` in all. Invites
+  // helper threads if the work that was announced so far is worth it.
   void expect(double nanoseconds);
 
-  // Does the work of parts 0 to `parts` - 1, each once, on the calling thread and on
-  // the helpers that have come; `make` makes the worker of a thread, on that thread.
-  // Returns when all is done. A helper may destroy its worker later, so a worker's
-  // destructor must not use what the worker refers to.
+  // Processes parts 0 to `parts` - 1, each once, on the calling thread and on the
+  // helper threads that have come. Calls `make` on each of these threads to make its
+  // worker. Returns when all parts are processed. A helper may destroy its worker
+  // later, so a worker's destructor must not use objects that the worker refers to.
   //
-  // Throws the exception of the first of the parts that failed; all parts before it
-  // were done, and some behind it were not.
+  // Throws the exception of the failed part with the lowest index. All parts before it
+  // were processed; later parts may not have been.
   void run(std::size_t parts, const std::function<RowWorker()>& make);
 
  private:
   class Shared;
 
-  // Invites as many helpers as are wanted and not here.
+  // Queues tasks on the pool until as many helpers as `wanted_` have been invited.
   void invite();
 
   const Helpers& helpers_;

@@ -17,10 +17,13 @@ def verify(module: ir.Module) -> set[str]:
     passes.
 
     Returns:
-        names of all operations and dialects in the module.
+        the names in the module: of all operations, such as ``callback.call``, and of their
+        dialects, such as ``callback``. Pipelines compare them with ``Pass.needs``.
 
     Raises:
-        VerificationError: naming the operation and the violated rule.
+        VerificationError: for a rule of Bellhop's dialects; the message names the operation and the
+            violated rule, and a note has its location.
+        MLIRError: for a rule of MLIR's.
     """
     module.operation.verify()
     with module.context:
@@ -39,7 +42,11 @@ def verify(module: ir.Module) -> set[str]:
 
 
 def find_present_names(module: ir.Module) -> set[str]:
-    """Return the names of all operations and dialects in a module."""
+    """Return the names of all operations and dialects in a module.
+
+    They are the names that `verify` returns, such as ``callback.call`` and ``callback``; for a
+    module that has been verified already.
+    """
     return _add_dialects({op.name for op in list_operations(module.operation)})
 
 
@@ -50,7 +57,12 @@ def _add_dialects(names: set[str]) -> set[str]:
 def _verify_with_location(
     verify_operation: Callable[[ir.Operation], None], op: ir.Operation
 ) -> None:
-    """Verify an operation; add its location to errors."""
+    """Verify an operation; add its location to errors, as a note.
+
+    Args:
+        verify_operation: verifier of the operation's dialect, which raises the error.
+        op: the operation.
+    """
     try:
         verify_operation(op)
     except VerificationError as error:

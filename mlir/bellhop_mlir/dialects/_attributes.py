@@ -8,7 +8,12 @@ from bellhop_mlir.errors import VerificationError
 
 
 class _AttributeType(NamedTuple):
-    """Constructor and type check of an attribute type."""
+    """A type of attributes in ``runtime/contract.toml``, such as ``array<i64>``.
+
+    Attributes:
+        make: converts a Python value to an attribute of this type.
+        fits: returns whether an attribute has this type.
+    """
 
     make: Callable[[Any], ir.Attribute]
     fits: Callable[[ir.Attribute], bool]
@@ -19,7 +24,7 @@ def _make_class_type(class_: Any) -> _AttributeType:
 
 
 def make_i64(value: int) -> ir.IntegerAttr:
-    """Return a 64-bit integer attribute."""
+    """Convert an integer to a signless 64-bit integer attribute."""
     return ir.IntegerAttr.get(ir.IntegerType.get_signless(64), int(value))
 
 
@@ -47,9 +52,16 @@ _TYPES = {
 
 
 def make_attributes(types: Mapping[str, str], values: Mapping[str, Any]) -> dict[str, ir.Attribute]:
-    """Return attributes of values, each of the type that ``types`` says.
+    """Convert Python values to the attributes of an operation.
 
-    A value that is an attribute already stays as it is.
+    Args:
+        types: for each attribute's name, its type as in ``runtime/contract.toml``: ``{"code":
+            "array<i64>"}``.
+        values: for each attribute's name, its value: ``{"code": [0, 3]}``. A value that is an
+            ``ir.Attribute`` stays as it is, whatever its type.
+
+    Returns:
+        the attributes by name, with the names of ``values``.
     """
     return {
         name: value if isinstance(value, ir.Attribute) else _TYPES[types[name]].make(value)
@@ -58,7 +70,17 @@ def make_attributes(types: Mapping[str, str], values: Mapping[str, Any]) -> dict
 
 
 def require_attributes(op: ir.Operation, types: Mapping[str, str]) -> None:
-    """Raise an error unless an operation has the given attributes with their types."""
+    """Check that an operation has all attributes of a signature, with their types.
+
+    Further attributes of the operation are ignored.
+
+    Args:
+        op: the operation.
+        types: for each required attribute's name, its type as in ``runtime/contract.toml``.
+
+    Raises:
+        VerificationError: for a missing attribute, or an attribute of another type.
+    """
     for name, type_ in types.items():
         if name not in op.attributes:
             raise VerificationError(f"{op.name} lacks the attribute '{name}'")

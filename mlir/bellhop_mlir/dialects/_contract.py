@@ -15,12 +15,13 @@ _CONTRACT: dict[str, Any] = tomllib.loads(
 
 
 class CustomCall(NamedTuple):
-    """Signature of a custom call.
+    """Signature of a custom call in ``runtime/contract.toml``.
 
     Attributes:
-        operands: forms of the operands.
-        results: forms of the results.
-        attributes: types of the attributes by name.
+        operands: types of the operands, in the notation of ``_signature.py``:
+            ``tensor<[?x]?xf64>``.
+        results: types of the results, in the same notation.
+        attributes: types of the attributes by name, as the contract writes them: ``array<i64>``.
     """
 
     operands: tuple[str, ...]
@@ -33,7 +34,11 @@ CUSTOM_CALLS = frozenset(_CONTRACT)
 
 
 def find_custom_call(target: str) -> CustomCall:
-    """Return the signature of a custom call in the contract."""
+    """Look up the signature of a custom call in ``runtime/contract.toml``.
+
+    Args:
+        target: name of the custom call, such as ``bellhop_tap``; a ``KeyError`` if it has none.
+    """
     declared = _CONTRACT[target]
     operands, results = (
         tuple(map(_parse_form, declared[role])) for role in ("operands", "results")
@@ -42,7 +47,14 @@ def find_custom_call(target: str) -> CustomCall:
 
 
 def _parse_form(declared: str) -> str:
-    """Convert a declaration in the contract to a form."""
+    """Convert a type of the contract to the notation of ``_signature.py``.
+
+    Args:
+        declared: an operand or result in the contract, such as ``params: f64[rows?, n]``.
+
+    Returns:
+        the type, such as ``tensor<[?x]?xf64>``; the name of the operand is dropped.
+    """
     name, _, type_ = declared.partition(": ")
     if type_.endswith(" ..."):
         return "..."

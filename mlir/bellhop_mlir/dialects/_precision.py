@@ -18,15 +18,27 @@ def to_double(value: ir.Value) -> ir.Value:
 
 @dataclass(frozen=True)
 class DoubleSignature(Signature):
-    """Signature of an operation on double-precision numbers, with conversions.
+    """Signature of an operation of the quantum dialect, with double-precision numbers.
 
-    An operand that the signature allows in several types is not converted.
+    A call of an instance builds the operation. Operands of single precision are converted to double
+    before it, and its results are converted to the types that the caller gives. Operands that the
+    signature allows in several types are not converted.
     """
 
     def __call__(
         self, operands: Sequence[ir.Value], results: Sequence[ir.Type] = (), **attributes: Any
     ) -> list[ir.Value]:
-        """Build the operation with operands and results of either precision."""
+        """Build the operation, and conversions from and to single precision.
+
+        Args:
+            operands: the operands, in single or double precision.
+            results: types of the results whose type the signature leaves open, in single or double
+                precision.
+            **attributes: values of the attributes, by name.
+
+        Returns:
+            the results, converted to ``results`` where these are in single precision.
+        """
         forms = [*self.operands, *[""] * len(operands)]
         converted = [
             to_double(operand) if "f64" in form and " or " not in form else operand
@@ -38,7 +50,11 @@ class DoubleSignature(Signature):
 
 
 def _to_double_type(type_: ir.Type) -> ir.Type:
-    """Return a tensor type with double-precision elements."""
+    """Return the double-precision type of a tensor type.
+
+    ``f32`` elements become ``f64``, ``complex<f32>`` become ``complex<f64>``; types with other
+    elements are returned as they are.
+    """
     tensor = ir.RankedTensorType(type_)
     element = tensor.element_type
     if isinstance(element, ir.F32Type):

@@ -19,14 +19,17 @@ from bellhop_mlir.errors import VerificationError
 
 @dataclass(frozen=True)
 class Signature:
-    """The signature of an operation.
+    """Signature of an operation of Bellhop's dialects, to build and verify it.
+
+    Types of operands and results are strings such as ``tensor<[?x]?xf64>``, in the notation of this
+    module's docstring. Types of attributes are names of ``runtime/contract.toml``.
 
     Attributes:
-        name: name of the operation.
-        operands: types of the operands.
-        results: types of the results.
-        attributes: types of required attributes.
-        optional: types of optional attributes.
+        name: name of the operation, such as ``quantum.begin``.
+        operands: type of each operand.
+        results: type of each result.
+        attributes: types of required attributes, by name.
+        optional: types of optional attributes, by name.
     """
 
     name: str
@@ -42,13 +45,13 @@ class Signature:
     def build(
         self, operands: Sequence[ir.Value], results: Sequence[ir.Type] = (), **attributes: Any
     ) -> ir.Operation:
-        """Build the operation at the current insertion point.
+        """Build the operation at the current insertion point, without verifying it.
 
         Args:
             operands: the operands.
-            results: types of the results whose type the signature leaves open.
-            attributes: values of its attributes.
-            **attributes: values of the attributes.
+            results: types of the results whose type the signature leaves open with ``?`` or
+                ``...``, in order.
+            **attributes: values of the attributes, by name: Python values or MLIR attributes.
         """
         return ir.Operation.create(
             self.name,
@@ -60,13 +63,18 @@ class Signature:
     def __call__(
         self, operands: Sequence[ir.Value], results: Sequence[ir.Type] = (), **attributes: Any
     ) -> list[ir.Value]:
-        """Build the operation; return its results."""
+        """Build the operation as `build` does; return its results."""
         return list(self.build(operands, results, **attributes).results)
 
     def _result_types(
         self, operands: Sequence[ir.Value], given: Sequence[ir.Type]
     ) -> Iterator[ir.Type]:
-        """Yield the types of all results, given the open ones."""
+        """Yield the type of each result of an operation that is built from this signature.
+
+        Args:
+            operands: the operands; a result may have the type of the operand with the same index.
+            given: types of the results whose type the signature leaves open, in order.
+        """
         types_given = iter(given)
         for index, form in enumerate(self.results):
             if form == "...":
@@ -80,7 +88,7 @@ class Signature:
                 yield ir.Type.parse(form)
 
     def verify_types(self, op: ir.Operation) -> None:
-        """Check the types of an operation's operands and results.
+        """Check the types of an operation's operands and results against this signature.
 
         Raises:
             VerificationError: if they do not match.
@@ -92,7 +100,17 @@ class Signature:
 def _verify_forms(
     op: ir.Operation, role: str, observed: Sequence[ir.Type], expected: Sequence[str]
 ) -> None:
-    """Raise an error unless types match the expected forms."""
+    """Check the types of an operation's operands or results.
+
+    Args:
+        op: the operation, for the error.
+        role: ``"operands"`` or ``"results"``, for the error.
+        observed: their types.
+        expected: the signature's types, in the notation of this module's docstring.
+
+    Raises:
+        VerificationError: if they do not match.
+    """
     texts = list(map(str, observed))
     if expected[-1:] == ("...",):
         texts[len(expected) - 1 :] = ["..."]
@@ -106,7 +124,13 @@ def _verify_forms(
 
 
 def _present_forms(expected: Sequence[str], texts: Sequence[str]) -> Iterator[str]:
-    """Yield the expected forms, without optional forms that are missing."""
+    """Yield a signature's types without the optional ones that an operation lacks.
+
+    Args:
+        expected: the signature's types; an optional type is in brackets, as in ``[tensor<i32>]``.
+        texts: the operation's types as MLIR prints them; they decide which optional types are
+            there.
+    """
     rest = iter(texts)
     text = next(rest, None)
     for form in expected:
@@ -119,7 +143,12 @@ def _present_forms(expected: Sequence[str], texts: Sequence[str]) -> Iterator[st
 
 
 def _matches_form(text: str, form: str) -> bool:
-    """Return whether a type's text matches a form."""
+    """Return whether an MLIR type matches a type of a signature.
+
+    Args:
+        text: the MLIR type as printed, such as ``tensor<3x4xf64>``.
+        form: the signature's type, such as ``tensor<[?x]?xf64>``.
+    """
     if text == form:
         return True
     if " or " in form:

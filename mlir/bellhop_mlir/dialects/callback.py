@@ -95,7 +95,7 @@ class CallbackDialect(ir.Dialect):
 
 @register_operation(CallbackDialect)
 class FuncOp(ir.OpView):
-    """Declaration of a Python function or of a region."""
+    """A ``callback.func``: the declaration of a Python function or of a region."""
 
     OPERATION_NAME = "callback.func"
     _ODS_REGIONS = (0, True)
@@ -121,7 +121,15 @@ class FuncOp(ir.OpView):
         return symbol_attribute(self.operation, "module") if "module" in self.attributes else None
 
     def find_indices(self, name: str) -> list[int] | None:
-        """Return the indices in ``held``, ``fetched`` or ``kept``, or None."""
+        """Return the indices of a region's operands or results that are handles or arrays.
+
+        Args:
+            name: ``"held"`` (operands that are handles), ``"fetched"`` (results that are arrays) or
+                ``"kept"`` (results that are handles).
+
+        Returns:
+            the indices; None for the default: no operand is held, and all results are fetched.
+        """
         if name not in self.attributes:
             return None
         return list(ir.DenseI64ArrayAttr(self.attributes[name]))
@@ -129,7 +137,7 @@ class FuncOp(ir.OpView):
 
 @register_operation(CallbackDialect)
 class CallOp(ir.OpView):
-    """Calls a Python function."""
+    """A ``callback.call``, which calls the function of a ``callback.func``."""
 
     OPERATION_NAME = "callback.call"
     _ODS_REGIONS = (0, True)
@@ -165,7 +173,7 @@ class CallOp(ir.OpView):
 
 @register_operation(CallbackDialect)
 class AccelerateOp(ir.OpView):
-    """Runs a function of the module on a device."""
+    """A ``callback.accelerate``, which runs a function of the module on a device."""
 
     OPERATION_NAME = "callback.accelerate"
     _ODS_REGIONS = (0, True)
@@ -196,7 +204,17 @@ def build_func(
     id: int,
     module: str | None = None,
 ) -> FuncOp:
-    """Build a ``callback.func`` at the current insertion point."""
+    """Build a ``callback.func``, a declaration, at the current insertion point.
+
+    Args:
+        name: symbol of the declaration.
+        inputs: types of the arguments, without tokens.
+        results: types of the results, without tokens.
+        python: name of the Python function, for errors and profiles.
+        site: ``file:line`` of the call in the user's code.
+        id: index of the function in the program's table of callbacks.
+        module: symbol of the nested module that the function runs, if it is a region; else None.
+    """
     attributes = {
         "sym_name": name,
         "function_type": ir.FunctionType.get(list(inputs), list(results)),
@@ -216,7 +234,16 @@ def build_call(
     results: Sequence[ir.Type],
     aliases: Sequence[tuple[int, int]] = (),
 ) -> CallOp:
-    """Build a ``callback.call`` at the current insertion point."""
+    """Build a ``callback.call`` at the current insertion point.
+
+    Args:
+        callee: symbol of the ``callback.func``.
+        kind: kind of the call, a key of ``KINDS``.
+        operands: the operands; the token of an ordered call comes first.
+        results: types of the results; the token of an ordered call comes first.
+        aliases: pairs of the index of an argument and of the result that reuses its memory, tokens
+            not counted.
+    """
     attributes: dict[str, Any] = {"callee": callee, "kind": kind}
     if aliases:
         attributes["aliases"] = [index for pair in aliases for index in pair]
@@ -226,41 +253,61 @@ def build_call(
 def build_accelerate(
     callee: str, device: str, operands: Sequence[ir.Value], results: Sequence[ir.Type]
 ) -> AccelerateOp:
-    """Build a ``callback.accelerate`` at the current insertion point."""
+    """Build a ``callback.accelerate`` at the current insertion point.
+
+    Args:
+        callee: symbol of the ``func.func`` that runs on the device.
+        device: the device, as ``platform:id``.
+        operands: the operands; a token comes first.
+        results: types of the results; a token comes first.
+    """
     return AccelerateOp(_ACCELERATE.build(operands, results, callee=callee, device=device))
 
 
 def build_argument_handle(index: int) -> ir.Value:
-    """Build the handle of a program argument at the current insertion point."""
+    """Build the handle of a program's argument at the current insertion point.
+
+    A region that takes the handle reads the argument, here given by its index without tokens, where
+    the caller has it, for instance on a GPU.
+    """
     words = divmod(_IS_ARGUMENT | index, 1 << 32)
     return stablehlo.constant(ir.Attribute.parse(f"dense<[{words[1]}, {words[0]}]> : {HANDLE}"))
 
 
 def find_argument_index(handle: int) -> int | None:
-    """Return the index of the program argument of a handle; None for other handles."""
+    """Return the index of the program's argument that a handle stands for.
+
+    None if the handle (here one 64-bit number) stands for a value of a region.
+    """
     return handle ^ _IS_ARGUMENT if handle & _IS_ARGUMENT else None
 
 
 def set_handle_results(module: ir.Module, numbers: Sequence[int]) -> None:
-    """Record which results of a program are handles, which its caller owns."""
+    """Record in a module which of its results are handles, owned by the caller.
+
+    ``numbers`` are the indices of these results, tokens not counted.
+    """
     module.operation.attributes[_HANDLE_RESULTS] = ir.DenseI64ArrayAttr.get(list(numbers))
 
 
 def find_handle_results(module: ir.Module) -> tuple[int, ...]:
-    """Return the indices of a program's results that are handles, tokens not counted."""
+    """Return the indices that `set_handle_results` has recorded, or ()."""
     if _HANDLE_RESULTS not in module.operation.attributes:
         return ()
     return tuple(ir.DenseI64ArrayAttr(module.operation.attributes[_HANDLE_RESULTS]))
 
 
 def set_call_interval(op: ir.Operation, every: int) -> None:
-    """Mark a ``callback.call`` to be made the first of each ``every`` times."""
+    """Mark a ``callback.call`` for the pass thin-calls.
+
+    Of each ``every`` executions of the call, only the first one then calls Python.
+    """
     i64 = ir.IntegerType.get_signless(64, op.context)
     op.attributes[_INTERVAL] = ir.IntegerAttr.get(i64, every)
 
 
 def find_call_interval(op: ir.Operation) -> int | None:
-    """Return how many times the program gets to a marked call for each time that it is made."""
+    """Return the interval that `set_call_interval` gave to an operation, or None."""
     is_marked = op.name == "callback.call" and _INTERVAL in op.attributes
     return ir.IntegerAttr(op.attributes[_INTERVAL]).value if is_marked else None
 
@@ -271,12 +318,15 @@ def clear_call_interval(op: ir.Operation) -> None:
 
 
 def find_declarations(module: ir.Module) -> dict[str, FuncOp]:
-    """Return the ``callback.func`` operations of a module by symbol."""
+    """Return the ``callback.func`` operations at the top level of a module, by symbol."""
     return {name: FuncOp(op) for name, op in find_symbols(module, "callback.func").items()}
 
 
 def find_host_regions(module: ir.Module) -> list[AccelerateOp]:
-    """Return the ``callback.accelerate`` operations that run on the program's device."""
+    """Return the ``callback.accelerate`` operations that the program's device reaches.
+
+    Regions that are nested in a region on another device are not among them.
+    """
     return [
         AccelerateOp(op)
         for function in find_host_functions(module)
@@ -285,9 +335,10 @@ def find_host_regions(module: ir.Module) -> list[AccelerateOp]:
 
 
 def make_verifier(module: ir.Module) -> Callable[[ir.Operation], None]:
-    """Return a function that verifies one operation of this dialect in ``module``.
+    """Make a function that verifies one operation of the callback dialect.
 
-    It may be called for several operations while the module does not change.
+    The verifier is called once for each operation, while the module does not change: it remembers
+    the operations so far, to check that symbols and ids are unique.
     """
     declared = find_declarations(module)
     defined = find_functions(module)
@@ -296,7 +347,7 @@ def make_verifier(module: ir.Module) -> Callable[[ir.Operation], None]:
     checked_regions: set[str] = set()
 
     def verify(op: ir.Operation) -> None:
-        """Verify one operation."""
+        """Raise `VerificationError` unless an operation of the dialect is valid."""
         if op.name not in _SIGNATURES:
             raise VerificationError(f"unknown operation {op.name}")
         require_attributes(op, _SIGNATURES[op.name].attributes)
@@ -317,13 +368,17 @@ def make_verifier(module: ir.Module) -> Callable[[ir.Operation], None]:
 
 def _verify_symbol(op: FuncOp, seen: set[str], defined: dict[str, ir.Operation]) -> None:
     # From jaxlib 0.11 on, MLIR checks symbols of registered operations only.
+    """Raise `VerificationError` if a symbol is in ``seen`` or ``defined``; add it."""
     if op.sym_name in seen or op.sym_name in defined:
         raise VerificationError(f"callback.func: redefinition of symbol named '{op.sym_name}'")
     seen.add(op.sym_name)
 
 
 def _verify_func(op: FuncOp, owners: dict[int, str]) -> None:
-    """Raise an error unless a declaration has a unique non-negative id."""
+    """Raise `VerificationError` unless a declaration has a unique non-negative id.
+
+    ``owners`` maps the ids of earlier declarations to their symbols; this declaration is added.
+    """
     owner = owners.setdefault(op.id, op.sym_name)
     if op.id < 0:
         raise VerificationError(f"callback.func @{op.sym_name} has the negative id {op.id}")
@@ -334,7 +389,7 @@ def _verify_func(op: FuncOp, owners: dict[int, str]) -> None:
 
 
 def _verify_call(op: CallOp, declared: dict[str, FuncOp]) -> None:
-    """Raise an error unless a call matches its kind and its declaration."""
+    """Raise `VerificationError` unless a call matches its kind and its declaration."""
     callee, kind, is_ordered = op.callee, op.kind, op.is_ordered
     if kind not in KINDS:
         raise VerificationError(
@@ -375,7 +430,11 @@ def _verify_call(op: CallOp, declared: dict[str, FuncOp]) -> None:
 
 
 def _verify_aliases(op: CallOp, type_: ir.FunctionType) -> None:
-    """Raise an error unless aliases are distinct pairs of equal types."""
+    """Raise `VerificationError` unless a call's aliases are valid.
+
+    They are valid if they name each argument and result once, and pair equal types of ``type_``,
+    the type of the call's declaration.
+    """
     if "aliases" not in op.attributes:
         return
     attribute = op.attributes["aliases"]
@@ -399,7 +458,11 @@ def _verify_aliases(op: CallOp, type_: ir.FunctionType) -> None:
 
 
 def _verify_accelerate(op: AccelerateOp, defined: dict[str, ir.Operation]) -> None:
-    """Raise an error unless an accelerate matches its function and names a device."""
+    """Raise `VerificationError` unless an accelerate matches its function.
+
+    The function must be one of ``defined``, by symbol, and have one block and the operation's
+    types; the device must be written as ``platform:id``.
+    """
     if op.callee not in defined:
         raise VerificationError(f"callback.accelerate calls @{op.callee}, which is not defined")
     platform, _, number = op.device.partition(":")
@@ -428,7 +491,7 @@ def _compare_types(op: ir.Operation, declared: ir.FunctionType, observed: ir.Fun
 
 
 def _verify_not_recursive(module: ir.Module, callee: str) -> None:
-    """Raise an error if a region's function calls itself."""
+    """Raise `VerificationError` if a function calls itself, also indirectly."""
     graph = build_call_graph(module)
     if callee in find_reachable(graph, graph[callee]):
         raise VerificationError(

@@ -5,19 +5,22 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class CallbackKind:
-    """Properties of a kind of calls.
+    """A kind of ``callback.call``, with its properties for passes and conversion.
 
     Attributes:
         name: name of the kind.
-        custom_call: custom call in ``runtime/contract.toml`` that it is lowered to.
+        custom_call: custom call in ``runtime/contract.toml`` to which calls of this kind are
+            converted.
         is_pure: whether calls may be merged, dropped and hoisted.
         is_awaited: whether the program waits for the end of a call.
         only_reports: whether calls exist only for their effects in Python.
         is_host_only: whether only programs on the CPU make such calls.
-        is_traced: whether programs contain such calls before the passes.
+        is_traced: whether JAX's tracing produces such calls. Calls of other kinds come from passes,
+            and a saved module has none.
         calls_python: whether the runtime needs Python for a call.
-        takes_table: whether the program's table is the first operand of the custom call. Programs
-            without a table have a key that is unique in the process.
+        takes_table: whether the first operand of the custom call is the program's table, in which
+            the runtime finds the function. Programs with calls that do not take it have a key that
+            is unique in the process.
     """
 
     name: str

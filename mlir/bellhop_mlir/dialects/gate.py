@@ -10,14 +10,14 @@ from bellhop_mlir._bindings import ir
 
 @dataclass(frozen=True)
 class Gate:
-    """One gate with its static attributes.
+    """One gate of a ``quantum.gates``, without values of traced parameters.
 
     Attributes:
         name: PennyLane's name of the gate.
         wires: qubits of the targets; a negative number ``-1 - i`` refers to dynamic wire ``i``.
-        slots: for each parameter, its index among the parameters of the run, or ``-1 - i`` for
-            ``constants[i]``. A parameter that is an array has a range of slots, whose encoding has
-            the same size for all arrays.
+        slots: for each parameter, its index in the operation's operand of parameters, or ``-1 - i``
+            for ``constants[i]``. A parameter that is an array has a range of slots, whose encoding
+            has the same size for all arrays.
         constants: values of the constant parameters.
         adjoint: whether the gate is inverted.
         control_wires: qubits of the controls, negative as in ``wires``.
@@ -34,7 +34,13 @@ class Gate:
 
 
 def encode_gates(gates: Iterable[Gate]) -> dict[str, Any]:
-    """Encode gates as attributes, see ``bellhop_circuit_gates`` in the contract."""
+    """Encode gates as the attributes of a ``quantum.gates`` operation.
+
+    Returns:
+        values of ``names`` (the distinct names, one a line), ``code`` (integers) and ``constants``
+        (floats), as ``bellhop_circuit_gates`` in the contract describes them. `iterate_gates`
+        decodes them.
+    """
     names: dict[str, int] = {}
     code: list[int] = []
     constants: list[float] = []
@@ -57,18 +63,28 @@ def encode_gates(gates: Iterable[Gate]) -> dict[str, Any]:
 
 
 def decode_gates(run: ir.Operation) -> list[Gate]:
-    """Return the gates in an operation's attributes."""
+    """Return the gates in the attributes of a ``quantum.gates`` or ``quantum.run``."""
     return list(iterate_gates(run))
 
 
 def iterate_gates(run: ir.Operation) -> Iterator[Gate]:
-    """Yield the gates in an operation's attributes."""
+    """Yield the gates in the attributes of a ``quantum.gates`` or ``quantum.run``.
+
+    The inverse of `encode_gates`, except that each gate has its own constants only.
+    """
     names = run.attributes["names"].value.split("\n")
     constants = list(run.attributes["constants"])
     numbers = iter(list(run.attributes["code"]))
 
     def gate(name: str, adjoint: int, n_slots: int, *counts: int) -> Gate:
-        """Decode one gate; consumes its slots and wires."""
+        """Decode one gate for `iterate_gates`; consumes the gate's slots and wires.
+
+        Args:
+            name: name of the gate.
+            adjoint: 0 or 1.
+            n_slots: number of parameters; ``-n`` for an array of ``n`` numbers.
+            *counts: numbers of wires and of control wires.
+        """
         slots: tuple[int, ...] | range = tuple(islice(numbers, n_slots if n_slots >= 0 else 1))
         wires, *controls = (tuple(islice(numbers, n)) for n in (*counts, counts[-1]))
         if n_slots < 0:
@@ -81,12 +97,22 @@ def iterate_gates(run: ir.Operation) -> Iterator[Gate]:
 
 
 def array_slots(first: int, size: int) -> range:
-    """Return the slots of an array's entries, of which the first has the slot ``first``."""
+    """Return the slots of an array's entries, given the slot of its first entry.
+
+    A slot is the index of a parameter; slots of constants are negative and decrease.
+    """
     return range(first, first + size) if first >= 0 else range(first, first - size, -1)
 
 
 def shift_slots(slots: tuple[int, ...] | range, by: int) -> tuple[int, ...] | range:
-    """Add ``by`` to the slots of parameters; the slots of constants do not change."""
+    """Add ``by`` to the slots of traced parameters; slots of constants stay.
+
+    Used when the parameters of gates move behind ``by`` other parameters.
+
+    Args:
+        slots: index of each parameter, as in ``Gate.slots``.
+        by: number of parameters that come before.
+    """
     if isinstance(slots, range):
         is_constant = slots.start < 0
         return slots if is_constant else range(slots.start + by, slots.stop + by)
@@ -94,7 +120,14 @@ def shift_slots(slots: tuple[int, ...] | range, by: int) -> tuple[int, ...] | ra
 
 
 def _localize_slots(slots: tuple[int, ...] | range) -> tuple[int, ...] | range:
-    """Renumber the constants in a gate's slots to the gate's own constants."""
+    """Renumber the constants in a gate's slots to the gate's own constants.
+
+    Args:
+        slots: slots as in the operation's code: constant ``i`` of the operation is ``-1 - i``.
+
+    Returns:
+        slots as in ``Gate.slots``: the gate's first constant is -1, the second -2.
+    """
     if isinstance(slots, range):
         return slots if slots.start >= 0 else array_slots(-1, len(slots))
     own = iter(range(-1, -1 - len(slots), -1))

@@ -11,11 +11,13 @@ _MAX_GATES = 100
 
 
 def print_module(module: ir.Module, large_elements_limit: int | None = None) -> str:
-    r"""Print a module as MLIR text, with gates as comments.
+    r"""Print a module as MLIR text, with a comment for each gate.
 
         %1 = "quantum.gates"(%0, ...) {code = array<i64: ...>, names = "Hadamard\0ARX", ...}
         // Hadamard 0
         // RX(p[2]) 1
+
+    ``p[i]`` is entry ``i`` of the operation's operand of parameters.
 
     Args:
         module: the module, verified or not.
@@ -33,10 +35,18 @@ def print_module(module: ir.Module, large_elements_limit: int | None = None) -> 
 
 
 def _find_tables(module: ir.Operation) -> list[ir.Operation]:
-    """Return the ``quantum.gates`` operations of a module, in printing order."""
+    """Find the ``quantum.gates`` of a module and of the modules nested in it.
+
+    Args:
+        module: the module's operation.
+
+    Returns:
+        the operations, in the order in which MLIR prints them.
+    """
     found: list[ir.Operation] = []
 
     def visit(op: ir.Operation) -> ir.WalkResult:
+        """Append a ``quantum.gates`` operation to the result of `_find_tables`."""
         if op.name == "quantum.gates":
             found.append(op)
         return ir.WalkResult.ADVANCE
@@ -46,7 +56,11 @@ def _find_tables(module: ir.Operation) -> list[ir.Operation]:
 
 
 def _format_comments(run: ir.Operation) -> list[str]:
-    """Return a comment for each gate of an operation."""
+    """Format the gates of a ``quantum.gates`` operation, one comment for each gate.
+
+    After ``_MAX_GATES`` gates the comments end with ``and more``. If the attributes are invalid,
+    the only comment is ``no table of gates``.
+    """
     gates = iterate_gates(run)
     try:
         shown = [_format_gate(gate) for gate in islice(gates, _MAX_GATES)]
@@ -56,7 +70,13 @@ def _format_comments(run: ir.Operation) -> list[str]:
 
 
 def _format_gate(gate: Gate) -> str:
-    """Format a gate as in ``RX(p[2]) 1``."""
+    """Format a gate as text such as ``RX(p[2]) 1``.
+
+    An inverted and controlled gate is ``adjoint(S) 0 where 2 is 1 at f.py:3``.
+
+    Args:
+        gate: the gate, whose name may end with ``@`` and its line in the user's code.
+    """
     name, _, site = gate.name.partition("@")
     applied = name + (f"({', '.join(_format_parameters(gate))})" if gate.slots else "")
     controls = zip(map(_format_wire, gate.control_wires), gate.control_values, strict=True)
@@ -70,7 +90,11 @@ def _format_gate(gate: Gate) -> str:
 
 
 def _format_parameters(gate: Gate) -> list[str]:
-    """Format the parameters of a gate: ``p[i]`` for traced parameters, values for constants."""
+    """Format the parameters of a gate as texts.
+
+    ``p[2]`` is a traced parameter, the entry 2 of the operation's parameters; ``p[2:6]`` is an
+    array of them. Constants are shown as values, arrays of constants as their number.
+    """
     slots = gate.slots
     if isinstance(slots, range):
         place = f"p[{slots.start}:{slots.stop}]"

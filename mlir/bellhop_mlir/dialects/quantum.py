@@ -55,12 +55,16 @@ OPERATIONS: dict[str, DoubleSignature] = {}
 def _make_signature(
     name: str, signature: CustomCall | None = None, **optional: str
 ) -> DoubleSignature:
-    """Register the signature of an operation, by default of its custom call.
+    """Make and register the builder of an operation of the quantum dialect.
+
+    The result is called as ``begin(operands, result_types, **attributes)``. It is also added to
+    ``OPERATIONS``, by which `verify_operation` finds it.
 
     Args:
-        name: name of the operation in the dialect.
-        signature: signature of the operation; None for the contract's.
-        **optional: types of optional attributes.
+        name: name of the operation without the dialect, such as ``begin``.
+        signature: operands, results and attributes; None for those of the contract's custom call
+            ``bellhop_circuit_<name>``.
+        **optional: types of optional attributes, by name.
     """
     operands, results, attributes = signature or find_custom_call(f"bellhop_circuit_{name}")
     # The conversion to custom calls adds the number of the program.
@@ -104,13 +108,24 @@ SEED = _SEED.results[0]
 
 
 def returns_state(name: str) -> bool:
-    """Return whether an operation has the state as first operand and first result."""
+    """Return whether an operation takes and returns the handle of its circuit.
+
+    The handle is then the first operand and the first result.
+
+    Args:
+        name: name of the operation, such as ``quantum.gates``.
+    """
     signature = OPERATIONS[name]
     return signature.operands[:1] == signature.results[:1] == (STATE,)
 
 
 def verify_operation(op: ir.Operation) -> None:
-    """Raise an error unless an operation matches its signature."""
+    """Check the types and attributes of an operation of the quantum dialect.
+
+    Raises:
+        VerificationError: if they do not match the operation's signature, or if there is no such
+            operation.
+    """
     if op.name not in OPERATIONS:
         raise VerificationError(f"unknown operation {op.name}")
     signature = OPERATIONS[op.name]

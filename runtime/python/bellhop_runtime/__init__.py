@@ -56,7 +56,7 @@ register()
 
 
 def include_dir() -> str:
-    """Return the folder with the C++ headers of the runtime.
+    """Return the path of the folder with the C++ headers of the runtime, for ``-I``.
 
     It contains ``bellhop/quantum_device.h``, for authors of quantum devices, and
     ``bellhop/native.h``, for C functions that programs call.

@@ -17,7 +17,11 @@ _uninterrupted: list[int] = []
 
 @contextlib.contextmanager
 def uninterrupted() -> Iterator[None]:
-    """Defer Ctrl-C until this context ends, for programs that this thread runs in it."""
+    """Keep Ctrl-C from ending programs that the current thread runs meanwhile.
+
+    In the main thread, the handler of the signal then runs after a program has ended. Used for
+    programs on several devices.
+    """
     thread = threading.get_ident()
     _uninterrupted.append(thread)
     try:
@@ -29,9 +33,10 @@ def uninterrupted() -> Iterator[None]:
 def end_what_runs() -> bool:
     """Return whether Ctrl-C must end the programs that XLA's threads run.
 
-    True if only the main thread runs a program and Python's default handler is installed.  Only the
-    main thread can call a handler, and it waits for the program.  A handler that returns expects
-    the program to continue, so handlers other than Python's own run after the program has ended.
+    A query of the C++ runtime while a signal is pending; it ends nothing itself. True if only the
+    main thread runs a program and Python's default handler is installed. Only the main thread can
+    call a handler, and it waits for the program. A handler that returns expects the program to
+    continue, so handlers other than Python's own run after the program has ended.
     """
     main = threading.main_thread()
     if (
@@ -52,7 +57,11 @@ def end_what_runs() -> bool:
 
 
 def _is_call(steps: list[tuple[object, float]]) -> bool:
-    """Return whether a compiled function, which has no Python frame, is being called."""
+    """Return whether a compiled function, which has no Python frame, is being called.
+
+    Args:
+        steps: what a thread is doing in the runtime, from `under_way`: objects with start times.
+    """
     return any(isinstance(what, CompiledCall) for what, _ in steps)
 
 

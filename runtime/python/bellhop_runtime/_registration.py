@@ -50,12 +50,20 @@ DTYPES: frozenset[np.dtype] = frozenset(map(np.dtype, _ELEMENT_TYPES.values()))
 
 
 def element_type(dtype: np.dtype) -> int:
-    """Return the value of ``XLA_FFI_DataType`` for a dtype."""
+    """Return the value of ``XLA_FFI_DataType`` for a NumPy dtype.
+
+    Raises:
+        KeyError: for a dtype that is not in ``DTYPES``.
+    """
     return _NUMBERS[np.dtype(dtype)]
 
 
 def register() -> None:
-    """Register every target on the CPU platform; called once, when imported."""
+    """Register custom-call targets with XLA, and dtypes with the runtime.
+
+    Also registers hooks of Python's garbage collector and of forks. Called once, when the package
+    is imported.
+    """
     for number, dtype in _ELEMENT_TYPES.items():
         _runtime.set_dtype(number, np.dtype(dtype))
     for name, stages in _runtime.targets().items():

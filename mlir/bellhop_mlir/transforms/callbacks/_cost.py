@@ -29,19 +29,26 @@ _ANNOTATIONS = ("Sharding", "annotate_device_placement")
 
 
 def make_cost_estimator(functions: Mapping[str, ir.Operation]) -> Callable[[ir.Operation], float]:
-    """Return a function that estimates the elementary operations of an operation.
+    """Make a function that estimates the run time of an operation on the host.
+
+    The estimate is a number of elementary operations, such as additions of two numbers; infinite
+    for operations that may take long, such as callbacks, circuits and loops with a dynamic trip
+    count.
 
     Args:
-        functions: functions of its module, by symbol, which must not change meanwhile.
+        functions: the ``func.func`` operations of the module, by symbol. They must not change while
+            the estimator is used, which remembers their costs.
     """
     return _CostEstimator(functions).estimate
 
 
 class _CostEstimator:
-    """Estimates the cost of operations, in elementary operations; caches functions.
+    """Estimates the cost of operations, as a number of elementary operations.
+
+    An instance serves one module, while it does not change; it remembers the costs of functions.
 
     Args:
-        functions: functions of the module, by symbol.
+        functions: the ``func.func`` operations of the module, by symbol.
     """
 
     def __init__(self, functions: Mapping[str, ir.Operation]) -> None:
@@ -49,7 +56,10 @@ class _CostEstimator:
         self._by_function: dict[str, float] = {}
 
     def estimate(self, op: ir.Operation) -> float:
-        """Return the estimated number of elementary operations."""
+        """Estimate the cost of an operation, with nested operations and callees.
+
+        The cost is a number of elementary operations; infinite for operations that may take long.
+        """
         name = op.name
         if name in ("func.call", "callback.accelerate", "stablehlo.composite"):
             return self._estimate_call(
@@ -73,11 +83,12 @@ class _CostEstimator:
     def _estimate_regions(
         self, op: ir.Operation, together: Callable[[list[float]], float]
     ) -> float:
-        """Return the cost of an operation's blocks.
+        """Estimate the cost of the blocks that an operation contains.
 
         Args:
-            op: the operation.
-            together: ``sum`` if all blocks run, ``max`` if one of them runs.
+            op: a loop, a conditional or a function.
+            together: how to combine the costs of the blocks: ``sum`` if all blocks run, ``max`` if
+                one of them runs.
         """
         return together(
             [
@@ -89,7 +100,7 @@ class _CostEstimator:
         )
 
     def _estimate_call(self, name: str) -> float:
-        """Return the cost of a function."""
+        """Estimate the cost of the function with a symbol; infinite for unknown functions."""
         if name not in self._by_function:
             # Initial value, for recursive functions.
             self._by_function[name] = _UNKNOWN
@@ -100,7 +111,7 @@ class _CostEstimator:
 
 
 def _own_cost(op: ir.Operation) -> float:
-    """Return the cost of an operation without regions."""
+    """Estimate the cost of an operation without regions, from its shapes."""
     operand_sizes = [count_elements(value.type) for value in op.operands]
     result_size = sum(count_elements(value.type) for value in op.results)
     if op.name == "stablehlo.dot_general":
@@ -116,6 +127,7 @@ def _own_cost(op: ir.Operation) -> float:
 
 
 def _custom_call_cost(op: ir.Operation) -> float:
+    """Estimate the cost of a ``stablehlo.custom_call``; infinite for unknown targets."""
     target = string_attribute(op, "call_target_name")
     if target in _ANNOTATIONS:
         return 0
@@ -127,7 +139,7 @@ def _cubic_cost(op: ir.Operation) -> float:
 
 
 def count_elements(type_: ir.Type) -> int:
-    """Return the number of elements of a type."""
+    """Return the number of elements of a tensor type; 0 for a token."""
     # Tokens have no elements.
     if not isinstance(type_, ir.RankedTensorType):
         return 0
@@ -135,7 +147,12 @@ def count_elements(type_: ir.Type) -> int:
 
 
 def _count_iterations(loop: ir.Operation) -> float:
-    """Return the trip count of a loop between constants, as JAX emits them."""
+    """Estimate the trip count of a loop from constants in its condition.
+
+    JAX's loops with a static trip count compare a counter, which starts at a constant, with a
+    constant. Infinite if the loop does not compare constants. Direction and step of the loop are
+    not considered.
+    """
     block = loop.regions[0].blocks[0]
     *_, end = (op.operation for op in block.operations)
     compare = find_producer(end.operands[0])

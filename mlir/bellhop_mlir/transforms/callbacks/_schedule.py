@@ -13,21 +13,21 @@ from bellhop_mlir._purity import is_pure
 
 @dataclass(frozen=True)
 class StartStep:
-    """Start the call with an index."""
+    """Start the call with an index in the block, without waiting for its results."""
 
     index: int
 
 
 @dataclass(frozen=True)
 class WaitStep:
-    """Wait for the results of the call with an index."""
+    """Wait for the results of the started call with an index in the block."""
 
     index: int
 
 
 @dataclass(frozen=True)
 class RunStep:
-    """Run the operations with some indices."""
+    """Run the operations with some indices in the block, in this order."""
 
     indices: tuple[int, ...]
 
@@ -36,16 +36,21 @@ Step = StartStep | WaitStep | RunStep
 
 
 class Schedule:
-    """A schedule that starts calls early and waits for them late.
+    """An order of a block's operations: calls start early and are awaited late.
 
-    All ready operations run before any wait, first the operations on which further starts depend;
-    waits are in order of the starts. Operations with side effects keep their order. A circuit is
-    one unit, with all operations between its beginning and its end.
+    The pass overlap-calls makes a schedule for a block and then reorders the block. All operations
+    whose operands are known run before any wait; first the calls, then the operations on which
+    other calls depend. Waits are in the order of the starts. Operations with side effects keep
+    their order. The operations of a circuit, from ``quantum.begin`` to ``quantum.end``, stay
+    together.
 
     Args:
         block: the block, which must not change while the schedule is used.
-        calls: indices of pure calls that may be split into start and wait.
-        impure: functions with side effects.
+        calls: indices in the block of pure calls that may be split into start and wait.
+        impure: symbols of functions with side effects.
+
+    Attributes:
+        operations: the operations of the block, by index.
     """
 
     def __init__(self, block: ir.Block, calls: Collection[int], impure: set[str]) -> None:
@@ -76,19 +81,28 @@ class Schedule:
         self._feeding = find_reachable(used, self._calls)
 
     def steps(self) -> Iterator[Step]:
-        """Yield the steps in order, without the terminator of the block."""
+        """Yield the steps of the schedule in order.
+
+        Each operation of the block is in one `RunStep`, or is a call with a `StartStep` and a later
+        `WaitStep`; the terminator of the block is in no step.
+        """
         end = len(self.operations) - 1
         needed = dict(self._needed)
         ready: list[tuple[bool, bool, int]] = []
         in_progress: deque[int] = deque()
 
         def free(index: int) -> None:
+            """Let the users of an operation that has run become ready.
+
+            For `Schedule.steps`. A user is ready when all its operands are known.
+            """
             for user in self._users[index]:
                 needed[user] -= 1
                 if needed[user] == 0:
                     add(user)
 
         def add(index: int) -> None:
+            """Add an operation to the heap of ready operations, by its priority."""
             if index != end:
                 key = (index not in self._calls, index not in self._feeding, index)
                 heapq.heappush(ready, key)
@@ -114,14 +128,18 @@ class Schedule:
 def _group_circuits(
     ops: list[ir.Operation], uses: dict[int, set[int]]
 ) -> tuple[dict[int, list[int]], dict[int, int]]:
-    """Group the operations of each circuit.
+    """Group the operations of a block so that each circuit is one group.
+
+    A circuit's group has all operations on paths from its ``quantum.begin`` to its ``quantum.end``;
+    every other operation is a group by itself.
 
     Args:
         ops: operations of a block.
-        uses: indices of the operations on which each depends.
+        uses: for each index, the indices of the operations that must run before.
 
     Returns:
-        the groups by their first index, and the group of each operation.
+        for the first index of each group, its indices in order; for each index, the first index of
+        its group.
     """
     begins = [i for i, op in enumerate(ops) if op.name == "quantum.begin"]
     home = {i: i for i in range(len(ops))}

@@ -49,7 +49,11 @@ class CanonicalizeCallbacks(Pass):
     needs = ("callback",)
 
     def apply(self, module: ir.Module) -> bool:
-        """Transform ``module`` in place; return False if nothing changed."""
+        """Run this pass on ``module``, in place: merge equal pure calls, drop dead calls.
+
+        Returns:
+            False if the module is unchanged.
+        """
         impure = find_impure_functions(module)
         calling = find_functions_containing(module, lambda op: op.name.startswith("callback."))
         merged = _merge_equal(
@@ -67,7 +71,16 @@ class CanonicalizeCallbacks(Pass):
 
 
 def _merge_equal(calls: list[ir.Operation]) -> int:
-    """Replace calls by equal dominating calls; return their number."""
+    """Replace pure calls by equal earlier calls that dominate them.
+
+    Two calls are equal if operands, result types and attributes are.
+
+    Args:
+        calls: pure calls of the module, in program order. Merged calls are erased.
+
+    Returns:
+        the number of erased calls.
+    """
     merged = 0
     earlier_calls: dict[Hashable, list[ir.Operation]] = defaultdict(list)
     for op in calls:
@@ -87,7 +100,10 @@ def _merge_equal(calls: list[ir.Operation]) -> int:
 
 
 def _dominates(earlier: ir.Operation, op: ir.Operation) -> bool:
-    """Return whether the results of an earlier operation are visible at ``op``."""
+    """Return whether results of ``earlier`` are visible at ``op``, which comes later.
+
+    They are if ``op`` is in the same block, or in a loop or conditional of that block.
+    """
     home = earlier.block
     while op.block != home:
         op = op.block.owner.operation
@@ -97,7 +113,15 @@ def _dominates(earlier: ir.Operation, op: ir.Operation) -> bool:
 
 
 def _drop_dead(module: ir.Module, impure: set[str]) -> int:
-    """Erase unused pure operations; return their number."""
+    """Erase the pure operations of a module whose results nobody uses.
+
+    Args:
+        module: the module, which is changed in place.
+        impure: symbols of functions with side effects.
+
+    Returns:
+        the number of erased operations.
+    """
     dropped = 0
     # Uses follow definitions, so a pass from the end erases whole dead chains.
     for op in reversed(list_operations(module.operation)):
@@ -109,7 +133,11 @@ def _drop_dead(module: ir.Module, impure: set[str]) -> int:
 
 
 def _drop_unused_declarations(module: ir.Module) -> int:
-    """Erase declarations without calls, and their nested modules; return their number."""
+    """Erase the ``callback.func`` operations that no call names, and their modules.
+
+    Returns:
+        the number of erased declarations.
+    """
     dropped = 0
     used = {symbol_attribute(op) for op in find_operations(module.operation, "callback.call")}
     for name, declaration in callback.find_declarations(module).items():

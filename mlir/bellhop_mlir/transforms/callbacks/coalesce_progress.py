@@ -13,7 +13,7 @@ from bellhop_mlir.passes import Pass
 
 
 class CoalesceProgress(Pass):
-    """Report progress only in the iterations that the runtime requests.
+    """Report the progress of loops only in iterations that the runtime requests.
 
     Before::
 
@@ -56,7 +56,11 @@ class CoalesceProgress(Pass):
     needs = ("callback.call", "stablehlo.while")
 
     def apply(self, module: ir.Module) -> bool:
-        """Transform ``module`` in place; return False if nothing changed."""
+        """Run this pass on ``module``, in place: call progress bars in some iterations.
+
+        Returns:
+            False if the module is unchanged.
+        """
         if not any(map(_is_progress_call, find_operations(module.operation, "callback.call"))):
             return False
         found = False
@@ -69,14 +73,25 @@ class CoalesceProgress(Pass):
 
 
 def _is_progress_call(op: ir.Operation) -> bool:
-    """Return whether an operation reports one iteration, in the order of effects."""
+    """Return whether an operation is an ordered call that reports one iteration.
+
+    Such calls are in the loop's body; calls with another number begin or end a loop.
+    """
     if op.name != "callback.call" or string_attribute(op, "kind") != "progress":
         return False
     return is_token(op.operands[0].type) and constant_integer(op.operands[1]) == 1
 
 
 def _coalesce(loop: ir.Operation) -> ir.Operation | None:
-    """Coalesce one call in the body of a loop; return the new loop, or None."""
+    """Move one progress call in the body of a loop into a conditional.
+
+    Args:
+        loop: a ``stablehlo.while``, which is replaced if its body has such a call.
+
+    Returns:
+        the new loop, which may have further calls; None if there was no call, or if the loop does
+        not carry exactly one token.
+    """
     tokens = [index for index, value in enumerate(loop.operands) if is_token(value.type)]
     body = [op.operation for op in loop.regions[1].blocks[0].operations]
     calls = list(filter(_is_progress_call, body))
@@ -86,7 +101,18 @@ def _coalesce(loop: ir.Operation) -> ir.Operation | None:
 
 
 def _add_count(loop: ir.Operation, call: ir.Operation, token: int) -> ir.Operation:
-    """Rebuild a loop with a counter; return the new loop."""
+    """Replace a loop by one with a counter, which reports progress when due.
+
+    The iterations after the last report are reported after the loop.
+
+    Args:
+        loop: the ``stablehlo.while``, which is erased.
+        call: the progress call in its body, which moves into a conditional.
+        token: index of the token among the loop's operands.
+
+    Returns:
+        the new loop, whose last result is the counter.
+    """
     number = ir.RankedTensorType(call.operands[1].type)
     pair = ir.RankedTensorType.get([2], number.element_type)
     with ir.InsertionPoint(loop), loop.location:
@@ -114,7 +140,14 @@ def _add_count(loop: ir.Operation, call: ir.Operation, token: int) -> ir.Operati
 
 
 def _call_if_due(call: ir.Operation, count: ir.Value) -> None:
-    """Move a call into a conditional on the counter, and carry the counter."""
+    """Move a progress call into a conditional on a counter, and update the counter.
+
+    Args:
+        call: the call in the body of a loop, whose ``return`` gets the next counter as last
+            operand.
+        count: the counter, the last argument of the body: the number of iterations since the last
+            call, counting this one, and the number at which the next call is due.
+    """
     token, one, *_ = call.operands
     with ir.InsertionPoint(call), call.location:
         is_due = stablehlo.compare(

@@ -29,9 +29,11 @@ _CALLS = ("func.call", "stablehlo.composite")
 
 @dataclass(frozen=True)
 class ConvertCallbackToRuntime(Pass):
-    """Convert operations that need the program's table, and pass the table along.
+    """Convert ``callback.call`` and ``quantum.seed`` to custom calls.
 
-    These are ``callback.call``, which becomes a custom call, and ``quantum.seed``.
+    The runtime finds the Python function of a call in the table of callbacks, which the caller
+    passes to each run of the program. This pass adds the table as an operand of ``@main``, of the
+    custom calls and of the functions between them.
 
     Before::
 
@@ -51,17 +53,16 @@ class ConvertCallbackToRuntime(Pass):
           return %y : tensor<f64>
         }
 
-    Calls of kind ``tap`` become ``bellhop_tap``, of kind ``progress`` ``bellhop_progress``, of kind
-    ``native`` ``bellhop_native``, which does not take the table, others ``bellhop_callback``.
-    The two halves of a call that regions may be split into become ``bellhop_region_start`` and
-    ``bellhop_region_done``.
+    ``CallbackKind.custom_call`` names the custom call of each kind: calls of kind ``tap`` become
+    ``bellhop_tap``, calls of kind ``native`` become ``bellhop_native``, which does not take the
+    table, calls of kind ``pure``, ``io`` and ``debug`` become ``bellhop_callback``.
 
     ``@main`` always gets the table as last operand, so that all programs have the same interface;
     other functions get it if they or their callees need it.  The attribute ``bellhop.table`` marks
     it.
 
     Args:
-        program: key of the program in the table.
+        program: key of the program in the table, which may have callbacks of several programs.
 
     Preconditions: there is a ``@main``.
 
@@ -72,7 +73,12 @@ class ConvertCallbackToRuntime(Pass):
     program: int = 0
 
     def apply(self, module: ir.Module) -> None:
-        """Transform ``module`` in place."""
+        """Run this pass on ``module``, in place: convert callback calls to custom calls.
+
+        Raises:
+            PassError: if there is no ``@main``, if a region is left, for a call inside of
+                ``jax.shard_map``, or if an operation cannot pass the table to a function.
+        """
         by_name = find_functions(module)
         _check_module(module, by_name)
         declared = callback.find_declarations(module)
@@ -104,7 +110,15 @@ class ConvertCallbackToRuntime(Pass):
         declared: dict[str, callback.FuncOp],
         calls: RuntimeCallBuilder,
     ) -> None:
-        """Replace one callback call by a custom call."""
+        """Replace one ``callback.call`` by the custom call of its kind.
+
+        Args:
+            op: the call, which is erased.
+            table: the table operand of the function that contains the call; None for a call of a
+                kind that does not take the table.
+            declared: declarations of the module, by symbol.
+            calls: builder of the custom calls.
+        """
         declaration = declared[op.callee]
         leading = [table] if op.traits.takes_table else []
         calls.replace(
@@ -126,6 +140,7 @@ class ConvertCallbackToRuntime(Pass):
 
 
 def _reads_table(op: ir.Operation) -> bool:
+    """Return whether an operation needs the program's table of callbacks."""
     if op.name == "callback.call":
         return callback.CallOp(op).traits.takes_table
     return op.name == "quantum.seed"
@@ -137,7 +152,12 @@ def _find_calls_without_table(module: ir.Module) -> list[callback.CallOp]:
 
 
 def _check_module(module: ir.Module, by_name: dict[str, ir.Operation]) -> None:
-    """Raise an error unless the module has @main and no regions."""
+    """Raise `PassError` unless a module has ``@main`` and no region is left.
+
+    Args:
+        module: the module.
+        by_name: its functions, by symbol.
+    """
     if "main" not in by_name:
         raise PassError("convert-callback-to-runtime needs a function @main")
     for op in find_operations(module.operation, "callback.accelerate"):
@@ -148,7 +168,13 @@ def _check_module(module: ir.Module, by_name: dict[str, ir.Operation]) -> None:
 
 
 def _check_visible(call: ir.Operation) -> None:
-    """Raise an error for calls inside of ``jax.shard_map``."""
+    """Raise `PassError` if a call is inside of ``jax.shard_map``.
+
+    There, the body cannot use the table, which is defined outside.
+
+    Args:
+        call: an operation that needs the table, or refers to a function that does.
+    """
     parent = call.parent.operation
     while parent.name != "func.func":
         if parent.name == "sdy.manual_computation":
@@ -160,13 +186,17 @@ def _check_visible(call: ir.Operation) -> None:
 
 
 def _describe_call(op: ir.Operation) -> str:
+    """Describe a call for the error of `_check_visible`."""
     if op.name == "quantum.seed":
         return "a circuit with random outcomes"
     return f"the call of @{next(iterate_references(op))}"
 
 
 def _find_table(function: ir.Operation) -> ir.Value:
-    """Return the table operand of a function; add it if needed."""
+    """Return the argument of a function that is the program's table; add it if needed.
+
+    The table is the last argument, and is marked by the attribute ``TABLE_MARK``.
+    """
     block = function.regions[0].blocks[0]
     old = function_type(function)
     attributes = (
@@ -184,7 +214,16 @@ def _find_table(function: ir.Operation) -> ir.Value:
 
 
 def _pass_table(op: ir.Operation, table: ir.Value) -> None:
-    """Rebuild a call with the table as last operand."""
+    """Replace a call by one that passes the table of callbacks as last operand.
+
+    Args:
+        op: the call of a function that takes the table; nothing happens if it passes the table
+            already.
+        table: the table operand of the function that contains the call.
+
+    Raises:
+        PassError: for an operation that refers to a function in another way than a call.
+    """
     if op.name not in _CALLS:
         raise PassError(
             f"{op.name} refers to a function that calls Python (@"

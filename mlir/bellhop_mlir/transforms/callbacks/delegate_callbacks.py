@@ -18,7 +18,7 @@ KIND_MARK = "bellhop.kind"
 
 
 class DelegateCallbacks(Pass):
-    """Convert ``callback.call`` to calls of undefined functions.
+    """Convert ``callback.call`` to calls of functions that the frontend defines.
 
     Before::
 
@@ -31,8 +31,9 @@ class DelegateCallbacks(Pass):
         func.func private @f_delegate(tensor<f64>) -> tensor<f64>
             attributes {bellhop.callback = 3 : i64, bellhop.kind = "pure"}
 
-    Programs on GPUs and TPUs cannot call the runtime.  The frontend defines the functions when it
-    lowers the program; the attributes identify the callback and its kind.
+    Programs on GPUs and TPUs cannot call the runtime; JAX's own callbacks are used instead.  The
+    frontend defines the functions when it lowers the program; the attributes identify the callback
+    and its kind.
 
     Preconditions: regions were extracted from the module.
 
@@ -42,7 +43,11 @@ class DelegateCallbacks(Pass):
     needs = ("callback",)
 
     def apply(self, module: ir.Module) -> None:
-        """Transform ``module`` in place."""
+        """Run this pass on ``module``, in place: convert callback calls to function calls.
+
+        Raises:
+            PassError: for a progress bar.
+        """
         declared = callback.find_declarations(module)
         delegates: dict[tuple[str, str, bool], str] = {}
         for operation in find_operations(module.operation, "callback.call"):
@@ -65,7 +70,13 @@ class DelegateCallbacks(Pass):
 
 
 def _declare(module: ir.Module, op: callback.CallOp, index: int) -> str:
-    """Declare the undefined function for a call; return its symbol."""
+    """Declare the function that stands for a callback; return its symbol.
+
+    Args:
+        module: the module, to which the declaration, without a body, is added.
+        op: a call of the callback, which determines types and kind.
+        index: index of the callback in the program's table.
+    """
     symbol = make_unique_symbol(module, f"{op.callee}_delegate")
     marks = {MARK: make_i64(index), KIND_MARK: ir.StringAttr.get(op.kind)}
     with ir.InsertionPoint(module.body), op.operation.location:

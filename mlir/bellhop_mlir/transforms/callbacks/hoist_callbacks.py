@@ -57,7 +57,11 @@ class HoistCallbacks(Pass):
     needs = ("callback.call", "stablehlo.while")
 
     def apply(self, module: ir.Module) -> bool:
-        """Change ``module`` in place; return False where nothing changed."""
+        """Run this pass on ``module``, in place: hoist loop-invariant pure calls.
+
+        Returns:
+            False if the module is unchanged.
+        """
         loops = find_operations(module.operation, "stablehlo.while")
         changed = _inline_calling_functions(module, loops)
         if changed:
@@ -70,11 +74,11 @@ class HoistCallbacks(Pass):
 
 
 def _inline_calling_functions(module: ir.Module, loops: list[ir.Operation]) -> bool:
-    """Inline the functions that call Python and are called in loops.
+    """Inline the functions that call Python, directly or in callees, into loops.
 
     Args:
-        module: the module.
-        loops: its loops.
+        module: the module, which is changed in place.
+        loops: the ``stablehlo.while`` operations of the module.
 
     Returns:
         whether a function was inlined.
@@ -94,15 +98,18 @@ def _inline_calling_functions(module: ir.Module, loops: list[ir.Operation]) -> b
 
 @dataclass
 class _HoistingLoop:
-    """A loop whose invariant pure calls are hoisted.
+    """A loop whose invariant pure calls are hoisted, with what is known of it.
+
+    The pass makes an instance for each loop and calls `hoist` once.
 
     Attributes:
         op: the ``stablehlo.while``.
-        impure: names of functions with side effects.
-        inside: values that the loop defines and that vary or have not been hoisted.
-        outside: loop-invariant arguments of the body, with their values before the loop.
-        producers: loop-invariant results that can be hoisted, with their operations.
-        fixed: loop-invariant results that cannot be hoisted.
+        impure: symbols of functions with side effects.
+        inside: values that are defined in the loop and have not been hoisted.
+        outside: arguments of the body that do not change, with their values before the loop.
+        producers: loop-invariant results of operations without calls that can be hoisted, with
+            these operations; they are moved when a hoisted call needs them.
+        fixed: loop-invariant results of operations that cannot be hoisted.
     """
 
     op: ir.Operation
@@ -113,7 +120,14 @@ class _HoistingLoop:
     fixed: set[ir.Value] = field(default_factory=set)
 
     def hoist(self) -> bool:
-        """Hoist or mark the loop-invariant calls; return whether there are any."""
+        """Hoist the loop's invariant pure calls, or mark them ``bellhop.stays``.
+
+        If the loop is known to have an iteration, a call is moved before the loop, else into a
+        conditional before the loop, on the loop's condition for its first iteration.
+
+        Returns:
+            whether a call was hoisted or marked.
+        """
         if not any(map(_is_pure_call, list_operations(self.op))):
             return False
         body = self.op.regions[1].blocks[0]
@@ -148,7 +162,11 @@ class _HoistingLoop:
         return changed
 
     def _is_invariant(self, op: ir.Operation) -> bool:
-        """Return whether all operands of an operation, and of its regions, are loop-invariant."""
+        """Return whether an operation in the loop's body uses only loop-invariant values.
+
+        Args:
+            op: the operation; operations nested in it are checked too.
+        """
         return all(
             value not in self.inside
             or value in self.outside
@@ -160,9 +178,10 @@ class _HoistingLoop:
 
     @functools.cached_property
     def first_iteration(self) -> ir.Value | None:
-        """The loop's condition for the first iteration, computed before the loop.
+        """Whether the loop has a first iteration, as a boolean value of the program.
 
-        None if the condition has effects or calls Python.
+        The first access copies the operations of the loop's condition to before the loop. None if
+        the condition has effects or calls Python: then nothing is copied.
         """
         block = self.op.regions[0].blocks[0]
         *inner, end = (op.operation for op in block.operations)
@@ -181,11 +200,12 @@ class _HoistingLoop:
         return known.get(end.operands[0], end.operands[0])
 
     def _hoist_call(self, op: ir.Operation, condition: ir.Value | None) -> None:
-        """Move an operation and the producers of its operands before the loop.
+        """Move a call, and the operations that compute its operands, to before the loop.
 
         Args:
-            op: the operation.
-            condition: condition under which it runs; None for always.
+            op: the loop-invariant ``callback.call``.
+            condition: boolean value; the call runs only if it is true, otherwise its results are
+                zeros. None to run it always.
         """
         for value in op.operands:
             self._move_producer(value)
@@ -200,7 +220,11 @@ class _HoistingLoop:
             self.inside.discard(result)
 
     def _move_producer(self, value: ir.Value) -> None:
-        """Move the operation that computes a value, and its producers, to before the loop."""
+        """Move the operation that computes a value to before the loop.
+
+        The operations that compute its operands are moved first. Nothing happens if the value is
+        defined outside of the loop already.
+        """
         op = self.producers.pop(value, None)
         if op is None:
             return
@@ -216,15 +240,15 @@ class _HoistingLoop:
 def _build_guarded_call(
     op: ir.Operation, condition: ir.Value, loop: ir.Operation
 ) -> list[ir.Value]:
-    """Move a call into a conditional before a loop.
+    """Move a call into a conditional before a loop, and replace its results.
 
     Args:
         op: the call.
-        condition: whether the loop has a first iteration.
+        condition: whether the loop has a first iteration, a boolean value.
         loop: the loop.
 
     Returns:
-        the results of the conditional: the call's results, or zeros.
+        the results of the conditional: the call's results, or zeros if the condition is false.
     """
     with ir.InsertionPoint(loop), op.location:
         guard = stablehlo.IfOp(types_of_values(op.results), condition).operation
@@ -252,7 +276,11 @@ def _defined_values(block: ir.Block) -> Iterable[ir.Value]:
 
 
 def _has_iteration(loop: ir.Operation) -> bool:
-    """Return whether a loop counts up from a constant to a larger constant, as JAX's loops do."""
+    """Return whether a loop is known to have an iteration.
+
+    This is the case if the loop's condition is "counter less than bound", as in JAX's loops, and if
+    the counter starts at a constant that is less than the constant bound.
+    """
     block = loop.regions[0].blocks[0]
     *_, end = (op.operation for op in block.operations)
     compare = find_producer(end.operands[0])

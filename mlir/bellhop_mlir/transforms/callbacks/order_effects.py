@@ -38,7 +38,11 @@ class OrderEffects(Pass):
     """
 
     def apply(self, module: ir.Module) -> bool:
-        """Change ``module`` in place; return False where nothing changed."""
+        """Run this pass on ``module``, in place: give all effects one order.
+
+        Returns:
+            False if the module is unchanged: if no function takes several tokens.
+        """
         found = find_functions(module).values()
         if all(sum(map(is_token, function_type(op).inputs)) < 2 for op in found):
             return False
@@ -49,11 +53,14 @@ class OrderEffects(Pass):
 
 
 def _order_block(block: ir.Block, before: ir.Value | None) -> None:
-    """Order the operations of a block.
+    """Thread one token through the operations of a block that take tokens.
+
+    Blocks of nested operations are ordered too.
 
     Args:
         block: the block.
-        before: token of the last operation with effects before the block, or None.
+        before: the token that the block begins with, if the block has no token argument; None if
+            there were no effects before.
     """
     token = _first_token(block.arguments) or before
     for op in block.operations:
@@ -79,9 +86,9 @@ def _return_distinct_tokens(end: ir.Operation, token: ir.Value, block: ir.Block)
     """Return the last token first, and a distinct later token in each further place.
 
     Args:
-        end: the ``func.return``.
+        end: the ``func.return``, whose token operands are replaced.
         token: token of the last operation with effects.
-        block: the function's block.
+        block: the function's block, with a token argument for each token that it returns.
     """
     places = [place for place, value in enumerate(end.operands) if is_token(value.type)]
     if not places:

@@ -67,7 +67,11 @@ class OverlapCalls(Pass):
     ids: str = ""
 
     def apply(self, module: ir.Module) -> bool:
-        """Overlap calls with independent operations; return False if no call can be split."""
+        """Run this pass on ``module``, in place: overlap calls with other operations.
+
+        Returns:
+            False if the module has no callback or region whose calls may be split.
+        """
         names = self._find_splittable(module)
         if not names:
             return False
@@ -80,7 +84,12 @@ class OverlapCalls(Pass):
         return True
 
     def _find_splittable(self, module: ir.Module) -> set[str]:
-        """Return the names of the callbacks and long regions whose calls may be split."""
+        """Find the functions whose calls may be split into start and wait.
+
+        Returns:
+            the symbols of the ``callback.func`` operations whose id is in ``ids``, or whose region
+            runs long.
+        """
         ids = set(map(int, filter(None, self.ids.split(","))))
         modules = find_symbols(module, "builtin.module")
         return {
@@ -92,7 +101,11 @@ class OverlapCalls(Pass):
 
 
 def _is_long(region: ir.Operation) -> bool:
-    """Return whether a region runs long enough, including its transfers, to be split."""
+    """Return whether a region runs long enough, with its transfers, to be overlapped.
+
+    Args:
+        region: the module of the region.
+    """
     by_name = find_functions(region)
     if "main" not in by_name:
         return True
@@ -109,7 +122,9 @@ def _may_split(op: ir.Operation, names: set[str]) -> bool:
 
 
 class _BlockScheduler:
-    """Puts the operations of a block into the order of its schedule.
+    """Reorders one block so that its calls overlap with other operations.
+
+    The pass makes an instance for each block with calls that may be split, and calls `apply` once.
 
     Args:
         module: the module of the block.
@@ -138,7 +153,11 @@ class _BlockScheduler:
         self._stretch_cost = 0.0
 
     def _find_overlapping_calls(self) -> Iterator[int]:
-        """Yield the calls that overlap with a second call or a long computation."""
+        """Yield the indices of the calls that are worth splitting into start and wait.
+
+        A call is worth it if another call is in progress when the call starts, or if a long
+        computation runs between its start and its wait. An index may be yielded twice.
+        """
         done = 0.0
         begun: dict[int, float] = {}
         for step, cost in zip(self._steps, self._costs, strict=True):
@@ -152,7 +171,10 @@ class _BlockScheduler:
                 yield step.index
 
     def apply(self) -> None:
-        """Reorder the operations of the block, and split its calls into start and wait."""
+        """Reorder the operations of the block, and split its calls into start and wait.
+
+        Long computations between a start and a wait move into functions.
+        """
         if not self._split:
             return
         started: list[int] = []
@@ -181,13 +203,25 @@ class _BlockScheduler:
                 keep_in_place(part)
 
     def _run_operations(self, ops: Sequence[ir.Operation], cost: float) -> None:
+        """Move operations to the end of the block, behind the operations that run before.
+
+        They join the operations since the last start or wait, which `_outline_stretch` ends.
+
+        Args:
+            ops: the operations.
+            cost: their estimated cost, in elementary operations.
+        """
         for op in ops:
             op.move_before(self._ops[-1])
         self._stretch += ops
         self._stretch_cost += cost
 
     def _start_call(self, index: int) -> None:
-        """Start a call, and record its future."""
+        """Insert the start of a call, and record the future that it returns.
+
+        Args:
+            index: index of the call in the block.
+        """
         self._outline_stretch()
         op = self._ops[index]
         with ir.InsertionPoint(self._ops[-1]), op.location:
@@ -204,10 +238,11 @@ class _BlockScheduler:
         Args:
             index: index of the call in the block.
             behind: futures of the calls that must start before the wait.
-            waited: a result of the previous wait, which must end before this wait.
+            waited: a result of the previous wait, which must end before this wait; empty for the
+                first wait.
 
         Returns:
-            a result of the wait.
+            a list with one result of the wait, the next call's ``waited``.
         """
         op = self._ops[index]
         future = self._futures.pop(index)
@@ -221,7 +256,14 @@ class _BlockScheduler:
         return [call.operation.results[0]]
 
     def _outline_stretch(self, *terminator: ir.Operation) -> None:
-        """Group the operations since the last start or wait; outline the group if it is long."""
+        """End the group of operations since the last start or wait.
+
+        If the group is long and calls are in progress, it will be outlined to a function, and the
+        futures of these calls pass through it.
+
+        Args:
+            *terminator: the block's terminator, which ends the last group; empty for other groups.
+        """
         is_beside = self._futures and self._stretch_cost >= WORTHWHILE
         if is_beside:
             self._thread_futures()
@@ -233,7 +275,7 @@ class _BlockScheduler:
         self._stretch, self._stretch_cost = [], 0.0
 
     def _thread_futures(self) -> None:
-        """Pass the futures of calls in progress through this group of operations.
+        """Pass the futures of calls in progress through the current group of operations.
 
         The waits for these calls then depend on the group, and the group on their starts.
         """

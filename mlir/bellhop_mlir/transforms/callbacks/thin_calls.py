@@ -19,9 +19,9 @@ _CONDITIONALS = ("stablehlo.if", "stablehlo.case")
 
 
 class ThinCalls(Pass):
-    """Make only one of every ``bellhop.every`` executions of each marked call.
+    """Make calls with the attribute ``bellhop.every`` only every n-th time.
 
-    The program counts the executions, and makes the first call.
+    The attribute is n. The program counts how often it reaches the call, and makes the first call.
 
     Before::
 
@@ -62,7 +62,11 @@ class ThinCalls(Pass):
     needs = ("callback.call",)
 
     def apply(self, module: ir.Module) -> bool:
-        """Change ``module`` in place; return False where nothing changed."""
+        """Run this pass on ``module``, in place: make every n-th of the marked calls.
+
+        Returns:
+            False if the module is unchanged: if no call has an interval.
+        """
         if not _find_marked(module.operation):
             return False
         _inline_holders(module)
@@ -72,7 +76,7 @@ class ThinCalls(Pass):
 
 
 def _find_marked(op: ir.Operation) -> list[ir.Operation]:
-    """Return the marked calls below an operation."""
+    """Find the calls nested in an operation that have an interval, ``bellhop.every``."""
     return [
         call
         for call in find_operations(op, "callback.call")
@@ -81,7 +85,10 @@ def _find_marked(op: ir.Operation) -> list[ir.Operation]:
 
 
 def _inline_holders(module: ir.Module) -> None:
-    """Inline the calls of functions that hold marked calls."""
+    """Inline the functions that contain calls with an interval, also in callees.
+
+    The caller of a function can carry a call's count only if the call is in one of its own blocks.
+    """
     holders = find_functions_containing(module, lambda op: find_call_interval(op) is not None)
     functions = find_functions(module)
     is_changed = False
@@ -97,7 +104,13 @@ def _inline_holders(module: ir.Module) -> None:
 
 
 def _count_call(call: ir.Operation) -> None:
-    """Replace a marked call by a conditional, and carry its count through the regions around it."""
+    """Replace a call with an interval by a conditional on a count of its executions.
+
+    Loops and conditionals around the call are rebuilt to carry the count.
+
+    Args:
+        call: the ``callback.call``, which moves into the conditional and loses the mark.
+    """
     every = find_call_interval(call) or 1
     clear_call_interval(call)
     # A conditional costs more than a comparison: one for both decisions, where that is possible.
@@ -129,7 +142,11 @@ def _count_call(call: ir.Operation) -> None:
 
 
 def _is_alone_in_conditional(call: ir.Operation) -> bool:
-    """Check whether a conditional does nothing but make a call, in one of two branches."""
+    """Return whether a call is the only operation of a conditional with two branches.
+
+    One branch then makes the call and returns its token, the other returns the call's token
+    operand.
+    """
     parent = call.parent.operation
     if parent.name not in _CONDITIONALS or len(parent.regions) != 2:
         return False
@@ -144,7 +161,12 @@ def _is_alone_in_conditional(call: ir.Operation) -> bool:
 
 
 def _is_branch_taken(conditional: ir.Operation, block: ir.Block) -> ir.Value:
-    """Build whether a conditional of two branches takes the branch with a block."""
+    """Build a boolean: whether a conditional of two branches takes one of them.
+
+    Args:
+        conditional: a ``stablehlo.if`` or ``stablehlo.case`` with two branches.
+        block: the block of the branch.
+    """
     (selector,) = conditional.operands
     is_first = conditional.regions[0].blocks[0] == block
     if conditional.name == "stablehlo.if":
@@ -156,7 +178,7 @@ def _is_branch_taken(conditional: ir.Operation, block: ir.Block) -> ir.Value:
 
 
 def _compare_equal(left: ir.Value, right: ir.Value) -> ir.Value:
-    """Build a comparison of two integers for equality."""
+    """Build the comparison of two integers for equality, a boolean."""
     return stablehlo.compare(
         left,
         right,
@@ -166,11 +188,14 @@ def _compare_equal(left: ir.Value, right: ir.Value) -> ir.Value:
 
 
 def _carry(op: ir.Operation, start: ir.Value, end: ir.Value) -> None:
-    """Carry a count through the operations around ``op``, innermost first.
+    """Carry a count through the loops and conditionals around an operation.
+
+    It is carried from the innermost block outwards to the function, or to the condition of a loop,
+    where it starts at zero.
 
     Args:
         op: an operation of the innermost block.
-        start: a placeholder, a constant, for the count that this block begins with.
+        start: a constant in the place of the count that this block begins with; it is replaced.
         end: the count that this block ends with.
     """
     while True:
@@ -190,12 +215,13 @@ def _carry_through_loop(
     """Rebuild a loop so that it carries the count of its body.
 
     Args:
-        loop: the loop.
-        start: placeholder for the count at the beginning of the body.
+        loop: the ``stablehlo.while``, which is erased.
+        start: constant in the place of the count at the beginning of the body; it is replaced.
         end: the count at the end of the body.
 
     Returns:
-        the new loop, the count before it, and the count after it.
+        the new loop, the count before it (a constant zero, to be replaced by an outer block's
+        count), and the count after it.
     """
     with ir.InsertionPoint(loop), loop.location:
         first = _constant(0)
@@ -218,13 +244,14 @@ def _carry_through_conditional(
     """Rebuild a conditional so that it returns the count of one of its branches.
 
     Args:
-        conditional: the conditional.
-        block: the branch with the count; other branches keep the count.
-        start: placeholder for the count at the beginning of the branch.
+        conditional: the ``stablehlo.if`` or ``stablehlo.case``, which is erased.
+        block: the branch that changes the count; other branches return it unchanged.
+        start: constant in the place of the count at the beginning of the branch; it is replaced.
         end: the count at the end of the branch.
 
     Returns:
-        the new conditional, the count before it, and the count after it.
+        the new conditional, the count before it (a constant zero, to be replaced by an outer
+        block's count), and the count after it.
     """
     (selector,) = conditional.operands
     held = [region.blocks[0] == block for region in conditional.regions]
@@ -246,7 +273,7 @@ def _carry_through_conditional(
 
 
 def _return_also(block: ir.Block, value: ir.Value) -> None:
-    """Let a block return one more value."""
+    """Append a value to what the terminator of a block returns."""
     *_, terminator = (op.operation for op in block.operations)
     with ir.InsertionPoint(terminator), terminator.location:
         stablehlo.return_([*terminator.operands, value])

@@ -33,7 +33,8 @@ class ConvertQuantumToRuntime(Pass):
     Calls that begin a circuit gain the attribute ``program``.
 
     Args:
-        program: the number of the program in the published table of its callbacks; 0 without one.
+        program: key of the program in the published table of its callbacks, by which the runtime
+            finds the run that a circuit belongs to; 0 if the program has no published table.
 
     Preconditions: convert-callback-to-runtime ran before, which gives ``quantum.seed`` the
     program's table.
@@ -44,7 +45,14 @@ class ConvertQuantumToRuntime(Pass):
     needs = ("quantum",)
 
     def apply(self, module: ir.Module) -> bool:
-        """Transform ``module`` in place; return False if nothing changed."""
+        """Run this pass on ``module``, in place: convert circuits to custom calls.
+
+        Returns:
+            False if the module is unchanged.
+
+        Raises:
+            PassError: if a ``quantum.seed`` is left, which convert-callback-to-runtime converts.
+        """
         circuit_operations = [
             op for op in list_operations(module.operation) if op.name.startswith("quantum.")
         ]

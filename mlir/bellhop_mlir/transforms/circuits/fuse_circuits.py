@@ -50,14 +50,18 @@ class FuseCircuits(Pass):
     A StatePrep of an array may precede the gates: its amplitudes become the operand ``amplitudes``,
     and its code the attribute ``preparation``.
 
-    Circuits with other gate sequences, and circuits that overlap-regions ordered after a region,
-    are not fused.
+    Circuits with other gate sequences are not fused, nor are circuits that take the future of a
+    region in progress as an operand.
     """
 
     needs = ("quantum.begin",)
 
     def apply(self, module: ir.Module) -> bool:
-        """Transform ``module`` in place; return False if nothing changed."""
+        """Run this pass on ``module``, in place: fuse each simple circuit.
+
+        Returns:
+            False if the module is unchanged.
+        """
         by_name = find_functions(module)
         changed = inlined = False
         for begin in find_operations(module.operation, "quantum.begin"):
@@ -78,7 +82,7 @@ class FuseCircuits(Pass):
 
 @dataclass(frozen=True)
 class _FusibleCircuit:
-    """The operations of a circuit that can be fused into one ``quantum.run``.
+    """The operations of a circuit that can be replaced by one ``quantum.run``.
 
     Attributes:
         begin: the ``quantum.begin``.
@@ -101,7 +105,12 @@ class _FusibleCircuit:
     def from_begin(
         cls, begin: ir.Operation, by_name: dict[str, ir.Operation]
     ) -> "_FusibleCircuit | None":
-        """Return the circuit of a quantum.begin if it can be fused, else None."""
+        """Collect the operations of a circuit; return None if it cannot be fused.
+
+        Args:
+            begin: the circuit's ``quantum.begin``.
+            by_name: functions of the module by symbol; one of them may contain the gates.
+        """
         if any(ir.IntegerAttr(begin.attributes[name]).value for name in _ZERO):
             return None
         if any(map(_is_future, begin.operands)):
@@ -133,7 +142,10 @@ class _FusibleCircuit:
         return None if end is None else cls(begin, preparation, gates, measure, end, call)
 
     def fuse(self) -> None:
-        """Replace the operations by one quantum.run."""
+        """Replace the operations of this circuit by one ``quantum.run``.
+
+        Gates and measurement must be in the block of ``quantum.begin``: inline ``call`` before.
+        """
         _, params, offset, wires = self.gates.operands
         _, data, *vector = self.measure.operands
         _, *values = self.measure.results
@@ -164,14 +176,29 @@ class _FusibleCircuit:
 
 
 def _find_only_user(value: ir.Value, name: str, block: ir.Block) -> ir.Operation | None:
-    """Return the only user of a value if it has a given name and block, else None."""
+    """Return the operation that uses a value, if it is the only one and as expected.
+
+    Args:
+        value: the value.
+        name: expected name of the operation.
+        block: expected block of the operation.
+
+    Returns:
+        the operation; None if there is another user, or if name or block differ.
+    """
     users = [use.owner.operation for use in value.uses]
     is_it = len(users) == 1 and users[0].name == name and users[0].block == block
     return users[0] if is_it else None
 
 
 def _is_future(anchor: ir.Value) -> bool:
-    """Return whether an operand is a region's future, which orders the circuit."""
+    """Return whether an operand of a circuit is the future of a call in progress.
+
+    Such an operand orders the circuit after the start of the call.
+
+    Args:
+        anchor: an operand of ``quantum.begin``.
+    """
     op = find_producer(anchor)
     return op is not None and op.name == "callback.call" and callback.CallOp(op).kind == "start"
 
@@ -181,13 +208,16 @@ def _has_elements(value: ir.Value) -> bool:
 
 
 def _is_straight(gates: ir.Operation) -> bool:
-    """Return whether gates are not a loop, and their parameter offset is constant."""
+    """Return whether a ``quantum.gates`` is not a loop and has a constant offset.
+
+    The offset is the index of its first parameter among the circuit's differentiable parameters.
+    """
     _, _, offset, _, *iterations = gates.operands
     return not iterations and constant_integer(offset) is not None
 
 
 def _is_preparation(gates: ir.Operation) -> bool:
-    """Return whether gates are one StatePrep of an array of amplitudes, on static wires."""
+    """Return whether a ``quantum.gates`` is one StatePrep of traced amplitudes."""
     name = ir.StringAttr(gates.attributes["names"]).value
     is_constant = len(ir.DenseF64ArrayAttr(gates.attributes["constants"])) > 0
     return name == "StatePrep" and not is_constant

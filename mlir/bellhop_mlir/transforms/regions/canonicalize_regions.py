@@ -38,7 +38,11 @@ class CanonicalizeRegions(Pass):
     needs = ("callback.accelerate",)
 
     def apply(self, module: ir.Module) -> bool:
-        """Change ``module`` in place; return False where nothing changed."""
+        """Run this pass on ``module``, in place: drop needless operands of regions.
+
+        Returns:
+            False if the module is unchanged.
+        """
         specialised: dict[Hashable, str] = {}
         for op in find_operations(module.operation, "callback.accelerate"):
             _specialise_region(module, callback.AccelerateOp(op), specialised)
@@ -51,12 +55,15 @@ class CanonicalizeRegions(Pass):
 def _specialise_region(
     module: ir.Module, region: callback.AccelerateOp, specialised: dict[Hashable, str]
 ) -> None:
-    """Replace a region by a variant without constant operands and unused results.
+    """Replace a region by one without constant operands and unused results.
+
+    Of equal operands one is kept. Nothing happens if there is nothing to drop.
 
     Args:
         module: the module.
-        region: the call.
-        specialised: names of the variants made so far, by their key; extended.
+        region: the ``callback.accelerate``, which is erased.
+        specialised: symbols of the functions made so far, by callee, constants and used results; a
+            new function is added.
     """
     operands = list(region.operands)
     results = list(region.results)
@@ -88,7 +95,11 @@ def _specialise_region(
 
 
 def _value_key(value: ir.Value) -> Hashable:
-    """Return a key that is equal for equal constants."""
+    """Return a key of a constant that is equal for equal constants.
+
+    Args:
+        value: a value for which `is_constant` holds.
+    """
     op = value.owner.operation
     try:
         attributes: Hashable = tuple(op.attributes.items())
@@ -105,14 +116,18 @@ def _make_specialised(
     first: list[int],
     used: list[int],
 ) -> str:
-    """Make the variant of a region's function; return its name.
+    """Make a region's function without some operands and results.
 
     Args:
-        module: the module.
-        region: the call.
-        kept: indices of the operands that the variant takes.
+        module: the module, to which the function is added.
+        region: the ``callback.accelerate`` whose function is copied.
+        kept: indices of the operands that the new function takes. For other operands, it uses an
+            equal operand or its own copy of the constant.
         first: for each operand, index of the first equal operand.
-        used: indices of the results that the variant returns.
+        used: indices of the results that the new function returns.
+
+    Returns:
+        the symbol of the new function.
     """
     old = find_functions(module)[region.callee]
     name = make_unique_symbol(module, region.callee)
@@ -134,11 +149,11 @@ def _make_specialised(
 
 
 def _copy_constant(value: ir.Value, before: ir.Operation) -> ir.Value:
-    """Copy a constant and the operations that compute it; return the copy.
+    """Copy a constant and the operations that compute it; return the copied value.
 
     Args:
-        value: the constant.
-        before: operation before which the copy is inserted.
+        value: a value for which `is_constant` holds.
+        before: operation before which the copies are inserted.
     """
     op = value.owner.operation
     operands = [_copy_constant(operand, before) for operand in op.operands]

@@ -75,7 +75,14 @@ class ConvertAccelerateToRuntime(Pass):
     first_id: int = 0
 
     def apply(self, module: ir.Module) -> bool:
-        """Change ``module`` in place; return False where nothing changed."""
+        """Run this pass on ``module``, in place: turn regions into nested modules.
+
+        Returns:
+            False if the module is unchanged.
+
+        Raises:
+            PassError: for a region that has several tokens, or operations that other devices run.
+        """
         # Calls inside of a region move with it; the compilation of its module converts them.
         regions = callback.find_host_regions(module)
         distinct = {(op.callee, op.device): op for op in regions}
@@ -98,10 +105,20 @@ class ConvertAccelerateToRuntime(Pass):
         return bool(regions)
 
     def _nest(self, module: ir.Module, region: callback.AccelerateOp) -> str:
-        """Copy a region's functions, meshes and callbacks to a new module, and declare it.
+        """Copy the functions of a region to a new nested module, and declare the module.
+
+        The functions that the region calls, its meshes and its declarations of callbacks are copied
+        too.
+
+        Args:
+            module: the module of the program, to which the nested module is added.
+            region: the ``callback.accelerate``; it does not change.
 
         Returns:
-            the name of the declaration.
+            the symbol of the ``callback.func`` that declares the nested module.
+
+        Raises:
+            PassError: for a region that has several tokens, or operations that other devices run.
         """
         by_name = find_functions(module)
         declarations = callback.find_declarations(module)
@@ -152,7 +169,14 @@ class ConvertAccelerateToRuntime(Pass):
 
 
 def _user_name(region: callback.AccelerateOp) -> str:
-    """Return the names of the user's functions in a region, for profiles and errors."""
+    """Return the names of the user's functions in a region, for profiles and errors.
+
+    Args:
+        region: a region, whose location has several names if regions were merged.
+
+    Returns:
+        the names, separated by commas.
+    """
     names = find_region_functions(str(region.operation.location))
     name = RegionName.parse(region.callee)
     return ", ".join(names) or (name.function if name else remove_prefix(region.callee))
@@ -163,7 +187,13 @@ def _drop_tokens(values: list[ir.Type]) -> list[ir.Type]:
 
 
 def _remove_token(function: ir.Operation) -> None:
-    """Make a function create its token instead of taking and returning it."""
+    """Make a function create its token instead of taking and returning it.
+
+    Nothing happens if its first argument is not a token.
+
+    Args:
+        function: the ``func.func`` of a nested module, which is changed in place.
+    """
     type_ = function_type(function)
     if not (type_.inputs and callback.is_token(type_.inputs[0])):
         return
@@ -186,7 +216,12 @@ def _check_tokens(region: callback.AccelerateOp) -> None:
 
 
 def _check_function(function: ir.Operation, region: callback.AccelerateOp) -> None:
-    """Raise `PassError` if a function of a region has operations that other devices run."""
+    """Raise `PassError` if a function of a region needs another device.
+
+    Args:
+        function: a ``func.func`` that the region calls, directly or indirectly.
+        region: the ``callback.accelerate``, for the error.
+    """
     for op in list_operations(function):
         if op.name.startswith("quantum."):
             raise PassError(

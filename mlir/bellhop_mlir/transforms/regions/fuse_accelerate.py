@@ -56,7 +56,11 @@ class FuseAccelerate(Pass):
     needs = ("callback.accelerate",)
 
     def apply(self, module: ir.Module) -> bool:
-        """Change ``module`` in place; return False where nothing changed."""
+        """Run this pass on ``module``, in place: merge regions on the same device.
+
+        Returns:
+            True, also if no regions were merged, since functions may have been inlined.
+        """
         inline_callers(module, lambda op: op.name == "callback.accelerate")
         for function in find_host_functions(module):
             for block in reversed(list_blocks(function)):
@@ -68,6 +72,10 @@ class FuseAccelerate(Pass):
 
 def _fuse_loop(module: ir.Module, block: ir.Block) -> bool:
     """Turn one loop that contains only regions and cheap operations into a region.
+
+    Args:
+        module: the module.
+        block: the block, whose operations are searched in order.
 
     Returns:
         whether such a loop was found.
@@ -92,10 +100,14 @@ def _fuse_loop(module: ir.Module, block: ir.Block) -> bool:
 
 
 def _fuse_two(module: ir.Module, block: ir.Block) -> bool:
-    """Fuse one pair of pure regions on the same device, with cheap operations between.
+    """Merge two pure regions on one device, with cheap operations between them.
+
+    Args:
+        module: the module.
+        block: the block, whose pairs of regions are searched.
 
     Returns:
-        whether a pair was found.
+        whether a pair was merged; the pass calls again until it is False.
     """
     if sum(op.operation.name == "callback.accelerate" for op in block.operations) < 2:
         return False
@@ -112,6 +124,14 @@ def _fuse_two(module: ir.Module, block: ir.Block) -> bool:
     calling_out = find_functions_containing(module, _leaves_device)
 
     def is_light(i: int) -> bool:
+        """Return whether an operation of the block stays on the host and is pure.
+
+        A merged region may start and end later than its parts, so only such operations may wait for
+        it or be awaited by it.
+
+        Args:
+            i: index of the operation in the block.
+        """
         return is_pure(all_ops[i], impure) and not any(
             op.name.startswith("callback.") or not calling_out.isdisjoint(iterate_references(op))
             for op in walk_operations(all_ops[i])

@@ -39,6 +39,9 @@ class InlineAccelerate(Pass):
     Functions without callers are dropped.  Regions in a function that is also part of a region on
     another device are not inlined: this would move them to that device.
 
+    Args:
+        device: the program's own device, as ``platform:id``.
+
     Preconditions: no region is recursive, which the verifier checks.
     """
 
@@ -47,7 +50,11 @@ class InlineAccelerate(Pass):
     device: str = "cpu:0"
 
     def apply(self, module: ir.Module) -> bool:
-        """Change ``module`` in place; return False where nothing changed."""
+        """Run this pass on ``module``, in place: inline regions on the program's device.
+
+        Returns:
+            False if the module is unchanged.
+        """
         found = False
         # A region may contain regions, which are found after its body is inlined.
         while regions := self._find_inlinable(module):
@@ -60,7 +67,11 @@ class InlineAccelerate(Pass):
         return found
 
     def _find_inlinable(self, module: ir.Module) -> list[ir.Operation]:
-        """Return the regions on the program's device that are not part of other regions."""
+        """Find the regions on the program's device that are not part of other regions.
+
+        Returns:
+            the ``callback.accelerate`` operations.
+        """
         regions = callback.find_host_regions(module)
         elsewhere = find_reachable(
             build_call_graph(module), {op.callee for op in regions if op.device != self.device}

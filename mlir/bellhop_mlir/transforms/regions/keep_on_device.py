@@ -77,7 +77,11 @@ class KeepOnDevice(Pass):
     results: str = ""
 
     def apply(self, module: ir.Module) -> bool:
-        """Change ``module`` in place; return False where nothing changed."""
+        """Run this pass on ``module``, in place: keep values on the devices of regions.
+
+        Returns:
+            whether a region takes or returns handles now. Functions may be inlined even if not.
+        """
         kept_values = _DeviceValueTracker(
             module, list(map(int, filter(None, self.results.split(","))))
         )
@@ -91,9 +95,14 @@ class KeepOnDevice(Pass):
 class _DeviceValueTracker:
     """Finds values that can stay on devices, and replaces them by handles.
 
+    The pass makes an instance for a module, and calls `change_function` for each function.
+
     Args:
         module: the module.
         returned: indices of the program's results that may be handles, tokens not counted.
+
+    Attributes:
+        regions: the regions of the module, and their variants that take or return handles.
     """
 
     def __init__(self, module: ir.Module, returned: Sequence[int]) -> None:
@@ -111,7 +120,11 @@ class _DeviceValueTracker:
         self._by_carries: dict[ir.Value, list[_Use]] = {}
 
     def change_function(self, function: ir.Operation) -> None:
-        """Replace values by handles in one function."""
+        """Replace values by handles in one function, and release the handles.
+
+        Args:
+            function: the ``func.func``, which is changed in place.
+        """
         loops = find_operations(function, "stablehlo.while")
         if not any(map(self.regions.find_target, list_operations(function))):
             return
@@ -144,7 +157,11 @@ class _DeviceValueTracker:
             callback.set_handle_results(self._module, given)
 
     def _use_values_from_above(self, loop: ir.Operation) -> None:
-        """Use loop-invariant carried values of regions directly instead of carrying them."""
+        """Let regions in a loop use loop-invariant values instead of carried ones.
+
+        The loop then carries zeros in their place, and the values can be transferred once, before
+        it.
+        """
         condition, body = (region.blocks[0] for region in loop.regions)
         *_, end = body.operations
         for place, argument in enumerate(body.arguments):
@@ -161,7 +178,11 @@ class _DeviceValueTracker:
                 loop.operands[place] = build_zeros(start.type)
 
     def _find_carry_device(self, loop: ir.Operation, index: int) -> str | None:
-        """Return the device on which a loop's carried value can stay, or None."""
+        """Return the device on which a loop's carried value can stay, or None.
+
+        The value can stay if a region on this device computes it at the end of the body, and only
+        regions on this device use it. ``index`` is the value's index among the loop's operands.
+        """
         body = loop.regions[1].blocks[0]
         *_, end = body.operations
         argument, last = body.arguments[index], end.operands[index]
@@ -181,18 +202,20 @@ class _DeviceValueTracker:
         )
 
     def _collect(self, function: ir.Operation, carried: Sequence[_Carry]) -> None:
-        """Record which uses become handles, and transfer values of the host that need one.
+        """Record which uses of values become handles, and transfer values of the host.
+
+        A value of the host that several regions, or a region in a loop, use is transferred once.
 
         Args:
-            function: the function.
-            carried: values that loops carry on a device.
+            function: the ``func.func``.
+            carried: for each value that a loop carries on a device: loop, index, device.
         """
         together: dict[tuple[ir.Value, str], list[tuple[ir.Block, ir.Operation, _Use, bool]]]
         together = defaultdict(list)
         resident = _find_carried_values(carried)
 
         def _can_stay_on_device(use: _Use, value: ir.Value, device: str) -> None:
-            """Record a use of a host value by a region or a loop."""
+            """Record in ``together`` that a region or a loop uses a value of the host."""
             op, _ = use
             loop = _find_outermost_loop(op, value)
             place = op if loop is None else loop
@@ -226,13 +249,15 @@ class _DeviceValueTracker:
             self._share_transfer(value, device, uses)
 
     def _return_handles(self, main: ir.Operation) -> list[int]:
-        """Let the program return handles of results that regions compute.
+        """Choose the results of the program that are returned as handles.
+
+        They are among the allowed results, and computed by regions; their uses are recorded.
 
         Args:
             main: the program's function.
 
         Returns:
-            indices of the results that are handles.
+            indices of the results, tokens not counted.
         """
         *_, end = main.regions[0].blocks[0].operations
         tokens = sum(callback.is_token(value.type) for value in end.operands)
@@ -250,13 +275,13 @@ class _DeviceValueTracker:
         device: str,
         found: list[tuple[ir.Block, ir.Operation, _Use, bool]],
     ) -> None:
-        """Transfer a value of the host once for each block that uses it on a device.
+        """Transfer a host value to a device once for each block that uses it there.
 
         Args:
             value: the value.
             device: the device.
-            found: uses: block, operation before which the value is transferred, operation with
-                operand index, and whether the use is inside of a loop.
+            found: uses of the value: block, operation before which it is transferred, operation
+                with operand index, and whether the use is inside of a loop.
         """
         while found:
             here = [each for each in found if each[0] == found[0][0]]
@@ -280,11 +305,11 @@ class _DeviceValueTracker:
                 self._replace_uses_with_handle([(op, number)], own)
 
     def _change_loop(self, loop: ir.Operation, devices: Mapping[ir.Value, str]) -> None:
-        """Rebuild a loop so that it carries handles instead of some of its values.
+        """Replace a loop by one that carries handles instead of some of its values.
 
         Args:
-            loop: the loop.
-            devices: device on which a result of the loop stays, by result.
+            loop: the ``stablehlo.while``, which is erased if it changes.
+            devices: device on which a result of a loop stays, by result.
         """
         places = [place for place, result in enumerate(loop.results) if result in devices]
         if not places:
@@ -321,7 +346,7 @@ class _DeviceValueTracker:
         replace_operation(loop, values)
 
     def _change_region(self, op: ir.Operation) -> None:
-        """Replace a region by a variant that takes and returns handles."""
+        """Replace a call of a region by one that takes and returns handles, if needed."""
         held = [i for i in range(len(op.operands)) if _operand_key(op, i) in self._held]
         fetched: list[int] = []
         kept: list[tuple[int, list[_Use], bool]] = []
@@ -349,14 +374,14 @@ class _DeviceValueTracker:
         op.erase()
 
     def _replace_uses_with_handle(self, uses: Sequence[_Use], handle: ir.Value) -> None:
-        """Replace operands by a handle."""
+        """Replace operands, given by operation and index, by a handle; record them."""
         for op, number in uses:
             op.operands[number] = handle
             if op.name in ("callback.call", "stablehlo.while"):
                 self._held.add(_operand_key(op, number))
 
     def _release_handle(self, handle: ir.Value) -> None:
-        """Release a handle at the end of its block, after all its uses."""
+        """Release a handle, which its block owns, at the end of the block."""
         block = _find_block(handle)
         users: list[ir.Operation] = []
         for op, _ in _list_uses(handle):
@@ -374,10 +399,11 @@ class _DeviceValueTracker:
             self.regions.release(handle, anchors)
 
     def _pass_out_of_block(self, op: ir.Operation, handle: ir.Value) -> ir.Value:
-        """Return a handle that is known only when a loop or a conditional has ended.
+        """Return a copy of a handle that is known only after a loop or conditional.
 
-        The results of the loop do not serve: XLA may know some of them, such as the counter,
-        earlier.
+        The release of the handle depends on the copy, and so cannot run earlier. The loop and the
+        copy move into a function. The results of the loop do not serve: XLA may know some of them,
+        such as the counter, earlier.
 
         Args:
             op: the loop or conditional, which uses the handle.
@@ -410,9 +436,10 @@ def _operand_key(op: ir.Operation, index: int) -> tuple[ir.Value, int]:
 
 
 def _find_carried_values(carried: Sequence[_Carry]) -> dict[ir.Value, str]:
-    """Return the device of each value that a loop carries there.
+    """Return the device of each value that stays on a device while a loop carries it.
 
-    The values are the arguments of the loop bodies and the results of the loops.
+    The values are the arguments of the loop bodies and the results of the loops. ``carried`` has,
+    for each carried value, the loop, the value's index among the loop's operands, and the device.
     """
     return {
         value: device
@@ -432,14 +459,14 @@ def _is_loop_carried(value: ir.Value) -> bool:
 
 
 def _find_ancestor(op: ir.Operation, block: ir.Block) -> ir.Operation:
-    """Return the operation of a block that is ``op`` or contains it."""
+    """Return the operation of a block that is ``op`` or contains it, at any depth."""
     while op.block != block:
         op = op.block.owner.operation
     return op
 
 
 def _find_outermost_loop(op: ir.Operation, value: ir.Value) -> ir.Operation | None:
-    """Return the outermost loop around an operation that does not contain a value's definition."""
+    """Return the outermost loop around ``op`` with ``value`` defined outside, or None."""
     home = _find_block(value)
     outermost = None
     while op.block != home:
@@ -455,6 +482,9 @@ def _next_operation(op: ir.Operation) -> ir.Operation:
 
 
 def _find_anchor(op: ir.Operation) -> ir.Value:
-    """Return a result of an operation, preferably not a token, to depend on."""
+    """Return the result of an operation by which another one can depend on it.
+
+    It is the first result that is not a token, or else the first.
+    """
     results = list(op.results)
     return next((each for each in results if not callback.is_token(each.type)), results[0])

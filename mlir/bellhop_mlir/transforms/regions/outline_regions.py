@@ -25,7 +25,11 @@ class OutlineRegions(Pass):
     needs = ("func.call",)
 
     def apply(self, module: ir.Module) -> bool:
-        """Change ``module`` in place; return False where nothing changed."""
+        """Run this pass on ``module``, in place: turn marked calls into regions.
+
+        Returns:
+            False if the module is unchanged.
+        """
         found = False
         for op in find_operations(module.operation, "func.call"):
             callee = symbol_attribute(op)

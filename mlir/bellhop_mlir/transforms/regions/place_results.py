@@ -39,7 +39,13 @@ class PlaceResults(Pass):
     devices: str = ""
 
     def apply(self, module: ir.Module) -> bool:
-        """Change ``module`` in place; return False where nothing changed."""
+        """Run this pass on ``module``, in place: place results of the program on devices.
+
+        The option ``devices`` of this pass has the device of each result.
+
+        Returns:
+            False if the module is unchanged.
+        """
         devices = {place: device for place, device in enumerate(self.devices.split(",")) if device}
         if not devices:
             return False
@@ -63,7 +69,14 @@ class PlaceResults(Pass):
 
 
 def _can_stay_on_device(op: ir.Operation | None, device: str, impure: set[str]) -> bool:
-    """Return whether an operation is a pure region on a device."""
+    """Return whether a pure region on a device computes a value.
+
+    Args:
+        op: the operation that computes a result of the program; None for an argument. The results
+            of such a region can stay on the device.
+        device: the device that is wanted, as ``platform:id``.
+        impure: symbols of functions with side effects.
+    """
     if op is None or op.name != "callback.accelerate":
         return False
     region = callback.AccelerateOp(op)
@@ -71,7 +84,13 @@ def _can_stay_on_device(op: ir.Operation | None, device: str, impure: set[str]) 
 
 
 def _declare_identity(module: ir.Module, device: str, type_: ir.Type) -> str:
-    """Add a function that returns its argument as a region of a device; return its name."""
+    """Add a function that returns its argument; return its symbol.
+
+    Args:
+        module: the module, to which the function is added.
+        device: device of the region, which becomes part of the symbol.
+        type_: type of the argument.
+    """
     with ir.InsertionPoint(module.body), ir.Location.unknown():
         name = make_unique_symbol(module, str(RegionName(device, "result")))
         function = func.FuncOp(name, ([type_], [type_]), visibility="private")

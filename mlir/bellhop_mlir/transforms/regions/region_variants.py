@@ -19,8 +19,12 @@ from bellhop_mlir.dialects._attributes import make_i64
 class RegionVariants:
     """The regions of a module, and variants of them that take and return handles.
 
+    A variant is a copy of a region's nested module with its own declaration, whose attributes
+    ``held``, ``fetched`` and ``kept`` say which operands and results are handles. A pass makes an
+    instance, asks for variants, and calls `finish` at the end.
+
     Args:
-        module: a module after convert-accelerate-to-runtime.
+        module: a module after convert-accelerate-to-runtime; variants are added to it.
     """
 
     def __init__(self, module: ir.Module) -> None:
@@ -36,15 +40,23 @@ class RegionVariants:
         self._variants: dict[object, str] = {}
 
     def find_device(self, op: ir.Operation | None) -> str | None:
-        """Return the device of the region that an operation calls.
+        """Return the device of the pure region that an operation calls.
 
-        None if the operation does not call a region, or a region on several devices.
+        None if the operation calls no region, a variant, or a region on several devices.
         """
         target = self.find_target(op)
         return None if target is None or target.startswith("sharding:") else target
 
     def find_target(self, op: ir.Operation | None) -> str | None:
-        """Return the device or sharding of the region that an operation calls, or None."""
+        """Return the device or sharding of the pure region that an operation calls.
+
+        Args:
+            op: an operation; None for the producer of a block argument.
+
+        Returns:
+            ``platform:id``, or ``sharding:...`` for several devices; None if the operation calls no
+            region, or a variant already.
+        """
         if op is None or op.name != "callback.call" or not len(op.results):
             return None
         if symbol_attribute(op) not in self._declared:
@@ -62,17 +74,25 @@ class RegionVariants:
         return name in self._declared
 
     def transfer(self, device: str, value: ir.Value, before: ir.Operation) -> ir.Value:
-        """Copy a value to a device before an operation; return its handle."""
+        """Build a copy of a host value to a device; return the handle of the copy.
+
+        Args:
+            device: the device, as ``platform:id``.
+            value: the value on the host.
+            before: operation before which the copy is made.
+        """
         return self._transfer(device, value, value.type, before, held=(), fetched=()).results[0]
 
     def add_shared_handle(
         self, device: str, handle: ir.Value, type_: ir.Type, before: ir.Operation
     ) -> ir.Value:
-        """Add a second handle, with its own ownership, of a handle's value.
+        """Build a second handle of a value on a device, with its own owner.
+
+        The owner of each of the two handles releases it.
 
         Args:
-            device: the device.
-            handle: the handle.
+            device: the device, as ``platform:id``.
+            handle: the first handle.
             type_: type of the value.
             before: operation before which the new handle is made.
         """
@@ -81,30 +101,39 @@ class RegionVariants:
     def fetch(
         self, device: str, handle: ir.Value, type_: ir.Type, before: ir.Operation
     ) -> ir.Value:
-        """Copy the value of a handle to the host.
+        """Build a copy of a value on a device to the host; return the copied value.
 
         Args:
-            device: the device.
-            handle: the handle.
+            device: the device, as ``platform:id``.
+            handle: handle of the value; it stays valid.
             type_: type of the value.
             before: operation before which the value is copied.
         """
         return self._transfer(device, handle, type_, before, held=(0,), fetched=(0,)).results[0]
 
     def release(self, handle: ir.Value, anchors: Sequence[ir.Value]) -> None:
-        """Release a handle after the operations that compute the anchors."""
+        """Build the release of a handle at the current insertion point.
+
+        Args:
+            handle: the handle, whose value the runtime may then free.
+            anchors: results of the operations after which the release must run.
+        """
         callback.build_call(next(iter(self._variants.values())), "release", [handle, *anchors], [])
 
     def find_variant(
         self, name: str, held: Sequence[int], fetched: Sequence[int], kept: Sequence[int]
     ) -> str:
-        """Return a region's variant that takes and returns handles, by name.
+        """Return a region's variant that takes and returns handles; make it if needed.
 
         Args:
-            name: declaration of the region.
+            name: symbol of the region's declaration.
             held: indices of the operands that are handles.
-            fetched: indices of the results that are returned as values, first.
-            kept: indices of the results that are returned as handles, behind them.
+            fetched: indices of the region's results that the variant returns as values, first.
+            kept: indices of the region's results that the variant returns as handles, after the
+                values.
+
+        Returns:
+            the symbol of the variant's declaration.
         """
         results = self._declared[name].function_type.results
         return self._make_variant(
@@ -115,11 +144,14 @@ class RegionVariants:
         )
 
     def find_variant_holding(self, name: str, held: Sequence[int]) -> str:
-        """Return a region's variant that takes more handles, by name.
+        """Return the variant of a region that takes more handles; make it if needed.
 
         Args:
-            name: declaration of the region or a variant.
-            held: indices of further operands that are handles.
+            name: symbol of the declaration of the region or of a variant.
+            held: indices of further operands that are handles, tokens not counted.
+
+        Returns:
+            the symbol of the new variant's declaration.
         """
         old = self._declared[name]
         places = sorted({*(old.find_indices("held") or ()), *held})
@@ -133,13 +165,18 @@ class RegionVariants:
         results: Sequence[ir.Type],
         places: Mapping[str, Sequence[int]],
     ) -> str:
-        """Copy a region and its declaration with other types; return its name.
+        """Copy a region and its declaration with other types, unless there is a copy.
 
         Args:
-            key: key of the variant; its first element is the region's declaration.
-            held: indices of the operands that are handles.
-            results: types of the results.
-            places: attributes of the declaration: ``held``, ``fetched`` and ``kept`` indices.
+            key: key of the variant in a dictionary; its first element is the symbol of the region's
+                declaration.
+            held: indices of the operands that become handles.
+            results: types of the variant's results.
+            places: the declaration's attributes ``held``, ``fetched`` and ``kept``, lists of
+                indices.
+
+        Returns:
+            the symbol of the variant's declaration.
         """
         if key in self._variants:
             return self._variants[key]
@@ -171,7 +208,13 @@ class RegionVariants:
     def build_call(
         self, name: str, operands: Sequence[ir.Value], before: ir.Operation
     ) -> ir.Operation:
-        """Build a call of a region before an operation."""
+        """Build a pure call of a region or a variant, which XLA must not merge or hoist.
+
+        Args:
+            name: symbol of the declaration.
+            operands: the operands, values or handles.
+            before: operation before which the call is inserted.
+        """
         with ir.InsertionPoint(before), before.location:
             results = self._declared[name].function_type.results
             call = callback.build_call(name, "pure", operands, results).operation
@@ -180,10 +223,12 @@ class RegionVariants:
         return call
 
     def finish(self) -> bool:
-        """Drop regions without calls, and renumber the ids of all other regions.
+        """Erase regions that are not called, and renumber the ids of all others.
+
+        Call it once at the end of a pass.
 
         Returns:
-            whether variants were made.
+            whether variants were made; if not, nothing is erased or renumbered.
         """
         if not self._variants:
             return False
@@ -211,10 +256,12 @@ class RegionVariants:
         held: Sequence[int],
         fetched: Sequence[int],
     ) -> ir.Operation:
-        """Call a region that returns its argument, as value or handle; make it if needed.
+        """Build a call of a region that returns its argument, as value or handle.
+
+        The region is made once for each device, type and kind of copy.
 
         Args:
-            device: the device.
+            device: the device, as ``platform:id``.
             value: the argument, a value or a handle.
             type_: type of the value.
             before: operation before which the region is called.
@@ -261,12 +308,21 @@ class RegionVariants:
 
 
 def _find_indices(declaration: callback.FuncOp) -> dict[str, Sequence[int]]:
-    """Return the lists of indices that a declaration has as attributes."""
+    """Return the lists of indices that a region's declaration has as attributes.
+
+    Returns:
+        the lists by ``held``, ``fetched`` and ``kept``; missing attributes are missing here too.
+    """
     found = {name: declaration.find_indices(name) for name in ("held", "fetched", "kept")}
     return {name: places for name, places in found.items() if places is not None}
 
 
 def _set_indices(declaration: callback.FuncOp, **places: Sequence[int]) -> None:
-    """Set lists of indices as attributes of a declaration."""
+    """Set lists of indices as attributes of a declaration.
+
+    Args:
+        declaration: the declaration of a region.
+        **places: the indices, by ``held``, ``fetched`` or ``kept``.
+    """
     for name, of_name in places.items():
         declaration.operation.attributes[name] = ir.DenseI64ArrayAttr.get(list(of_name))

@@ -60,7 +60,14 @@ class SeedRegions(Pass):
     needs = ("callback.accelerate", "quantum.seed")
 
     def apply(self, module: ir.Module) -> bool:
-        """Change ``module`` in place; return False where nothing changed."""
+        """Run this pass on ``module``, in place: pass seeds to random regions.
+
+        Returns:
+            False if the module is unchanged.
+
+        Raises:
+            PassError: if an operation that contains a random operation cannot return a seed.
+        """
         drawing = find_functions_containing(module, _is_random_operation)
         regions = [
             region.operation
@@ -77,11 +84,16 @@ class SeedRegions(Pass):
 
 
 class _SeededVariants:
-    """Variants of functions that take a seed last and return the next seed.
+    """Makes variants of functions that take a seed last and return the next seed.
+
+    A random operation is a ``quantum.seed``, from which a circuit draws its random numbers.
 
     Args:
-        module: the module.
-        drawing: names of functions that draw random numbers.
+        module: the module, to which the variants are added.
+        drawing: symbols of functions that contain random operations, directly or in callees.
+
+    Attributes:
+        seeds: the ``quantum.seed`` operations of the module, before variants are made.
     """
 
     def __init__(self, module: ir.Module, drawing: set[str]) -> None:
@@ -92,13 +104,25 @@ class _SeededVariants:
         self.seeds = find_operations(module.operation, "quantum.seed")
 
     def call(self, op: ir.Operation, seed: ir.Value) -> ir.Value:
-        """Replace a call by a call of the seeded variant; return the next seed."""
+        """Replace a call by a call of the callee's seeded variant.
+
+        Args:
+            op: the ``func.call`` or ``callback.accelerate``, which is erased.
+            seed: the seed, ``tensor<4xui32>``, which becomes the last operand.
+
+        Returns:
+            the next seed, the last result of the new call.
+        """
         callee = self._find_variant(symbol_attribute(op))
         attributes = {**dict(op.attributes.items()), "callee": ir.FlatSymbolRefAttr.get(callee)}
         return _rebuild(op, [*op.operands, seed], [self._type], attributes)
 
     def _find_variant(self, name: str) -> str:
-        """Return the name of a function's seeded variant; make it if needed."""
+        """Return the symbol of a function's seeded variant; make the variant if needed.
+
+        Args:
+            name: symbol of the function, which stays in the module.
+        """
         if name in self._variants:
             return self._variants[name]
         old = find_functions(self._module)[name]
@@ -119,9 +143,9 @@ class _SeededVariants:
         """Thread a seed through the operations of a block that draw random numbers.
 
         Args:
-            block: the block.
-            seed: the seed at its beginning.
-            returns: whether the block returns the next seed.
+            block: the block, which is changed in place.
+            seed: the seed with which the block begins.
+            returns: whether the block returns the next seed, as an additional last value.
         """
         *body, end = [op.operation for op in block.operations]
         for op in body:
@@ -137,7 +161,18 @@ class _SeededVariants:
         return _is_random_operation(op) or not self._drawing.isdisjoint(iterate_references(op))
 
     def _find_next_seed(self, op: ir.Operation, seed: ir.Value) -> ir.Value:
-        """Give a seed to an operation that draws random numbers; return the next seed."""
+        """Let an operation that draws random numbers use a seed; return the next seed.
+
+        A ``quantum.seed`` is replaced by one half of the seed. Calls, loops and conditionals are
+        rebuilt to take the seed and return the next one.
+
+        Args:
+            op: the operation, which is erased.
+            seed: the seed.
+
+        Raises:
+            PassError: for an operation that cannot return a seed.
+        """
         if _is_random_operation(op):
             seed, words = _split_seed(seed)
             replace_operation(op, [words])
@@ -174,7 +209,7 @@ def _is_random_operation(op: ir.Operation) -> bool:
 
 
 def _split_seed(seed: ir.Value) -> tuple[ir.Value, ir.Value]:
-    """Return two independent seeds computed from one."""
+    """Compute two independent seeds from a seed, at the current insertion point."""
     pairs = stablehlo.reshape(ir.Type.parse("tensor<2x2xui32>"), seed)
     state = stablehlo.bitcast_convert(ir.Type.parse("tensor<2xui64>"), pairs)
     drawn = ir.Operation.create(
@@ -195,13 +230,19 @@ def _rebuild(
     more: list[ir.Type],
     attributes: dict[str, ir.Attribute],
 ) -> ir.Value | None:
-    """Rebuild an operation with other operands and more results; return the last.
+    """Replace an operation by one with other operands and more results.
+
+    Its regions move to the new operation.
 
     Args:
-        op: the operation, which is replaced.
+        op: the operation, which is erased.
         operands: the new operands.
         more: types of the additional results.
-        attributes: the attributes.
+        attributes: attributes of the new operation.
+
+    Returns:
+        the last result of the new operation, which is an additional one if ``more`` is not empty;
+        None if it has no results.
     """
     with ir.InsertionPoint(op), op.location:
         new = ir.Operation.create(

@@ -45,7 +45,11 @@ class TakeArguments(Pass):
     needs = ("callback.call",)
 
     def apply(self, module: ir.Module) -> bool:
-        """Change ``module`` in place; return False where nothing changed."""
+        """Run this pass on ``module``, in place: pass handles of arguments to regions.
+
+        Returns:
+            whether a region takes a handle of an argument now.
+        """
         regions = RegionVariants(module)
         main = find_functions(module)["main"]
         (block,) = main.regions[0].blocks
@@ -84,7 +88,11 @@ class TakeArguments(Pass):
 
 
 def _drop_unused(op: ir.Operation) -> None:
-    """Drop the unused results, and their operands, of an operation that returns its operands."""
+    """Drop unused results, and their operands, of an operation in ``_SAME``.
+
+    Args:
+        op: an operation that returns its operands. If a result is unused, it is replaced.
+    """
     used = [i for i, result in enumerate(op.results) if any(True for _ in result.uses)]
     if len(used) == len(op.results):
         return
@@ -103,7 +111,12 @@ def _drop_unused(op: ir.Operation) -> None:
 
 
 def _find_source(value: ir.Value) -> ir.Value:
-    """Return the value that operations which return their operands pass on."""
+    """Return the value that operations in ``_SAME`` pass on as another value.
+
+    Args:
+        value: result of such an operation, which returns its operands, or of several in a row; any
+            other value is returned itself.
+    """
     op = find_producer(value)
     if op is None or op.name not in _SAME:
         return value

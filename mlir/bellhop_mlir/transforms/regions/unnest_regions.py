@@ -48,7 +48,11 @@ class UnnestRegions(Pass):
     needs = ("callback.accelerate",)
 
     def apply(self, module: ir.Module) -> bool:
-        """Change ``module`` in place; return False where nothing changed."""
+        """Run this pass on ``module``, in place: move foreign operations out of regions.
+
+        Returns:
+            False if the module is unchanged.
+        """
         found = False
         while (region := _find_mixed_region(module)) is not None:
             found = True
@@ -59,7 +63,7 @@ class UnnestRegions(Pass):
 
 
 def _find_mixed_region(module: ir.Module) -> callback.AccelerateOp | None:
-    """Return a region of the program with movable operations of other devices, or None."""
+    """Return a region with movable operations of other devices, or None."""
     for region in callback.find_host_regions(module):
         if _has_foreign_operations(
             module, list_operations(find_functions(module)[region.callee]), region.device
@@ -71,10 +75,12 @@ def _find_mixed_region(module: ir.Module) -> callback.AccelerateOp | None:
 def _has_foreign_operations(module: ir.Module, ops: Sequence[ir.Operation], device: str) -> bool:
     """Return whether operations, or their callees, must run outside of a region.
 
+    Operations that cannot move out of the region do not count; see `_can_move`.
+
     Args:
         module: the module.
         ops: the operations.
-        device: device of the region.
+        device: device of the region, as ``platform:id``.
     """
     by_name, pending, seen = find_functions(module), list(ops), set[str]()
     while pending:
@@ -91,7 +97,15 @@ def _has_foreign_operations(module: ir.Module, ops: Sequence[ir.Operation], devi
 
 
 def _must_run_outside(op: ir.Operation, device: str) -> bool:
-    """Return whether an operation cannot run inside of a region on a device."""
+    """Return whether an operation cannot run inside of a region on a device.
+
+    Such operations are regions on other devices, progress bars and operations of circuits, except
+    ``quantum.seed``.
+
+    Args:
+        op: the operation; nested operations and callees are not checked.
+        device: device of the region, as ``platform:id``.
+    """
     if op.name == "callback.accelerate":
         return callback.AccelerateOp(op).device != device
     if op.name == "callback.call":
@@ -100,7 +114,10 @@ def _must_run_outside(op: ir.Operation, device: str) -> bool:
 
 
 def _can_move(op: ir.Operation) -> bool:
-    """Return whether only loops and conditionals enclose an operation in its function."""
+    """Return whether only loops and conditionals enclose an operation in its function.
+
+    It can then move out of a region, whose loops and conditionals become part of the program.
+    """
     while (op := op.parent.operation).name != "func.func":
         if op.name not in _HOLDING_BLOCKS:
             return False
@@ -110,9 +127,11 @@ def _can_move(op: ir.Operation) -> bool:
 class _RegionUnnester:
     """Splits a region into smaller regions and operations of the program.
 
+    The pass makes an instance for a region, and calls `unnest` once.
+
     Args:
         module: the module.
-        region: the region.
+        region: the ``callback.accelerate``, with operations that must run outside of it.
     """
 
     def __init__(self, module: ir.Module, region: callback.AccelerateOp) -> None:
@@ -129,12 +148,14 @@ class _RegionUnnester:
         return inline_call(call, find_functions(self._module)[symbol_attribute(call)])
 
     def _outline_block(self, ops: Sequence[ir.Operation], *, keeps_cheap: bool = False) -> None:
-        """Outline the operations of a block, in groups between foreign operations.
+        """Move the operations of an inlined block into regions on the device.
+
+        There is one region for each group of operations between operations that must run outside.
 
         Args:
-            ops: consecutive operations.
-            keeps_cheap: whether groups of cheap operations stay in the program, as between the
-                operations of a circuit.
+            ops: consecutive operations of the program.
+            keeps_cheap: whether groups of cheap operations stay in the program: in the condition of
+                a loop, and between the operations of a circuit.
         """
         pending, group = list(ops), list[ir.Operation]()
         while pending:
@@ -155,14 +176,14 @@ class _RegionUnnester:
         self._outline_group(group, keeps_cheap)
 
     def _outline_group(self, group: Sequence[ir.Operation], keeps_cheap: bool) -> None:
-        """Outline consecutive operations to a region on the device.
+        """Move consecutive operations into one region on the device.
 
-        Constants stay, as each region gets a copy, and tokens are joined by the program,
-        as a region takes one token.
+        Constants stay, as each region gets a copy, and tokens are joined by the program, as a
+        region takes one token.
 
         Args:
             group: the operations.
-            keeps_cheap: whether a group of cheap operations stays in the program.
+            keeps_cheap: whether the group stays in the program if all its operations are cheap.
         """
         members = [
             op
@@ -177,7 +198,10 @@ class _RegionUnnester:
             move_to_region(self._module, members, self._device, self._callee)
 
     def _is_taken_apart(self, op: ir.Operation) -> bool:
-        """Return whether an operation is or contains an operation that must run outside."""
+        """Return whether an operation is or contains an operation that must run outside.
+
+        Every ``callback.accelerate`` counts as such, also on the region's own device.
+        """
         if op.name == "callback.accelerate":
             return True
         return _has_foreign_operations(self._module, walk_operations(op), self._device)

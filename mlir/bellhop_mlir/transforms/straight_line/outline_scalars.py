@@ -98,7 +98,11 @@ class OutlineScalars(Pass):
     size: int = 32
 
     def apply(self, module: ir.Module) -> bool:
-        """Transform ``module`` in place; return False if nothing changed."""
+        """Run this pass on ``module``, in place: outline long scalar computations.
+
+        Returns:
+            False if the module is unchanged.
+        """
         is_scalar = _ScalarOperations(find_functions(module))
         changed = False
         for block in list(find_blocks(module)):
@@ -119,7 +123,16 @@ class OutlineScalars(Pass):
     def _partition_block(
         self, block: ir.Block, is_scalar: "_ScalarOperations"
     ) -> tuple[list[OperationGroup], list[OperationGroup]]:
-        """Partition a block; return all groups in order, and the groups to outline."""
+        """Partition a block into groups: scalar operations to outline, and all others.
+
+        Args:
+            block: the block.
+            is_scalar: predicate of operations that only compute scalars.
+
+        Returns:
+            all groups in order; the groups of scalar operations to outline, of at most ``size``
+            operations each. Inputs and outputs of the groups are still empty.
+        """
         parts, moving = [OperationGroup()], []
         row: list[ir.Operation] = []
         for view in block.operations:
@@ -144,7 +157,13 @@ class OutlineScalars(Pass):
 
 
 def _return_elements(part: OperationGroup) -> None:
-    """Add an element of each input to the outputs of a group."""
+    """Add an element of each input to the outputs of a group.
+
+    The group's function then returns it, so that XLA considers each operand as used.
+
+    Args:
+        part: the group, with inputs; new operations are put at its beginning.
+    """
     begin = part.operations[0]
     for value in list(part.inputs):
         tensor = ir.RankedTensorType(value.type)
@@ -160,7 +179,11 @@ def _return_elements(part: OperationGroup) -> None:
 
 
 def _hide_operands(part: OperationGroup) -> None:
-    """Pass the inputs of a group through an optimization barrier."""
+    """Pass the inputs of a group through an optimization barrier, before the group.
+
+    Args:
+        part: the group, whose operations and inputs are changed to the barrier's results.
+    """
     begin = part.operations[0]
     with begin.location, ir.InsertionPoint(begin):
         barrier = stablehlo.OptimizationBarrierOp(list(part.inputs))
@@ -171,7 +194,10 @@ def _hide_operands(part: OperationGroup) -> None:
 
 
 class _ScalarOperations:
-    """Predicate for operations that only compute scalars.
+    """Predicate of operations that only compute scalars; remembers functions.
+
+    An instance is called with an operation, and returns a boolean. A scalar is an array with one
+    element, of any rank.
 
     Args:
         functions: functions of the module, by symbol.
@@ -182,6 +208,7 @@ class _ScalarOperations:
         self._by_function: dict[str, bool] = {}
 
     def __call__(self, op: ir.Operation) -> bool:
+        """Return whether an operation only computes a scalar, or calls such a function."""
         name = op.name
         if name == "func.call":
             # Calls with hints are outlined already.
@@ -192,7 +219,7 @@ class _ScalarOperations:
         )
 
     def _is_function_of_scalars(self, name: str) -> bool:
-        """Return whether all operations of a function only compute scalars."""
+        """Return whether a function, given by symbol, only computes scalars."""
         if name not in self._by_function:
             self._by_function[name] = all(
                 op.name in ("stablehlo.constant", "func.return") or self(op)
@@ -202,7 +229,10 @@ class _ScalarOperations:
 
 
 def _is_returned_element(op: ir.Operation) -> bool:
-    """Return whether an operation was added by `_return_elements`."""
+    """Return whether an operation was added by `_return_elements`.
+
+    It then is in a function that this pass has outlined already.
+    """
     return (
         op.name in ("stablehlo.slice", "stablehlo.reshape")
         and isinstance(op.operands[0].owner, ir.Block)

@@ -15,7 +15,7 @@ from bellhop_mlir.passes import Pass
 
 @dataclass(frozen=True)
 class SplitLongBlocks(Pass):
-    """Move each hundred custom calls of a long block into a function.
+    """Move the operations of long blocks into functions of 100 custom calls each.
 
     Before, with ``calls=1``::
 
@@ -48,7 +48,11 @@ class SplitLongBlocks(Pass):
     calls: int = 100
 
     def apply(self, module: ir.Module) -> bool:
-        """Transform ``module`` in place; return False if nothing changed."""
+        """Run this pass on ``module``, in place: move parts of long blocks into functions.
+
+        Returns:
+            False if the module is unchanged.
+        """
         long = [block for block in find_blocks(module) if _count_calls(block) > 2 * self.calls]
         for block in long:
             parts = self._partition_block(block)
@@ -59,7 +63,12 @@ class SplitLongBlocks(Pass):
         return bool(long)
 
     def _partition_block(self, block: ir.Block) -> list[OperationGroup]:
-        """Partition a block; operations after the last group stay in the block."""
+        """Partition a block into groups with at most ``calls`` custom calls each.
+
+        Returns:
+            the groups in order, still without inputs and outputs. The last one, with the
+            terminator, is to stay in the block.
+        """
         parts = [OperationGroup()]
         calls = 0
         for op in block.operations:

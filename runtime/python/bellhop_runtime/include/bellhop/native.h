@@ -18,12 +18,13 @@
  *         "pointer"   nothing else
  *         "length"    int64_t, the number of elements (the default)
  *         "shape"     int64_t, the number of axes, and const int64_t*, their sizes
- *         "strides"   the same and const int64_t*, the bytes between elements along
- * each Elements are in row-major order. complex128 is two doubles; float16 and bfloat16
- *     have the bits of a uint16_t.
+ *         "strides"   as "shape", and const int64_t*, for each axis the bytes from one
+ *                     element to the next
+ *     Elements are in row-major order. complex128 is two doubles; float16 and
+ *     bfloat16 have the bits of a uint16_t.
  *   - the results, as addresses that the function writes to, in the same forms. A
- * result without axes is an address alone. Where the only result is one real scalar,
- * the function returns it instead (returns_value=False declares an address).
+ *     result without axes is an address alone. If the only result is a real scalar,
+ *     the function returns it instead (returns_value=False declares an address).
  *
  * The function must not keep an address, write to an argument, or throw a C++
  * exception. It runs without Python's GIL, on any thread, and several threads may run

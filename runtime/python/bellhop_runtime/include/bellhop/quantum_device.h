@@ -75,34 +75,53 @@ struct QuantumDevice {
   QuantumDevice& operator=(const QuantumDevice&) = delete;
   virtual ~QuantumDevice() = default;
 
+  // Allocates `count` qubits in the state |0...0> and returns their ids, in the order
+  // of the circuit's wires.
   virtual std::vector<QubitIdType> AllocateQubits(std::size_t count) = 0;
+  // Frees qubits. Bellhop frees all qubits of a device at once, and allocates again.
   virtual void ReleaseQubits(const std::vector<QubitIdType>& qubits) = 0;
+  // Bellhop does not call the next three functions.
   virtual std::size_t GetNumQubits() const = 0;
   virtual QubitIdType AllocateQubit() = 0;
   virtual void ReleaseQubit(QubitIdType qubit) = 0;
 
+  // Sets the number of samples that measurements draw; 0 for exact results.
   virtual void SetDeviceShots(std::size_t shots) = 0;
+  // Bellhop does not call this function.
   virtual std::size_t GetDeviceShots() const = 0;
+  // Sets the generator of all random numbers. Bellhop owns it, and it outlives the
+  // device.
   virtual void SetDevicePRNG(std::mt19937* generator) = 0;
 
+  // Applies the gate with PennyLane's name `name`, or its inverse, where each
+  // controlled wire has its controlled value. `optional_params` is empty, or has the
+  // Pauli word of a PauliRot, without I.
   virtual void NamedOperation(const std::string& name,
                               const std::vector<double>& params,
                               const std::vector<QubitIdType>& wires, bool inverse,
                               const std::vector<QubitIdType>& controlled_wires,
                               const std::vector<bool>& controlled_values,
                               const std::vector<std::string>& optional_params) = 0;
+  // Measures a wire and collapses the state. `postselect` is the outcome to collapse
+  // to, or nothing for a random outcome. Returns a pointer to the outcome, which the
+  // device owns; Bellhop reads it before its next call.
   virtual Result Measure(QubitIdType wire, std::optional<std::int32_t> postselect) = 0;
+  // Applies a row-major matrix of 2^n rows on n wires, or its adjoint if `inverse`,
+  // where each controlled wire has its controlled value.
   virtual void MatrixOperation(const std::vector<std::complex<double>>& matrix,
                                const std::vector<QubitIdType>& wires, bool inverse,
                                const std::vector<QubitIdType>& controlled_wires,
                                const std::vector<bool>& controlled_values) = 0;
-  // SetBasisState and SetState require that all other qubits are in |0>: plugins do not
-  // clear them.
+  // Set the wires to a basis state, with a bit for each wire, or to a state of 2^n
+  // amplitudes on n wires. SetBasisState and SetState require that all other qubits are
+  // in |0>: plugins do not clear them.
   virtual void SetBasisState(DataView<std::int8_t, 1>& bits,
                              std::vector<QubitIdType>& wires) = 0;
   virtual void SetState(DataView<std::complex<double>, 1>& state,
                         std::vector<QubitIdType>& wires) = 0;
 
+  // Make an observable, and return its id for Expval, Var and for observables that
+  // contain it. `matrix` is row-major for Hermitian, and empty for all other ids.
   virtual ObsIdType Observable(ObsId id,
                                const std::vector<std::complex<double>>& matrix,
                                const std::vector<QubitIdType>& wires) = 0;
@@ -110,7 +129,9 @@ struct QuantumDevice {
   virtual ObsIdType HamiltonianObservable(const std::vector<double>& coefficients,
                                           const std::vector<ObsIdType>& terms) = 0;
 
+  // Writes a row for each shot, with 0 or 1 for each qubit in the order of allocation.
   virtual void Sample(DataView<double, 2>& samples) = 0;
+  // Bellhop does not call the next three functions.
   virtual void PartialSample(DataView<double, 2>& samples,
                              const std::vector<QubitIdType>& wires) = 0;
   virtual void Counts(DataView<double, 1>& eigenvalues,
@@ -118,12 +139,17 @@ struct QuantumDevice {
   virtual void PartialCounts(DataView<double, 1>& eigenvalues,
                              DataView<std::int64_t, 1>& counts,
                              const std::vector<QubitIdType>& wires) = 0;
+  // Write the probabilities of the basis states of all qubits, or of some wires. The
+  // first wire is the most significant bit of the index.
   virtual void Probs(DataView<double, 1>& probabilities) = 0;
   virtual void PartialProbs(DataView<double, 1>& probabilities,
                             const std::vector<QubitIdType>& wires) = 0;
+  // Return the expectation value, or the variance, of an observable.
   virtual double Expval(ObsIdType observable) = 0;
   virtual double Var(ObsIdType observable) = 0;
+  // Writes the amplitudes of all qubits.
   virtual void State(DataView<std::complex<double>, 1>& state) = 0;
+  // Bellhop does not call this function.
   virtual Result PauliMeasure(const std::string& word,
                               const std::vector<QubitIdType>& wires) = 0;
 
@@ -133,6 +159,7 @@ struct QuantumDevice {
   // all.
   virtual void Gradient(std::vector<DataView<double, 1>>& gradients,
                         const std::vector<std::size_t>& trainable) = 0;
+  // Start and stop recording operations and expectation values for Gradient.
   virtual void StartTapeRecording() = 0;
   virtual void StopTapeRecording() = 0;
 };
