@@ -48,7 +48,7 @@ _QUBITS_PER_STEP = 4
 class MixedSimulator(Simulator):
     """A simulator of mixed states, as expectation values of all Pauli words.
 
-    The state is a real array ``[4] * qubits``; indices 0 to 3 of a qubit's axis stand for I, X, Y,
+    The state is a real array ``[4] * qubits``; indices 0 to 3 of a qubit's axis mean I, X, Y,
     Z. See ``pauli_transfer``.
 
     The device's ``readout_prob`` is the probability that an outcome is read wrongly. This is a bit

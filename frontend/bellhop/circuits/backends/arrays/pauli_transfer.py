@@ -93,7 +93,7 @@ def to_pauli_basis(matrix: Operand, n_qubits: int) -> Any:
         n_qubits: number of qubits of the matrix.
 
     Returns:
-        complex array ``[4] * n_qubits``; indices 0 to 3 of each axis stand for I, X, Y, Z.
+        complex array ``[4] * n_qubits``; indices 0 to 3 of each axis mean I, X, Y, Z.
     """
     xp = _choose_numpy(matrix)
     rest = _cast_complex(xp.asarray(matrix)).reshape((2,) * (2 * n_qubits))
@@ -231,7 +231,7 @@ def _make_reset_matrix(op: qml.operation.Operator) -> Any:
 
 
 def _make_relaxation_matrix(op: qml.operation.Operator) -> Any:
-    """Return the transfer matrix ``[4, 4]`` of PennyLane's ``ThermalRelaxationError``.
+    """Return the transfer matrix ``[4, 4]`` of ``qml.ThermalRelaxationError``.
 
     It scales X and Y by ``exp(-time / t2)`` and lets Z relax with ``exp(-time / t1)``. Parameters
     out of range give NaN.
@@ -249,7 +249,7 @@ _ANTICOMMUTES = {"I": [0, 0, 0, 0], "X": [0, 0, 1, 1], "Y": [0, 1, 0, 1], "Z": [
 
 
 def _make_pauli_error_matrix(op: qml.operation.Operator) -> Any:
-    """Return the transfer matrix of PennyLane's ``PauliError`` with probability ``p``.
+    """Return the transfer matrix of ``qml.PauliError`` with probability ``p``.
 
     It is diagonal: words that anticommute with the error's word get the factor ``1 - 2 p``. A
     probability out of range gives NaN.

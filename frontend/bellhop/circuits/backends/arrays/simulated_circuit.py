@@ -241,7 +241,7 @@ class SimulatedCircuit(ProgramCircuit):
         """Measure all return values of the quantum function in the current branch.
 
         A branch is one combination of mid-circuit outcomes. This also sets the state to zero in
-        branches that repeat another one.
+        branches that repeat another branch.
 
         Args:
             leaves: return values of the quantum function.

@@ -311,7 +311,7 @@ def move_dynamic_qubits_to_front(state: Any, qubits: Sequence[Any]) -> tuple[Any
         qubits: indices of the axes, static or traced integers.
 
     Returns:
-        the transposed state, and a function that moves the axes of an array of the state's shape
+        the transposed state, and a function that transposes the axes of an array of the state's shape
         back.
     """
     n, base = state.ndim, state.shape[0]

@@ -37,7 +37,7 @@ class DeviceWires:
     a region on a mesh.
 
     Attributes:
-        mesh: mesh that has one axis of size two for each wire, besides the axes over which the
+        mesh: mesh that has one axis of size two for each wire, in addition to the axes over which the
             state is not partitioned.
         axes: names of the axes of size two; the first one is the most significant bit of the
             device's index.

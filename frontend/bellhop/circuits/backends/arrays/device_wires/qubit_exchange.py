@@ -183,7 +183,7 @@ def plan_segments(
         start: the wire of each device axis before the first gate.
         end: the wire of each device axis after the last gate; None for any.
         can_choose_start: whether the plan may start with other device wires than `start` at no
-            cost, as for the all-zero state. The plan's `start` then tells which.
+            cost, as for the all-zero state. The plan's `start` lists them.
 
     Returns:
         a plan whose segments hold all gates.
@@ -354,7 +354,7 @@ def _count_cycles(before: Wires, after: Wires) -> int:
 def permute_qubits(state: Operand, before: Sequence[int], after: Sequence[int], base: int) -> Any:
     """Transpose the qubits of a state; neighbours that stay together move as one axis.
 
-    For instance ``permute_qubits(state, [0, 1, 2], [2, 0, 1], 2)`` moves the last qubit to the
+    For instance ``permute_qubits(state, [0, 1, 2], [2, 0, 1], 2)`` brings the last qubit to the
     front.
 
     Args:

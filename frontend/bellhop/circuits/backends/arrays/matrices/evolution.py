@@ -181,7 +181,7 @@ class Evolution:
                 matrix: the matrix; None for an exchange.
 
             Returns:
-                the shard after, and None, as there is no result for the matrix.
+                the shard after, and None, since matrices yield no values.
             """
             if isinstance(place, ExchangePlacement):
                 return self._exchange(state, place), None

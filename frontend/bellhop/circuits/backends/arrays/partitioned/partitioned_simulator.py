@@ -125,7 +125,7 @@ class PartitionedSimulator(PureSimulator):
         Values computed from them are small, and XLA would otherwise choose a partition.
 
         Args:
-            inputs: pytree; leaves that are no arrays, and float0 arrays, are unchanged.
+            inputs: pytree; leaves other than arrays, and float0 arrays, are unchanged.
         """
         whole = jax.NamedSharding(self.devices.mesh, REPLICATED)
         is_array = lambda leaf: isinstance(leaf, jax.Array) and leaf.dtype != jax.dtypes.float0

@@ -140,7 +140,7 @@ class CompiledState(NamedTuple):
             matrices: array ``[m]``, the data of observables' matrices.
             params: array ``[p]``, the static-count parameters of all gates.
             amplitudes: array ``[a]``, from which the state is prepared; empty if it is not.
-            perturbation: real scalar that stands for dynamic-count parameters; None if there are
+            perturbation: real scalar that represents dynamic-count parameters; None if there are
                 none.
 
         Returns:
@@ -180,7 +180,7 @@ class CompiledState(NamedTuple):
         Args:
             params: array ``[p]``, the parameters of all gates.
             amplitudes: array ``[a]``, from which the state is prepared.
-            perturbation: real scalar that stands for dynamic-count parameters; None if there are
+            perturbation: real scalar that represents dynamic-count parameters; None if there are
                 none.
             device: the device that runs the circuit.
         """

@@ -79,7 +79,7 @@ class FallbackFunction:
 
         Args:
             has_tangent: for each operand, whether it has a tangent. Operands that derivatives have
-                added, which come last, do not count; with tangents only of those, the order stays
+                added, which come last, do not count; with tangents of these operands alone, the order stays
                 the same.
         """
         own = has_tangent[: len(self.is_perturbed)]

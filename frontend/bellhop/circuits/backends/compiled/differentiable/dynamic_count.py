@@ -81,7 +81,7 @@ FIRST_DYNAMIC_COUNT = 1 << 30
 class DynamicParamsTag(ValueTag):
     """The tag of a perturbation to which parameters of a dynamic loop were added.
 
-    The tagged value is the old perturbation, a zero that stands for all dynamic-count parameters so
+    The tagged value is the old perturbation, a zero that represents all dynamic-count parameters so
     far. The tag's other operands are the new parameters f64[n], a handle that identifies the
     session, and the number of the first parameter.
     """
@@ -132,7 +132,7 @@ class DynamicParams(NamedTuple):
 
     Attributes:
         next_index: i32[], the number of the next parameter or saved outcome.
-        perturbation: f64[], a zero that stands for the vector of all parameters so far.
+        perturbation: f64[], a zero that represents the vector of all parameters so far.
     """
 
     next_index: Any

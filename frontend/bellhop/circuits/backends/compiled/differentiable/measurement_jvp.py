@@ -300,7 +300,7 @@ class MeasurementJvp(NamedTuple):
             order: the order of the derivative by ``params``.
             steps: the number of gates and projections before the measurement, i32[].
             saved: the number under which the session keeps the derivative; None if it does not.
-                With a number, the result is that of a ``LinearMap``, which can be transposed.
+                With a number, a ``LinearMap`` computes the result, which can be transposed.
 
         Returns:
             array f64[rows, values, p, ..., p], with `order` axes of parameters.
@@ -374,7 +374,7 @@ def _bind_measurement(
         names: the names of ``values``, fields of `MeasureOperands`.
         measuring: the measurements.
         values: operands.
-        query: which results to return besides the handle.
+        query: which results to return in addition to the handle.
         others: further operands, by name.
     """
     operands = MeasureOperands.from_names(names, values)._replace(**others)

@@ -78,7 +78,7 @@ class MeasureOperands(NamedTuple):
         matrices: f64[m], the data of observables' matrices.
         params: f64[p], the static-count parameters of all gates so far.
         amplitudes: f64[a], from which the state is prepared; empty if they are part of ``params``.
-        perturbation: f64[], a zero that stands for all dynamic-count parameters (see
+        perturbation: f64[], a zero that represents all dynamic-count parameters (see
             ``dynamic_count``); None if there are none.
         cotangents: for ``Query.VJP``, f64[values].
         params_tangent: for ``Query.JACOBIAN_JVP``, the tangent of ``params``, f64[p].
@@ -217,7 +217,7 @@ class MeasurementSet:
             numbers: real vector of all measurements' values; complex numbers count as two.
 
         Returns:
-            for each measurement an array of its own shape and dtype.
+            for each measurement an array of the measurement's shape and dtype.
         """
         parts = jnp.split(numbers, np.cumsum(self.list_sizes())[:-1])
         results = [measurement.result_aval(self.device) for measurement in self.measurements]
@@ -252,7 +252,7 @@ def _measure_abstract_eval(
         *avals: types of the operands.
         names: the names of the operands, fields of `MeasureOperands`.
         measuring: the measurements.
-        query: which results the equation returns besides the handle.
+        query: which results the equation returns in addition to the handle.
     """
     params = MeasureOperands.from_names(names, avals).params
     if query is Query.VJP:
@@ -310,7 +310,7 @@ def _measure_lower(
         *operands: MLIR values of the operands.
         names: the names of the operands, fields of `MeasureOperands`.
         measuring: the measurements.
-        query: which results the equation returns besides the handle.
+        query: which results the equation returns in addition to the handle.
 
     Returns:
         MLIR values of the handle and of the results that the query selects.

@@ -177,7 +177,7 @@ def to_rows(operand: Any, dim: int | None, size: int) -> Any:
 def _call_jvp(primals: Sequence[Operand], tangents: Sequence[Any], **static: Any) -> Any:
     """JVP rule of calls of the runtime: the results, with zero tangents.
 
-    Real operands with a tangent occur only in a ``LinearMap``, which has rules of its own.
+    Real operands with a tangent occur only in a ``LinearMap``, which has separate rules.
     """
     results = _call_p.bind(*primals, **static)
     dots = [ad.Zero(jax.typeof(result).to_tangent_aval()) for result in results]

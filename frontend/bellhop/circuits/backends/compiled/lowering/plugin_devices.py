@@ -23,7 +23,7 @@ def make_device_spec(device: qml.devices.Device, qubits: int) -> DeviceSpec:
         qubits: the number of qubits.
 
     Returns:
-        the spec, without shots; its `engine` says whether the engine may replace the plugin.
+        the spec, without shots; its `engine` is whether the engine may replace the plugin.
 
     Raises:
         CompileError: for a plugin of an untested version.
