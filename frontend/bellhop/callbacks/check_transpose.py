@@ -34,6 +34,7 @@ def check_transpose(
 
     Raises:
         AssertionError: if the function is not linear, or its transpose does not fit.
+        TypeError: for a linear argument of integers or booleans.
 
     Example:
         >>> import bellhop, jax, numpy as np
@@ -51,6 +52,13 @@ def check_transpose(
     numbers = range(len(args)) if argnums is None else np.atleast_1d(argnums)
     positions = sorted({int(i) % len(args) for i in numbers})
     linear = [args[i] for i in positions]
+    dtypes = [jnp.result_type(leaf) for leaf in jax.tree.leaves(linear)]
+    for dtype in dtypes:
+        if not jnp.issubdtype(dtype, jnp.inexact):
+            raise TypeError(
+                f"check_transpose: a linear argument has the dtype {dtype}, expected a "
+                "floating-point or complex dtype. Convert it, or exclude it by argnums."
+            )
     generator = np.random.default_rng(seed)
 
     def call(*values: Any) -> Any:
@@ -62,7 +70,6 @@ def check_transpose(
     v = _draw_like(generator, value)
     transposed = jax.linear_transpose(call, *u)(v)
     name = function_name(function)
-    dtypes = [jnp.result_type(leaf) for leaf in jax.tree.leaves(linear)]
     if rtol is None:
         rtol = max(float(np.sqrt(jnp.finfo(dtype).eps)) for dtype in dtypes)
     total = call(*jax.tree.map(jnp.add, u, other))

@@ -310,8 +310,8 @@ class PureCallback(PickledByName, Generic[P, R]):
         if bound.kwargs:
             raise TypeError(
                 f"{self._described} has a derivative rule and keyword-only arguments "
-                f"({', '.join(bound.kwargs)}), expected positional ones. Remove the * from its "
-                "signature."
+                f"({', '.join(bound.kwargs)}), expected positional ones. Make them parameters before "
+                "the * or ** of its signature."
             )
         return bound.args[: list(bound.arguments).index(given) + 1]
 

@@ -7,7 +7,8 @@ def format_bytes(count: int) -> str:
         return ""
     amount = float(count)
     for unit in ("B", "kB", "MB"):
-        if amount < 1000:
+        # 999.7 kB has three digits as 1 MB.
+        if amount < 999.5:
             return f"{amount:.3g} {unit}"
         amount /= 1000
     return f"{amount:.3g} GB"

@@ -47,6 +47,7 @@ def format_seconds(value: float) -> str:
     if math.isnan(value):
         return ""
     for unit, factor in (("s", 1.0), ("ms", 1e3), ("us", 1e6)):
-        if value * factor >= 1:
-            return f"{value * factor:.3g} {unit}" if value * factor < 1000 else f"{value:.0f} s"
+        # 999.7 ms has three digits as 1 s.
+        if value * factor >= 0.9995:
+            return f"{value * factor:.3g} {unit}" if value * factor < 999.5 else f"{value:.0f} s"
     return f"{value * 1e9:.0f} ns"

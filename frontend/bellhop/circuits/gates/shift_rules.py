@@ -173,7 +173,12 @@ class ShiftRules:
                     f"parameter {number} has {len(present)} frequencies, expected a shift for "
                     f"each, got {len(given)}"
                 )
-            terms.append(np.asarray(qml.gradients.generate_shift_rule(present, tuple(given))))
+            # Bits of a basis state, and amplitudes, have no frequencies.
+            terms.append(
+                np.asarray(qml.gradients.generate_shift_rule(present, tuple(given)))
+                if present
+                else _compute_exact_terms(bits)
+            )
         return cls(np.arange(len(terms), dtype=np.int32), (*terms, _NO_TERMS))
 
     @classmethod
