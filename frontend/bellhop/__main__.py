@@ -6,7 +6,20 @@ from importlib.metadata import version
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run a command and return the exit status of the process."""
+    """Run ``python -m bellhop`` and return the exit status of the process.
+
+    ``doctor`` checks the installation; without a command, the help is printed.
+
+    Args:
+        arguments: the command line without the program's name, such as
+            ``["doctor", "--verbose"]``; None for ``sys.argv[1:]``.
+
+    Returns:
+        0 on success; 1 if ``doctor`` finds something that does not work.
+
+    Raises:
+        SystemExit: for ``--help`` and ``--version``, and for an invalid command line.
+    """
     parser = argparse.ArgumentParser(prog="python -m bellhop", description=__doc__)
     parser.add_argument(
         "--version", action="version", version=f"bellhop {version('pennylane-bellhop')}"

@@ -43,12 +43,15 @@ def deprecated(
     check_period(since, removed_in)
 
     def decorate(function: Callable[Params, Result]) -> Callable[Params, Result]:
-        """Return a function that warns and then calls `function`."""
+        """Wrap `function`, so that each call warns: the decorator of `deprecated`."""
         name = f"bellhop.{function.__qualname__}"
 
         @functools.wraps(function)
         def warn_and_call(*args: Params.args, **kwargs: Params.kwargs) -> Result:
-            """Warn in the name of the caller's line, and call the function."""
+            """Warn that the deprecated function will be removed, and call it.
+
+            The warning names the caller's line. Arguments and result are the function's.
+            """
             warn_deprecated(name, since=since, removed_in=removed_in, instead=instead)
             return function(*args, **kwargs)
 
@@ -58,19 +61,20 @@ def deprecated(
 
 
 def warn_deprecated(what: str, *, since: str, removed_in: str, instead: str) -> None:
-    """Warn that something public will be removed, for instance an option or a default.
+    """Warn that a public function, option or default will be removed.
 
     The warning names the innermost line outside of Bellhop, so Python shows it for code in
     ``__main__`` and in tests.
 
     Args:
-        what: `str`, the deprecated name, with the function of an option.
-        since: `str`, as of `deprecated`.
-        removed_in: `str`, as of `deprecated`.
-        instead: `str`, as of `deprecated`.
+        what: the deprecated name as the user writes it, such as ``"bellhop.show"`` or, for an
+            option, ``"qjit(verbose=...)"``.
+        since: the minor release that deprecates it, such as ``"0.2"``.
+        removed_in: the minor release that removes it, at least two after `since`.
+        instead: the name or the advice that replaces it.
 
     Raises:
-        ValueError: as of `deprecated`.
+        ValueError: `removed_in` leaves no minor release in which the name still works.
     """
     check_period(since, removed_in)
     warnings.warn(
@@ -84,8 +88,16 @@ def warn_deprecated(what: str, *, since: str, removed_in: str, instead: str) -> 
 def check_period(since: str, removed_in: str) -> None:
     """Check that a minor release lies between a deprecation and the removal.
 
+    For example ``"0.2"`` and ``"0.4"`` pass, and ``"0.2"`` and ``"0.3"`` do not. A release of a
+    later major version always passes.
+
+    Args:
+        since: the minor release that deprecates a name, such as ``"0.2"``.
+        removed_in: the minor release that removes the name.
+
     Raises:
-        ValueError: if none does, or a string is not a version of two numbers.
+        ValueError: if no minor release lies between them, or a string is not of the form
+            ``"major.minor"``.
     """
     (major, minor), end = _parse_release(since), _parse_release(removed_in)
     if end < (major + 1, 0) and end < (major, minor + 2):
@@ -96,7 +108,11 @@ def check_period(since: str, removed_in: str) -> None:
 
 
 def _parse_release(version: str) -> tuple[int, int]:
-    """Return the two numbers of a minor release."""
+    """Parse a minor release: ``"0.2"`` gives ``(0, 2)``.
+
+    Raises:
+        ValueError: if the text is not two decimal numbers with a dot between them.
+    """
     major, _, minor = version.partition(".")
     if not (major.isdecimal() and minor.isdecimal()):
         raise ValueError(f"deprecated: expected a release such as '0.2', got {version!r}.")
@@ -104,7 +120,11 @@ def _parse_release(version: str) -> tuple[int, int]:
 
 
 def _caller_level() -> int:
-    """Return the `stacklevel` for `warnings.warn` in this function's caller."""
+    """Return the `stacklevel` of `warnings.warn` that names the user's line.
+
+    It is counted from the function that calls this one, and selects the innermost frame whose file
+    is not in the package ``bellhop``.
+    """
     level, frame = 1, sys._getframe(1)
     while frame.f_code.co_filename.startswith(_PACKAGE) and frame.f_back is not None:
         level, frame = level + 1, frame.f_back

@@ -33,19 +33,31 @@ _lock = threading.RLock()
 
 
 def patch(replaced: str, reason: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Return a decorator for a function that installs a patch, once per process.
+    """Return a decorator for a function that replaces a part of a library.
+
+    The decorated function installs its patch at the first call. Later calls in the process do
+    nothing, for any arguments.
 
     Args:
-        replaced: name of the part of the library that is replaced.
-        reason: purpose of the patch.
+        replaced: description of the replaced part, such as ``"the lowering of while"``. It
+            identifies the patch and is a key of `installed_patches`.
+        reason: purpose of the patch, for `installed_patches` and ``python -m bellhop doctor``.
     """
 
     def decorate(install: Callable[..., None]) -> Callable[..., None]:
-        """Wrap `install` so that it runs once per process."""
+        """Wrap `install` so that it runs once per process: the decorator of `patch`.
+
+        Args:
+            install: replaces the part of the library; its arguments depend on the patch.
+        """
 
         @functools.wraps(install)
         def install_once(*arguments: Any) -> None:
-            """Install the patch and list it, if it is not installed yet."""
+            """Call `install` and list the patch, unless the patch is installed already.
+
+            Args:
+                *arguments: arguments of `install`.
+            """
             if replaced in _in_force:
                 return
             with _lock:
@@ -59,14 +71,18 @@ def patch(replaced: str, reason: str) -> Callable[[Callable[..., None]], Callabl
 
 
 def original(owner: Any, name: str) -> Any:
-    """Return the attribute of a library that a patch replaces.
+    """Get the attribute of a library that a patch replaces.
 
     Args:
         owner: module or class of the library.
-        name: the attribute.
+        name: name of the attribute.
+
+    Returns:
+        the attribute's present value, which an earlier patch may have replaced already.
 
     Raises:
-        CompileError: if the installed version does not have it.
+        CompileError: if the installed version of the library does not have the attribute; names the
+            supported versions.
     """
     try:
         return getattr(owner, name)
@@ -81,11 +97,13 @@ def original(owner: Any, name: str) -> Any:
 
 
 def call_when_imported(module: str, change: Callable[[Any], None]) -> None:
-    """Call ``change`` with a module, now or as soon as the module is imported.
+    """Call ``change(module)`` now, or right after the module is first imported.
+
+    Used to patch a library that the user may import after Bellhop, or never.
 
     Args:
         module: full name of the module.
-        change: takes the module object.
+        change: function of the module object; it is called once.
     """
     if module in sys.modules:
         # Waits if another thread is importing the module.
@@ -95,13 +113,14 @@ def call_when_imported(module: str, change: Callable[[Any], None]) -> None:
 
 
 class _ImportHook:
-    """Import hook that calls `change` on one module right after it is first imported.
+    """Import hook that calls `change` on one module right after its first import.
 
-    The hook is removed only then, so that lookups and failed imports do not use it up.
+    It is an entry of ``sys.meta_path``, which removes itself when the module has been executed.
+    Until then it stays, so that ``importlib.util.find_spec`` and failed imports do not use it up.
 
     Args:
         module: full name of the module.
-        change: takes the module object.
+        change: function of the module object.
     """
 
     def __init__(self, module: str, change: Callable[[Any], None]):
@@ -111,7 +130,9 @@ class _ImportHook:
     def find_spec(
         self, name: str, path: Sequence[str] | None, target: Any = None
     ) -> ModuleSpec | None:
-        """Find the module with the other finders, and make its loader call `change`.
+        """Find the hook's module with the other finders; make its loader call `change`.
+
+        Python calls this method for each import, as for all entries of ``sys.meta_path``.
 
         Args:
             name: full name of the module that Python imports.
@@ -119,7 +140,7 @@ class _ImportHook:
             target: module object for a reload.
 
         Returns:
-            the module's spec; None for all other modules.
+            the module's spec, with a changed loader; None for all other modules.
         """
         if name != self._module:
             return None
@@ -131,7 +152,13 @@ class _ImportHook:
             run = loader.exec_module
 
             def run_and_change(module: Any) -> None:
-                """Execute the module, call `change` and remove the hook."""
+                """Execute the module, call `change` on it and remove the import hook.
+
+                It replaces the loader's ``exec_module``.
+
+                Args:
+                    module: the new, empty module object.
+                """
                 run(module)
                 self._change(module)
                 if self in sys.meta_path:
@@ -142,5 +169,5 @@ class _ImportHook:
 
 
 def installed_patches() -> dict[str, str]:
-    """Return the installed patches: the reason for each replaced part."""
+    """Return the reason of each patch that has been installed, by replaced part."""
     return dict(_in_force)

@@ -25,10 +25,13 @@ SUPPORTED = {
 
 
 def is_supported(package: str, version: str) -> bool:
-    """Return whether a version of a package is supported; True without a range.
+    """Return whether Bellhop supports a version of another package.
+
+    Only major and minor version count. All versions of a package that is not in `SUPPORTED` are
+    supported.
 
     Args:
-        package: name of the package.
+        package: name of the package, as pip names it.
         version: for instance ``"0.12.0.1"``.
     """
     if package not in SUPPORTED:
@@ -43,7 +46,11 @@ def _release(text: str) -> tuple[int, ...]:
 
 
 def warn_of_unknown_jax() -> None:
-    """Warn of an unsupported version of JAX, at the line that imports bellhop."""
+    """Emit a `UserWarning` if the installed version of JAX is not supported.
+
+    The warning names the line that imports bellhop: this function must be called at the top level
+    of ``bellhop/__init__.py``.
+    """
     if not is_supported("jax", jax.__version__):
         warnings.warn(
             f"jax {jax.__version__} is not a version that bellhop knows, and parts of JAX that it "

@@ -56,12 +56,17 @@ _TRACE, _NO_TRACE, _AXES, _NO_AXES = AT_TOP_LEVEL
 
 
 class AcceleratedFunction(PickledByName):
-    """A function whose calls are regions on a device; see ``accelerate``.
+    """A function whose calls run on a chosen device: the result of ``accelerate``.
+
+    While JAX traces, a call becomes a *region*: a nested ``jax.jit`` whose name contains the
+    device, which Bellhop's compiler turns into a program for that device. Outside of traces, a call
+    copies its arguments to the device and runs at once. As a class attribute, the object binds to
+    instances like a function.
 
     Args:
-        function: the user's function.
-        dev: the device, in a form that ``accelerate`` accepts.
-        options: options for ``jax.jit``.
+        function: the user's function of pytrees of arrays.
+        dev: the device, in a form that ``accelerate`` accepts; None for JAX's default device.
+        options: options for ``jax.jit``, such as ``static_argnums``.
     """
 
     def __init__(self, function: Callable[..., Any], dev: Any, options: dict[str, Any]) -> None:
@@ -115,14 +120,14 @@ class AcceleratedFunction(PickledByName):
             raise
 
     def _can_call_last(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-        """Return whether a call needs only the region of the last call.
+        """Return whether a call needs only the ``jax.jit`` function of the last call.
 
-        This holds outside of traces and callbacks if the target is the same and all arguments
-        are on it. The checks cost a tenth of a call.
+        This holds outside of traces and callbacks if the device is unchanged and all arguments are
+        on it, so that no argument has to be copied. It takes a tenth of the time of a call.
 
         Args:
-            args: positional arguments.
-            kwargs: keyword arguments.
+            args: positional arguments of the accelerated function.
+            kwargs: its keyword arguments.
         """
         if (
             VALUE_OF(_TRACE) is not _NO_TRACE
@@ -148,7 +153,20 @@ class AcceleratedFunction(PickledByName):
         return f"<accelerate '{name}'{'' if self._dev is None else f' on {self._dev}'}>"
 
     def _check_arrays(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """Raise a `TypeError` that names the argument if a dynamic argument is not an array."""
+        """Raise an error that names a dynamic argument which JAX cannot use as an array.
+
+        Called when ``jax.jit`` has rejected a call, whose error does not name the argument. Returns
+        if all dynamic arguments are valid.
+
+        Args:
+            args: positional arguments of the accelerated function, static arguments included.
+            kwargs: its keyword arguments.
+
+        Raises:
+            TypeError: if an argument that is not static has a leaf that is not an array or a
+                number.
+            OverflowError: if an integer does not fit in any dtype of JAX.
+        """
         options = self._options
         static = StaticArguments(
             self._function, options.get("static_argnums"), options.get("static_argnames")
@@ -177,7 +195,14 @@ class AcceleratedFunction(PickledByName):
         return AcceleratedFunction, (self._function, self._dev, self._options)
 
     def _bind_method(self, instance: Any) -> "AcceleratedFunction":
-        """Return the accelerated method of an instance, which it references weakly."""
+        """Make an accelerated function of an instance's method, without the instance.
+
+        It references the instance weakly, so a cache of these functions does not keep instances
+        alive.
+
+        Args:
+            instance: the first argument of the user's function, which is not a pytree.
+        """
         function, reference = self._function, weakref.ref(instance)
 
         def method(*args: Any, **kwargs: Any) -> Any:
@@ -191,13 +216,14 @@ class AcceleratedFunction(PickledByName):
 
 
 class _AcceleratedMethod:
-    """An accelerated method together with its instance.
+    """A bound accelerated method: the value of ``instance.method``.
 
-    The region references the instance weakly; this object keeps the instance alive during the call.
+    The accelerated function references the instance weakly; this object keeps the instance alive
+    during a call.
 
     Args:
-        region: the accelerated function, bound to the instance.
-        instance: the instance.
+        region: the accelerated function of the remaining arguments, bound to the instance.
+        instance: the instance, held only to keep it alive.
     """
 
     def __init__(self, region: AcceleratedFunction, instance: Any) -> None:
@@ -213,15 +239,19 @@ class _AcceleratedMethod:
 
 
 def _move_arrays(tree: Any, target: Target, *, commits: bool) -> Any:
-    """Move the arrays among the leaves of a pytree to the device of a region.
+    """Move the arrays in a call's arguments to the device of a region.
 
-    Uncommitted arrays stay, if `commits` is false: JAX places them itself. A mesh with explicit
-    axes is replaced by one with automatic axes, as regions are traced without explicit axes.
+    JAX would otherwise raise an error for arrays that are committed to another device. A mesh with
+    explicit axes is replaced by the same mesh with automatic axes, as regions are traced without
+    explicit axes.
 
     Args:
-        tree: arguments; leaves that are not arrays may be static arguments.
+        tree: a pytree of arguments; leaves that are not arrays may be static arguments.
         target: a device, or a sharding.
-        commits: whether to move uncommitted arrays.
+        commits: whether to move uncommitted arrays too; JAX places them itself if false.
+
+    Returns:
+        the pytree with arrays on the device; its other leaves are unchanged.
     """
     if isinstance(target, jax.sharding.NamedSharding):
         mesh = target.mesh
@@ -230,6 +260,7 @@ def _move_arrays(tree: Any, target: Target, *, commits: bool) -> Any:
         target = jax.sharding.NamedSharding(automatic, target.spec, memory_kind=target.memory_kind)
 
     def move(leaf: Any) -> Any:
+        """Copy a leaf to the region's device, or return it if it must stay where it is."""
         if not hasattr(leaf, "dtype") or not (commits or getattr(leaf, "committed", False)):
             return leaf
         return jax.device_put(leaf, find_sharding(target, jax.numpy.shape(leaf)))
@@ -243,7 +274,7 @@ def _make_region(
     state_axes: StateAxes | None,
     options: dict[str, Any],
 ) -> Callable[..., Any]:
-    """Return ``function`` as a ``jax.jit`` function whose name marks it as a region.
+    """Make a ``jax.jit`` function whose name marks its calls as regions on a device.
 
     JAX's rules for ``jit`` keep the name, so the pass outline-regions finds every function that
     differentiation and batching derive from the region.
@@ -251,8 +282,12 @@ def _make_region(
     Args:
         function: the user's function.
         target: device or sharding of the region.
-        state_axes: mesh axes over which circuits partition their state; None for one device.
+        state_axes: mesh axes over which circuits in the region partition their state vector; None
+            if they do not partition it.
         options: options for ``jax.jit``.
+
+    Returns:
+        the ``jax.jit`` function, with the arguments and results of `function`.
     """
 
     choose_jit_platforms(_find_region_platform)
@@ -261,7 +296,14 @@ def _make_region(
     call = function if state_axes is None else recompute_partitioned_states(function)
 
     def region(*args: Any, **kwargs: Any) -> Any:
-        """Trace the function as a region; raise `CompileError` if it cannot be traced."""
+        """Trace the user's function for the device of the region.
+
+        ``jax.jit`` calls this function with tracers, and with the values of static arguments.
+
+        Raises:
+            CompileError: if the function cannot be traced, or returns a measurement or a leaf that
+                is not an array.
+        """
         try:
             with override_trace_state(in_region=True, platform=platform, state_axes=state_axes):
                 result = call(*args, **kwargs)
@@ -282,13 +324,17 @@ def _make_region(
 
 
 def _find_region_platform(name: str) -> tuple[str, dict[str, Any]] | None:
-    """Return platform and lowering caches for a ``jit`` function that is a region.
+    """Find the platform for which a ``jit`` function that is a region is lowered.
+
+    JAX's lowering of a nested ``jit`` calls this function for each of them.
 
     Args:
         name: name of the ``jit`` function.
 
     Returns:
-        None if the function is not a region, or is not lowered for a `qjit` program.
+        the platform, such as ``"cuda"``, and the module's dictionary in which JAX's caches of
+        lowered functions are kept by platform. None if the function is not a region, or belongs to
+        a plain ``jax.jit`` program: then JAX lowers it for the platform of the module.
     """
     region = RegionName.parse(name)
     lowering = current_lowering()
@@ -299,11 +345,11 @@ def _find_region_platform(name: str) -> tuple[str, dict[str, Any]] | None:
 
 
 def _not_jittable_error(function: Callable[..., Any], error: Exception) -> CompileError:
-    """Return the error for a function that ``jax.jit`` cannot trace.
+    """Create the error for a function that ``jax.jit`` cannot trace.
 
     Args:
-        function: the user's function.
-        error: the exception that tracing raised.
+        function: the user's function, named in the message.
+        error: the exception that tracing raised; the message quotes its first line.
     """
     cause = str(error).splitlines()[0].rstrip(".")
     return CompileError(

@@ -71,14 +71,14 @@ def get_compilation_stage(fn: QJIT[..., Any], stage: str) -> str:
 
 
 def get_compilation_stages_groups(options: Any = None) -> list[tuple[str, list[str]]]:
-    """Return the names of all passes, in order, in two groups.
+    """List the MLIR passes by which Bellhop compiles a program, in two groups.
 
     Args:
         options: accepted for compatibility with Catalyst; ignored.
 
     Returns:
-        pairs of a group's name, ``"optimization"`` or ``"conversion"``, and the names of its
-        passes.
+        two pairs, in the order in which they run: the group's name, ``"optimization"`` or
+        ``"conversion"``, and the names of its passes in order.
 
     Example:
         >>> import bellhop
@@ -96,7 +96,7 @@ def replace_ir(fn: QJIT[..., Any], stage: str, new_ir: str) -> None:
     The next call compiles the new module from the replaced stage on.
 
     Args:
-        fn: the function.
+        fn: a qjit function that has been compiled.
         stage: ``"lowered"`` (or ``"mlir"``), the module before the first pass; or the name of an
             optimization pass, after which compilation continues.
         new_ir: text of a module. Its ``@main`` must have the same arguments and results, and it
@@ -129,7 +129,7 @@ def replace_ir(fn: QJIT[..., Any], stage: str, new_ir: str) -> None:
 
 
 def get_cmain(fn: Any, *args: Any) -> str:
-    """Raise: Bellhop makes no object code that a C program could link.
+    """Raise an error: Bellhop makes no object code that a C program could link.
 
     Raises:
         NotImplementedError: always; names the alternative.
@@ -138,7 +138,7 @@ def get_cmain(fn: Any, *args: Any) -> str:
 
 
 def compile_executable(fn: Any, *args: Any) -> str:
-    """Raise: XLA compiles a program in the process that runs it, not to an executable.
+    """Raise an error: XLA compiles programs in memory, not to an executable file.
 
     Raises:
         NotImplementedError: always; names the alternative.
@@ -153,7 +153,15 @@ _NO_EXECUTABLES = (
 
 
 def _check_qjit(label: str, fn: Any) -> QJIT[..., Any]:
-    """Check that `fn` is a qjit function; return it."""
+    """Return `fn` if it is a qjit function.
+
+    Args:
+        label: name of the public function that got `fn` as first argument, for the error.
+        fn: any value.
+
+    Raises:
+        TypeError: if `fn` is not a qjit function.
+    """
     if not isinstance(fn, QJIT):
         raise TypeError(f"{label} takes a qjit function first, got a {type(fn).__name__}.")
     return fn
@@ -166,7 +174,7 @@ def instrumentation(
     """Measure the stages of compilation and the runs of compiled functions.
 
     Args:
-        session_name: heading of the results.
+        session_name: heading of the printed or written results.
         filename: file to which the results are appended, as YAML; None prints them.
         detailed: whether to list each pass.
 

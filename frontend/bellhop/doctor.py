@@ -29,10 +29,10 @@ _OPTIONAL = ("pennylane-lightning-kokkos", "torch", "optax")
 
 @dataclass(frozen=True)
 class Finding:
-    """One row of the printed table.
+    """Result of one check of an installation, a row of the printed table.
 
     Attributes:
-        topic: the part that was checked.
+        topic: name of the part that was checked, such as ``"versions"``.
         works: whether it works; None if there is nothing to try.
         detail: observation, such as versions or durations.
         advice: remedy if it does not work.
@@ -45,7 +45,9 @@ class Finding:
 
 
 def examine(console: Console | None = None, *, verbose: bool = False) -> int:
-    """Print the installed versions and devices, and whether each works.
+    """Check the installation with small programs, and print the findings as a table.
+
+    ``python -m bellhop doctor`` calls it.
 
     Args:
         console: where to print; standard output if None.
@@ -80,7 +82,11 @@ def examine(console: Console | None = None, *, verbose: bool = False) -> int:
 
 
 def _collect_findings() -> Iterator[Finding]:
-    """Check the parts of an installation one by one."""
+    """Check the parts of an installation; yield a finding for each.
+
+    The parts are versions, JAX's settings, a callback, a region on each device, a circuit on each
+    plugin of PennyLane, and PennyLane's list of compilers. Failures are findings, not exceptions.
+    """
     yield _check_versions()
     yield _check_jax_settings()
     yield _try("callback", "call a Python function", _run_callback)
@@ -95,12 +101,18 @@ def _collect_findings() -> Iterator[Finding]:
 
 
 def _collect_internals() -> list[Finding]:
-    """Return findings for fault reports; call it after the programs of all other checks."""
+    """Report the engine for circuits and the replaced parts of JAX and PennyLane.
+
+    Call it after all other checks: their programs install most of the patches that it lists.
+    """
     return [_check_engine(), _check_patches()]
 
 
 def _check_versions() -> Finding:
-    """Check that all required packages are installed, in supported versions."""
+    """Check that required packages are installed, in supported versions.
+
+    Installed optional packages are checked too; missing ones are not listed.
+    """
     installed = {}
     for package in (*_PACKAGES, *_OPTIONAL):
         try:
@@ -123,7 +135,7 @@ def _check_versions() -> Finding:
 
 
 def _describe_gil() -> str:
-    """Return whether Python has the global interpreter lock, in words."""
+    """Describe whether Python has a global interpreter lock: ``"with the GIL"``."""
     if not sysconfig.get_config_var("Py_GIL_DISABLED"):
         return "with the GIL"
     is_on = getattr(sys, "_is_gil_enabled", lambda: True)()
@@ -131,7 +143,10 @@ def _describe_gil() -> str:
 
 
 def _check_jax_settings() -> Finding:
-    """Report JAX's settings; fail if the CPU dispatches asynchronously."""
+    """Report JAX's precision and backend; fail if CPU programs run asynchronously.
+
+    Callbacks that use JAX may hang in asynchronous programs.
+    """
     asynchronous = cpu_dispatch_is_asynchronous()
     bits = 64 if jax.config.read("jax_enable_x64") else 32
     return Finding(
@@ -144,12 +159,13 @@ def _check_jax_settings() -> Finding:
 
 
 def _try(topic: str, detail: str, program: Callable[[], str | None]) -> Finding:
-    """Run a small program; return whether it worked.
+    """Run a small program; return the finding whether it worked.
 
     Args:
-        topic: topic of the finding.
-        detail: description of the part that was tried.
-        program: raises if it does not work; may return a text to append to `detail`.
+        topic: name of the checked part, the first column of the printed table.
+        detail: description of the part that was tried, such as a device's model.
+        program: raises any exception if the part does not work; may return a text, such as a
+            duration, to append to `detail`.
     """
     try:
         more = program()
@@ -163,7 +179,12 @@ def _first_line(error: Exception) -> str:
 
 
 def _expect(observed: object, expected: float) -> None:
-    """Raise `ArithmeticError` if a result differs from the expected value."""
+    """Raise `ArithmeticError` if a program's result differs from the expected number.
+
+    Args:
+        observed: number or array; all its elements are compared.
+        expected: the number.
+    """
     if not np.allclose(np.asarray(observed), expected):
         raise ArithmeticError(f"The result is {observed} and should be {expected}.")
 
@@ -174,7 +195,18 @@ def _run_callback() -> None:
 
 
 def _run_region(device: jax.Device) -> str | None:
-    """Run a region on a device; return the duration of a call unless it is the host."""
+    """Run a region on a device and check its result.
+
+    Args:
+        device: any device that JAX has.
+
+    Returns:
+        text with the shortest duration of a call to the device and back; None for the host, where
+        a region is part of the program.
+
+    Raises:
+        ArithmeticError: if the result is wrong. Exceptions of the call are not caught.
+    """
     double = bellhop.qjit(lambda x: bellhop.accelerate(lambda x: 2 * x, dev=device)(x))
     x = np.float32(1.5)
     _expect(double(x), 3.0)
@@ -189,7 +221,12 @@ def _run_region(device: jax.Device) -> str | None:
 
 
 def _check_circuits() -> Iterator[Finding]:
-    """Try a circuit on every plugin whose devices compiled programs can use."""
+    """Run a circuit on every PennyLane device that compiled programs can use.
+
+    Yields:
+        one finding for each entry point in ``pennylane.plugins``; devices that compiled programs
+        can only call through Python are left out.
+    """
     import pennylane as qml
 
     from bellhop.circuits.backends.choose.choose_executor import is_simulated_in_program
@@ -218,7 +255,11 @@ def _check_circuits() -> Iterator[Finding]:
 
 
 def _check_engine() -> Finding:
-    """Report the limits of the engine that runs circuits on Lightning's devices."""
+    """Report the size limits of the engine, which simulates Lightning's circuits.
+
+    The limits are the numbers of qubits on CPUs and GPUs, and the number of floating-point numbers
+    that one instruction processes.
+    """
     on_cpu, on_gpus, lanes = engine_limits()
     detail = f"up to {on_cpu} qubits, on GPUs up to {on_gpus}; {lanes} numbers at a time"
     if read_environment_engine() == "plugin":
@@ -227,13 +268,13 @@ def _check_engine() -> Finding:
 
 
 def _check_patches() -> Finding:
-    """Report which parts of JAX, PennyLane and malt are replaced after programs have run."""
+    """Report the parts of JAX, PennyLane and malt that Bellhop has replaced so far."""
     parts = "; ".join(f"{part}: {reason}" for part, reason in installed_patches().items())
     return Finding("replaced parts", None, parts or "nothing")
 
 
 def _check_compiler() -> Finding:
-    """Check that PennyLane finds bellhop as a compiler."""
+    """Check that PennyLane finds the entry point of ``qjit(compiler="bellhop")``."""
     names = {entry.name for entry in importlib.metadata.entry_points(group="pennylane.compilers")}
     return Finding(
         'qml.qjit(compiler="bellhop")',

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 
 class CompileError(Exception):
-    """A program cannot be compiled; the message names place, fault and remedy.
+    """Raised if a program cannot be compiled; names place, fault and remedy.
 
     Example:
         >>> import bellhop
@@ -16,9 +16,10 @@ class CompileError(Exception):
 
 
 class NotCompiledError(CompileError, AttributeError):
-    """An attribute of a compiled function is read before there is a program.
+    """Raised if an attribute of a qjit function is read before it has a program.
 
-    It is an ``AttributeError``, so that ``hasattr`` returns False.
+    The function is compiled at its first call. The error is an ``AttributeError``, so
+    that ``hasattr`` returns False.
 
     Example:
         >>> import bellhop
@@ -32,7 +33,7 @@ class NotCompiledError(CompileError, AttributeError):
 
 
 class DifferentiableCompileError(CompileError):
-    """A program cannot be differentiated, or not in this mode or to this order.
+    """Raised if a program has no derivative, or not in this mode or of this order.
 
     Attributes:
         where: name of the differentiated function, if the message begins with it; otherwise empty.
@@ -49,9 +50,9 @@ class DifferentiableCompileError(CompileError):
 
 
 class CircuitError(RuntimeError):
-    """A circuit failed at run time; the message names the QNode, its line and the fault.
+    """Raised if a circuit fails when the program runs; names the QNode and the fault.
 
-    Compiled programs raise it, including plain ``jax.jit`` programs; later calls work.
+    Plain ``jax.jit`` programs raise it too. The program can be called again afterwards.
 
     Example:
         >>> import bellhop, pennylane as qml
@@ -67,7 +68,7 @@ class CircuitError(RuntimeError):
 
 
 class AutoGraphError(Exception):
-    """AutoGraph cannot convert the Python control flow of a function.
+    """Raised if AutoGraph cannot convert the Python control flow of a function.
 
     Example:
         >>> import bellhop
@@ -83,7 +84,9 @@ class AutoGraphError(Exception):
 
 
 class CallbackException(Exception):  # noqa: N818, a name that is known from host_callback
-    """Tapped functions raised exceptions; the last exception is the cause.
+    """Raised by ``barrier_wait`` if tapped functions raised exceptions before.
+
+    The last of these exceptions is its ``__cause__``.
 
     Attributes:
         exceptions: the exceptions in order; if there are very many, the first ones and the last.
@@ -100,10 +103,10 @@ class CallbackException(Exception):  # noqa: N818, a name that is known from hos
 
 
 def suggest_name(name: str, names: Iterable[str]) -> str:
-    """Return a sentence that offers the most similar of some names, or an empty string.
+    """Suggest the known name that is most similar to an unknown name, for an error.
 
     Args:
-        name: an unknown name.
+        name: an unknown name that the user wrote.
         names: the known names.
 
     Returns:
@@ -114,7 +117,10 @@ def suggest_name(name: str, names: Iterable[str]) -> str:
 
 
 def format_value(value: object) -> str:
-    """Return a value as errors show it: its ``repr``, cut after 160 characters."""
+    """Format a value for an error message: its ``repr``, cut after 160 characters.
+
+    Integers above 256 bits give ``<int of N bits>``, since Python may refuse to print their digits.
+    """
     if isinstance(value, int) and value.bit_length() > 256:
         # Python raises for the decimal digits of longer integers.
         return f"<int of {value.bit_length()} bits>"

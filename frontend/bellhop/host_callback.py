@@ -65,14 +65,19 @@ class CallbackFlavor(enum.Enum):
 
 
 def _make_unsupported_rule(label: str, instead: str) -> Callable[..., Any]:
-    """Return a rule of a JAX primitive that raises `NotImplementedError`.
+    """Make a transformation rule that raises an error, for the primitive of ``call``.
 
     Args:
-        label: name of the transformation in the error.
-        instead: alternative, for the error.
+        label: name of the transformation in the error, such as ``"vmap"``.
+        instead: alternative for the user, which ends the error.
+
+    Returns:
+        a method of `CallbackType` with the signature of its rules; always raises
+        `NotImplementedError`.
     """
 
     def rule(callback_type: CallbackType, *args: Any, target: CallbackTarget) -> Any:
+        """Raise `NotImplementedError`: the callback does not support the transformation."""
         raise NotImplementedError(
             f"{callback_type.name} of '{target.name}' (called from {target.site}) has no rule for "
             f"{label}; id_tap has. Use bellhop.pure_callback, or {instead}."
@@ -82,7 +87,11 @@ def _make_unsupported_rule(label: str, instead: str) -> Callable[..., Any]:
 
 
 class _HostCall(CallbackType):
-    """Ordered calls that support neither ``vmap`` nor differentiation."""
+    """Callback type of ``host_callback.call``: how JAX traces and transforms it.
+
+    The calls happen in program order. Differentiation and ``vmap`` of a call raise
+    `NotImplementedError`.
+    """
 
     effects = frozenset({ordered_effect})
     jvp = transpose = _make_unsupported_rule("differentiation", "jax.custom_jvp or custom_vjp")
@@ -166,7 +175,8 @@ def id_print(
         output_stream: object whose method ``write`` gets the text; None for standard output.
         threshold: size above which arrays are abbreviated, as in ``numpy.array2string``.
         callback_flavor: has no effect.
-        kwargs: values to print first, as ``name: value``; ``transforms`` is added to them.
+        kwargs: values to print first, as ``name: value``; ``transforms``, the JAX
+            transformations of the call, is added if there are any.
 
     Returns:
         ``arg``, or ``result`` unless it is None.
@@ -271,7 +281,13 @@ def stop_outfeed_receiver() -> None:
 
 @dataclass(frozen=True)
 class _OrderedFunction:
-    """A function that runs after all earlier taps; equal functions give equal callbacks."""
+    """A user's function that runs after all earlier taps, for ``host_callback.call``.
+
+    Objects with equal functions are equal, so two calls of one function share a callback.
+
+    Attributes:
+        function: the user's function.
+    """
 
     function: Callable[..., Any]
 
@@ -290,7 +306,12 @@ class _OrderedFunction:
 
 
 def _check_callable(name: str, function: Any) -> None:
-    """Raise `TypeError` if a function passed to `host_callback.<name>` is not callable."""
+    """Raise `TypeError` if the function that a user passed is not callable.
+
+    Args:
+        name: the called function of this module, such as ``"id_tap"``.
+        function: its first argument.
+    """
     if not callable(function):
         raise TypeError(
             f"host_callback.{name} takes a function first, got {function!r} of type "
@@ -306,7 +327,9 @@ def _check_device_index(device_index: int) -> None:
 def _result_aval(
     function: Callable[..., Any], leaf: Any, result_shape: Any
 ) -> jax.core.ShapedArray:
-    """Return the type of a result leaf as a program represents it.
+    """Return the abstract value of one leaf of ``result_shape``, in JAX's precision.
+
+    Without 64-bit types, float64 gives float32.
 
     Args:
         function: the user's function, for errors.
@@ -339,15 +362,16 @@ def _print_value(
     threshold: int | None,
     values: dict[str, Any],
 ) -> None:
-    """Print named values and an array pytree: the function that ``id_print`` taps.
+    """Print named values and a pytree of arrays: the function that ``id_print`` taps.
 
     Args:
-        arg: a pytree of NumPy arrays.
-        transforms: pairs of a transformation's name and parameters.
-        device: device of the value, or None.
+        arg: the printed pytree of NumPy arrays.
+        transforms: the JAX transformations under which the tap was called: pairs of a name, such
+            as ``"batch"``, and its parameters. They are printed as the value named ``transforms``.
+        device: device to print as the value named ``device``, or None.
         output_stream: object with a method ``write``; None for standard output.
         threshold: size above which arrays are abbreviated.
-        values: named values to print first.
+        values: named values to print on the first line, sorted by name.
     """
     values = dict(values)
     if transforms:
@@ -366,11 +390,13 @@ def _print_value(
 
 
 def _format_value(value: Any, threshold: int | None) -> str:
-    """Format a pytree of NumPy arrays as JAX's module does.
+    """Format a pytree of NumPy arrays like JAX's removed ``host_callback`` module.
+
+    Dictionaries are shown sorted in ``{}``, tuples in ``()`` and lists in ``[]``.
 
     Args:
         value: the pytree, or a part of it.
-        threshold: size above which arrays are abbreviated.
+        threshold: size above which arrays are abbreviated; None for NumPy's setting.
     """
     if isinstance(value, dict):
         parts = [f"{name}={_format_value(each, threshold)}" for name, each in sorted(value.items())]
@@ -384,6 +410,15 @@ def _format_value(value: Any, threshold: int | None) -> str:
 
 
 def _join_parts(begin: str, parts: Sequence[str], end: str) -> str:
-    """Join parts between brackets, on one line if they fit, else on a line each."""
+    """Join formatted elements between brackets, on one line if it fits in 80 columns.
+
+    Otherwise each element is on its own line: ``begin``, a space and the first element, then the
+    other elements, indented by two spaces.
+
+    Args:
+        begin: the opening bracket.
+        parts: the elements.
+        end: the closing bracket.
+    """
     line = " ".join([begin, *parts, end])
     return line if len(line) <= _WIDTH else begin + " " + "\n  ".join(parts) + " " + end

@@ -90,7 +90,11 @@ def mitigate_with_zne(
 
     @functools.wraps(fn)
     def run(*args: Any, **kwargs: Any) -> Any:
-        """Trace `fn` with its QNodes mitigated."""
+        """Trace `fn` with zero-noise extrapolation of each QNode that it calls.
+
+        This is the function that `mitigate_with_zne` returns, with the arguments and results of
+        `fn`.
+        """
         # Imported here, as programs without circuits do not import PennyLane.
         import pennylane as qml
 
@@ -103,10 +107,14 @@ def mitigate_with_zne(
 
 
 def _check_scale_factors(scale_factors: Any) -> tuple[int, ...]:
-    """Return the scale factors as integers.
+    """Return the scale factors as a tuple of integers.
+
+    Args:
+        scale_factors: the user's value, of any type; floats such as 3.0 are accepted.
 
     Raises:
-        ValueError: if they are not two or more different odd positive integers.
+        ValueError: if they are not two or more different odd positive integers, known when the
+            program is traced.
     """
     try:
         scales = tuple(int(scale) for scale in scale_factors)
@@ -126,12 +134,16 @@ def _check_scale_factors(scale_factors: Any) -> tuple[int, ...]:
 
 @dataclass(frozen=True)
 class _Mitigation:
-    """Parameters of the mitigation of QNodes.
+    """Settings of zero-noise extrapolation for the QNodes of a mitigated function.
+
+    While the function is traced, the trace state holds this object, and each QNode call is recorded
+    by `run`.
 
     Attributes:
-        scale_factors: odd integers, by which noise is multiplied.
-        extrapolate: takes scale factors and values; returns the value at zero.
-        folding: ``"global"`` or ``"local-all"``.
+        scale_factors: odd positive integers by which the noise is multiplied.
+        extrapolate: takes the scale factors and the values for them, both of shape [n_factors];
+            returns the value at zero noise, one number.
+        folding: ``"global"``, fold the circuit as a whole, or ``"local-all"``, fold each gate.
     """
 
     scale_factors: tuple[int, ...]
@@ -139,7 +151,14 @@ class _Mitigation:
     folding: str
 
     def run(self, circuit: Callable[[], Any]) -> Any:
-        """Call a circuit for each scale factor, and return its extrapolated results."""
+        """Record a circuit once for each scale factor; return its extrapolated results.
+
+        Args:
+            circuit: records the circuit in the traced program and returns its results, a pytree.
+
+        Returns:
+            a pytree of the same structure, with each leaf extrapolated to zero noise.
+        """
         from bellhop.circuits.passes.operation_transforms import Folding
 
         results = []
@@ -149,10 +168,11 @@ class _Mitigation:
         return jax.tree.map(self._extrapolate_to_zero, *results)
 
     def _extrapolate_to_zero(self, *values: Any) -> Any:
-        """Extrapolate one result leaf, elementwise.
+        """Extrapolate one leaf of a circuit's results to zero noise, element by element.
 
         Args:
-            values: the leaf for each scale factor, arrays of equal shapes.
+            *values: the leaf for each scale factor, in the order of `scale_factors`; arrays of
+                equal shapes.
 
         Returns:
             an array of that shape.
@@ -165,7 +185,11 @@ class _Mitigation:
 
 
 def _to_scalar(extrapolated: Any) -> jax.Array:
-    """Check that `extrapolate` returned one number; return it with shape ``()``."""
+    """Return the result of the user's ``extrapolate`` as an array of shape ``()``.
+
+    Raises:
+        TypeError: if ``extrapolate`` did not return exactly one number.
+    """
     if jax.tree.structure(extrapolated).num_nodes != 1 or jnp.size(extrapolated) != 1:
         raise TypeError(
             "mitigate_with_zne: extrapolate must return one number, the value at zero, of scale "

@@ -43,7 +43,7 @@ def adjoint(fn: Any, lazy: bool = True) -> Any:
         lazy: whether to return a symbolic ``Adjoint`` rather than a simplified operation.
 
     Returns:
-        the adjoint operation, or a function with the arguments of ``fn``.  Its result has
+        the adjoint operation, or a function with the arguments of ``fn``, whose result has
         attributes ``wires``, the wires that were acted on, and ``operation``, the applied
         operation, or None if there are several.
 
@@ -74,7 +74,12 @@ def adjoint(fn: Any, lazy: bool = True) -> Any:
 
     @functools.wraps(fn)
     def inverse(*args: Any, **kwargs: Any) -> Any:
-        """Apply the adjoint of the operations that `fn` applies."""
+        """Apply the adjoint of the operations that `fn` applies: the result of `adjoint`.
+
+        In a compiled circuit, `fn` is called with the arguments while its operations are recorded;
+        operators among the arguments are not applied themselves. Elsewhere PennyLane's adjoint is
+        used.
+        """
         circuit = current_circuit()
         if circuit is None:
             return adjoint(fn, lazy)(*args, **kwargs)
@@ -103,7 +108,7 @@ def ctrl(
         work_wire_type: ``"borrowed"`` or ``"zeroed"``, the state of the work wires.
 
     Returns:
-        the controlled operation, or a function with the arguments of ``op``.  Its result has
+        the controlled operation, or a function with the arguments of ``op``, whose result has
         attributes ``wires``, the wires that were acted on, and ``operation``, the applied
         operation, or None if there are several.
 
@@ -156,7 +161,12 @@ def ctrl(
 
     @functools.wraps(op)
     def controlled(*args: Any, **kwargs: Any) -> Any:
-        """Apply the controlled operations that `op` applies."""
+        """Apply the controlled operations that `op` applies: the result of `ctrl`.
+
+        In a compiled circuit, `op` is called with the arguments while its operations are recorded.
+        Conditional flips of the control wires before and after them implement traced control
+        values. Elsewhere PennyLane's ``ctrl`` is used.
+        """
         circuit = current_circuit()
         if circuit is None:
             whole = ctrl(op, control, control_values, work_wires, work_wire_type)
@@ -172,7 +182,12 @@ def ctrl(
 
 
 def _length(value: Any, *, one: int | None) -> int | None:
-    """Return the length of a sequence; `one` for None, a string or a single value."""
+    """Count the control wires or control values that a user passed to `ctrl`.
+
+    Args:
+        value: a sequence, or a single wire or value.
+        one: result for a string and for all values without a length, including None.
+    """
     if isinstance(value, str):
         return one
     try:
@@ -182,7 +197,7 @@ def _length(value: Any, *, one: int | None) -> int | None:
 
 
 def _is_function(value: Any) -> bool:
-    """Return whether a value is a quantum function rather than an operation or its class."""
+    """Return whether a value is a quantum function, not an operation or its class."""
     import pennylane as qml
 
     is_class = isinstance(value, type) and issubclass(value, qml.operation.Operator)

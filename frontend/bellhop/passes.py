@@ -61,15 +61,20 @@ def __getattr__(name: str) -> Any:
 
 
 def pass_names(label: str, passes: Mapping[str, Mapping[str, Any]]) -> tuple[str, ...]:
-    """Check names and options of circuit passes; return the names with hyphens.
+    """Check names and options of Bellhop's own circuit passes; return the names.
+
+    For example ``{"merge_rotations": {}}`` gives ``("merge-rotations",)``.
 
     Args:
-        label: name of the option or function, for errors.
-        passes: options of each pass, by name.
+        label: name of the user's option or function, for errors.
+        passes: options of each pass, by name; underscores and hyphens are equivalent.
+
+    Returns:
+        the names with hyphens, in the given order.
 
     Raises:
         TypeError: if `passes` is not a mapping.
-        ValueError: for an unknown pass, or an unknown option of a pass.
+        ValueError: for an unknown pass, or if a pass has any options.
     """
     if not isinstance(passes, Mapping):
         raise TypeError(
@@ -109,6 +114,7 @@ def pipeline(passes: Mapping[str, Mapping[str, Any]]) -> Callable[[Any], Any]:
         (``qjit(circuit_transform_pipeline=...)``).
 
     Raises:
+        TypeError: if ``passes`` is not a mapping; when decorated, if the object is not a QNode.
         ValueError: for an unknown pass.
 
     Example:
@@ -135,7 +141,11 @@ def pipeline(passes: Mapping[str, Mapping[str, Any]]) -> Callable[[Any], Any]:
     )
 
     def decorate(qnode: Any) -> Any:
-        """Return the QNode with the passes and transforms."""
+        """Return a copy of the QNode with the chosen passes and transforms.
+
+        This is the decorator that `pipeline` returns. PennyLane's transforms are applied to the
+        copy at once; Bellhop's passes are stored for compiled programs.
+        """
         changed = _with_passes(qnode, names)
         for name, options in transforms.items():
             changed = __getattr__(_transform_name(name))(changed, **options)
@@ -151,6 +161,9 @@ def apply_pass(name: str, *flags: str, **options: Any) -> Callable[[Any], Any]:
         name: name of the pass, as in ``pipeline``.
         flags: names of options whose value is True.
         options: options with a value.
+
+    Returns:
+        a decorator, which returns a copy of the QNode.
 
     Raises:
         ValueError: for an unknown pass, or an unknown option.
@@ -298,13 +311,24 @@ def pauli_twirling(qnode: Any) -> Any:
 
 
 def _transform_name(name: str) -> str:
-    """Return the name of the PennyLane transform for a pass, or "" for Bellhop's own passes."""
+    """Return the name in ``qml.transforms`` of a pass that is a PennyLane transform.
+
+    Args:
+        name: name of a pass, with hyphens or underscores.
+
+    Returns:
+        the name with underscores; ``""`` if the pass is not a PennyLane transform.
+    """
     name = name.replace("-", "_")
     return name if name in _TRANSFORMS else ""
 
 
 def _with_passes(qnode: Any, names: tuple[str, ...] | None) -> Any:
-    """Return a copy of a QNode with circuit passes; None keeps its passes.
+    """Return a copy of a QNode that has circuit passes for compiled programs.
+
+    Args:
+        qnode: the QNode.
+        names: the passes that replace the QNode's present ones; None for an unchanged copy.
 
     Raises:
         TypeError: if `qnode` is not a QNode.

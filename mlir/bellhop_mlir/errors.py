@@ -4,7 +4,7 @@
 class VerificationError(ValueError):
     """A module breaks a rule of Bellhop's dialects or of untrusted modules.
 
-    Verifiers raise it. The message says what is wrong; a note may add the operation's location.
+    Verifiers raise it. The message describes the fault; a note may add the operation's location.
     """
 
 

@@ -136,7 +136,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run ``bellhop-opt`` on the process's streams; return its exit status.
 
     Args:
-        arguments: command line arguments; None for those of the process.
+        arguments: command line arguments; None for the process's arguments.
     """
     return run_tool(
         sys.argv[1:] if arguments is None else arguments, sys.stdin, sys.stdout, sys.stderr

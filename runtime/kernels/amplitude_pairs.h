@@ -277,8 +277,8 @@ inline void add_pairs(const Amplitudes& ket, const Amplitudes& into, std::size_t
   for_flips<Add::template Instance>(bits.flips.low, ket, into, size, bits, m);
 }
 
-// Applies a matrix to pairs of amplitudes in place. `form` says which entries of `m`
-// are read, and `size` is the number of registers.
+// Applies a matrix to pairs of amplitudes in place. `form` selects the entries of
+// `m` that are read, and `size` is the number of registers.
 inline void apply_pairs(Operation::Form form, const Amplitudes& state, std::size_t size,
                         const PairBits& bits, const Matrix2<Lanes>& m) {
   using Form = Operation::Form;

@@ -156,7 +156,7 @@ class WideMatrix {
 
   // Multiplies the packed rows, from row `row` on, with the columns of the panel from
   // `column` on, and writes the first `wanted` columns of the product to the state.
-  // `base` has the index of each column's first amplitude; `is_one_piece` says whether
+  // `base` has the index of each column's first amplitude; `is_one_piece` is whether
   // these are consecutive.
   void multiply_block(const Amplitudes& state, std::size_t row, std::size_t column,
                       const std::size_t* base, std::size_t wanted,

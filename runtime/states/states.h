@@ -67,7 +67,7 @@ class States {
   }
 
   // Sets the threads that may share the work on a large state, which the caller owns;
-  // null for none. The helpers of an earlier call are no longer used.
+  // null for none. They replace the helpers of an earlier call.
   void lend(const Helpers* helpers) {
     crew_.reset();
     helpers_ = helpers;

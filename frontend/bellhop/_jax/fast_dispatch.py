@@ -38,10 +38,12 @@ _ENTRIES = 8192
 
 
 class UnexecutedProgram(NamedTuple):
-    """Result of a fast call that compiled a program and did not execute it.
+    """A program that a fast call compiled instead of executing it, on a cache miss.
+
+    The caller executes it by other means, or calls again.
 
     Attributes:
-        compiled: JAX's ``Compiled``.
+        compiled: the program, JAX's ``Compiled``.
     """
 
     compiled: Any
@@ -54,23 +56,33 @@ def make_fast_call(
     *,
     has_static: bool = False,
 ) -> Any:
-    """Return a callable that dispatches to programs in C++, by argument types.
+    """Make a function that finds a compiled program by its argument types, in C++.
 
     It holds no lock while a program runs. Threads that need a program wait while it is compiled.
 
     Args:
-        uncompiled: the Python function, which ``jax.disable_jit`` and ``jax.debug_nans`` evaluate
-            eagerly.
-        compile_: compiles the program for its arguments.
-        may_enter: returns, after a compilation, whether to add the program to the cache.
+        uncompiled: the Python function; under ``jax.disable_jit`` and ``jax.debug_nans`` it is
+            evaluated eagerly.
+        compile_: takes the call's arguments; compiles the program for them without executing it.
+        may_enter: called after each compilation; returns whether to keep the program in the cache.
         has_static: whether the first argument is static: a hashable object, part of the cache key.
 
     Returns:
-        a function that returns the program's results, or an `UnexecutedProgram` on a cache miss.
+        a function that executes a cached program and returns its results. On a cache miss it
+        compiles the program and returns an `UnexecutedProgram`.
     """
 
     def enter(*args: Any, **kwargs: Any) -> tuple[UnexecutedProgram, Any, bool]:
-        """Handle a cache miss: check the arguments, compile and create a cache entry."""
+        """Compile the program for a call that missed the C++ cache.
+
+        JAX's C++ dispatch calls this function with the arguments of the call.
+
+        Returns:
+            the value that the call returns; the cache entry, None to make none; and False.
+
+        Raises:
+            TypeError: if a leaf is not an array or a number.
+        """
         leaves = jax.tree.leaves((args[1:] if has_static else args, kwargs))
         for leaf in leaves:
             dispatch.check_arg(leaf)
@@ -95,13 +107,13 @@ def make_fast_call(
 
 
 def copy_to_device(values: np.ndarray, device: jax.Device) -> jax.Array:
-    """Copy a NumPy array to a device, asynchronously and uncommitted.
+    """Copy a NumPy array to a device asynchronously, uncommitted.
 
     ``jax.device_put`` is more general and takes several times as long for 240 KB.
 
     Args:
-        values: the array; JAX's default precision applies.
-        device: the target.
+        values: the array. Without 64-bit types, it is converted to JAX's 32-bit dtype.
+        device: the target device.
     """
     aval = _make_aval(values.shape, values.dtype, jax.config.jax_enable_x64)
     # Without 64-bit types, JAX's dtype differs from NumPy's.
@@ -118,14 +130,14 @@ def _make_aval(shape: tuple[int, ...], dtype: np.dtype, x64: bool) -> Any:
 
 
 def _make_entry(compiled: Any) -> Any:
-    """Return the fast-path data of a program; None if C++ cannot call the program.
+    """Collect the data that JAX's C++ dispatch needs to call a compiled program.
 
     Args:
-        compiled: JAX's ``Compiled``.
+        compiled: the program, JAX's ``Compiled``.
 
     Returns:
-        None for programs with effects, host callbacks, references or extended dtypes other than
-        keys.
+        JAX's fast-path data. None if C++ cannot call the program: it has effects, JAX host
+        callbacks, references, or results of extended dtypes other than random keys.
     """
     executable, params = compiled._executable, compiled._params
     unsafe_call = executable.unsafe_call
@@ -165,7 +177,12 @@ def _make_entry(compiled: Any) -> Any:
 
 
 def _physical_shardings(shardings: Any, avals: Any) -> list[Any]:
-    """Replace the shardings of extended dtypes, such as keys, by their data's."""
+    """Replace the shardings of random keys by the shardings of the keys' data.
+
+    Args:
+        shardings: the sharding of each value.
+        avals: the abstract value of each value.
+    """
     return [
         sharding_impls.physical_sharding(aval, sharding)
         if jax.dtypes.issubdtype(aval.dtype, jax.dtypes.extended)
@@ -175,13 +192,14 @@ def _physical_shardings(shardings: Any, avals: Any) -> list[Any]:
 
 
 def _expand_keys(tree: Any, avals: Iterator[Any]) -> Any:
-    """Replace each key leaf of a tree structure by a node with one array.
+    """Replace each random key in a tree structure by a node with one leaf.
 
-    Works on `PyTreeDef` objects: constructors of user classes may accept arrays only.
+    The program returns a key's data, from which the node makes the key. This works on `PyTreeDef`
+    objects, since constructors of user classes may accept arrays only.
 
     Args:
         tree: the ``PyTreeDef`` of a program's results.
-        avals: abstract values of the leaves.
+        avals: iterator over the abstract values of the leaves, which is advanced.
     """
     if jax.tree_util.treedef_is_leaf(tree) and tree.num_leaves == 1:
         aval = next(avals)

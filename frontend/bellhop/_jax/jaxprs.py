@@ -45,27 +45,33 @@ PROGRAM_TRACER = partial_eval.DynamicJaxprTracer
 def dce(
     closed: ClosedJaxpr, used: Sequence[bool], keep: Sequence[bool]
 ) -> tuple[ClosedJaxpr, list[bool]]:
-    """Remove dead code from a jaxpr.
+    """Remove the equations of a jaxpr that do not contribute to its used results.
 
     Args:
         closed: the jaxpr.
-        used: for each result, whether it is used.
-        keep: for each input, whether to keep it even if it is unused.
+        used: for each result, whether to keep it.
+        keep: for each input, whether to keep it even if no remaining equation uses it.
 
     Returns:
-        the jaxpr of the used results, and for each input of ``closed`` whether the new jaxpr has
-        it.
+        the jaxpr with the used results only, and, for each input of ``closed``, whether it is still
+        an input.
     """
     jaxpr, needed = partial_eval.dce_jaxpr(closed.jaxpr, list(used), list(keep))
     return ClosedJaxpr(jaxpr, closed.consts), list(needed)
 
 
 def lower_high_primitives(closed: ClosedJaxpr) -> ClosedJaxpr:
-    """Replace JAX's high-level primitives in a jaxpr by low-level equations.
+    """Replace JAX's high-level primitives in a jaxpr by equations that can be lowered.
 
     Since jax 0.12 some functions, such as ``jnp.searchsorted``, are high-level primitives. The
     lowering of ``jax.jit`` replaces them, but not in a jaxpr that is a parameter of Bellhop's
     primitives.
+
+    Args:
+        closed: the jaxpr.
+
+    Returns:
+        the new jaxpr; the same object if there is nothing to replace.
     """
     if not getattr(closed.jaxpr, "is_high", False):
         return closed
@@ -73,12 +79,13 @@ def lower_high_primitives(closed: ClosedJaxpr) -> ClosedJaxpr:
 
 
 class EquationContext:
-    """Context with the source location and the JAX options of an equation.
+    """Context manager that sets the source location and JAX options of an equation.
 
-    A class, since a generator takes twice the time and this runs for each equation.
+    Equations bound inside of it get the source location of `eqn`, so that errors name the user's
+    line. It is a class, since a generator takes twice the time and this runs for each equation.
 
     Args:
-        eqn: the equation.
+        eqn: the jaxpr equation that is evaluated again.
     """
 
     def __init__(self, eqn: Any) -> None:
@@ -96,14 +103,17 @@ class EquationContext:
 
 
 def bind_equation(eqn: Any, *operands: Any) -> Sequence[Any]:
-    """Evaluate an equation with new operands; return its results.
+    """Evaluate a jaxpr equation with new operands.
 
     While a program is traced, an equation whose operand types match is copied, which takes a fifth
     of the time of binding its primitive.
 
     Args:
         eqn: the equation.
-        *operands: arrays or tracers.
+        *operands: an array or tracer for each input variable of the equation.
+
+    Returns:
+        a list with an array or tracer for each output variable, even if there is only one.
     """
     trace = core.trace_ctx.trace
     if (
@@ -132,7 +142,11 @@ def _is_outlined(eqn: Any) -> bool:
 
 
 def _is_plain(eqn: Any) -> bool:
-    """Return whether binding an equation only adds the same equation to the jaxpr."""
+    """Return whether binding an equation only appends an equal equation.
+
+    False for equations with effects, and for primitives with a tracing rule of their own: these
+    must be bound with ``bind``.
+    """
     primitive = eqn.primitive
     return not (
         type(primitive) is not core.Primitive
@@ -148,24 +162,28 @@ def _is_plain(eqn: Any) -> bool:
 def transpose_jaxpr(
     closed: ClosedJaxpr, inputs: Sequence[Any], cotangents: Sequence[Any]
 ) -> list[Any]:
-    """Transpose a linear jaxpr.
+    """Evaluate the transpose of a jaxpr that is linear in some inputs.
 
     Args:
         closed: the jaxpr.
-        inputs: its inputs; linear inputs are ``UndefinedPrimal``.
+        inputs: its inputs: ``UndefinedPrimal(aval)`` for each linear input, the value of each other
+            input.
         cotangents: cotangents of its results.
 
     Returns:
-        cotangents of the inputs, None for nonlinear inputs.
+        a cotangent for each input; None for inputs that are not linear.
     """
     return list(ad.backward_pass(closed.jaxpr, False, closed.consts, inputs, cotangents))
 
 
 def scan_counts(params: dict[str, Any]) -> tuple[int, int]:
-    """Return the numbers of constants and of carried values of a ``scan``.
+    """Count the constants and the carried values of a ``scan`` equation.
 
     Args:
-        params: parameters of the equation.
+        params: parameters of the ``scan`` equation.
+
+    Returns:
+        the number of constants and the number of carried values, which are its first operands.
     """
     if "num_consts" in params:
         return params["num_consts"], params["num_carry"]
@@ -180,14 +198,28 @@ def convert_constvars_jaxpr(closed: ClosedJaxpr) -> Jaxpr:
 
 
 def unwrap_tracer(value: Any) -> Any:
-    """Return the constant or the outer tracer that a tracer wraps; else the tracer."""
+    """Unwrap a tracer of a transformation that does not affect its value.
+
+    For example a value that ``jax.vmap`` does not batch is a tracer around a constant.
+
+    Args:
+        value: a tracer, or any other value.
+
+    Returns:
+        the constant, or the tracer of the outer transformation; `value` if it wraps nothing.
+    """
     return core.full_lower(value)
 
 
 def find_equation(tracer: Any) -> tuple[Any, int]:
-    """Return the equation that computes a tracer, and the index of its result.
+    """Find the jaxpr equation that computes a tracer.
 
-    The equation is None for arguments, and for tracers of other transformations than tracing.
+    Args:
+        tracer: a tracer.
+
+    Returns:
+        the equation and the tracer's index among its results. The equation is None for arguments
+        of the traced function, and for tracers of other transformations, such as ``jax.grad``.
     """
     if not isinstance(tracer, partial_eval.DynamicJaxprTracer) or tracer.parent is None:
         return None, 0
@@ -196,12 +228,14 @@ def find_equation(tracer: Any) -> tuple[Any, int]:
 
 
 class LeakedValue(NamedTuple):
-    """A tracer of one traced function that another function uses.
+    """A tracer of one traced function that another traced function uses.
+
+    It is made for the error that names both lines.
 
     Attributes:
         type: its abstract value.
-        created: ``file:line`` of its equation, or None.
-        used: ``file:line`` of its use, or None.
+        created: ``file:line`` of the equation that computes it, or None if unknown.
+        used: ``file:line`` of the first equation that uses it, or None if unknown.
     """
 
     type: Any
@@ -210,10 +244,10 @@ class LeakedValue(NamedTuple):
 
 
 def find_leaked_values(traced: Any) -> list[LeakedValue]:
-    """Return the tracers of other traced functions that a traced function uses.
+    """List the tracers of other traced functions that a traced function closes over.
 
     Args:
-        traced: JAX's ``Traced``.
+        traced: JAX's ``Traced``, the result of ``jax.jit(f).trace(...)``.
     """
     jaxpr = traced.jaxpr.jaxpr
     values = []
@@ -233,10 +267,13 @@ def _source_line(source: Any) -> str | None:
 
 
 def forget_lowering(jaxpr: Any) -> None:
-    """Evict a jaxpr from the cache ``pxla._dce_jaxpr``.
+    """Evict a jaxpr from JAX's cache ``_dce_jaxpr``, so that the program can be freed.
 
     The cache key is a weak reference to the jaxpr. Since jax 0.11 the cached value references the
     same jaxpr, so the entry would never be released.
+
+    Args:
+        jaxpr: jaxpr of a lowered program.
     """
     evict = getattr(getattr(pxla, "_dce_jaxpr", None), "evict_weakref", None)
     if evict is not None:

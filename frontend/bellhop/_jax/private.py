@@ -104,29 +104,33 @@ DEFAULT_DEVICE = jax.default_device
 
 
 def user_default_device() -> Any:
-    """Return the value of ``jax.default_device`` that the user set."""
+    """Return the user's ``jax.default_device``, also while Bellhop has replaced it.
+
+    Bellhop makes the host the default device while it traces or runs a program. The result is a
+    device, a platform's name, or None if the user set none.
+    """
     default = DEFAULT_DEVICE.value
     return _instead_of.value if default is _HOST else default
 
 
 def host_device_state(default: Any) -> tuple[Any, ...]:
-    """Return JAX state objects and their values, with the host as default device.
+    """List the JAX settings under which Bellhop traces and runs a program on the host.
 
     Args:
-        default: the user's ``jax.default_device``.
+        default: the user's ``jax.default_device``, which stays part of cache keys in JAX.
 
     Returns:
-        objects and values in turn, for `set_jax_state`.
+        a tuple for `set_jax_state`: state objects in JAX, each followed by its new value.
     """
     return _instead_of._obj, default, DEFAULT_DEVICE, _HOST
 
 
 @contextlib.contextmanager
 def set_jax_state(values: Sequence[Any]) -> Iterator[None]:
-    """Set JAX state objects in this thread inside of a ``with`` block.
+    """Set JAX's state objects in this thread inside of a ``with`` block.
 
     Args:
-        values: objects, each followed by its value.
+        values: state objects or options in JAX, each followed by its value in the block.
     """
     pairs = zip(values[::2], values[1::2], strict=True)
     former = [(state, state.swap_local(value)) for state, value in pairs]
@@ -138,7 +142,10 @@ def set_jax_state(values: Sequence[Any]) -> Iterator[None]:
 
 
 def is_transformed_eagerly() -> bool:
-    """Return whether ``grad``, ``vmap`` etc. transform a call outside of any ``jit``."""
+    """Return whether ``grad``, ``vmap`` etc. transform a call outside of any ``jit``.
+
+    False at top level, without a transformation, and while a program is traced.
+    """
     trace = core.trace_ctx.trace
     if isinstance(trace, core.EvalTrace):
         return False
@@ -148,17 +155,24 @@ def is_transformed_eagerly() -> bool:
 
 
 def varying_axes(aval: Any) -> frozenset[Any]:
-    """Return the mesh axes of ``jax.shard_map`` over which values of a type vary."""
+    """Return the mesh axes of ``jax.shard_map`` over which values of a type vary.
+
+    Args:
+        aval: an abstract value; other types than arrays vary over no axis.
+
+    Returns:
+        names of the axes; empty outside of ``jax.shard_map``.
+    """
     return aval.mat.varying if isinstance(aval, core.ShapedArray) else frozenset()
 
 
 def make_varying(aval: Any, axes: frozenset[Any], mesh: Any) -> Any:
-    """Return an array type that varies over mesh axes of ``jax.shard_map``.
+    """Return an array type that varies over the given mesh axes of ``jax.shard_map``.
 
     Args:
-        aval: the type.
-        axes: names of the axes.
-        mesh: the mesh.
+        aval: the array type.
+        axes: names of the axes over which the new type varies; the axes of `aval` are dropped.
+        mesh: the mesh of ``jax.shard_map``; the array itself is not partitioned over it.
     """
     spec = jax.sharding.PartitionSpec(*[None] * aval.ndim)
     sharding = jax.sharding.NamedSharding(mesh, spec)
@@ -178,7 +192,12 @@ _filtering_mode: Any = getattr(traceback_util, "_filtering_mode", lambda: "off")
 
 
 def hide_frames(error: BaseException) -> None:
-    """Filter an error's traceback in place, as ``jax_traceback_filtering`` requests."""
+    """Remove hidden frames from an error's traceback, which is changed in place.
+
+    The frames of files passed to `hide_frames_of`, and of JAX, are hidden. The option
+    ``jax_traceback_filtering`` determines how: ``"off"`` changes nothing, and ``"tracebackhide"``
+    only marks the frames for IPython.
+    """
     mode = _filtering_mode()
     if error.__traceback__ is None or mode == "off":
         return
@@ -190,19 +209,24 @@ def hide_frames(error: BaseException) -> None:
 
 
 def hold_weakly_in_caches(parameter_type: type[Any]) -> None:
-    """Make JAX's caches reference parameters of this type weakly.
+    """Make JAX's caches reference arguments of a type weakly, to let them be freed.
 
-    An entry is dropped when its parameter is garbage-collected.
+    JAX drops a cache entry when such an object in its key is garbage-collected. Used for parameters
+    of primitives that reference the user's functions.
+
+    Args:
+        parameter_type: a class whose objects can be referenced weakly.
     """
     util.weakref_cache_key_types.add(parameter_type)
 
 
 class InputOutputEffect(callback.IOEffect):
-    """Effect of unordered callbacks that must be neither dropped nor repeated.
+    """JAX effect of unordered callbacks that must be neither dropped nor repeated.
 
-    It equals JAX's ``IOEffect``, which JAX checks before it batches: a conditional with a mapped
-    predicate would run both branches, and a ``while`` loop would continue for finished batch
-    elements. It is not an ``IOEffect``, since ``jax.checkpoint`` does not support that effect.
+    An instance equals JAX's ``IOEffect``, which keeps JAX from batching a conditional with a mapped
+    predicate, where both branches would run, and a ``while`` loop with a mapped condition, which
+    would continue for finished batch elements. It is not an ``IOEffect``, since ``jax.checkpoint``
+    does not support that effect.
     """
 
     def __str__(self) -> str:
@@ -216,13 +240,13 @@ class InputOutputEffect(callback.IOEffect):
 
 
 class Partitioning(enum.Enum):
-    """Kind of partitioning of a module over devices.
+    """How a module is partitioned over devices; see `get_partitioning`.
 
     Attributes:
-        NONE: one device.
+        NONE: the module is for one device.
         AUTOMATIC: the compiler partitions the module.
-        MANUAL: inside ``jax.shard_map`` over all mesh axes.
-        PARTLY_MANUAL: inside ``jax.shard_map`` over some mesh axes.
+        MANUAL: inside of ``jax.shard_map`` over all mesh axes.
+        PARTLY_MANUAL: inside of ``jax.shard_map`` over some of the mesh axes.
     """
 
     NONE = enum.auto()
@@ -232,7 +256,14 @@ class Partitioning(enum.Enum):
 
 
 def get_partitioning(context: mlir.ModuleContext) -> tuple[Partitioning, int]:
-    """Return the current module's partitioning and device count, for lowering rules."""
+    """Return how the module that is being lowered is partitioned over devices.
+
+    Args:
+        context: the module context of a lowering rule.
+
+    Returns:
+        the kind of partitioning, and the number of devices.
+    """
     axes = context.axis_context
     if isinstance(axes, sharding_impls.SPMDAxisContext):
         is_manual = axes.manual_axes == frozenset(axes.mesh.axis_names)
@@ -243,10 +274,13 @@ def get_partitioning(context: mlir.ModuleContext) -> tuple[Partitioning, int]:
 
 
 def callback_sharding(ctx: mlir.LoweringRuleContext) -> Any:
-    """Return the sharding annotation of a callback in a partitioned module.
+    """Return the sharding annotation for the custom call of a JAX callback.
 
-    JAX calls a callback once with whole arrays, or, in manual regions, on each device with its
-    shard.
+    With it, a partitioned module calls the callback once, with whole arrays; inside of
+    ``jax.shard_map`` over all mesh axes it calls the callback on each device, with its shard.
+
+    Args:
+        ctx: context of the callback's lowering rule.
     """
     return callback._callback_op_sharding(ctx.module_context.axis_context, None, ctx.avals_out)
 
@@ -258,13 +292,19 @@ def mesh_is_set() -> bool:
 
 
 def without_varying_axes() -> contextlib.AbstractContextManager[None]:
-    """Disable the type check of varying axes inside of ``jax.shard_map``."""
+    """Return a context in which JAX does not track varying axes in ``jax.shard_map``.
+
+    Functions traced in the context are traced as with ``check_vma=False``.
+    """
     return config._check_vma(False)
 
 
 @contextlib.contextmanager
 def without_mesh() -> Iterator[None]:
-    """Unset the mesh of ``jax.set_mesh`` inside of a ``with`` block."""
+    """Return a context without the mesh that the user set by ``jax.set_mesh``.
+
+    Used to trace functions that must not depend on that mesh.
+    """
     if not mesh_is_set():
         # JAX's cache keys distinguish an empty mesh from no mesh, so setting an empty mesh would
         # miss.
@@ -278,7 +318,13 @@ def without_mesh() -> Iterator[None]:
 
 
 def to_uncommitted(value: jax.Array) -> jax.Array:
-    """Return an array, or random key, on the same device but not committed to it."""
+    """Return an array, or random key, on the same device but not committed to it.
+
+    JAX may then move it to the device of other arguments. The values are not copied.
+
+    Args:
+        value: an array on one device.
+    """
     if jax.dtypes.issubdtype(value.dtype, jax.dtypes.prng_key):
         data = to_uncommitted(jax.random.key_data(value))
         return jax.random.wrap_key_data(data, impl=jax.random.key_impl(value))
@@ -303,12 +349,22 @@ def is_bellhop_effect(effect: Any) -> bool:
 
 
 def is_callback_effect(effect: Any) -> bool:
-    """Return whether an effect belongs to a callback of Bellhop or JAX."""
+    """Return whether an effect belongs to a callback of Bellhop or JAX.
+
+    All effect types of Bellhop count, including effects of its circuits.
+    """
     return is_bellhop_effect(effect) or isinstance(effect, _JAX_CALLBACK_EFFECTS)
 
 
 def register_effect(effect_type: type[Any]) -> None:
-    """Make JAX lower and transform programs with effects of this type."""
+    """Make JAX accept an effect type of Bellhop wherever a program may have effects.
+
+    JAX then lowers functions with such effects, and allows the effects in control flow, custom
+    derivatives, partial evaluation and ``jax.checkpoint``. `is_bellhop_effect` is true for them.
+
+    Args:
+        effect_type: class of the effects.
+    """
     global _bellhop_effects
     _bellhop_effects += (effect_type,)
     for allowed in (
@@ -322,7 +378,13 @@ def register_effect(effect_type: type[Any]) -> None:
 
 
 def register_ordered_effect(effect_type: type[Any]) -> None:
-    """Register an effect type whose effects keep program order, by a token."""
+    """Register an effect type, as `register_effect`, with effects in program order.
+
+    JAX threads a token through the operations with such effects.
+
+    Args:
+        effect_type: class of the effects.
+    """
     register_effect(effect_type)
     for allowed in (effects.ordered_effects, effects.shardable_ordered_effects):
         allowed.add_type(effect_type)
@@ -337,7 +399,10 @@ def is_traced_size_error(error: BaseException) -> bool:
     """Return whether JAX raised an exception because a shape or slice is traced.
 
     JAX raises a ``TypeError`` or ``IndexError`` in this case, as for other mistakes. So this
-    inspects the raising frame for tracers in its shape or slice.
+    inspects the variables of the raising frame for tracers in its shape or slice.
+
+    Args:
+        error: a caught exception, with its traceback.
     """
     traceback = error.__traceback__
     while traceback is not None and traceback.tb_next is not None:
@@ -367,27 +432,33 @@ JAX_CALLBACK_PRIMITIVES = frozenset(
 def lower_with_rules(
     traced: Any, rules: tuple[tuple[Primitive, Callable[..., Any]], ...]
 ) -> jax.stages.Lowered:
-    """Lower a traced function for the CPU with custom lowering rules.
+    """Lower a traced function for the CPU with lowering rules that override JAX's.
 
     Args:
-        traced: JAX's ``Traced``.
-        rules: lowering rules by primitive, which override JAX's rules.
+        traced: JAX's ``Traced``, the result of ``jax.jit(f).trace(...)``.
+        rules: pairs of a primitive and its lowering rule.
     """
     parameters = mlir.LoweringParameters(override_lowering_rules=rules)
     return traced.lower(lowering_platforms=("cpu",), _private_parameters=parameters)
 
 
 def keepalive_functions(lowered: jax.stages.Lowered) -> list[Any]:
-    """Return the Python objects that JAX keeps alive for a lowered program."""
+    """List the Python objects that a lowered program's executable must keep alive.
+
+    These are functions called by JAX's callbacks, and all objects that lowering rules registered.
+
+    Args:
+        lowered: JAX's lowered program, not yet compiled.
+    """
     held = lowered._lowering.compile_args
     return [*(held["host_callbacks"] or ()), *(held["keepalive"] or ())]
 
 
 def equation_site() -> str | None:
-    """Return the user's ``file:line`` of the equation that is being traced or lowered.
+    """Find the user's line of the equation that JAX is tracing or lowering.
 
     Returns:
-        None if the user's frame is outside of the innermost trace.
+        ``file:line``; None if no frame of the user's code is inside of the innermost trace.
     """
     frame = source_info_util.user_frame(source_info_util.current().traceback)
     return None if frame is None else f"{frame.file_name}:{frame.start_line}"
@@ -398,7 +469,12 @@ _IR_TYPE_TAKES_CONTEXT = len(inspect.signature(mlir.aval_to_ir_type).parameters)
 
 
 def ir_type(ctx: mlir.LoweringRuleContext, aval: Any) -> Any:
-    """Return the MLIR type of an abstract value."""
+    """Return the MLIR type of an abstract value in the module that is being lowered.
+
+    Args:
+        ctx: context of the lowering rule.
+        aval: the abstract value.
+    """
     if _IR_TYPE_TAKES_CONTEXT:
         return mlir.aval_to_ir_type(ctx.module_context, aval)
     return mlir.aval_to_ir_type(aval)

@@ -30,12 +30,18 @@ def run_compiled(
 ) -> Any:
     """Execute a compiled program whose callbacks may call the same program.
 
+    JAX's own call of a program holds a lock during the first execution, so that a recursive call
+    fails.
+
     Args:
         compiled: the program.
-        uncompiled: the Python function; under ``jax.debug_nans`` it is evaluated eagerly to find
-            the operation with the first NaN.
-        args: positional arguments.
-        kwargs: keyword arguments.
+        uncompiled: the program's Python function: if ``jax.debug_nans`` finds a NaN, it is
+            evaluated eagerly to name the operation; None to name the program only.
+        args: positional arguments of the program.
+        kwargs: its keyword arguments.
+
+    Returns:
+        the program's results, in the structure of the function's result.
 
     Raises:
         FloatingPointError: for results that ``jax.debug_nans`` or ``jax.debug_infs`` rejects.
@@ -54,13 +60,16 @@ def _describe_invalid_value(
     args: Any,
     kwargs: Any,
 ) -> str:
-    """Describe a NaN error; raise instead if eager evaluation finds the operation.
+    """Return the text of an error for a NaN or infinity, or raise a more exact error.
 
     Args:
-        error: JAX's error.
-        uncompiled: the Python function, or None.
-        args: positional arguments.
-        kwargs: keyword arguments.
+        error: JAX's error, which names the whole program.
+        uncompiled: the program's Python function, which is evaluated eagerly; or None.
+        args: its positional arguments.
+        kwargs: its keyword arguments.
+
+    Raises:
+        FloatingPointError: names the operation, if the eager evaluation finds it.
     """
     if uncompiled is not None:
         api_util.maybe_recursive_nan_check(error, uncompiled, args, kwargs)
@@ -75,12 +84,13 @@ def check_results(
     *args: Any,
     **kwargs: Any,
 ) -> None:
-    """Raise an error for NaN or infinite results, as JAX's debug options request.
+    """Raise an error for NaN or infinite results if JAX's debug options are set.
 
     Args:
         name: name of the program or callback, for the error.
         results: a pytree; arrays in it are checked.
-        uncompiled: the Python function, evaluated eagerly to find the operation; or None.
+        uncompiled: the Python function that computed the results, which is evaluated eagerly to
+            name the operation in the error; or None.
         args: positional arguments of `uncompiled`.
         kwargs: keyword arguments of `uncompiled`.
 

@@ -25,12 +25,14 @@ def split_transforms(
 ) -> tuple[Callable[..., Any], list[tuple[Any, tuple[Any, ...], dict[str, Any]]]]:
     """Split a transformed quantum function into the inner function and its transforms.
 
+    For example ``qml.simplify(f)`` gives ``(f, [(qml.simplify, (), {})])``.
+
     Args:
         function: a quantum function, transformed or not.
 
     Returns:
-        the inner function, and ``(transform, args, kwargs)`` of each transform, first applied
-        first.
+        the inner function, and ``(transform, args, kwargs)`` of each transform, in the order in
+        which they are applied.
     """
     transforms: list[tuple[Any, tuple[Any, ...], dict[str, Any]]] = []
     while (parts := _find_transform(function)) is not None:
@@ -40,9 +42,15 @@ def split_transforms(
 
 
 def _find_transform(function: Any) -> tuple[Any, ...] | None:
-    """Return function, transform, args and kwargs from a transform's closure, or None.
+    """Find the outermost transform of a quantum function in its closure.
 
-    None also for transforms whose result is not the result of the function.
+    Args:
+        function: any callable.
+
+    Returns:
+        the inner function, the transform, its positional and its keyword arguments. None if
+        `function` is not a function that a transform returned, or if the transform's result is not
+        a result of the inner function, as for informative and final transforms.
     """
     if not isinstance(function, FunctionType) or function.__closure__ is None:
         return None

@@ -51,12 +51,12 @@ _DTYPES = {np.dtype(dtype).name: np.dtype(dtype) for dtype in DTYPES}
 
 @dataclass(frozen=True)
 class SavedFunction:
-    """Name, docstring and signature of a saved function.
+    """Name, docstring and signature of a function that was loaded from a file.
 
     Attributes:
-        name: its name.
-        doc: its docstring.
-        signature: its Python signature, or None.
+        name: its name, printable text.
+        doc: its docstring, or None.
+        signature: its Python signature; None for a built-in function without one.
         declared: index of the program for the types in its annotations, or None.
     """
 
@@ -68,16 +68,14 @@ class SavedFunction:
 
 @dataclass(frozen=True)
 class SavedProgram:
-    """One program of a file.
+    """One program of a loaded file: a module for one signature, with its callbacks.
 
     Attributes:
-        module: bytecode of its optimised module.
-        targets: its callbacks, by index.
-        in_tree: structure of ``(args, kwargs)``.
-        in_avals: types of the argument leaves.
-        out_tree: structure of the result.
-        out_avals: types of the result leaves.
-        out_targets: requested device of each result leaf; empty if there are none.
+        module: bytecode of its optimised MLIR module.
+        targets: its callbacks; the module refers to them by index.
+        in_tree, in_avals: ``PyTreeDef`` of ``(args, kwargs)``, and types of the leaves.
+        out_tree, out_avals: ``PyTreeDef`` of the result, and types of the leaves.
+        out_targets: for each result leaf its device by ``out_shardings``, or None; or empty.
         machine_code: XLA's machine code for machines like this one, or None.
     """
 
@@ -93,7 +91,7 @@ class SavedProgram:
 
 @dataclass(frozen=True)
 class _Aval:
-    """Type of an array, as data."""
+    """Type of an array in a file; ``weak`` is JAX's weak type, as of Python numbers."""
 
     shape: tuple[int, ...]
     dtype: str
@@ -154,21 +152,21 @@ def save_programs(
     executables: SequenceOf[jax.stages.Compiled] = (),
     key: bytes | str | None = None,
 ) -> None:
-    """Write programs to a file.
+    """Write the programs of a qjit function to a file, for ``bellhop.load``.
 
     Args:
-        path: path of the file.
+        path: path of the file, which is replaced if it exists.
         name: name of the function.
-        signature: its signature.
-        programs: each program with its signature, ``(args, kwargs)`` of types, and the structure of
-            its result.
-        seed: seed of its random outcomes, or None.
-        concurrent_callbacks: number of callbacks that run concurrently.
-        executables: XLA's executable of each program, to include machine code.
+        signature: its docstring and signature.
+        programs: each program, its ``(args, kwargs)`` of types, and its result's ``PyTreeDef``.
+        seed: seed of the function's random outcomes, or None.
+        concurrent_callbacks: number of callbacks that may run concurrently.
+        executables: XLA's executable of each program, to include machine code; or empty.
         key: key that signs the file, or None.
 
     Raises:
-        CompileError: for a callback that another process cannot import; names it.
+        CompileError: for what cannot be saved, such as a callback that another process cannot
+            import.
         FileNotFoundError: if the directory does not exist.
 
     Warns:
@@ -225,19 +223,20 @@ def read_programs(
     trust: bool,
     key: bytes | str | None = None,
 ) -> tuple[SavedFunction, list[SavedProgram], dict[str, Any]]:
-    """Read a file from ``save_programs``.
+    """Read a file that `save_programs` wrote, and validate its content.
 
     Args:
         path: path of the file.
-        functions: Python functions and classes that the file may name.
-        trust: whether to import other names.
+        functions: Python functions and classes that the file may name, by name.
+        trust: whether the file may import other names, and contain machine code.
         key: key of the signature; None skips the check.
 
     Returns:
         the function's name and signature, its programs, and its options by name.
 
     Raises:
-        CompileError: as ``load``.
+        CompileError: if the file is damaged, not for this process, or names other functions.
+        OSError: if the file cannot be read.
     """
     allowed = Allowed(functions, trust=trust)
     key = None if key is None else as_key(key)
@@ -273,7 +272,7 @@ def read_programs(
 
 @contextlib.contextmanager
 def name_file_errors(path: Any) -> Iterator[None]:
-    """Convert exceptions in a ``with`` block to CompileErrors that name the file."""
+    """Convert errors of reading a saved file to CompileErrors that name the file."""
     try:
         yield
     except CompileError as error:
@@ -293,15 +292,15 @@ def name_file_errors(path: Any) -> Iterator[None]:
 def _unpack(
     content: bytes, *, trust: bool
 ) -> tuple[dict[str, Any], list[str], SequenceOf[bytes | None]]:
-    """Read a saved file.
+    """Read the zip archive of a saved file, and validate its metadata.
 
     Args:
         content: bytes of the zip archive.
         trust: whether machine code in the file may be used.
 
     Returns:
-        the metadata, the text of each program's module, and each program's machine code, or None if
-        it cannot be used on this machine.
+        the metadata in the form ``_FILE``, the MLIR text of each program's module, and each
+        program's machine code, or None if it cannot be used here.
 
     Raises:
         Malformed: if the file is damaged.
@@ -346,11 +345,11 @@ def _unpack(
 
 
 def _encode(program: Program, signature: Any, out_tree: PyTreeDef, what: str) -> dict[str, Any]:
-    """Convert a program to data.
+    """Convert a program, without its module, to JSON data in the form ``_PROGRAM``.
 
     Args:
         program: the program.
-        signature: ``(args, kwargs)`` of types.
+        signature: ``(args, kwargs)``, a pytree with the types of the arguments.
         out_tree: structure of its result.
         what: name of the function, for errors.
     """
@@ -374,11 +373,11 @@ def _encode(program: Program, signature: Any, out_tree: PyTreeDef, what: str) ->
 def _decode(
     record: dict[str, Any], module: str, executable: bytes | None, allowed: Allowed
 ) -> SavedProgram:
-    """Convert the metadata of a program to a `SavedProgram`.
+    """Build a `SavedProgram` from its data in a file, and validate its module.
 
     Args:
-        record: metadata of the program, read from JSON.
-        module: text of its module.
+        record: data of the program, in the form ``_PROGRAM``.
+        module: MLIR text of its module.
         executable: its machine code, or None.
         allowed: functions and classes that the file may name.
 
@@ -406,7 +405,7 @@ def _decode(
 
 
 def _encode_target(target: CallbackTarget) -> dict[str, Any]:
-    """Convert a callback to data."""
+    """Convert a callback to JSON data in the form ``_TARGET``."""
     what = target.name_and_site
     if target.flavour.startswith("jax."):
         raise CompileError(
@@ -431,10 +430,10 @@ def _encode_target(target: CallbackTarget) -> dict[str, Any]:
 
 
 def _decode_target(record: dict[str, Any], allowed: Allowed) -> CallbackTarget:
-    """Convert the metadata of a callback to a `CallbackTarget`.
+    """Build a `CallbackTarget`, or an object of a subclass, from its data in a file.
 
     Args:
-        record: metadata of the callback, read from JSON.
+        record: data of the callback, in the form ``_TARGET``.
         allowed: functions and classes that the file may name.
     """
     out_tree, result_avals = _decode_typed(record, "out_tree", "result_avals", allowed)
@@ -456,12 +455,12 @@ def _decode_target(record: dict[str, Any], allowed: Allowed) -> CallbackTarget:
 
 
 def _decode_typed(record: dict[str, Any], tree: str, avals: str, allowed: Allowed) -> Any:
-    """Return a pytree structure and the types of its leaves.
+    """Read a pytree structure and the types of its leaves from a record of a file.
 
     Args:
-        record: metadata that contains both.
-        tree: key of the structure.
-        avals: key of the leaves' types.
+        record: data of a program or callback.
+        tree: key of the structure in the record, such as ``"in_tree"``.
+        avals: key of the leaves' types in the record, such as ``"in_avals"``.
         allowed: functions and classes that the file may name.
 
     Raises:
@@ -474,7 +473,7 @@ def _decode_typed(record: dict[str, Any], tree: str, avals: str, allowed: Allowe
 
 
 def _encode_aval(aval: Aval) -> _Aval:
-    """Convert an array type to data.
+    """Convert an array type to its form in a saved file.
 
     Raises:
         CompileError: for types that cannot be saved, such as keys.
@@ -489,7 +488,7 @@ def _encode_aval(aval: Aval) -> _Aval:
 
 
 def _decode_aval(aval: _Aval) -> ShapedArray:
-    """Convert saved dtype and shape to an array type.
+    """Convert an array type in a saved file to an abstract value.
 
     Raises:
         Malformed: for an unknown dtype or an invalid shape.

@@ -18,7 +18,13 @@ _BUILTIN = {kind.__name__: kind for kind in (bool, int, float, complex, str, obj
 
 @dataclass(frozen=True)
 class PlainDefault:
-    """A default value of numbers and strings, and containers of them."""
+    """A parameter's default value in a file: numbers, strings, and containers of them.
+
+    Attributes:
+        kind: ``"value"``, which distinguishes the kinds of default values in JSON.
+        tree: pytree structure of the value.
+        leaves: the numbers and strings.
+    """
 
     kind: Literal["value"]
     tree: Tree
@@ -27,7 +33,14 @@ class PlainDefault:
 
 @dataclass(frozen=True)
 class ShownDefault:
-    """A default value that is saved as text for display only."""
+    """A parameter's default value in a file, of which only its text is saved.
+
+    The loaded function shows the text in its signature. It is used for defaults such as arrays.
+
+    Attributes:
+        kind: ``"text"``, which distinguishes the kinds of default values in JSON.
+        text: the value's ``repr``.
+    """
 
     kind: Literal["text"]
     text: str
@@ -35,7 +48,14 @@ class ShownDefault:
 
 @dataclass(frozen=True)
 class SavedParameter:
-    """A parameter; ``annotation`` is its text in the displayed signature."""
+    """A parameter of a saved function's signature, as it is stored in a file.
+
+    Attributes:
+        name: its name.
+        kind: its kind, a name of ``inspect.Parameter``'s constants.
+        default: its default value, or None if it has none.
+        annotation: text of its annotation for the displayed signature, or None if it has none.
+    """
 
     name: str
     kind: Literal[
@@ -51,13 +71,14 @@ class SavedParameter:
 
 @dataclass(frozen=True)
 class SavedSignature:
-    """Docstring and signature of a function.
+    """Docstring and signature of a saved function, as they are stored in a file.
 
     Attributes:
-        doc: the docstring.
+        doc: the docstring, or None.
         parameters: the parameters; None for a function without signature.
-        returns: text of the result's annotation.
-        declared: index of the program for the types in its annotations, or None.
+        returns: text of the result's annotation, or None if it has none.
+        declared: index of the program that was compiled for the types in the function's
+            annotations; None if there is none.
     """
 
     doc: str | None
@@ -68,7 +89,13 @@ class SavedSignature:
 
 @dataclass(frozen=True)
 class Shown:
-    """Placeholder for an annotation or default value of which only text is saved."""
+    """Placeholder in a loaded function's signature for an annotation or default value.
+
+    Only the text of such an object is in the file.
+
+    Attributes:
+        text: the text, which is also the placeholder's ``repr``.
+    """
 
     text: str
 
@@ -77,11 +104,15 @@ class Shown:
 
 
 def encode_signature(function: Callable[..., Any], declared: int | None) -> SavedSignature:
-    """Convert docstring and signature of a function to data.
+    """Convert docstring and signature of a function to data for a saved file.
 
     Args:
         function: the user's function.
-        declared: index of the program for the types in its annotations, or None.
+        declared: index of the program that was compiled for the types in the function's
+            annotations; None if there is none.
+
+    Returns:
+        the data; without parameters if Python cannot determine the function's signature.
     """
     doc = getattr(function, "__doc__", None)
     doc = doc if isinstance(doc, str) else None
@@ -105,11 +136,16 @@ def encode_signature(function: Callable[..., Any], declared: int | None) -> Save
 
 
 def decode_signature(saved: SavedSignature, allowed: Allowed) -> inspect.Signature | None:
-    """Convert a saved signature to `inspect.Signature`; None if the function had none.
+    """Convert a signature in a file to `inspect.Signature`.
+
+    Annotations and default values of which only the text was saved become `Shown` objects.
 
     Args:
         saved: the signature, read from JSON.
         allowed: functions and classes that the file may name.
+
+    Returns:
+        the signature; None if the function had none.
 
     Raises:
         ValueError: if the parameters are not a valid signature.
@@ -130,7 +166,12 @@ def decode_signature(saved: SavedSignature, allowed: Allowed) -> inspect.Signatu
 
 
 def _encode_default(default: object) -> PlainDefault | ShownDefault:
-    """Convert a default value to data, or to text if it is not plain."""
+    """Convert a parameter's default value to data for a saved file.
+
+    Returns:
+        the value itself, if it consists of numbers, strings and containers that can be saved;
+        otherwise its text.
+    """
     leaves, tree = jax.tree.flatten(default)
     if all(type(leaf) in (bool, int, float, str) for leaf in leaves):
         try:
@@ -142,7 +183,15 @@ def _encode_default(default: object) -> PlainDefault | ShownDefault:
 
 
 def _decode_default(default: PlainDefault | ShownDefault, allowed: Allowed) -> Any:
-    """Convert data to a default value, or to a placeholder."""
+    """Convert a parameter's default value in a file to the value, or to a placeholder.
+
+    Args:
+        default: the value, or the text of a value that could not be saved.
+        allowed: functions and classes that the file may name.
+
+    Raises:
+        Malformed: if the numbers of leaves in structure and data differ.
+    """
     if isinstance(default, ShownDefault):
         return Shown(default.text)
     tree = decode_tree(default.tree, allowed)

@@ -9,11 +9,11 @@ _STATUS = Path("/proc/self/status")
 
 
 def as_path(function_name: str, path: object) -> Path:
-    """Convert a user's argument to a ``Path``.
+    """Convert the path that a user passed to a function to a ``Path``.
 
     Args:
-        function_name: name of the function, for the error.
-        path: the argument.
+        function_name: name of the function, such as ``"bellhop.load"``, for the error.
+        path: the user's argument.
 
     Raises:
         TypeError: if it is neither a string nor an ``os.PathLike``.
@@ -24,10 +24,10 @@ def as_path(function_name: str, path: object) -> Path:
 
 
 def read_file(path: Path) -> bytes:
-    """Read the whole content of a saved file.
+    """Read the whole content of the file that a user passed to ``bellhop.load``.
 
     Raises:
-        OSError: with advice.
+        OSError: if it cannot be read; of the subclass that Python chose, with advice.
     """
     try:
         return path.read_bytes()
@@ -64,7 +64,10 @@ def replace_file(path: Path, content: bytes) -> None:
 
 
 def _umask() -> int:
-    """Return the file mode creation mask of this process."""
+    """Return the file mode creation mask of this process.
+
+    It has the permission bits that new files do not get.
+    """
     # os.umask can only read the mask by changing it for all threads, so read it from /proc.
     with contextlib.suppress(OSError):
         for line in _STATUS.read_text().splitlines():

@@ -17,14 +17,18 @@ _MAX_DEPTH = 2
 
 
 def verify_format(fmt: str, *, depth: int = 1) -> None:
-    """Raise an error unless a format string uses only items and safe attributes.
+    """Raise an error unless a format string in a file can only display values.
+
+    Fields may have items, and those attributes of arrays that are in `ATTRIBUTES`:
+    ``"{x[0].shape}"`` passes, and ``"{x.__class__}"`` does not.
 
     Args:
         fmt: the format string.
-        depth: nesting depth, 1 for the outermost.
+        depth: nesting depth of the string in format specifications; 1 for the outermost.
 
     Raises:
-        ValueError: naming the unsupported field.
+        ValueError: for a field with another attribute, a width of more than four digits, or deeply
+            nested fields; names it.
     """
     for _, name, specification, _ in string.Formatter().parse(fmt):
         if name is None:

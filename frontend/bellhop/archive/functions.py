@@ -20,11 +20,13 @@ from bellhop.errors import CompileError
 
 @dataclass(frozen=True)
 class Named:
-    """A function or class of user code or a library.
+    """A function or class in a file, stored as the name by which it can be imported.
 
     Attributes:
+        kind: ``"named"``, which distinguishes the kinds of functions in JSON.
         name: ``module:qualname``.
-        wrapped: whether to use ``__wrapped__`` of the object with this name.
+        wrapped: whether the function is ``__wrapped__`` of the object with this name, as for the
+            user's function under a decorator.
     """
 
     kind: Literal["named"]
@@ -34,11 +36,12 @@ class Named:
 
 @dataclass(frozen=True)
 class Ours:
-    """A function of Bellhop, or ``print``, which needs no trust.
+    """A function of Bellhop, or ``print``, in a file; it needs no trust.
 
     Attributes:
-        name: ``module:qualname`` of a ``BuiltinFunction`` subclass, or of ``print``.
-        arguments: its constructor's arguments; None for ``print``.
+        kind: ``"bellhop"``, which distinguishes the kinds of functions in JSON.
+        name: ``module:qualname`` of a subclass of ``BuiltinFunction``, or of ``print``.
+        arguments: strings that its constructor takes, such as a format string; None for ``print``.
     """
 
     kind: Literal["bellhop"]
@@ -48,11 +51,12 @@ class Ours:
 
 @dataclass(frozen=True)
 class CFunction:
-    """A C function of a shared library.
+    """A C function in a file, stored as the names of its library and its symbol.
 
     Attributes:
+        kind: ``"C"``, which distinguishes the kinds of functions in JSON.
         library: name that the system's loader finds.
-        symbol: name of the function.
+        symbol: name of the function in the library.
     """
 
     kind: Literal["C"]
@@ -69,7 +73,11 @@ _LINALG_PREFIX = "jax.numpy.linalg:"
 
 @functools.cache
 def _get_linalg_types() -> dict[str, type[Any]]:
-    """Return the named tuple classes that JAX's linear algebra returns, by name."""
+    """Return the named tuple classes of ``jax.numpy.linalg``, by name in a file.
+
+    Files may contain them without trust. JAX does not export them, so they are found by abstract
+    evaluation.
+    """
     matrix = jax.ShapeDtypeStruct((1, 1), float)
     linalg = jax.numpy.linalg
     functions = (linalg.eig, linalg.eigh, linalg.qr, linalg.slogdet, linalg.svd)
@@ -85,11 +93,19 @@ def _find_linalg_type(name: str) -> type[Any] | None:
 
 
 class Allowed:
-    """Policy for names in a file: which functions and classes may be used.
+    """Policy of a call of ``load``: which functions and classes a file may use.
+
+    JAX's named tuples and Bellhop's own functions are always allowed.
 
     Args:
-        functions: allowed functions and classes by name.
-        trust: whether other names are imported.
+        functions: allowed functions and classes, by their names in the file.
+        trust: whether all other names are imported too.
+
+    Attributes:
+        trust: as the argument.
+
+    Raises:
+        TypeError: if a value of `functions` is not callable.
     """
 
     def __init__(self, functions: Mapping[str, Any], *, trust: bool) -> None:
@@ -103,14 +119,29 @@ class Allowed:
         self.trust = trust
 
     def find_missing(self, record: Any) -> list[str]:
-        """Return the names in a file's data that are not allowed."""
+        """List the functions and classes that a file names without being allowed to.
+
+        Args:
+            record: data of the file: nested dictionaries, sequences and dataclasses.
+
+        Returns:
+            their names, sorted; empty for a trusted file.
+        """
         if self.trust:
             return []
         names = {named.name for named in _iterate_names(record)} - self._given.keys()
         return sorted(name for name in names if _find_linalg_type(name) is None)
 
     def function(self, function: Function) -> Callable[..., Any]:
-        """Return the function that ``encode_function`` described."""
+        """Resolve a callback's function in a file to the function itself.
+
+        Args:
+            function: the function as `encode_function` stored it.
+
+        Raises:
+            CompileError: if the function is not allowed, or cannot be imported or loaded.
+            Malformed: if it is not a function of Bellhop but claims to be.
+        """
         if isinstance(function, Ours):
             return _make_builtin(function, trust=self.trust)
         if isinstance(function, CFunction):
@@ -119,7 +150,14 @@ class Allowed:
         return getattr(found, "__wrapped__", found) if function.wrapped else found
 
     def _find_c_function(self, function: CFunction) -> NativeSymbol:
-        """Load the library of a C function; return the function."""
+        """Load the shared library of a trusted file's C function; return the function.
+
+        Args:
+            function: names of the library and the function.
+
+        Raises:
+            CompileError: if the file is not trusted, or the function cannot be loaded.
+        """
         name = f"the C function {function.symbol} of {function.library}"
         if not self.trust:
             raise CompileError(
@@ -134,10 +172,13 @@ class Allowed:
             ) from error
 
     def get_tuple_class(self, named: Named) -> type[Any]:
-        """Return a class of named tuples.
+        """Resolve a class of named tuples in a file to the class itself.
+
+        Args:
+            named: name of the class.
 
         Raises:
-            CompileError: if the name refers to another object.
+            CompileError: if the name is not allowed, or does not refer to a class of named tuples.
         """
         found = self._object(named.name)
         if not (isinstance(found, type) and issubclass(found, tuple) and hasattr(found, "_fields")):
@@ -148,7 +189,14 @@ class Allowed:
         return found
 
     def _object(self, name: str) -> Any:
-        """Return the object with a name, if it is allowed."""
+        """Resolve a name in a file: a function of the user, a class of JAX, or an import.
+
+        Args:
+            name: ``module:qualname``.
+
+        Raises:
+            CompileError: if the name is not allowed or cannot be imported.
+        """
         if name in self._given:
             return self._given[name]
         known = _find_linalg_type(name)
@@ -168,14 +216,14 @@ class Allowed:
 
 
 def _make_builtin(ours: Ours, *, trust: bool) -> Callable[..., Any]:
-    """Create a function of Bellhop from the strings in a file.
+    """Create one of Bellhop's own functions from its data in a file.
 
     Args:
-        ours: its class and strings.
+        ours: name of its class, and the strings for the class's constructor.
         trust: whether format strings are unrestricted.
 
     Raises:
-        Malformed: if the class does not exist, or rejects the strings.
+        Malformed: if Bellhop does not have the class, or the class rejects the strings.
     """
     if ours == Ours("bellhop", _PRINT, None):
         return print
@@ -201,7 +249,11 @@ def _make_builtin(ours: Ours, *, trust: bool) -> Callable[..., Any]:
 
 
 def _iterate_names(record: Any) -> Iterator[Named]:
-    """Yield all `Named` records in nested data."""
+    """Yield all functions and classes that a file names, in no particular order.
+
+    Args:
+        record: data of the file: nested dictionaries, sequences and dataclasses.
+    """
     if isinstance(record, Named):
         yield record
     elif isinstance(record, list | tuple):
@@ -214,11 +266,14 @@ def _iterate_names(record: Any) -> Iterator[Named]:
 
 
 def get_importable_name(function: Callable[..., Any], what: str) -> str:
-    """Return ``module:qualname`` of a function or class.
+    """Return the name by which another process can import a function or class.
 
     Args:
         function: the function or class.
-        what: its description, for errors.
+        what: description of the saved object that contains it, for errors.
+
+    Returns:
+        ``module:qualname``; the object with this name is `function`, or wraps it.
 
     Raises:
         CompileError: if the name does not lead to it in another process.
@@ -245,14 +300,17 @@ def get_importable_name(function: Callable[..., Any], what: str) -> str:
 
 
 def _find_module(function: Callable[..., Any], name: str | None) -> str | None:
-    """Return an imported module that has a function under its name, or None.
+    """Find an imported module that contains a function under its name.
 
     Functions of C extensions, such as the ufuncs of SciPy, do not name their modules. A public
     module is preferred to a private one, and a short name to a long one.
 
     Args:
         function: the function.
-        name: its name.
+        name: its name in the module; None finds nothing.
+
+    Returns:
+        the module's name; None if no module does.
     """
     modules = [
         path
@@ -270,11 +328,11 @@ def import_by_name(name: str) -> Any:
 
 
 def encode_function(function: Callable[..., Any], what: str) -> Function:
-    """Convert a callback's function to data.
+    """Describe a callback's function by names, for a saved file.
 
     Args:
         function: the function.
-        what: its description, for errors.
+        what: description of the callback, for errors.
 
     Raises:
         CompileError: if another process cannot find the function.
@@ -302,11 +360,11 @@ def encode_function(function: Callable[..., Any], what: str) -> Function:
 
 
 def encode_type(type_: type[Any], what: str) -> Named:
-    """Return the importable name of a class, for a saved file.
+    """Describe a class of named tuples by its name, for a saved file.
 
     Args:
         type_: the class.
-        what: name of the value that contains it, for errors.
+        what: description of the saved object that contains it, for errors.
 
     Raises:
         CompileError: if another process cannot import it.

@@ -11,7 +11,15 @@ _DEVICES = "pennylane.plugins"
 
 
 def find_device_name(library: str) -> str:
-    """Return the entry point name of the device with a plugin library.
+    """Find the installed PennyLane device whose plugin is the given library.
+
+    Saved files contain the name, since paths differ between machines.
+
+    Args:
+        library: path of the shared library, as the device class reports it.
+
+    Returns:
+        the entry point name, such as ``"lightning.qubit"``.
 
     Raises:
         CompileError: if no installed device has the library.
@@ -29,13 +37,17 @@ def find_device_name(library: str) -> str:
 
 
 def find_plugin(name: str) -> tuple[str, str]:
-    """Return the factory name and library of a device's plugin.
+    """Find the compiled plugin of a PennyLane device on this machine.
 
     Args:
-        name: entry point name of the device.
+        name: entry point name of the device, such as ``"lightning.qubit"``.
+
+    Returns:
+        the name of the factory function in the library, and the path of the library.
 
     Raises:
-        CompileError: if it is not installed, or its version is not supported.
+        CompileError: if no such device is installed, it has no compiled plugin, or its version is
+            not supported.
     """
     for device in importlib.metadata.entry_points(group=_DEVICES, name=name):
         factory, library = _interface(device.load())
@@ -51,7 +63,15 @@ def find_plugin(name: str) -> tuple[str, str]:
 
 
 def _interface(class_: Any) -> tuple[Any, Any]:
-    """Return the factory name and library of a device class, or None for both."""
+    """Return the compiled plugin that a PennyLane device class reports.
+
+    Args:
+        class_: a class, or any other object.
+
+    Returns:
+        the name of the factory function, and the path of the library; None for both if `class_` is
+        not a device class with a plugin.
+    """
     if not isinstance(inspect.getattr_static(class_, "get_c_interface", None), staticmethod):
         return None, None
     factory, library = class_.get_c_interface()

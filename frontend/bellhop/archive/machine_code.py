@@ -17,7 +17,11 @@ from bellhop.devices.devices import host_device
 
 
 def describe_machine() -> str:
-    """Describe the machine as far as machine code depends on it: versions, CPU, flags."""
+    """Describe this machine as far as machine code depends on it, in one line.
+
+    The text has the versions of JAX and jaxlib, the processor, the number of CPU devices and
+    ``XLA_FLAGS``. Machine code in a file is used only where this text is equal to the saved text.
+    """
     return (
         f"jax {jax.__version__}, jaxlib {jaxlib.__version__}, {platform.system()}, "
         f"{platform.machine()} with the features {_processor_features()}, "
@@ -27,7 +31,7 @@ def describe_machine() -> str:
 
 
 def _processor_features() -> str:
-    """Return a short digest of the processor's instruction sets."""
+    """Compute a short digest of the processor's instruction set extensions."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:
@@ -44,7 +48,16 @@ def serialize_executable(compiled: jax.stages.Compiled) -> bytes:
 
 
 def load_executable(code: bytes, lowered: jax.stages.Lowered) -> Any:
-    """Return JAX's ``Compiled`` for a lowered program and its machine code."""
+    """Load an executable from its machine code instead of compiling the program.
+
+    Args:
+        code: bytes from `serialize_executable`, from a trusted file: they can execute anything.
+        lowered: the same program, lowered in this process; it gives the structures of arguments and
+            results.
+
+    Returns:
+        JAX's ``Compiled``.
+    """
     device = host_device()
     return serialization.deserialize_and_load(
         code,

@@ -13,13 +13,15 @@ _LARGEST_RATIO = 100
 
 
 def digest(members: Mapping[str, bytes]) -> bytes:
-    """Compute the digest of all members, which a file has as its comment.
+    """Compute a digest of all members of a saved file, which detects damaged files.
+
+    The zip archive has it as its comment.
 
     Args:
-        members: contents by name, in the order of the file.
+        members: content of each member by name, in the order of the file.
 
     Returns:
-        The SHA-256 of names, sizes and contents in hexadecimal digits.
+        The SHA-256 of names, sizes and contents in hexadecimal digits, as ASCII.
     """
     whole = hashlib.sha256()
     for name, content in members.items():
@@ -29,18 +31,18 @@ def digest(members: Mapping[str, bytes]) -> bytes:
 
 
 def read_members(file: zipfile.ZipFile, size: int) -> dict[str, bytes]:
-    """Read all members of a file.
+    """Read all members of a saved file into memory, up to a limit.
 
     Args:
         file: the archive, of unknown origin.
         size: bytes of the whole archive.
 
     Returns:
-        The contents by name, in the order of the file.
+        The content of each member by name, in the order of the file.
 
     Raises:
-        Malformed: where the members are too large, are compressed by another method than deflate,
-            or share a name: other programs might read the other member.
+        Malformed: if the members are too large, are compressed by another method than deflate, or
+            share a name: other programs might read the other member.
     """
     infos = file.infolist()
     if sum(info.file_size for info in infos) > max(_SMALL, _LARGEST_RATIO * size):

@@ -24,10 +24,18 @@ from bellhop_mlir.module_validation import parse_untrusted
 
 
 def encode_module(text: str) -> str:
-    """Convert a module to text that is independent of this machine.
+    """Convert a program's module to text that does not depend on this machine.
+
+    Paths of plugin libraries are replaced by the names of their PennyLane devices.
+
+    Args:
+        text: MLIR text of the optimised module.
+
+    Returns:
+        MLIR text of the changed module.
 
     Raises:
-        CompileError: for a device that is not an installed entry point.
+        CompileError: for a library that belongs to no installed device.
     """
     module = parse(text)
     with module.context:
@@ -45,18 +53,23 @@ def decode_module(
     *,
     trust: bool,
 ) -> bytes:
-    """Validate a module from a file, and return its bytecode.
+    """Validate the module of a program in a file, and adapt it to this machine.
+
+    Device names are replaced by the paths of their plugin libraries.
 
     Args:
-        text: the module's text.
-        targets: callbacks of its declarations, by index.
-        in_avals: types of the arguments.
-        out_avals: types of the results.
-        trust: whether it may call any function registered with XLA.
+        text: MLIR text of the module, of unknown origin.
+        targets: the program's callbacks; the module declares them by index.
+        in_avals: types of the arguments that ``@main`` must have.
+        out_avals: types of the results that ``@main`` must have.
+        trust: whether the module may call any function registered with XLA.
+
+    Returns:
+        the module's bytecode.
 
     Raises:
-        Malformed: if the module is not valid.
-        CompileError: for a device that is not installed.
+        Malformed: if the module is not valid, or does not match the arguments.
+        CompileError: for a PennyLane device that is not installed.
     """
     try:
         module = parse_untrusted(text, any_operation=trust)
@@ -83,7 +96,15 @@ def _load_lapack() -> None:
 def _check_main(
     module: ir.Module, in_avals: Sequence[ShapedArray], out_avals: Sequence[ShapedArray]
 ) -> None:
-    """Raise an error unless the module's @main has these argument and result types."""
+    """Raise `Malformed` unless a module's ``@main`` has the expected types.
+
+    Tokens, which order effects, are allowed: as many results as arguments.
+
+    Args:
+        module: the module.
+        in_avals: types of the arguments.
+        out_avals: types of the results.
+    """
     main = find_functions(module).get("main")
     if main is None:
         raise Malformed("its module has no function @main")
@@ -97,7 +118,14 @@ def _check_main(
 
 
 def _check_declarations(module: ir.Module, targets: Sequence[CallbackTarget]) -> None:
-    """Raise an error unless the module's declarations and calls match the callbacks."""
+    """Raise `Malformed` unless a module declares and calls the callbacks of its file.
+
+    The runtime trusts the numbers, types and kinds of the calls, so wrong ones could crash it.
+
+    Args:
+        module: the module.
+        targets: the callbacks, by the index in their declarations.
+    """
     declared = find_declarations(module)
     for name, declaration in declared.items():
         if declaration.id >= len(targets):
@@ -118,7 +146,10 @@ def _check_declarations(module: ir.Module, targets: Sequence[CallbackTarget]) ->
 
 
 def _have_types(types: Sequence[ir.Type], avals: Sequence[ShapedArray]) -> bool:
-    """Return whether MLIR types equal abstract values."""
+    """Return whether MLIR types equal the types of abstract values, one by one.
+
+    False if an MLIR type is not a type of arrays that JAX has.
+    """
     try:
         found = [(aval.shape, aval.dtype) for aval in map(to_aval, types)]
     except (KeyError, ValueError):
@@ -127,10 +158,13 @@ def _have_types(types: Sequence[ir.Type], avals: Sequence[ShapedArray]) -> bool:
 
 
 def find_local_device(name: str) -> Target:
-    """Return the device with a name in a file.
+    """Find the device of this process with the name that a file contains.
+
+    Args:
+        name: name of a device, such as ``"cuda:0"``.
 
     Raises:
-        Malformed: if this process does not have it.
+        Malformed: if this process does not have it; lists the devices.
     """
     here = {device_name(device): device for device in all_devices()}
     if name not in here:
@@ -141,7 +175,15 @@ def find_local_device(name: str) -> Target:
 
 
 def _localize_circuit(begin: ir.Operation) -> None:
-    """Replace a circuit's device name by the plugin library on this machine."""
+    """Replace a circuit's device name by the path of its plugin library here.
+
+    Args:
+        begin: a ``quantum.begin`` operation, which is changed.
+
+    Raises:
+        Malformed: if its factory function or its options are not valid.
+        CompileError: if the device is not installed.
+    """
     attributes = {name: string_attribute(begin, name) for name in ("library", "factory", "kwargs")}
     factory, library = find_plugin(attributes["library"])
     if attributes["factory"] != factory:

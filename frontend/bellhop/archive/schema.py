@@ -16,17 +16,22 @@ class Malformed(ValueError):
 
 
 def read(form: Any, value: Any, where: str) -> Any:
-    """Convert a JSON value to an annotated type.
+    """Validate a JSON value against a type, and convert it to the type.
+
+    For example ``read(tuple[int, ...], [1, 2], "shape")`` gives ``(1, 2)``.
 
     Args:
-        form: ``bool``, ``int``, ``float``, ``str``, None, ``Any``, a literal, a tuple, a dataclass,
-            a dictionary of forms, a list with the form of all elements, or a union of these;
-            dataclasses in a union need a literal field ``kind``. Lists of ``Any`` become tuples.
-        value: nested lists, dictionaries, numbers, strings and None.
-        where: path of the value, for errors.
+        form: the expected type: ``bool``, ``int``, ``float``, ``str``, None, ``Any``, a literal, a
+            tuple, a dataclass, a dictionary with the form of each value, a list with the form of
+            all elements, or a union of these; dataclasses in a union need a literal field ``kind``.
+        value: nested lists, dictionaries, numbers, strings and None, as `json.loads` returns them.
+        where: path of the value in the file, for errors.
+
+    Returns:
+        the value as `form`. Where `form` is ``Any``, lists become tuples.
 
     Raises:
-        Malformed: naming the path.
+        Malformed: if the value does not have the expected type; names the path.
     """
     if form is Any:
         return _freeze(value)
@@ -54,7 +59,15 @@ def read(form: Any, value: Any, where: str) -> Any:
 
 
 def _matches_form(form: Any, value: object) -> bool:
-    """Return whether the outermost type of a value matches a form."""
+    """Return whether the outermost type of a JSON value is the expected type.
+
+    It selects the alternative of a union; the parts of the value are not looked at, except the
+    field ``kind`` of a dataclass.
+
+    Args:
+        form: the expected type, as in `read`, but not a union, a list or a dictionary.
+        value: a JSON value.
+    """
     origin, arguments = typing.get_origin(form), typing.get_args(form)
     if origin is Literal:
         return any(type(value) is type(each) and value == each for each in arguments)
@@ -70,7 +83,7 @@ def _matches_form(form: Any, value: object) -> bool:
 
 
 def _freeze(value: object) -> Any:
-    """Convert nested lists to tuples."""
+    """Convert the lists in a JSON value to tuples, nested ones included."""
     if type(value) is list:
         return tuple(map(_freeze, value))
     if type(value) is dict:

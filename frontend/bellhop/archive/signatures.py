@@ -15,7 +15,10 @@ PLACEHOLDER = b" " + b"0" * _DIGITS
 
 
 def as_key(key: object) -> bytes:
-    """Convert a user's key to bytes.
+    """Convert the key that a user passed to ``save`` or ``load`` to bytes.
+
+    Args:
+        key: bytes, or a string, which is encoded as UTF-8.
 
     Raises:
         TypeError: if it is neither bytes nor a string.
@@ -41,11 +44,11 @@ def sign(content: bytes, key: bytes) -> bytes:
 
 
 def verify(content: bytes, key: bytes) -> None:
-    """Raise an error unless a file has the signature for a key.
+    """Raise an error unless a saved file has the right signature.
 
     Args:
-        content: the whole file.
-        key: the key.
+        content: bytes of the whole file, whose last 64 bytes are the signature.
+        key: the key with which the file must have been signed.
 
     Raises:
         CompileError: if the signature is missing or wrong.

@@ -17,7 +17,12 @@ _KEYS = (str, int, bool)
 
 @dataclass(frozen=True)
 class Sequence:
-    """A tuple or a list."""
+    """A tuple or a list in a pytree structure, as it is stored in a file.
+
+    Attributes:
+        kind: the container.
+        children: structures of its elements.
+    """
 
     kind: Literal["tuple", "list"]
     children: "tuple[Tree, ...]"
@@ -25,7 +30,13 @@ class Sequence:
 
 @dataclass(frozen=True)
 class Dictionary:
-    """A dictionary."""
+    """A dictionary in a pytree structure, as it is stored in a file.
+
+    Attributes:
+        kind: ``"dict"``, which distinguishes the kinds of nodes in JSON.
+        keys: its keys, sorted.
+        children: structures of its values, in the order of the keys.
+    """
 
     kind: Literal["dict"]
     keys: tuple[str | int | bool, ...]
@@ -34,7 +45,13 @@ class Dictionary:
 
 @dataclass(frozen=True)
 class NamedTuple:
-    """A named tuple."""
+    """A named tuple in a pytree structure, as it is stored in a file.
+
+    Attributes:
+        kind: ``"namedtuple"``, which distinguishes the kinds of nodes in JSON.
+        type: name of its class.
+        children: structures of its fields.
+    """
 
     kind: Literal["namedtuple"]
     type: Named
@@ -46,11 +63,17 @@ Tree: TypeAlias = Literal["*"] | None | Sequence | Dictionary | NamedTuple
 
 
 def encode_tree(tree: PyTreeDef, what: str) -> Tree:
-    """Convert a pytree structure to data.
+    """Convert a pytree structure to data for a saved file.
+
+    For example the structure of ``(1.0, {"a": 2.0})`` gives ``Sequence("tuple", ("*",
+    Dictionary("dict", ("a",), ("*",))))``.
 
     Args:
-        tree: structure of tuples, lists, dictionaries and named tuples.
-        what: its description, for errors.
+        tree: structure of tuples, lists, dictionaries, named tuples and None.
+        what: description of the pytree, for errors.
+
+    Returns:
+        the data; ``"*"`` for a leaf.
 
     Raises:
         CompileError: for other nodes, or classes that another process cannot import.
@@ -85,14 +108,15 @@ def encode_tree(tree: PyTreeDef, what: str) -> Tree:
 
 
 def decode_tree(tree: Tree, allowed: Allowed) -> PyTreeDef:
-    """Convert a saved pytree structure to a `PyTreeDef`.
+    """Convert a pytree structure in a file to a `PyTreeDef`.
 
     Args:
-        tree: the structure, read from JSON.
+        tree: the structure as `encode_tree` stored it.
         allowed: functions and classes that the file may name.
 
     Raises:
-        Malformed: if it is not valid.
+        Malformed: if it is not a valid structure, such as a named tuple with too many fields.
+        CompileError: if it names a class that is not allowed.
     """
     try:
         return jax.tree.structure(_example(tree, allowed), is_leaf=lambda x: x is _LEAF)
@@ -104,7 +128,12 @@ _LEAF = object()
 
 
 def _example(tree: Tree, allowed: Allowed) -> Any:
-    """Build a pytree of the structure with `_LEAF` at its leaves."""
+    """Build a pytree that has a saved structure and `_LEAF` as its leaves.
+
+    Args:
+        tree: the structure as `encode_tree` stored it.
+        allowed: functions and classes that the file may name.
+    """
     if tree is None:
         return None
     if isinstance(tree, str):

@@ -10,10 +10,14 @@ from bellhop_mlir.module_validation import parse_untrusted
 
 
 def find_trust_reason(programs: Iterable[tuple[str, Sequence[CallbackTarget]]]) -> str | None:
-    """Return why ``load`` needs ``trust=True`` for programs, or None.
+    """Find out why ``load`` needs ``trust=True`` for the programs of a file.
 
     Args:
-        programs: module text and callbacks of each program.
+        programs: for each program, the MLIR text of its module, and its callbacks.
+
+    Returns:
+        text that names the unsupported operation or format string; None if the programs can be
+        loaded without trust, provided that the functions that they name are passed to ``load``.
     """
     for text, targets in programs:
         try:

@@ -39,15 +39,16 @@ def find_mismatch(
 ) -> str | None:
     """Describe how the arguments of a call differ from the expected types.
 
-    Weak types are equal to strong types, as in JAX's compiled functions.
+    For example ``the argument x is float64[3], expected float64[2]``. Weak types are equal to
+    strong types, as in JAX's compiled functions.
 
     Args:
-        names: names of the positional parameters.
+        names: names of the positional parameters; further arguments are named ``args[2]``.
         expected: types of the positional and of the keyword arguments, each flattened.
         given: positional and keyword arguments of the call, each flattened.
 
     Returns:
-        the description of the differences; None if there are none.
+        up to four differences, joined by semicolons; None if there are none.
     """
     wanted, passed = _map_names(names, *expected), _map_names(names, *given)
     by_position = set(list(wanted)[: len(expected[0])])
@@ -71,7 +72,7 @@ def find_mismatch(
 def _map_names(
     names: Sequence[str], args: Sequence[FlatTree], kwargs: Mapping[str, FlatTree]
 ) -> dict[str, FlatTree]:
-    """Map argument names to arguments; positional arguments come first.
+    """Map argument names to a call's arguments; positional arguments come first.
 
     Args:
         names: names of the positional parameters; further arguments are named ``args[2]``.
@@ -86,12 +87,12 @@ def _differences(name: str, expected: FlatTree, given: FlatTree) -> list[str]:
     """Describe how one argument differs in structure, or in the types of its leaves.
 
     Args:
-        name: name of the argument.
+        name: name of the argument, for the descriptions.
         expected: types of its leaves.
         given: the argument that was passed.
 
     Returns:
-        one description for each difference.
+        one clause for each difference; if the structures differ, only this one.
     """
     if expected.tree != given.tree:
         return [
@@ -114,7 +115,7 @@ def _format_leaf_name(name: str, flat: FlatTree, index: int) -> str:
 
 
 def get_type(leaf: Any) -> Any:
-    """Return the type of an array; return types unchanged.
+    """Return the type of an array or a number; return a type unchanged.
 
     Args:
         leaf: an array, a scalar, or a type (``ShapeDtypeStruct``, ``ArgInfo``, ``ShapedArray``).

@@ -29,7 +29,10 @@ class ResultTypeError(TypeError):
 
 
 class _Infer:
-    """Sentinel for the result type of `pure_callback`: infer it by a call with zeros."""
+    """Class of `bellhop.infer`, which requests a result type instead of declaring one.
+
+    ``pure_callback(f, bellhop.infer)`` determines the type by a call of ``f`` with zeros.
+    """
 
     def __repr__(self) -> str:
         return "bellhop.infer"
@@ -40,10 +43,13 @@ infer = _Infer()
 
 
 def annotated_result_type(function: Callable[..., Any]) -> Any:
-    """Return the return annotation of a function, or ``MISSING``.
+    """Return a function's annotation of its result.
 
     Args:
-        function: any callable; a string annotation is evaluated in its module.
+        function: any callable; a string annotation is evaluated with its module's global variables.
+
+    Returns:
+        the annotation, not converted; ``MISSING`` if there is none.
 
     Raises:
         ResultTypeError: if a string annotation cannot be evaluated.
@@ -66,7 +72,10 @@ def annotated_result_type(function: Callable[..., Any]) -> Any:
 
 
 def _globals(function: Callable[..., Any]) -> dict[str, Any]:
-    """Return the global variables of the module that defines a callable."""
+    """Return the global variables of the module that defines a callable.
+
+    They serve to evaluate string annotations; an empty dictionary for functions in C.
+    """
     while isinstance(function, functools.partial):
         function = function.func
     if not hasattr(function, "__globals__") and not hasattr(function, "__func__"):
@@ -83,13 +92,15 @@ def result_avals(
 ) -> tuple[tuple[ShapedArray, ...], Any]:
     """Convert a declared result type to abstract values and a tree structure.
 
+    For example ``(float, int)`` gives the types float64[] and int64[] and the structure of a pair.
+
     Args:
         function: the callback, for errors.
         declared: a Python scalar type, a dtype, an object with `shape` and `dtype`, or a pytree of
             these; ``tuple[float, int]`` and classes derived from ``typing.NamedTuple`` with typed
             fields count as pytrees.
         narrows: whether 64-bit types are narrowed to 32 bits if JAX's 64-bit types are off;
-            otherwise they raise an error.
+            otherwise they raise an error. Python scalar types always have JAX's default width.
 
     Returns:
         the abstract values of the leaves, and the ``PyTreeDef``.
@@ -122,7 +133,14 @@ def result_avals(
 
 
 def _find_shape(declared: Any) -> Any:
-    """Find a tuple or list of Python numbers in a pytree, which looks like a shape."""
+    """Find a tuple or list of Python numbers, probably meant as a shape.
+
+    Args:
+        declared: a declared result type, a pytree.
+
+    Returns:
+        the first such tuple or list in the pytree; None if there is none.
+    """
     is_shape = lambda node: (
         type(node) in (tuple, list) and len(node) > 0 and all(map(_is_number, node))
     )
@@ -130,13 +148,14 @@ def _find_shape(declared: Any) -> Any:
 
 
 def _unpack_generics(declared: Any) -> Any:
-    """Replace tuple types in a declared pytree by tuples of types.
+    """Replace tuple types in a declared result type by tuples of types.
 
     Args:
         declared: a pytree of types.
 
     Returns:
-        the pytree, in which ``tuple[int, float]`` is ``(int, float)``.
+        the pytree, in which ``tuple[int, float]`` is ``(int, float)``; the same object if there is
+        nothing to replace.
     """
     leaves, tree = jax.tree.flatten(declared)
     unpacked = list(map(_unpack_generic, leaves))
@@ -146,7 +165,15 @@ def _unpack_generics(declared: Any) -> Any:
 
 
 def _unpack_generic(leaf: object) -> Any:
-    """Convert ``Annotated``, ``tuple[...]`` and NamedTuple classes to pytrees."""
+    """Convert a type annotation for several arrays to a pytree of types.
+
+    Args:
+        leaf: ``Annotated[...]``, ``tuple[...]``, a class of typed named tuples, or any other type.
+
+    Returns:
+        the pytree; None for the type of None, which is a pytree without leaves; `leaf` for all
+        other types.
+    """
     origin = typing.get_origin(leaf)
     if origin is typing.Annotated:
         return _unpack_generics(typing.get_args(leaf)[0])
@@ -164,12 +191,13 @@ def _leaf_aval(leaf: Any, where: str, narrows: bool) -> ShapedArray:
     """Return the abstract value of one leaf of a declared result type.
 
     Args:
-        leaf: a type, a dtype, an array or a `ShapeDtypeStruct`.
+        leaf: a type, a dtype, an array, a number or a `ShapeDtypeStruct`.
         where: the callback and its line, for errors.
-        narrows: whether 64-bit types become 32-bit types if JAX's 64-bit types are off.
+        narrows: whether 64-bit types become 32-bit types if JAX's 64-bit types are off; otherwise
+            they raise an error.
 
     Raises:
-        ResultTypeError: if `leaf` does not determine shape and dtype.
+        ResultTypeError: if `leaf` does not determine shape and dtype, or JAX has no such arrays.
     """
     dtype = _dtype(leaf)
     if dtype is not None and dtype in DTYPES:
@@ -204,7 +232,7 @@ def _leaf_aval(leaf: Any, where: str, narrows: bool) -> ShapedArray:
 
 
 def array_type(where: str, shape: Sequence[Any], dtype: DTypeLike) -> ShapedArray:
-    """Check a declared shape and return the abstract value of such arrays.
+    """Return the abstract value for a declared shape and dtype; check the shape.
 
     XLA aborts the process for arrays that exceed the address space, so this raises an error first.
 
@@ -242,7 +270,14 @@ def _is_number(leaf: object) -> bool:
 
 
 def _dtype(leaf: Any) -> Any:
-    """Return the dtype of a declared leaf, or None if it has none."""
+    """Return the dtype of one leaf of a declared result type.
+
+    Args:
+        leaf: a type, a dtype, a number, or an object with an attribute ``dtype``.
+
+    Returns:
+        the dtype; None if `leaf` has none.
+    """
     if isinstance(leaf, np.dtype):
         return leaf
     if isinstance(leaf, type) and leaf in _DTYPES_BY_TYPE:

@@ -18,11 +18,11 @@ from bellhop.base.types import PyTree
 
 @dataclass(frozen=True)
 class _Structure:
-    """A tree structure with the key path of each leaf.
+    """The structure of a `FlatTree`, with each leaf's key path for error messages.
 
     Attributes:
-        tree: the `PyTreeDef`; equality considers it only.
-        paths: key path of each leaf.
+        tree: the `PyTreeDef`. Structures are equal if their trees are: paths do not count.
+        paths: JAX's key path of each leaf, from the root of the pytree.
     """
 
     tree: Any
@@ -36,7 +36,11 @@ class _Structure:
 
 
 class _Path:
-    """Key path of a leaf, used as a single pytree key."""
+    """JAX's key path of a leaf, used as a single key in the key path of a `FlatTree`.
+
+    Args:
+        path: keys from the root of the pytree to the leaf.
+    """
 
     def __init__(self, path: tuple[Any, ...]) -> None:
         self._path = path
@@ -46,14 +50,17 @@ class _Path:
 
 
 class FlatTree:
-    """The leaves and the structure of a pytree; itself a pytree.
+    """The leaves and the structure of a pytree, without its containers.
+
+    It is itself a pytree with these leaves. Unlike the pytree, it can hold any objects as leaves,
+    such as types, since it does not call the constructors of user classes.
 
     Args:
         structure: the structure.
         leaves: one object in place of each leaf, not necessarily an array.
 
     Attributes:
-        leaves: the leaves.
+        leaves: as the argument, a tuple.
     """
 
     def __init__(self, structure: _Structure, leaves: Sequence[Any]) -> None:
@@ -133,21 +140,31 @@ def describe_structure(tree: Any) -> str:
 
 
 def flatten_call(args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[Any, Any]:
-    """Flatten each argument of a call that is not a `FlatTree` already.
+    """Convert each argument of a call to a `FlatTree`.
 
     Args:
-        args: positional arguments.
-        kwargs: keyword arguments.
+        args: positional arguments: pytrees, or `FlatTree` objects, which are kept.
+        kwargs: keyword arguments of the same kinds.
 
     Returns:
-        the arguments as `FlatTree` objects.
+        a tuple and a dictionary of `FlatTree` objects.
     """
     flat = lambda value: value if isinstance(value, FlatTree) else FlatTree.flatten(value)
     return tuple(map(flat, args)), {name: flat(value) for name, value in kwargs.items()}
 
 
 def unflatten_call(args: Sequence[FlatTree], kwargs: dict[str, FlatTree]) -> tuple[Any, Any]:
-    """Rebuild arguments from `flatten_call`; their leaves must be arrays or tracers."""
+    """Rebuild the arguments of a call from the `FlatTree` objects of `flatten_call`.
+
+    The leaves must be arrays or tracers, as constructors of user classes may require.
+
+    Args:
+        args: positional arguments.
+        kwargs: keyword arguments.
+
+    Returns:
+        a tuple and a dictionary of pytrees.
+    """
     return tuple(arg.unflatten() for arg in args), {
         name: value.unflatten() for name, value in kwargs.items()
     }
@@ -156,20 +173,29 @@ def unflatten_call(args: Sequence[FlatTree], kwargs: dict[str, FlatTree]) -> tup
 def split_leaves(
     tree: PyTree, is_selected: Callable[[Any], bool]
 ) -> tuple[tuple[int, ...], list[Any], Callable[[Sequence[Any]], Any]]:
-    """Split the selected leaves from a pytree.
+    """Split selected leaves from a pytree; return a function that replaces them.
+
+    For example, for ``{"a": 1, "b": x}`` and the predicate "is an array"::
+
+        (1,), [x], f    with f([y]) == {"a": 1, "b": y}
 
     Args:
         tree: the pytree.
         is_selected: predicate on leaves.
 
     Returns:
-        the indices of the selected leaves, these leaves, and a function that rebuilds the pytree
-        with new values for the selected leaves.
+        the indices of the selected leaves among all leaves, these leaves, and a function that takes
+        their replacements and rebuilds the pytree.
     """
     leaves, structure = jax.tree.flatten(tree)
     indices = tuple(index for index, leaf in enumerate(leaves) if is_selected(leaf))
 
     def replace_selected(replacements: Sequence[Any]) -> Any:
+        """Rebuild the pytree of `split_leaves` with new values for the selected leaves.
+
+        Args:
+            replacements: one value for each selected leaf, in order.
+        """
         replacement_at = dict(zip(indices, replacements, strict=True))
         return structure.unflatten(
             [replacement_at.get(index, leaf) for index, leaf in enumerate(leaves)]
@@ -179,7 +205,10 @@ def split_leaves(
 
 
 def unflatten_deep(tree: PyTree) -> Any:
-    """Rebuild every `FlatTree` in a pytree, nested ones included."""
+    """Replace every `FlatTree` in a pytree, nested or not, by its own pytree.
+
+    The leaves must be arrays or tracers.
+    """
     is_flat = lambda node: isinstance(node, FlatTree)
 
     def rebuild(node: Any) -> Any:
@@ -193,15 +222,15 @@ def unflatten_deep(tree: PyTree) -> Any:
 def make_flat_jaxpr(
     function: Callable[..., Any], *args: Any, **kwargs: Any
 ) -> tuple[ClosedJaxpr, FlatTree]:
-    """Trace a function; return its jaxpr and the types of its result.
+    """Trace a function to a jaxpr; also return the types and structure of its result.
 
     Args:
-        function: function to trace.
+        function: function of pytrees.
         *args: example arguments or `ShapeDtypeStruct` objects.
         **kwargs: keyword arguments.
 
     Returns:
-        the closed jaxpr, and a `FlatTree` of the result's types.
+        the closed jaxpr, and a `FlatTree` of `ShapeDtypeStruct` objects for the result.
     """
     flat = lambda *args, **kwargs: FlatTree.flatten(function(*args, **kwargs))
     closed, types = jax.make_jaxpr(flat, return_shape=True)(*args, **kwargs)

@@ -27,15 +27,18 @@ _CALLBACK_OPTIONS = ("asynchronous", "ordered", "partitioned", "result_type", "v
 
 
 class DeclaredSignature:
-    """Argument types that a function's annotations declare.
+    """Argument types of a function whose annotations declare shapes and dtypes.
+
+    The function is compiled for these types before the first call, and calls convert their
+    arguments to them.
 
     Args:
         name: name of the function.
-        signature: its signature.
-        args: types of the leaves of each argument.
+        signature: its Python signature.
+        args: for each parameter a `FlatTree`, whose leaves are the declared types.
 
     Attributes:
-        args: types of the leaves of each argument.
+        args: as the argument.
     """
 
     def __init__(self, name: str, signature: inspect.Signature, args: tuple[FlatTree, ...]) -> None:
@@ -49,7 +52,7 @@ class DeclaredSignature:
         return describe_leaves(self._leaves)
 
     def matches(self, types: Any) -> bool:
-        """Return whether argument types equal the declared types.
+        """Return whether argument types equal the declared types, without any conversion.
 
         Args:
             types: ``(args, kwargs)`` of `FlatTree` objects with types as leaves.
@@ -57,15 +60,18 @@ class DeclaredSignature:
         return jax.tree.flatten(types) == jax.tree.flatten((self.args, {}))
 
     def promote(self, args: Args, kwargs: Kwargs) -> Any:
-        """Convert arguments to the declared types; order all arguments by position.
+        """Convert the arguments of a call to the types in the function's annotations.
+
+        For example 1 is converted to 1.0 for ``x: float``. Arguments that were passed by keyword
+        become positional, and default values are added.
 
         Args:
             args: positional arguments.
             kwargs: keyword arguments.
 
         Returns:
-            the converted positional arguments; None if JAX's type promotion does not lead to the
-            declared types.
+            the converted arguments, one for each parameter; None if JAX's type promotion does not
+            lead to the declared types, or a pytree has another structure.
 
         Raises:
             TypeError: if the number of arguments or a name is wrong.
@@ -96,10 +102,10 @@ class DeclaredSignature:
 
     @functools.cached_property
     def leaves(self) -> tuple[Any, ...] | None:
-        """Fast-path checks for arguments that are single arrays, or None.
+        """Data by which a fast call checks arguments that are single arrays.
 
-        Each entry has dtype, shape, NumPy scalar type, and the Python scalar types that `promote`
-        converts. None if an argument is a pytree.
+        For each argument a tuple of dtype, shape, NumPy scalar type, and the Python scalar types
+        that `promote` converts to it. None if a declared argument is a pytree.
         """
         if self._trees != [jax.tree.structure(0)] * len(self._trees):
             return None
@@ -116,7 +122,14 @@ def _has_dtype(leaf: object, dtype: DTypeLike) -> bool:
 
 
 def _promotable_scalars(declared: Any) -> tuple[type[Any], ...]:
-    """Return the Python scalar types that promote to a declared scalar type."""
+    """List the Python scalar types whose values JAX promotes to a declared type.
+
+    Args:
+        declared: type of an argument leaf.
+
+    Returns:
+        types among bool, int, float and complex; empty if `declared` is not a scalar.
+    """
     if declared.shape or declared.dtype.kind not in "biufc":
         return ()
     return tuple(
@@ -143,11 +156,16 @@ def _can_promote(leaf: object, dtype: DTypeLike) -> bool:
 
 
 def declared_signature(function: Callable[..., Any]) -> DeclaredSignature | None:
-    """Return the argument types that annotations declare.
+    """Read the argument types that a function's annotations declare.
+
+    For example ``x: jax.ShapeDtypeStruct((3,), float)`` or ``x: float`` declare types.
+
+    Args:
+        function: the user's function.
 
     Returns:
-        None unless every argument has an annotation with shape and dtype; a function without
-        parameters declares all its arguments.
+        the types; None unless every parameter is positional and has an annotation with shape and
+        dtype. A function without parameters declares all its arguments.
     """
     try:
         signature = inspect.signature(function)
@@ -174,15 +192,19 @@ def check_call(
 ) -> None:
     """Raise an error if a function's signature does not accept a call's arguments.
 
+    Used when a callback is traced, so that the error comes before the program runs.
+
     Args:
         where: function and call site, for the error.
-        function: callable; callables without a signature accept all arguments.
+        function: the function that will be called; callables without a signature accept all
+            arguments.
         count: number of positional arguments.
         names: names of the keyword arguments.
-        advice: further sentences for the error.
+        advice: further sentences for the error, which begin with a space; or empty.
 
     Raises:
-        TypeError: with Python's message and the function's signature.
+        TypeError: with Python's message and the function's signature. Suggests an option of
+            Bellhop's callbacks for an unknown keyword.
     """
     if isinstance(function, FunctionType):
         # ``inspect.signature`` takes a fifth of the time to trace a callback.
@@ -211,14 +233,15 @@ def check_arrays(
     """Raise an error for arguments that JAX does not accept as arrays.
 
     Args:
-        where: the compiled function and its line.
-        names: names of the positional parameters.
-        args: positional arguments.
-        kwargs: keyword arguments.
+        where: the compiled function and its line, for errors.
+        names: names of the positional parameters; further arguments are named ``args[2]``.
+        args: positional arguments, pytrees.
+        kwargs: keyword arguments, pytrees.
         are_values: whether to also reject `ShapeDtypeStruct`, which only ``lower`` accepts.
 
     Raises:
-        TypeError: naming the argument and the leaf.
+        TypeError: for a leaf that is not an array, and for mutable references and dictionaries
+            whose keys cannot be sorted; names the argument and the leaf.
         OverflowError: for an integer that does not fit in any JAX type.
     """
     check_dictionary_keys(where, names, args, kwargs)
@@ -249,17 +272,20 @@ def check_arrays(
 def check_not_deleted(
     where: str, names: Sequence[str], args: Args, kwargs: Kwargs, failed: Exception
 ) -> None:
-    """Raise a clear error if an execution failed due to a deleted argument.
+    """Raise a clear error if an execution failed because an argument was deleted.
+
+    Called after a failed execution, whose error does not name the argument. Returns if no argument
+    was deleted.
 
     Args:
-        where: the compiled function and its line.
-        names: names of the positional parameters.
-        args: positional arguments.
-        kwargs: keyword arguments.
-        failed: exception of the execution.
+        where: the compiled function and its line, for the error.
+        names: names of the positional parameters; further arguments are named ``args[2]``.
+        args: positional arguments, pytrees.
+        kwargs: keyword arguments, pytrees.
+        failed: exception of the execution, which becomes the cause of the new one.
 
     Raises:
-        RuntimeError: naming the first deleted argument and leaf.
+        RuntimeError: names the first deleted argument and leaf.
     """
     for path, leaf in jax.tree_util.tree_leaves_with_path((args, kwargs)):
         if _is_deleted(leaf):
@@ -277,18 +303,19 @@ def _is_deleted(leaf: object) -> bool:
 
 
 def flatten_result(where: str, result: PyTree) -> tuple[list[Any], Any]:
-    """Convert the result of a traced function to arrays, and return its structure.
+    """Flatten the result of a traced function, and convert its leaves to arrays.
 
     Args:
-        where: the compiled function and its line.
-        result: a pytree.
+        where: the compiled function and its line, for errors.
+        result: the pytree that the function returned.
 
     Returns:
-        the leaves as arrays, and the ``PyTreeDef``.
+        the leaves as arrays or tracers, and the ``PyTreeDef``.
 
     Raises:
-        TypeError: naming the leaf that is not an array.
+        TypeError: for a leaf that is not an array or a number; names it.
         OverflowError: for an integer that does not fit in any JAX type.
+        CompileError: if the result contains a PennyLane measurement.
     """
     check_no_measurements(where, result)
     paths, structure = jax.tree_util.tree_flatten_with_path(result)
@@ -317,10 +344,10 @@ def _as_array(leaf: object) -> Any:
 
 
 def as_array(value: object) -> Any:
-    """Convert a number or array to a JAX array; reject strings.
+    """Convert a number, array or sequence of numbers to a JAX array; reject strings.
 
     Raises:
-        TypeError: for values that JAX does not accept.
+        TypeError: for strings, bytes, and other values that JAX does not accept.
     """
     if isinstance(value, str | bytes):
         # NumPy would parse some strings as dtypes or numbers.
@@ -334,13 +361,16 @@ def uncalled_loop_hint(value: object) -> str:
 
 
 def _integer_overflow_error(where: str, leaf: object, advice: str, error: Exception) -> Exception:
-    """Return the error for an integer that does not fit in JAX's integer types.
+    """Create the error for an integer that does not fit in JAX's integer types.
 
     Args:
-        where: function and argument, for the error.
-        leaf: the value.
+        where: function and argument, for the message.
+        leaf: the value whose conversion to an array failed.
         advice: imperative verb of the remedy, ``Pass`` or ``Return``.
-        error: exception of the conversion, returned if `leaf` is not an integer.
+        error: exception of the conversion.
+
+    Returns:
+        an `OverflowError`; `error` if `leaf` is not an integer.
     """
     if not isinstance(leaf, int):
         return error
@@ -353,12 +383,15 @@ def _integer_overflow_error(where: str, leaf: object, advice: str, error: Except
 
 
 def make_leaf_signature(names: Sequence[str], args: Args, kwargs: Kwargs) -> inspect.Signature:
-    """Return a signature with one unique parameter name for each argument leaf.
+    """Make a signature with one positional parameter for each leaf of the arguments.
+
+    The names show in the compiled program: the leaves of ``f(x={"a": 1, "b": 2})`` are named
+    ``x_a`` and ``x_b``. A number is appended to a name that occurs twice.
 
     Args:
-        names: names of the positional parameters.
-        args: positional arguments.
-        kwargs: keyword arguments.
+        names: names of the function's positional parameters; further arguments are ``args[2]``.
+        args: positional arguments, pytrees.
+        kwargs: keyword arguments, pytrees.
     """
     used: dict[str, None] = {}
     for path, _ in jax.tree_util.tree_leaves_with_path((args, kwargs)):
@@ -377,8 +410,8 @@ def _leaf_name(names: Sequence[str], path: tuple[Any, ...]) -> str:
     """Return the user's expression for an argument leaf, such as ``x['a'][0]``.
 
     Args:
-        names: names of the positional parameters.
-        path: JAX's key path of the leaf.
+        names: names of the positional parameters; further arguments are named ``args[2]``.
+        path: JAX's key path of the leaf in ``(args, kwargs)``.
     """
     part, where, *inner = path
     if part.idx == 1:
@@ -389,13 +422,13 @@ def _leaf_name(names: Sequence[str], path: tuple[Any, ...]) -> str:
 
 
 def array_types(arguments: Any) -> Any:
-    """Replace arrays by their types, keeping the structure.
+    """Replace the arrays in a pytree of arguments by their types.
 
     Args:
         arguments: pytree of arrays, possibly with `FlatTree` nodes.
 
     Returns:
-        the pytree with `ShapeDtypeStruct` leaves.
+        the pytree with `ShapeDtypeStruct` leaves, which keep JAX's weak types.
     """
 
     def to_struct(leaf: object) -> jax.ShapeDtypeStruct:
@@ -411,21 +444,21 @@ def describe_leaves(leaves: Iterable[Any]) -> str:
 
 
 def _describe_non_array(value: object) -> str:
-    """Describe a value that is not an array, to follow "is" in an error."""
+    """Describe a value that is not an array, as the end of a sentence.
+
+    For example ``of type str, which is not an array``, to follow "the argument x is".
+    """
     if isinstance(value, np.ndarray | np.generic):
         return f"an array of dtype {value.dtype}, which JAX does not have"
     return f"of type {type(value).__name__}, which is not an array"
 
 
 def _advice(value: object, is_part: bool = False) -> str:
-    """Return the remedy for an argument that is not an array.
+    """Return the remedy for an argument that is not an array, a sentence for an error.
 
     Args:
-        value: the argument, or a leaf of it.
-        is_part: whether the argument is a pytree with other leaves.
-
-    Returns:
-        a sentence.
+        value: the argument, or a leaf of it, such as a PyTorch tensor or a string.
+        is_part: whether `value` is a leaf of a pytree, which as a whole cannot be static.
     """
     framework = type(value).__module__.partition(".")[0]
     if framework == "torch":

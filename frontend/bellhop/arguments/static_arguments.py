@@ -18,11 +18,11 @@ _VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 @dataclass(frozen=True)
 class Donated:
-    """Arguments whose memory a program may reuse for its results.
+    """Arguments of a qjit function whose memory a program may reuse for its results.
 
     Attributes:
-        positions: positions of positional arguments, static arguments not counted.
-        names: names of keyword arguments.
+        positions: indices among the dynamic positional arguments: static arguments do not count.
+        names: names of parameters that are donated when they are passed by keyword.
     """
 
     positions: tuple[int, ...] = ()
@@ -74,7 +74,7 @@ class StaticArguments:
         return bool(self._positions or self._names)
 
     def select_donated(self, argnums: Any, argnames: Any) -> Donated:
-        """Return the arguments that ``donate_argnums`` and ``donate_argnames`` select.
+        """Find the arguments that ``donate_argnums`` and ``donate_argnames`` select.
 
         As in ``jax.jit``, an option selects its arguments both by position and by keyword if the
         other option is None.
@@ -82,6 +82,9 @@ class StaticArguments:
         Args:
             argnums: positions among all arguments, static ones included; or None.
             argnames: names of parameters; or None.
+
+        Returns:
+            the donated arguments, by position among the dynamic arguments and by name.
 
         Raises:
             TypeError: for values that are not positions or names.
@@ -108,13 +111,14 @@ class StaticArguments:
         )
 
     def _check_donated_names(self, option: str, given: Any) -> tuple[str, ...]:
-        """Parse and check names of donated arguments.
+        """Convert names of donated arguments to a tuple, and check them.
 
         Args:
             option: name of the option, for errors.
-            given: the option's value.
+            given: the user's value of the option.
 
         Raises:
+            TypeError: for a value that is not names.
             ValueError: for static arguments and unknown names.
         """
         chosen = parse_names(option, given)
@@ -128,13 +132,17 @@ class StaticArguments:
         return chosen
 
     def _check_donated_positions(self, option: str, given: Any) -> tuple[int, ...]:
-        """Parse and check positions of donated arguments.
+        """Convert positions of donated arguments to a tuple, and check them.
 
         Args:
             option: name of the option, for errors.
-            given: the option's value.
+            given: the user's value of the option.
+
+        Returns:
+            positions among all arguments, static ones included.
 
         Raises:
+            TypeError: for a value that is not positions.
             ValueError: for static arguments, repeated or negative positions, and positions that the
                 function does not have.
         """
@@ -165,7 +173,13 @@ class StaticArguments:
         return [name for i, name in enumerate(positional) if i not in self._positions]
 
     def _complete_names(self, parameters: list[inspect.Parameter]) -> None:
-        """Add names of static positions, and positions of static names; check both.
+        """Make the sets of static positions and names describe the same parameters.
+
+        Adds the names of static positions, and the positions of static names, to this object;
+        replaces negative positions.
+
+        Args:
+            parameters: all parameters of the user's function.
 
         Raises:
             ValueError: for positions and names that the function does not have.
@@ -183,7 +197,14 @@ class StaticArguments:
         self._positions |= {i for i, p in enumerate(positional) if p.name in self._names}
 
     def _check_names(self, option: str, chosen: Iterable[str]) -> None:
-        """Raise an error for names that are not parameters."""
+        """Raise `ValueError` if the function has no parameters with the given names.
+
+        A function with ``**kwargs`` accepts all names.
+
+        Args:
+            option: name of the option, for the error.
+            chosen: the names.
+        """
         parameters = _parameters(self._function)
         known = [p.name for p in parameters if p.kind not in _VARIADIC]
         if any(p.kind is _VARIADIC[1] for p in parameters):
@@ -209,7 +230,8 @@ class StaticArguments:
             kwargs: keyword arguments.
 
         Returns:
-            the static arguments, and the remaining positional and keyword arguments.
+            the static arguments, and the dynamic positional and keyword arguments, in a tuple and a
+            dictionary.
 
         Raises:
             ValueError: for a static argument that is not hashable.
@@ -223,10 +245,10 @@ class StaticArguments:
         return Static(static), args, kwargs
 
     def _check_hashable(self, key: int | str, value: object) -> None:
-        """Raise an error if a static argument is not hashable.
+        """Raise `ValueError` if a static argument is not hashable.
 
         Args:
-            key: position or name of the argument.
+            key: position or name of the argument, for the error.
             value: the argument.
         """
         try:
@@ -285,10 +307,10 @@ def parse_names(option: str, given: Any) -> tuple[str, ...]:
 
 
 class Static:
-    """Static arguments of one call, as a hashable key of programs.
+    """Static arguments of one call: a hashable part of the program's cache key.
 
-    Hashes are computed once, at the call, so an object that is mutated later is a different
-    argument.
+    Two objects are equal if the types, hashes and values of all arguments are. Hashes are computed
+    once, at the call, so an object that is mutated later is a different argument.
 
     Args:
         values: arguments by position or name, positions first, both in increasing order.
@@ -319,7 +341,9 @@ class Static:
         return isinstance(other, Static) and self.key == other.key
 
     def merge(self, args: Args, kwargs: Kwargs) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Insert the static arguments between the dynamic arguments.
+        """Put the static arguments back between the dynamic arguments of a call.
+
+        This is the inverse of `StaticArguments.split`.
 
         Args:
             args: dynamic positional arguments.
@@ -344,7 +368,11 @@ jax.tree_util.register_pytree_node(Static, lambda static: ((), static), lambda s
 
 
 def _parameters(function: Callable[..., Any]) -> list[inspect.Parameter]:
-    """Return a function's parameters; ``*args, **kwargs`` if it has no signature."""
+    """List a function's parameters.
+
+    Returns:
+        the parameters; for a built-in function without a signature, ``*args`` and ``**kwargs``.
+    """
     try:
         return list(inspect.signature(function).parameters.values())
     except (ValueError, TypeError):

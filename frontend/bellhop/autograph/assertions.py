@@ -13,9 +13,15 @@ from bellhop.observers.assertion import assert_statement
 def assert_(test: Any, message: Callable[[], Any] | None = None) -> None:
     """Check a condition during tracing, or, if it is traced, when the program runs.
 
+    Rewritten code calls it in place of an ``assert`` statement.
+
     Args:
-        test: the condition.
-        message: returns the error message.
+        test: the condition, a traced or a Python value.
+        message: returns the error's message; None for an error without message. It is called while
+            the program is traced.
+
+    Raises:
+        AssertionError: if a condition that is not traced is false.
     """
     if is_traced(test):
         assert_statement(test, *([] if message is None else [str(message())]))
@@ -29,10 +35,10 @@ def transform(node: Any, context: Any) -> Any:
 
 
 class _Assertions(converter.Base):  # type: ignore[misc]
-    """Rewrites ``assert`` statements to calls of `assert_`."""
+    """Syntax tree visitor that rewrites ``assert`` statements to calls of `assert_`."""
 
     def visit_Assert(self, node: Any) -> Any:
-        """Rewrite an ``assert`` statement."""
+        """Rewrite ``assert test, message`` to ``ag__.assert_(test, lambda: message)``."""
         node = self.generic_visit(node)
         if node.msg is None:
             return templates.replace("ag__.assert_(test)", test=node.test)

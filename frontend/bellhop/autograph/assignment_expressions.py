@@ -18,15 +18,38 @@ from bellhop.errors import AutoGraphError
 
 
 def transform(node: ast.AST) -> Any:
-    """Rewrite the assignment expressions of a function, before all other steps."""
+    """Rewrite the assignment expressions (``:=``) in a function's loop conditions.
+
+    This is a step of the conversion of a function, before AutoGraph's own steps.
+
+    Args:
+        node: syntax tree of the function, which is changed.
+
+    Returns:
+        the changed tree.
+
+    Raises:
+        AutoGraphError: for ``:=`` in ``and``, ``or`` or a conditional expression.
+    """
     return _AssignmentExpressions().visit(node)
 
 
 class _AssignmentExpressions(ast.NodeTransformer):
-    """Moves ``:=`` out of loop conditions; raises an error for unsupported places."""
+    """Syntax tree visitor that takes ``:=`` out of the conditions of ``while`` loops.
+
+    It raises `AutoGraphError` for ``:=`` in ``and``, ``or`` and conditional expressions, which
+    become functions later.
+    """
 
     def visit_While(self, node: ast.While) -> Any:
-        """Replace the condition of a loop by ``True`` and a ``break`` in the body."""
+        """Replace a ``while`` with ``:=`` in its test by ``while True`` and a ``break``.
+
+        ``if not test: break`` becomes the first statement of the body. Loops without ``:=`` in the
+        test are kept.
+
+        Args:
+            node: the loop, which is changed.
+        """
         self.generic_visit(node)
         if _find_first(node.test) is None:
             return node
@@ -55,12 +78,12 @@ def _find_first(node: ast.AST) -> ast.NamedExpr | None:
 
 
 def _check_absent(part: ast.AST, node: ast.AST, label: str) -> NoReturn | None:
-    """Raise an error if an expression contains ``:=``.
+    """Raise `AutoGraphError` if an expression contains ``:=``.
 
     Args:
-        part: the expression.
+        part: the expression, an operand or a branch.
         node: the expression around it, for its location.
-        label: name of the construct, for the error.
+        label: name of the construct around it, for the error.
     """
     found = _find_first(part)
     if found is None:

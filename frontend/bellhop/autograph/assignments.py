@@ -34,23 +34,30 @@ _UPDATES: dict[str, tuple[str, Callable[[Any, Any], Any]]] = {
 
 
 def set_element(target: object, path: Sequence[Any], value: object) -> Any:
-    """Assign to a nested element; return the container, or the array that replaces it.
+    """Assign to a nested element, as ``x[i][j] = value``.
+
+    Rewritten code calls it as ``x = ag__.set_element(x, (i, j), value)``.
 
     Args:
-        target: the container or array.
+        target: the container or array ``x``; Python containers are changed in place.
         path: indices, outermost first.
         value: the new element.
+
+    Returns:
+        the container, or the array that replaces it.
     """
     return _change_element(target, path, lambda container, key: _set_item(container, key, value))
 
 
 def update_element(target: object, path: Sequence[Any], update: str, value: object) -> Any:
-    """Update a nested element by an operator, as ``x[i] += y``.
+    """Update a nested element by an operator, as ``x[i] += value``.
+
+    Rewritten code calls it as ``x = ag__.update_element(x, (i,), "add", value)``.
 
     Args:
-        target: the container or array.
+        target: the container or array ``x``; Python containers are changed in place.
         path: indices, outermost first.
-        update: the operator's class name in ``ast``, in lower case.
+        update: name of the operator's class in ``ast``, in lower case, a key of ``_UPDATES``.
         value: the operand.
 
     Returns:
@@ -62,15 +69,17 @@ def update_element(target: object, path: Sequence[Any], update: str, value: obje
 
 
 def check_same_object(name: str, before: Any, after: Any) -> None:
-    """Raise an error if an assignment replaced an enclosing function's variable.
+    """Raise an error if an element assignment would have to replace an outer variable.
+
+    Rewritten code calls it for a variable of an enclosing function, which it cannot assign.
 
     Args:
         name: name of the variable.
         before: its value before the assignment.
-        after: its value after the assignment.
+        after: the value that would replace it: the same container, or a new array.
 
     Raises:
-        AutoGraphError: if they differ, as for arrays of the program.
+        AutoGraphError: if `after` is another object, as for arrays of the program.
     """
     if after is not before:
         raise AutoGraphError(
@@ -81,16 +90,16 @@ def check_same_object(name: str, before: Any, after: Any) -> None:
 
 
 def _change_element(target: Any, path: Sequence[Any], change: Callable[[Any, Any], Any]) -> Any:
-    """Apply a change to an element of nested containers.
+    """Apply a change to an element of nested containers or arrays.
 
     Args:
         target: the outermost container or array.
-        path: keys of the element, outermost first.
-        change: takes the innermost container and the last key; returns the container or its
+        path: indices of the element, outermost first; at least one.
+        change: takes the innermost container and the last index; returns the container or its
             replacement.
 
     Returns:
-        the outermost container, or its replacement if it is an array.
+        `target` if it was changed in place, or the array that replaces it.
     """
     key, *rest = path
     if not rest:
@@ -101,7 +110,16 @@ def _change_element(target: Any, path: Sequence[Any], change: Callable[[Any, Any
 
 
 def _set_item(target: Any, key: Any, value: Any) -> Any:
-    """Set ``target[key]``, in place or, for an array, functionally; return the container."""
+    """Set ``target[key] = value``: in place, or in a copy of an array of the program.
+
+    Args:
+        target: a container or an array.
+        key: the index.
+        value: the new element.
+
+    Returns:
+        the container, or the new array.
+    """
     if _is_program_array(target, key, value):
         return jnp.asarray(target).at[key].set(value)
     target[key] = value
@@ -109,11 +127,11 @@ def _set_item(target: Any, key: Any, value: Any) -> Any:
 
 
 def _update_item(target: Any, key: Any, update: str, value: Any) -> Any:
-    """Update an element of a container in place, or of an array functionally.
+    """Update one element by an operator: in place, or in a copy of a program's array.
 
     Args:
         target: a container or an array.
-        key: key of the element.
+        key: index of the element.
         update: name of the operator, such as ``"add"`` for ``+=``.
         value: right-hand side of the assignment.
 
@@ -135,26 +153,49 @@ def _is_program_array(target: object, key: object, value: object) -> bool:
 
 
 def transform(node: Any, context: Any) -> Any:
-    """Rewrite the assignments of a function; AutoGraph defines the interface."""
+    """Rewrite the assignments of a function to elements and to several targets.
+
+    This is a step of AutoGraph's conversion of a function.
+
+    Args:
+        node: syntax tree of the function, which is changed.
+        context: AutoGraph's context of the conversion.
+
+    Returns:
+        the changed tree.
+    """
     return _Assignments(context).visit(node)
 
 
 class _Assignments(converter.Base):  # type: ignore[misc]
-    """Rewrites assignments to elements and to several targets."""
+    """Syntax tree visitor that rewrites assignments to elements, or several targets.
+
+    There is one for each converted function.
+
+    Args:
+        context: AutoGraph's context of the conversion.
+    """
 
     def __init__(self, context: Any) -> None:
         super().__init__(context)
         self._owned: list[set[str]] = []
 
     def visit_FunctionDef(self, node: Any) -> Any:
-        """Collect the local names of a function and rewrite its body."""
+        """Rewrite the body of a function, which may be nested in another function.
+
+        The names that the function may assign are noted meanwhile.
+        """
         self._owned.append(_owned_names(node))
         node = self.generic_visit(node)
         self._owned.pop()
         return node
 
     def visit_Assign(self, node: Any) -> Any:
-        """Split an assignment to several targets, and rewrite each."""
+        """Rewrite an assignment; split one with several targets, ``x = y = z``, before.
+
+        Returns:
+            the statements that replace it, or the unchanged statement.
+        """
         node = self.generic_visit(node)
         if len(node.targets) == 1:
             return self._assign(node.targets[0], node.value) or node
@@ -168,7 +209,11 @@ class _Assignments(converter.Base):  # type: ignore[misc]
         return statements
 
     def visit_AugAssign(self, node: Any) -> Any:
-        """Rewrite ``x[i] += y`` and similar statements."""
+        """Rewrite ``x[i] += y``, and the same for ``-``, ``*``, ``/`` and ``**``.
+
+        Returns:
+            the statements that replace it; other statements are kept.
+        """
         node = self.generic_visit(node)
         update = type(node.op).__name__.lower()
         if update not in _UPDATES or not isinstance(node.target, ast.Subscript):
@@ -183,7 +228,16 @@ class _Assignments(converter.Base):  # type: ignore[misc]
         return self._store(base, call)
 
     def _assign(self, target: object, value: object) -> Any:
-        """Return the statements for an assignment, or None to keep it."""
+        """Build the statements for an assignment to one target.
+
+        Args:
+            target: expression of the target.
+            value: expression of the value.
+
+        Returns:
+            the list of statements; None to keep the assignment, if the target is not an element and
+            has none.
+        """
         if isinstance(target, ast.Tuple | ast.List):
             return self._assign_to_several(target, value)
         if not isinstance(target, ast.Subscript):
@@ -195,11 +249,21 @@ class _Assignments(converter.Base):  # type: ignore[misc]
         return self._store(base, call)
 
     def _assign_to_several(self, target: object, value: Any) -> Any:
-        """Rewrite an unpacking assignment whose targets include elements."""
+        """Rewrite an unpacking assignment some of whose targets are elements.
+
+        ``x[i], y = z`` becomes ``item, y = z`` and an assignment of ``item`` to ``x[i]``.
+
+        Args:
+            target: a tuple or list of targets.
+            value: expression of the value.
+
+        Returns:
+            the list of statements; None if no target is an element.
+        """
         items: list[tuple[Any, Any]] = []
 
         def replace_element(part: Any) -> Any:
-            """Replace an element among the targets by a new name."""
+            """Replace the elements in an unpacking target by new names, which `items` notes."""
             if isinstance(part, ast.Subscript):
                 name = self.ctx.namer.new_symbol("item", ())
                 items.append((part, ast.Name(id=name, ctx=ast.Load())))
@@ -219,7 +283,18 @@ class _Assignments(converter.Base):  # type: ignore[misc]
         return statements
 
     def _store(self, base: Any, changed: Any) -> Any:
-        """Return the statement that stores a changed container in its variable."""
+        """Build the statement that stores a changed container in its variable.
+
+        For a variable of an enclosing function, the statement checks instead that the container was
+        changed in place.
+
+        Args:
+            base: expression of the container, such as a variable's name.
+            changed: expression that changes it and returns it or its replacement.
+
+        Returns:
+            a list with the statement.
+        """
         if isinstance(base, ast.Name) and base.id not in self._owned[-1]:
             name = ast.Constant(value=base.id, kind=None)
             return templates.replace(
@@ -231,7 +306,7 @@ class _Assignments(converter.Base):  # type: ignore[misc]
 
 
 def _split_path(target: object) -> tuple[Any, Any]:
-    """Split ``x[i][j]`` into ``x`` and a tuple of the indices."""
+    """Split the expression ``x[i][j]`` into ``x`` and the expression ``(i, j)``."""
     keys: list[Any] = []
     while isinstance(target, ast.Subscript):
         keys.insert(0, _index_expression(target.slice))
@@ -240,7 +315,10 @@ def _split_path(target: object) -> tuple[Any, Any]:
 
 
 def _index_expression(index: Any) -> Any:
-    """Convert an index to an expression that is valid outside of brackets."""
+    """Convert an index to an expression that is valid outside of brackets.
+
+    ``1:n`` becomes ``slice(1, n, None)``.
+    """
     if isinstance(index, ast.Tuple):
         return ast.Tuple(elts=[_index_expression(part) for part in index.elts], ctx=ast.Load())
     if not isinstance(index, ast.Slice):
@@ -251,7 +329,13 @@ def _index_expression(index: Any) -> Any:
 
 
 def _owned_names(function: Any) -> set[str]:
-    """Return the local, global and nonlocal names of a function definition."""
+    """Collect the local, global and nonlocal names of a function definition.
+
+    Names in nested functions and classes are not included, apart from their own names.
+
+    Args:
+        function: syntax tree of the definition.
+    """
     names: set[str] = set()
     arguments = function.args
     for argument in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs):

@@ -7,10 +7,20 @@ from malt.converters.conditional_expressions import ConditionalExpressionTransfo
 
 
 class _NestedConditionals(ConditionalExpressionTransformer):  # type: ignore[misc]
-    """Rewrites conditional expressions, innermost first."""
+    """Syntax tree visitor that rewrites conditional expressions, innermost first.
+
+    AutoGraph's own visitor does not rewrite nested expressions.
+    """
 
     def visit_IfExp(self, node: Any) -> Any:
-        """Rewrite a conditional expression after its branches."""
+        """Rewrite a conditional expression, and the conditional expressions in it.
+
+        Args:
+            node: the expression ``a if test else b``.
+
+        Returns:
+            a call of ``ag__.if_exp``.
+        """
         # The rewriting stores the source of the condition, so the condition is rewritten last.
         for part in ("body", "orelse"):
             setattr(node, part, self.visit(getattr(node, part)))

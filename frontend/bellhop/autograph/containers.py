@@ -19,14 +19,18 @@ _KINDS = (list, dict, set)
 
 @contextlib.contextmanager
 def check_not_mutated(label: str, *bodies: Callable[..., Any]) -> Iterator[None]:
-    """Trace a statement in a ``with`` block; forbid tracers in outer containers.
+    """Raise an error if a traced statement leaves tracers in an outer container.
+
+    The statement is traced in the ``with`` block. If it raises an exception, the contents of the
+    containers are restored, since Python may run the statement instead.
 
     Args:
         label: name of the statement, for errors.
-        bodies: functions of its parts, whose closures have the containers.
+        bodies: functions of the statement's parts; the lists, dictionaries and sets in their
+            closures are checked.
 
     Raises:
-        AutoGraphError: naming a container that holds a tracer afterwards; its contents are
+        AutoGraphError: names a container that was changed and holds a tracer; its contents are
             restored.
     """
     containers = {name: value for body in bodies for name, value in _closure_containers(body)}
@@ -50,7 +54,11 @@ def check_not_mutated(label: str, *bodies: Callable[..., Any]) -> Iterator[None]
 
 
 def _closure_containers(body: Callable[..., Any]) -> Iterator[tuple[str, Any]]:
-    """Yield names and values of the containers in a function's closure."""
+    """Yield name and value of each list, dictionary and set in a function's closure.
+
+    Args:
+        body: a Python function; containers inside of other containers are not listed.
+    """
     for name, cell in zip(body.__code__.co_freevars, body.__closure__ or (), strict=True):
         with contextlib.suppress(ValueError):  # A variable without a value.
             if type(cell.cell_contents) in _KINDS:

@@ -50,15 +50,19 @@ _CALLING: tuple[Any, ...] = (map, filter, functools.reduce)
 def with_autograph_modules(
     modules: Sequence[str], function: Callable[..., Any]
 ) -> Callable[..., Any]:
-    """Wrap a function to run with more modules that autograph converts.
+    """Wrap a function so that autograph converts more modules while it runs.
 
     Args:
-        modules: names of the modules.
-        function: the function.
+        modules: names of modules whose functions are converted too, such as modules of a library.
+        function: the function, which traces the user's program.
+
+    Returns:
+        a function with the same arguments and result.
     """
 
     @functools.wraps(function)
     def run(*args: Any, **kwargs: Any) -> Any:
+        """Call the wrapped function with more modules in the trace state."""
         with override_trace_state(modules=(*trace_state().modules, *modules)):
             return function(*args, **kwargs)
 
@@ -68,14 +72,20 @@ def with_autograph_modules(
 def converted_call(
     function: Any, args: tuple[Any, ...], kwargs: Any, scope: Any = None, options: Any = None
 ) -> Any:
-    """Call a function from converted code; AutoGraph defines the interface.
+    """Call a function from rewritten code; convert it first if it is a user's.
+
+    AutoGraph replaces every call ``f(x)`` in a converted function by
+    ``ag__.converted_call(f, (x,), None, scope)``.
 
     Args:
-        function: the function.
+        function: the called function, or any callable.
         args: positional arguments.
         kwargs: keyword arguments, or None.
         scope: AutoGraph's scope of the caller, for ``eval``, ``super``, ``globals`` and ``locals``.
-        options: AutoGraph's options.
+        options: AutoGraph's options, not used.
+
+    Returns:
+        the function's result; for ``range`` and ``enumerate`` an object that compiled loops accept.
     """
     kwargs = kwargs or {}
     if not is_disabled():
@@ -101,8 +111,16 @@ def call_converted(
 ) -> Any:
     """Call a function; convert it first if it is a user's function.
 
-    Functions inside of partials and QNodes, and function arguments of tracing functions, are
-    converted too.
+    Functions inside of partials and QNodes, and functions that are passed to JAX,
+    PennyLane and Bellhop, are converted too. Under ``disable_autograph`` nothing is converted.
+
+    Args:
+        function: any callable.
+        args: positional arguments.
+        kwargs: keyword arguments.
+
+    Returns:
+        the function's result.
     """
     if any(function is calling for calling in _CALLING) and not is_disabled():
         return function(*map(_convert_argument, args), **kwargs)
@@ -129,7 +147,15 @@ def call_converted(
 
 
 def with_converted_function(fn: Any, converted: Callable[[Any], Any]) -> Any:
-    """Apply a conversion to a function, or to the quantum function of a QNode."""
+    """Apply a conversion to a function, or to the quantum function of a QNode.
+
+    Args:
+        fn: a function or a QNode, which is not changed.
+        converted: takes a Python function, returns the converted function.
+
+    Returns:
+        the converted function; for a QNode, a copy of the QNode with the converted function.
+    """
     if not _is_qnode(fn):
         return converted(fn)
     qnode = copy.copy(fn)
@@ -143,7 +169,11 @@ def _is_qnode(value: object) -> bool:
 
 
 def _convert_argument(value: Any) -> Any:
-    """Convert an argument of a tracing function if it is a user's function."""
+    """Convert an argument of a library function if it is a user's function or a QNode.
+
+    ``jax.lax.map(f, xs)``, for example, traces its argument ``f``. Other values are returned as
+    they are.
+    """
     if _is_qnode(value):
         return with_converted_function(value, convert_or_same)
     if (inspect.isfunction(value) or inspect.ismethod(value)) and is_user_function(value):
@@ -152,7 +182,14 @@ def _convert_argument(value: Any) -> Any:
 
 
 def convert_or_same(function: Callable[..., Any]) -> Any:
-    """Convert a user's function; return it unchanged, with a warning, on failure."""
+    """Convert a user's function; if that fails, warn and return it unchanged.
+
+    Args:
+        function: any function; library functions are returned unchanged, without a warning.
+
+    Raises:
+        AutoGraphError: on failure in strict mode.
+    """
     if not is_user_function(function):
         return function
     try:
@@ -164,9 +201,10 @@ def convert_or_same(function: Callable[..., Any]) -> Any:
 
 
 def is_user_function(function: Callable[..., Any]) -> bool:
-    """Return whether a function is Python code that autograph should convert.
+    """Return whether a function is Python code of the user, which autograph converts.
 
-    Library functions, generators, coroutines and converted functions are not.
+    False for functions of libraries, unless the user included their module; for generators and
+    coroutines; for functions that are converted already, or whose source is not available.
     """
     code = getattr(function, "__code__", None)
     if not isinstance(code, CodeType) or hasattr(function, "ag_unconverted"):
@@ -191,7 +229,11 @@ def _is_within(module: str, name: Any) -> bool:
 
 
 def _is_tracing_function(function: Callable[..., Any]) -> bool:
-    """Return whether a library function traces the functions in its arguments."""
+    """Return whether a library function traces functions that it gets as arguments.
+
+    True for functions of Bellhop, JAX and PennyLane, except callbacks, whose arguments run in
+    Python.
+    """
     plain = function if hasattr(function, "__globals__") else type(function).__call__
     module = getattr(plain, "__globals__", {}).get("__name__") or getattr(
         function, "__module__", None
@@ -202,6 +244,10 @@ def _is_tracing_function(function: Callable[..., Any]) -> bool:
 
 
 def _included_modules() -> Sequence[str]:
-    """Return the modules in the option ``autograph_include`` of the traced program."""
+    """Return the modules in the traced program's option ``autograph_include``.
+
+    Returns:
+        modules or names of modules; empty outside of a trace.
+    """
     options = current_options()
     return () if options is None else tuple(options.autograph_include)

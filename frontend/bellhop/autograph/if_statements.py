@@ -46,15 +46,18 @@ def if_stmt(
     names: Sequence[str],
     _: int,
 ) -> None:
-    """Run an ``if`` statement; AutoGraph defines the interface.
+    """Run an ``if`` statement, which is compiled if the condition is traced.
+
+    Rewritten code calls it in place of the statement, and reads the variables afterwards.
 
     Args:
         pred: the condition.
-        body: the first branch.
-        orelse: the second branch.
-        get_state: returns the variables that the branches assign.
-        set_state: sets these variables.
+        body: runs the first branch.
+        orelse: runs the second branch, which may be empty.
+        get_state: returns the values of the variables that the branches assign.
+        set_state: sets their values.
         names: names of these variables.
+        _: AutoGraph's number of variables that are read later; not used.
     """
     if not is_traced(pred) or is_disabled():
         (body if pred else orelse)()
@@ -76,11 +79,13 @@ def if_stmt(
 
 
 class FunctionResult(NamedTuple):
-    """The result of a function without its traced values.
+    """The result of a converted function's ``return``, without its traced values.
+
+    It serves to trace a branch or a loop again in which the function does not return.
 
     Attributes:
-        leaves: types of arrays, or the values of other leaves.
-        tree: structure of the leaves, which includes measurements.
+        leaves: types in place of arrays; other leaves as they are.
+        tree: structure of the leaves, a ``PyTreeDef``, in which measurements are nodes.
     """
 
     leaves: list[Any]
@@ -98,7 +103,7 @@ class FunctionResult(NamedTuple):
 
 
 def _rebuild(tree: PyTree, leaves: list[Any]) -> Any:
-    """Unflatten a pytree, without queueing its measurements in the circuit."""
+    """Unflatten a pytree; do not queue measurements in it as part of the circuit."""
     if "pennylane" not in sys.modules:
         return jax.tree.unflatten(tree, leaves)
     from pennylane import QueuingManager
@@ -121,11 +126,14 @@ def _leaf_zeros(leaf: object) -> Any:
 
 @dataclass(eq=False)
 class KnownResult(Exception):
-    """Signal to trace again: a branch returns a result that the other trace must know.
+    """Exception that makes `if_stmt` or a loop trace its statement once more.
+
+    It is raised when one branch, or the body of a loop, returns from the function, and the other
+    branch needs a result of the same type.
 
     Attributes:
-        position: index of the result variable.
-        value: the result.
+        position: index of the variable with the function's result.
+        value: type and structure of the result.
     """
 
     position: int
@@ -134,11 +142,14 @@ class KnownResult(Exception):
 
 @dataclass(eq=False)
 class _DifferingResults(Exception):
-    """Signal to trace again: the branches return different measurements.
+    """Exception that makes `if_stmt` trace its branches once more.
+
+    It is raised when the branches return different measurements. Each branch then returns both,
+    with zeros for the measurement of the other branch.
 
     Attributes:
-        position: index of the result variable.
-        sides: the result of each branch.
+        position: index of the variable with the function's result.
+        sides: type and structure of the result of each branch.
     """
 
     position: int
@@ -147,28 +158,33 @@ class _DifferingResults(Exception):
 
 @dataclass(eq=False)
 class _UnsetVariables(Exception):
-    """Signal to trace again: variables have incompatible values after the branches.
+    """Exception that makes `if_stmt` trace its branches once more.
+
+    It is raised when variables have incompatible values after the branches. The branches then do
+    not return these variables, which become `Unset`.
 
     Attributes:
-        errors: error message by index of the variable.
+        errors: message for a later use of the variable, by index of the variable.
     """
 
     errors: dict[int, str]
 
 
 class _IfStatement:
-    """An ``if`` with a traced condition.
+    """One execution of an ``if`` statement with a traced condition.
+
+    `if_stmt` makes it and calls `run`, again and with more information after each signal exception.
 
     Args:
-        pred: the condition.
+        pred: the condition, a tracer or an outcome of a measurement.
         variables: variables that the branches assign.
-        bodies: both branches.
+        bodies: functions that run the two branches.
 
     Attributes:
         results: for branches that do not return from the function, the result of the other branch,
             by index of the result variable.
         sides: measurements of each branch if they differ, by index of the result variable.
-        unset: error messages of variables with incompatible values, by index of the variable.
+        unset: messages for variables with incompatible values, by index of the variable.
     """
 
     def __init__(self, pred: Any, variables: Variables, bodies: Sequence[Body]) -> None:
@@ -183,14 +199,19 @@ class _IfStatement:
         self._negated = negated if negation is pred else None
 
     def run(self) -> State:
-        """Compile the conditional; return the variables after it."""
+        """Trace the statement into a conditional; return the variables after it.
+
+        Raises:
+            KnownResult, _DifferingResults, _UnsetVariables: to trace the branches again.
+            AutoGraphError: if the program cannot select between the branches' values.
+        """
         states: list[State] = []
 
         def branch(index: int) -> Callable[[], Any]:
-            """Return the function of one branch, for `cond`."""
+            """Return the function of the branch with an index, for `cond`."""
 
             def run() -> Any:
-                """Run the branch; return the arrays of its variables."""
+                """Trace the branch; return the arrays of each variable after it, or None."""
                 # A circuit traces both branches a second time if one has a loop with a dynamic trip
                 # count.
                 del states[index:]
@@ -221,12 +242,15 @@ class _IfStatement:
         return after
 
     def _leaves(self, index: int, position: int, value: object) -> list[Any] | None:
-        """Return the arrays of a variable after a branch, in the form of both branches.
+        """List the arrays that the compiled conditional must return for a variable.
 
         Args:
-            index: index of the branch.
+            index: index of the branch, 0 or 1.
             position: index of the variable.
-            value: the variable's value.
+            value: the variable's value after the branch.
+
+        Returns:
+            the leaves of the value; None if the program does not select the variable.
         """
         if position in self.unset or not is_array_like(value):
             return None
@@ -237,13 +261,16 @@ class _IfStatement:
         return jax.tree.leaves(values)
 
     def _merge_variable(self, position: int, a: Any, b: Any, leaves: Any) -> Any:
-        """Return a variable's value after the statement.
+        """Build a variable's value after the whole ``if`` statement.
 
         Args:
             position: index of the variable.
             a: its value after the first branch.
             b: its value after the second branch.
-            leaves: arrays that the conditional selected.
+            leaves: the arrays that the compiled conditional selected for it, or None.
+
+        Returns:
+            the selected value; the branches' common value if it is static; or `Unset`.
         """
         if position in self.unset:
             return Unset(self._variables.names[position], self.unset[position])
@@ -256,10 +283,13 @@ class _IfStatement:
         return _find_measurements().select_measurements(self._pred, *sides)
 
     def _refine_variables(self, index: int) -> State:
-        """Return the variables at the start of a branch, with the known condition."""
+        """Return the variables at the start of a branch, where the condition is known.
+
+        A variable that is the condition itself, or was negated to give it, becomes True or False.
+        """
 
         def value(variable: Any) -> Any:
-            """Return a variable, or the known value of the condition."""
+            """Return a variable's value at the start of the branch: True or False if known."""
             if variable is self._pred:
                 return index == 0
             if self._negated is not None and variable is self._negated:
@@ -269,9 +299,13 @@ class _IfStatement:
         return tuple(map(value, self._before))
 
     def _complete_result(self, after: State, states: list[State]) -> State:
-        """Fill in zeros for the function's result if this branch does not return.
+        """Fill in zeros for the function's result if a branch does not return from it.
 
         The zeros are never read: later statements run only if the function has not returned.
+
+        Args:
+            after: the variables after the branch.
+            states: the variables after the branches that have been traced.
         """
         completed = list(after)
         for position, value in enumerate(after):
@@ -285,7 +319,15 @@ class _IfStatement:
         return tuple(completed)
 
     def _is_never_read(self, value: object, after: State) -> bool:
-        """Return whether a variable without a value is never read after a branch."""
+        """Return whether a variable has no value after a branch and does not need one.
+
+        True for the result of a function that has not returned, and for all variables without a
+        value once the function has returned.
+
+        Args:
+            value: the variable's value after the branch.
+            after: all variables after the branch.
+        """
         if isinstance(value, UndefinedReturnValue):
             return True
         return is_undefined(value) and any(
@@ -294,7 +336,7 @@ class _IfStatement:
         )
 
     def _check(self, one: State, other: State) -> None:
-        """Check that the program can select between the values after each branch.
+        """Check that the program can select between the variables after each branch.
 
         Args:
             one: variables after the first branch.
@@ -323,13 +365,19 @@ class _IfStatement:
             raise _UnsetVariables(unset)
 
     def _find_problem(self, position: int, label: str, a: Any, b: Any) -> str | None:
-        """Return why the program cannot select between two values, or None.
+        """Find out why the program cannot select between two values of a variable.
 
         Args:
             position: index of the variable.
-            label: description of the variable.
+            label: description of the variable, for the message.
             a: value after the first branch.
             b: value after the second branch.
+
+        Returns:
+            sentences for an error; None if the values can be selected or are the same.
+
+        Raises:
+            _DifferingResults: if the values are different measurements that can be selected.
         """
         if is_undefined(a) != is_undefined(b):
             return (
@@ -363,7 +411,7 @@ class _IfStatement:
 
 
 def _is_known(one: object, other: object) -> bool:
-    """Return whether two values are equal static values."""
+    """Return whether both branches give a variable the same static value."""
     return is_same(one, other) or (
         jax.tree.structure(one) == jax.tree.structure(other)
         and all(map(is_same, jax.tree.leaves(one), jax.tree.leaves(other)))
@@ -371,7 +419,7 @@ def _is_known(one: object, other: object) -> bool:
 
 
 def _find_measurements() -> Any:
-    """Return the module that handles measurements in values; None without PennyLane."""
+    """Import the module for measurements in variables; None without PennyLane."""
     if "pennylane" not in sys.modules:
         return None
     from bellhop.circuits.front import returned_measurements
@@ -380,7 +428,15 @@ def _find_measurements() -> Any:
 
 
 def if_exp(pred: Any, if_true: Callable[[], Any], if_false: Callable[[], Any], _: str) -> Any:
-    """Evaluate a conditional expression; AutoGraph defines the interface."""
+    """Evaluate a conditional expression, which is compiled if the condition is traced.
+
+    Rewritten code calls it in place of ``a if pred else b``.
+
+    Args:
+        pred: the condition.
+        if_true: returns the value of ``a``.
+        if_false: returns the value of ``b``.
+    """
     if not is_traced(pred) or is_disabled():
         return if_true() if pred else if_false()
     return cond(pred, if_true, if_false)()
@@ -399,7 +455,11 @@ def _has_number_operands(first: Any, second: Any) -> bool:
 
 
 def and_(a: Callable[[], Any], b: Callable[[], Any]) -> Any:
-    """Evaluate ``a and b``; if ``a`` is traced, both operands are evaluated."""
+    """Evaluate ``a and b`` in rewritten code; `a` and `b` return the operands.
+
+    If the first operand is traced, both are evaluated. Scalars give one of the operands, as in
+    Python; other arrays give the elementwise logical and.
+    """
     first = a()
     if not is_traced(first):
         return first and b()
@@ -412,7 +472,11 @@ def and_(a: Callable[[], Any], b: Callable[[], Any]) -> Any:
 
 
 def or_(a: Callable[[], Any], b: Callable[[], Any]) -> Any:
-    """Evaluate ``a or b``; if ``a`` is traced, both operands are evaluated."""
+    """Evaluate ``a or b`` in rewritten code; `a` and `b` return the operands.
+
+    If the first operand is traced, both are evaluated. Scalars give one of the operands, as in
+    Python; other arrays give the elementwise logical or.
+    """
     first = a()
     if not is_traced(first):
         return first or b()
@@ -425,7 +489,10 @@ def or_(a: Callable[[], Any], b: Callable[[], Any]) -> Any:
 
 
 def not_(a: Any) -> Any:
-    """Evaluate ``not a``."""
+    """Evaluate ``not a`` in rewritten code.
+
+    The last traced operand is remembered, so that an ``if not a`` knows ``a`` in its branches.
+    """
     if not is_traced(a):
         return not a
     result = jnp.logical_not(a) if isinstance(a, jax.core.Tracer) else ~a

@@ -19,10 +19,18 @@ from bellhop._patching import original, patch
 
 @patch("the arguments of nested functions in malt", "they must not hide outer variables")
 def keep_arguments_inside() -> None:
-    """Make malt's analysis bind an argument only in its own function."""
+    """Make malt's analysis bind an argument only in its own function.
+
+    Otherwise the argument of a lambda in a loop would count as a variable of the loop. Replaces
+    ``ActivityAnalyzer.visit_arg`` of malt.
+    """
     visit_arg = original(ActivityAnalyzer, "visit_arg")
 
     def visit_declared_arg(analyzer: Any, node: Any) -> Any:
+        """Visit an argument in malt's analysis, without binding its name for annotations.
+
+        This function replaces malt's ``ActivityAnalyzer.visit_arg``.
+        """
         if analyzer._track_annotations_only:
             return analyzer.generic_visit(node)
         return visit_arg(analyzer, node)

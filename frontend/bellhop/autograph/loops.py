@@ -39,13 +39,13 @@ Test = Callable[[], Any]
 
 
 class TracedRange:
-    """A ``range`` with traced bounds.
+    """A ``range`` with traced bounds, which only compiled loops can iterate over.
 
     Args:
-        *bounds: arguments as for ``range``.
+        *bounds: arguments as for ``range``: stop; start and stop; or start, stop and step.
 
     Attributes:
-        bounds: start, stop and step.
+        bounds: start, stop and step, as traced or Python integers.
     """
 
     def __init__(self, *bounds: Any) -> None:
@@ -66,17 +66,26 @@ class TracedRange:
 
 
 def range_(*bounds: Any) -> Any:
-    """Return a ``range``, or a `TracedRange` for traced bounds."""
+    """Create a ``range`` in converted code, where its bounds may be traced.
+
+    Args:
+        *bounds: arguments of ``range``.
+
+    Returns:
+        a ``range``; a `TracedRange` if a bound is traced.
+    """
     return TracedRange(*bounds) if any(map(is_traced, bounds)) else range(*bounds)
 
 
 @dataclass
 class TracedEnumerate:
-    """An ``enumerate`` that keeps its iterable.
+    """An ``enumerate`` in converted code, which compiled loops can take apart.
+
+    In Python it iterates like ``enumerate``.
 
     Attributes:
-        iterable: the iterable.
-        start: first index.
+        iterable: the iterable whose elements are counted.
+        start: index of the first element.
     """
 
     iterable: Any
@@ -88,12 +97,12 @@ class TracedEnumerate:
 
 @dataclass
 class _Elements:
-    """The elements of a loop.
+    """The elements over which a compiled ``for`` loop iterates.
 
     Attributes:
         length: number of elements, possibly traced.
-        element: returns the element with an index.
-        progress: description of the loop's progress bar, or None.
+        element: returns the element with an index, which may be traced.
+        progress: description of the loop's progress bar; None for no bar.
     """
 
     length: Any
@@ -106,7 +115,15 @@ class _Elements:
 
 
 def _find_elements(target: Any) -> _Elements | None:
-    """Return the elements of an iterable that a compiled loop supports, or None."""
+    """Find the elements of an iterable over which a compiled loop can iterate.
+
+    Args:
+        target: iterable of a ``for`` statement: a range, an array or a sequence that JAX can
+            convert to one, also within ``enumerate`` and ``progress``.
+
+    Returns:
+        the elements; None for other iterables, over which Python must iterate.
+    """
     if isinstance(target, TracedEnumerate):
         inner = _find_elements(target.iterable)
         if inner is None:
@@ -143,18 +160,24 @@ def for_stmt(
     names: Sequence[str],
     _: dict[str, Any],
 ) -> None:
-    """Run a ``for`` statement; AutoGraph defines the interface.
+    """Run a ``for`` statement, which is compiled if its iterable and body allow it.
 
-    Loops over ranges, arrays and sequences that convert to arrays are compiled; Python runs loops
-    over other iterables, and loops whose body cannot be compiled.
+    Rewritten code calls it in place of the statement. Loops over ranges, arrays and sequences that
+    convert to arrays are compiled. Python runs loops over other iterables, and, with a warning,
+    loops of static length whose body cannot be compiled.
 
     Args:
         target: the iterable.
         extra_test: returns whether to continue, for loops with ``break`` or ``return``; or None.
-        body: the body, a function of an element.
-        get_state: returns the variables that the body assigns.
-        set_state: sets these variables.
+        body: runs the body for one element.
+        get_state: returns the values of the variables that the body assigns.
+        set_state: sets their values.
         names: names of these variables.
+        _: AutoGraph's options of the loop, not used.
+
+    Raises:
+        AutoGraphError: in strict mode, if Python would run the loop. Any exception is raised again
+            that prevents the compilation of a loop of dynamic length.
     """
     variables = Variables(names, get_state, set_state)
     elements = None if is_disabled() else _find_elements(target)
@@ -183,11 +206,11 @@ def for_stmt(
 
 
 def _run_python_loop(target: Iterable[Any], extra_test: Test | None, body: Body) -> None:
-    """Run a ``for`` statement in Python.
+    """Run a ``for`` statement in Python, element by element.
 
     Args:
         target: the iterable.
-        extra_test: returns whether the loop continues, if it has a ``break`` or ``return``.
+        extra_test: returns whether to continue, for loops with ``break`` or ``return``; or None.
         body: runs the body for one element.
 
     Raises:
@@ -210,16 +233,21 @@ def _run_python_loop(target: Iterable[Any], extra_test: Test | None, body: Body)
 def _compile_for_loop(
     elements: _Elements, extra_test: Test | None, body: Body, variables: Variables
 ) -> State:
-    """Compile a ``for`` statement.
+    """Trace a ``for`` statement into a loop of the program.
 
     Args:
-        elements: the elements of a traced or static iterable.
-        extra_test: returns whether the loop continues, if it has a ``break`` or ``return``.
+        elements: the elements of the iterable.
+        extra_test: returns whether to continue, for loops with ``break`` or ``return``; or None.
         body: runs the body for one element.
         variables: the variables that the body assigns.
 
     Returns:
         the values of the variables after the loop.
+
+    Raises:
+        AutoGraphError: if a variable cannot be carried by the loop.
+        KnownResult: if the body returns from the function, to compile the loop again with a value
+            for the result.
     """
     before, first = variables.get(), 0
     if elements.is_static and elements.length == 0:
@@ -231,7 +259,15 @@ def _compile_for_loop(
     carried = CarriedVariables(variables, before)
 
     def iterate(i: Any, leaves: Sequence[Any]) -> list[Any]:
-        """Run the body; return the carried arrays after it."""
+        """Trace one iteration of the loop.
+
+        Args:
+            i: index of the iteration.
+            leaves: the carried arrays before it.
+
+        Returns:
+            the carried arrays after it.
+        """
         after = variables.run(carried.values(leaves), body, elements.element(i))
         _find_result(before, after)
         return carried.find_arrays(after)
@@ -244,7 +280,15 @@ def _compile_for_loop(
     if extra_test is None or elements.is_static:
 
         def guarded(i: Any, *leaves: Any) -> Any:
-            """Run the body, unless a break or return ended the loop before."""
+            """Body of a loop with static trip count: an iteration, skipped after a ``break``.
+
+            Args:
+                i: index of the iteration.
+                *leaves: the carried arrays before it.
+
+            Returns:
+                the carried arrays after it, as `for_loop` expects them.
+            """
             if extra_test is None:
                 return unwrap_carry(tuple(iterate(i, leaves)))
             should_continue = is_unfinished(leaves)
@@ -279,14 +323,23 @@ def while_stmt(
     names: Sequence[str],
     _: dict[str, Any],
 ) -> None:
-    """Run a ``while`` statement; AutoGraph defines the interface.
+    """Run a ``while`` statement, which is compiled if its condition is a number.
+
+    Rewritten code calls it in place of the statement. Python runs loops with other conditions, such
+    as lists, and, with a warning, loops that cannot be compiled and whose first condition is not
+    traced.
 
     Args:
         test: returns the condition.
-        body: the body.
-        get_state: returns the variables that the body assigns.
-        set_state: sets these variables.
+        body: runs the body.
+        get_state: returns the values of the variables that the body assigns.
+        set_state: sets their values.
         names: names of these variables.
+        _: AutoGraph's options of the loop, not used.
+
+    Raises:
+        AutoGraphError: in strict mode, if a loop cannot be compiled. Any exception is raised again
+            that prevents the compilation of a loop with a traced condition.
     """
     variables = Variables(names, get_state, set_state)
     if is_disabled():
@@ -320,7 +373,7 @@ def _run_python_while(test: Test, body: Body) -> None:
 
 
 def _compile_while(test: Test, body: Body, variables: Variables) -> State:
-    """Compile a ``while`` statement.
+    """Trace a ``while`` statement into a loop of the program.
 
     Args:
         test: returns the condition.
@@ -329,6 +382,11 @@ def _compile_while(test: Test, body: Body, variables: Variables) -> State:
 
     Returns:
         the values of the variables after the loop.
+
+    Raises:
+        AutoGraphError: if a variable cannot be carried by the loop.
+        KnownResult: if the body returns from the function, to compile the loop again with a value
+            for the result.
     """
     before = _define_variables("while loop", variables, variables.get())
     carried = CarriedVariables(variables, before)
@@ -347,7 +405,12 @@ def _compile_while(test: Test, body: Body, variables: Variables) -> State:
 
 
 def _find_result(before: State, after: State) -> None:
-    """Raise `KnownResult` if the function returned an array in an iteration."""
+    """Raise `KnownResult` if an iteration of a loop returned from the function.
+
+    Args:
+        before: the loop's variables before the iteration.
+        after: the loop's variables after the iteration.
+    """
     for position, (old, new) in enumerate(zip(before, after, strict=True)):
         if isinstance(old, UndefinedReturnValue) and new is not old and is_array_like(new):
             raise KnownResult(position, FunctionResult.from_value(new))
@@ -360,7 +423,10 @@ def _compile_with_result(variables: Variables, compile_loop: Callable[[], State]
 
     Args:
         variables: variables that the loop assigns.
-        compile_loop: compiles the loop; returns the variables after it.
+        compile_loop: compiles the loop; returns the variables after it, or raises `KnownResult`.
+
+    Returns:
+        the values of the variables after the loop.
     """
     before = variables.get()
     while True:
@@ -374,13 +440,15 @@ def _compile_with_result(variables: Variables, compile_loop: Callable[[], State]
 def _finish_endless_loop(test: Test, variables: Variables, after: State) -> State:
     """Set the return flag after a loop that can only end by a ``return``.
 
+    Such as ``while True``: the statements after it are then known not to run.
+
     Args:
         test: returns the condition of the loop.
         variables: the variables that the body assigns.
         after: their values after the loop.
 
     Returns:
-        the values, with the static value True for the return flag if the loop is endless.
+        the values after the loop, with True for the return flag if the loop is endless.
     """
     for position, name in enumerate(variables.names):
         if is_return_flag(name) and is_traced(after[position]):
@@ -407,7 +475,7 @@ def _define_variables(label: str, variables: Variables, values: State) -> State:
     """
 
     def define(name: str, define: object) -> Any:
-        """Return the value, or `Unset` with the error for its use."""
+        """Return a variable's value, or `Unset` with the error for a use of the variable."""
         if not is_undefined(define) or isinstance(define, UndefinedReturnValue):
             return define
         error = (

@@ -18,18 +18,43 @@ from bellhop.errors import AutoGraphError
 
 
 def transform(node: ast.AST) -> Any:
-    """Rewrite the match statements of a function, before all other steps."""
+    """Rewrite the ``match`` statements of a function to chains of ``if``.
+
+    This is a step of the conversion of a function, before AutoGraph's own steps.
+
+    Args:
+        node: syntax tree of the function, which is changed.
+
+    Returns:
+        the changed tree.
+
+    Raises:
+        AutoGraphError: for a pattern that inspects the structure of an object.
+    """
     return _Matches().visit(node)
 
 
 class _Matches(ast.NodeTransformer):
-    """Rewrites ``match`` statements."""
+    """Syntax tree visitor that rewrites ``match`` statements to chains of ``if``.
+
+    There is one for each converted function; it numbers the variables for the matched values.
+    """
 
     def __init__(self) -> None:
         self._number = 0
 
     def visit_Match(self, node: ast.Match) -> Any:
-        """Rewrite a ``match`` statement to an assignment and a chain of ``if``."""
+        """Rewrite a ``match`` statement to an assignment and a chain of ``if``.
+
+        Args:
+            node: the statement.
+
+        Returns:
+            the list of statements that replace it.
+
+        Raises:
+            AutoGraphError: for an unsupported pattern.
+        """
         self.generic_visit(node)
         self._number += 1
         name = f"matched_{self._number}"
@@ -50,12 +75,17 @@ class _Matches(ast.NodeTransformer):
 
 
 def _pattern_condition(pattern: ast.pattern, value: Callable[[], ast.expr], node: ast.Match) -> Any:
-    """Return the condition of a pattern, or None if the pattern always matches.
+    """Build the condition under which a pattern of a ``match`` statement matches.
+
+    For example the pattern ``1 | 2`` gives ``matched_1 == 1 or matched_1 == 2``.
 
     Args:
         pattern: the pattern.
-        value: returns an expression of the matched value.
-        node: the statement, for errors.
+        value: returns a new expression of the matched value.
+        node: the ``match`` statement, for errors.
+
+    Returns:
+        an expression; None if the pattern always matches.
 
     Raises:
         AutoGraphError: for an unsupported pattern.

@@ -51,7 +51,14 @@ def run_autograph(fn: Callable[..., Any], *modules: str) -> Any:
     check_modules(f"run_autograph of '{function_name(fn)}'", modules)
 
     def convert(function: Callable[..., Any]) -> Callable[..., Any]:
-        """Convert a user's function, or wrap another callable."""
+        """Convert a user's function, or wrap another callable: for `run_autograph`.
+
+        Args:
+            function: the callable that `run_autograph` got, or the function of its QNode.
+
+        Raises:
+            AutoGraphError: if it cannot be converted; names the function.
+        """
         try:
             run = (
                 transformer.convert(function)
@@ -69,12 +76,22 @@ def run_autograph(fn: Callable[..., Any], *modules: str) -> Any:
 
 
 def _wrap_call(fn: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap a callable that is not a user's function, such as a gradient."""
+    """Wrap a callable that is not a user's function, such as a gradient of a function.
+
+    When the wrapper is called, the user's functions that the callable contains are converted.
+
+    Args:
+        fn: the callable.
+
+    Raises:
+        AutoGraphError: if it is a function whose source is not available.
+    """
     if inspect.isfunction(fn) and fn.__code__.co_filename == "<string>":
         raise AutoGraphError("its source is not available")
 
     @functools.wraps(fn)
     def call(*args: Any, **kwargs: Any) -> Any:
+        """Call the wrapped callable and convert the user's functions in it."""
         with override_trace_state(converts=True):
             return call_converted(fn, args, kwargs)
 

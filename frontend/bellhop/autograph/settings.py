@@ -43,15 +43,18 @@ def is_disabled() -> bool:
 
 
 def check_not_strict(label: str, why: str, cause: BaseException | None = None) -> None:
-    """Raise an error in strict mode if a statement is not converted.
+    """Raise an error for a statement that is not converted, if conversion is strict.
+
+    Conversion is strict if ``bellhop.autograph_strict_conversion`` is true; otherwise nothing
+    happens.
 
     Args:
-        label: the statement or function.
-        why: reason.
-        cause: exception that prevents the conversion.
+        label: description of the statement or function, such as ``"the for loop"``.
+        why: the reason, without a full stop.
+        cause: exception that prevents the conversion, or None.
 
     Raises:
-        AutoGraphError: in strict mode, naming the line.
+        AutoGraphError: in strict mode; names the user's line.
     """
     if sys.modules["bellhop"].autograph_strict_conversion:
         raise AutoGraphError(
@@ -61,14 +64,17 @@ def check_not_strict(label: str, why: str, cause: BaseException | None = None) -
 
 
 def fall_back(label: str, error: BaseException) -> None:
-    """Warn that Python runs a statement; raise an error in strict mode.
+    """Warn that Python runs a statement or function that cannot be converted.
+
+    The warning is left out if ``bellhop.autograph_ignore_fallbacks`` is true. The caller runs the
+    statement afterwards.
 
     Args:
-        label: the statement or function.
+        label: description of the statement or function, such as ``"the for loop"``.
         error: exception that prevents the conversion.
 
     Raises:
-        AutoGraphError: in strict mode, naming the line.
+        AutoGraphError: in strict mode; names the user's line.
     """
     cause = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
     check_not_strict(label, cause.rstrip("."), error)

@@ -70,14 +70,17 @@ _STEPS = (
 
 
 class _Scope(FunctionScope):
-    """Scope of a converted function's body."""
+    """AutoGraph's scope of a converted function's body, with a check of results.
+
+    Rewritten code enters it at each call of the function.
+    """
 
     def ret(self, value: object, did_return: Any) -> Any:
-        """Return the function's result; AutoGraph defines the interface.
+        """Return the result of a converted function; rewritten code calls this last.
 
         Args:
-            value: the result.
-            did_return: whether the function has returned.
+            value: the result, or AutoGraph's marker if the function did not return.
+            did_return: whether a ``return`` was executed; may be traced.
 
         Raises:
             AutoGraphError: if `did_return` is traced, so that some path returns no value.
@@ -91,10 +94,12 @@ class _Scope(FunctionScope):
 
 
 class Transformer(PyToPy):
-    """Rewrites functions, each once.
+    """Converter of Python functions, which rewrites the source of each function once.
+
+    There is one, `converted_calls.transformer`.
 
     Args:
-        converted_call: calls a function from rewritten code.
+        converted_call: function by which rewritten code calls other functions.
     """
 
     _extra_locals: dict[str, Any] | None
@@ -104,7 +109,10 @@ class Transformer(PyToPy):
         self._converted_call = converted_call
 
     def get_extra_locals(self) -> dict[str, Any]:
-        """Return the module ``ag__`` of rewritten code, with Bellhop's functions."""
+        """Return the namespace of rewritten code: AutoGraph's module ``ag__``.
+
+        Bellhop's functions replace AutoGraph's in it, such as ``ag__.if_stmt``.
+        """
         if self._extra_locals is None:
             extra = super().get_extra_locals()
             extra["ag__"].__dict__.update(
@@ -126,14 +134,20 @@ class Transformer(PyToPy):
         return self._extra_locals
 
     def transform_ast(self, node: Any, ctx: Any) -> Any:
-        """Rewrite the syntax tree of a function.
+        """Rewrite the syntax tree of a function: all steps of the conversion, in order.
 
         AutoGraph's step for lists is left out: it would turn a list of an enclosing function into a
         local variable.
 
         Args:
-            node: the syntax tree.
-            ctx: AutoGraph's context.
+            node: the syntax tree, which is changed.
+            ctx: AutoGraph's context of the conversion.
+
+        Returns:
+            the changed tree.
+
+        Raises:
+            AutoGraphError: for a statement that cannot be converted.
         """
         keep_arguments_inside()
         unsupported_features_checker.verify(node)
@@ -145,14 +159,22 @@ class Transformer(PyToPy):
         return node
 
     def source(self, function: Callable[..., Any]) -> str | None:
-        """Return the rewritten source of a function; None if it was not rewritten."""
+        """Return the source of a converted function; None if it was not converted."""
         if not self._cache.has(function, _OPTIONS):
             return None
         converted, *_ = self.transform_function(function, converter.ProgramContext(_OPTIONS))
         return inspect.getsource(converted)
 
     def convert(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """Rewrite a Python function or method."""
+        """Convert a Python function or method, so that its control flow can be compiled.
+
+        Args:
+            function: a user's function or method; a converted function is returned as it is.
+
+        Returns:
+            a function with the same arguments and result. Exceptions that it raises get a note with
+            the user's line.
+        """
         if hasattr(function, "ag_unconverted"):
             return function
         bound = getattr(function, "__self__", None)
@@ -173,7 +195,7 @@ class Transformer(PyToPy):
 
         @functools.wraps(plain)
         def run(*args: Any, **kwargs: Any) -> Any:
-            """Run the converted function; add the user's location to exceptions."""
+            """Run the converted function; add the user's line to exceptions as a note."""
             try:
                 return converted(*args, **kwargs)
             except Exception as error:
@@ -185,7 +207,14 @@ class Transformer(PyToPy):
 
 
 def _add_location(error: Exception, function: Callable[..., Any]) -> None:
-    """Add a note with the user's location to an exception, once."""
+    """Add a note with the user's line to an exception from converted code.
+
+    An exception that has such a note already is not changed.
+
+    Args:
+        error: the exception, with its traceback.
+        function: the user's function, named in the note.
+    """
     if not getattr(error, "_bellhop_is_located", False):
         traceback, site = error.__traceback__, None
         while traceback is not None:

@@ -20,11 +20,13 @@ _NUMBERS = (bool, int, float, complex, np.generic)
 
 @dataclass(frozen=True)
 class Variables:
-    """The variables that a statement assigns, with AutoGraph's accessors.
+    """The variables that a converted statement assigns, with AutoGraph's accessors.
+
+    AutoGraph makes the functions in the rewritten code, where the variables are local variables.
 
     Attributes:
         names: names of the variables.
-        get: returns their values.
+        get: returns their values, in the order of the names.
         set: sets their values.
     """
 
@@ -33,21 +35,28 @@ class Variables:
     set: Callable[[State], None]
 
     def run(self, values: State, body: Callable[..., Any], *args: Any) -> State:
-        """Set the variables, run a body and return the variables after it."""
+        """Set the variables, run a part of the statement, and return the variables.
+
+        Args:
+            values: values of the variables before.
+            body: function of the part, which assigns the variables.
+            *args: arguments of `body`, such as the element of an iteration.
+        """
         self.set(values)
         body(*args)
         return self.get()
 
 
 class Unset(Undefined):  # type: ignore[misc]
-    """A variable without a value that a program could have.
+    """Value of a variable for which the compiled program would have no value.
 
-    The error is raised only if the variable is read, since AutoGraph's analysis overestimates which
+    A variable gets it after a conditional or a loop, for example if only one branch assigns it. The
+    error is raised only if the variable is read, since AutoGraph's analysis overestimates which
     variables are read later.
 
     Args:
         name: name of the variable.
-        error: message of the error.
+        error: message of the error, one or more sentences.
     """
 
     __slots__ = ("_error",)
@@ -57,7 +66,7 @@ class Unset(Undefined):  # type: ignore[misc]
         self._error = error
 
     def read(self) -> Any:
-        """Raise the error; rewritten code calls this before it reads a variable.
+        """Raise the variable's error; rewritten code calls this to read the variable.
 
         Raises:
             AutoGraphError: always.
@@ -66,9 +75,10 @@ class Unset(Undefined):  # type: ignore[misc]
 
 
 def can_be_unset(name: str) -> bool:
-    """Return whether rewritten code checks a variable before it reads it.
+    """Return whether a variable may become `Unset`, with an error only if it is read.
 
-    It does not check elements, attributes and its own internal variables.
+    Rewritten code checks a variable for `Unset` when it reads the variable, except for elements,
+    attributes and the function's result.
     """
     return name.isidentifier() and not name.startswith("retval_")
 
@@ -108,14 +118,16 @@ def is_traced(value: object) -> bool:
 
 
 class CarriedVariables:
-    """Loop-carried arrays among a loop's variables; other variables are invariant.
+    """The variables of a compiled loop, split into loop-carried arrays and invariants.
+
+    Pytrees of arrays and numbers are carried; the loop must not change other variables.
 
     Args:
         variables: variables that the loop assigns.
         values: their values before the loop.
 
     Attributes:
-        leaves: the carried arrays.
+        leaves: leaves of the carried pytrees before the loop, as arrays.
     """
 
     def __init__(self, variables: Variables, values: State) -> None:
@@ -129,7 +141,11 @@ class CarriedVariables:
         return [v if is_array else None for v, is_array in zip(values, self._is_array, strict=True)]
 
     def values(self, leaves: Sequence[Any]) -> State:
-        """Return the values of all variables, given the carried arrays."""
+        """Return the values of all variables of the loop, given the carried arrays.
+
+        Args:
+            leaves: the carried arrays in an iteration, in the order of the attribute `leaves`.
+        """
         arrays = jax.tree.unflatten(self._tree, leaves)
         return tuple(
             new if is_array else old
@@ -137,10 +153,17 @@ class CarriedVariables:
         )
 
     def find_arrays(self, values: State) -> list[Any]:
-        """Return the carried arrays among the variables after an iteration.
+        """Return the carried arrays after an iteration of the loop.
+
+        Args:
+            values: values of all variables after the iteration.
+
+        Returns:
+            the leaves, in the order of the attribute `leaves`.
 
         Raises:
-            AutoGraphError: if another variable changed, or an array's structure changed.
+            AutoGraphError: if the iteration changed a variable that is not carried, or the
+                structure of a carried pytree.
         """
         before = zip(self._variables.names, self._values, values, self._is_array, strict=True)
         for name, old, new, is_array in before:

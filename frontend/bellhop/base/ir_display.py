@@ -12,7 +12,10 @@ from bellhop_mlir.dialects.printing import print_module as printed
 
 
 class ModuleText(str):
-    """Text of a module: a string with HTML highlighting if Pygments is installed."""
+    """MLIR text of a module: a string that notebooks show with syntax highlighting.
+
+    Highlighting needs Pygments; without it, notebooks show plain text.
+    """
 
     __slots__ = ()
 
@@ -34,7 +37,7 @@ def parse(text: str | bytes) -> ir.Module:
 
 
 class Snapshot:
-    """A saved copy of a module, printed on first access.
+    """A saved copy of an MLIR module, whose text is made when it is first read.
 
     The copy is stored as bytecode: printing 2000 gates takes as long as all passes over them, and
     the text of most programs is never read.
@@ -54,7 +57,7 @@ class Snapshot:
 
 
 class WrittenText(NamedTuple):
-    """A module whose text exists already; same interface as `Snapshot`.
+    """A module whose MLIR text exists already, for use in place of a `Snapshot`.
 
     Attributes:
         text: MLIR text of the module.
@@ -64,10 +67,12 @@ class WrittenText(NamedTuple):
 
 
 class LazyText:
-    """A module that is built and printed when its text is read.
+    """A module that is built and printed when its text is first read.
+
+    It is used in place of a `Snapshot`.
 
     Args:
-        make: builds the module.
+        make: builds the module; called at most once.
     """
 
     def __init__(self, make: Callable[[], ir.Module]) -> None:
@@ -83,12 +88,12 @@ class LazyText:
 
 @functools.cache
 def _lexer() -> Any:
-    """Return a Pygments lexer for MLIR; Pygments has none."""
+    """Return a Pygments lexer for MLIR, which Pygments itself does not have."""
     from pygments import token
     from pygments.lexer import RegexLexer
 
     class MlirLexer(RegexLexer):
-        """Lexer for MLIR text."""
+        """Pygments lexer for MLIR text: splits it into tokens, which are coloured by kind."""
 
         name = "MLIR"
         tokens = {

@@ -24,11 +24,14 @@ _MIN_ATTRIBUTE_PROTOCOL = 4
 
 
 class _PickledFunctions(NamedTuple):
-    """Two functions that are found as attributes of an object's name.
+    """The two functions by which a pickle stores an object that replaces a function.
+
+    They are attributes of the object, so a pickle stores them by name, as ``f._pickled.here``;
+    cloudpickle stores them by value if no other process can import ``f``.
 
     Attributes:
-        here: marker; the same function object in the process that created it.
-        parts: returns ``(constructor, args, state)`` of the object.
+        here: does nothing. If unpickling returns this same object, the process already has ``f``.
+        parts: returns ``(constructor, args, state)`` of the object, as ``__reduce_ex__`` does.
     """
 
     here: Callable[[], None]
@@ -39,10 +42,11 @@ _named: weakref.WeakKeyDictionary["PickledByName", _PickledFunctions] = weakref.
 
 
 class PickledByName:
-    """Base class of objects that replace a function, for example by a decorator.
+    """Base class of objects that replace a function, for example under a decorator.
 
-    If the object's module and name lead to it, another process looks it up there, or receives its
-    contents. Otherwise it is pickled as its class's ``__reduce__`` defines.
+    If the object's module and qualified name lead to it, unpickling imports it by this name; if
+    cloudpickle stored it by value, unpickling makes a copy. Otherwise it is pickled as its class's
+    ``__reduce__`` defines.
     """
 
     def __reduce_ex__(self, protocol: Any) -> Any:
@@ -56,7 +60,10 @@ class PickledByName:
 
     @property
     def _pickled(self) -> _PickledFunctions | None:
-        """The object's marker functions; None if its name does not lead to it."""
+        """The two functions by which the object is pickled, made at the first access.
+
+        None if importing the object's qualified name does not lead to the object.
+        """
         name = vars(self).get("__qualname__")
         if name is None or _look_up(self.__module__, name) is not self:
             return None
@@ -86,10 +93,12 @@ class PickledByName:
 
 
 class _LazyContents:
-    """Contents of an object, which are determined only when it is pickled.
+    """Contents of a pickled object: the default argument of its function `parts`.
+
+    The contents are determined only when this object is pickled.
 
     Args:
-        whole: the object.
+        whole: the object that is pickled; it is referenced weakly.
     """
 
     def __init__(self, whole: PickledByName) -> None:
@@ -103,7 +112,9 @@ class _LazyContents:
 
 
 def _make_functions(whole: PickledByName, name: str) -> _PickledFunctions:
-    """Return the marker functions of an object, named as its attributes.
+    """Make the two functions by which an object that replaces a function is pickled.
+
+    Their qualified names make them attributes of the object, such as ``f._pickled.here``.
 
     Args:
         whole: the object.
@@ -125,11 +136,17 @@ def _make_functions(whole: PickledByName, name: str) -> _PickledFunctions:
 
 
 def _find_or_allocate(kind: type[PickledByName], here: Callable[[], None]) -> PickledByName:
-    """Return the object that `here` belongs to, or a new uninitialised object.
+    """Find the object of a pickled marker function, or allocate a new object.
+
+    Unpickling calls it first, and then sets the state of the result.
 
     Args:
         kind: class of a new object.
-        here: unpickled marker function.
+        here: unpickled marker function; if it was stored by value, it is a copy, which belongs to
+            no object yet.
+
+    Returns:
+        the object of this process, or a new uninitialised object.
     """
     name = here.__qualname__.removesuffix("._pickled.here")
     found = _look_up(here.__module__, name)
@@ -139,7 +156,7 @@ def _find_or_allocate(kind: type[PickledByName], here: Callable[[], None]) -> Pi
 
 
 def _look_up(module: str | None, name: str) -> Any:
-    """Return the object with a module and a qualified name, or None."""
+    """Return the object with a qualified name in an imported module, or None."""
     try:
         return functools.reduce(getattr, name.split("."), sys.modules.get(module or ""))
     except AttributeError:

@@ -15,10 +15,13 @@ S = TypeVar("S")
 
 
 class ScopedState(Generic[S]):
-    """A context variable with a frozen dataclass, whose fields are overridden.
+    """A context variable that holds a frozen dataclass, whose fields are overridden.
+
+    There is one for the state of tracing and one for the state of lowering, at module level. Each
+    thread has its own value.
 
     Attributes:
-        now: returns the current state.
+        now: returns the current state, the dataclass.
     """
 
     now: Callable[[], S]
@@ -35,10 +38,10 @@ class ScopedState(Generic[S]):
 
     @contextlib.contextmanager
     def override(self, **changes: Any) -> Iterator[None]:
-        """Override fields of the state inside of a ``with`` block.
+        """Override fields of the current state inside of a ``with`` block.
 
         Args:
-            **changes: new values by field.
+            **changes: new values by field name; other fields keep their present values.
         """
         token = self._set(changes)
         try:
@@ -47,10 +50,10 @@ class ScopedState(Generic[S]):
             self._variable.reset(token)
 
     def change(self, **changes: Any) -> None:
-        """Set fields of the state until the enclosing `override` ends.
+        """Set fields of the current state until the enclosing `override` ends.
 
         Args:
-            **changes: new values by field.
+            **changes: new values by field name; other fields keep their present values.
         """
         self._set(changes)
 

@@ -41,7 +41,11 @@ def to_structs(typed: Iterable[Any]) -> list[jax.ShapeDtypeStruct]:
 
 
 def unwrap_key_data(value: Any) -> Any:
-    """Return the uint32 data of a typed random key; return other values unchanged."""
+    """Return the uint32 data of a typed random key; return other values unchanged.
+
+    Args:
+        value: any value; a key array of shape [...] gives data of shape [..., n].
+    """
     if not isinstance(value, jax.Array):
         return value
     is_key = jax.dtypes.issubdtype(value.dtype, jax.dtypes.prng_key)

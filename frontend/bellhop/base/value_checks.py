@@ -40,18 +40,18 @@ def check_no_measurements(where: str, result: PyTree) -> None:
 
 
 def check_dictionary_keys(where: str, names: Sequence[str], args: Args, kwargs: Kwargs) -> None:
-    """Raise an error if an argument holds a dictionary whose keys have no order.
+    """Raise an error if an argument contains a dictionary whose keys cannot be sorted.
 
     JAX sorts the keys of a dictionary, so that the order of insertion does not matter.
 
     Args:
-        where: the compiled function and its line.
-        names: names of the positional arguments.
-        args: the positional arguments.
-        kwargs: the keyword arguments.
+        where: the compiled function and its line, for the error.
+        names: names of the positional parameters; further arguments are named ``args[2]``.
+        args: the positional arguments, pytrees.
+        kwargs: the keyword arguments, pytrees.
 
     Raises:
-        TypeError: naming the argument, or its part, and the keys.
+        TypeError: names the argument, or its part, and the keys.
     """
     for index, argument in enumerate(args):
         name = names[index] if index < len(names) else f"args[{index}]"
@@ -61,11 +61,11 @@ def check_dictionary_keys(where: str, names: Sequence[str], args: Args, kwargs: 
 
 
 def _check_keys(named: str, value: object) -> None:
-    """Raise an error for a dictionary with unordered keys in Python containers.
+    """Raise `TypeError` if Python containers hold a dictionary with unsortable keys.
 
     Args:
-        named: the place of ``value``, for the error.
-        value: any object.
+        named: function and argument that contain `value`, for the error.
+        value: any object; dictionaries, lists and tuples in it are searched.
     """
     if isinstance(value, dict):
         try:

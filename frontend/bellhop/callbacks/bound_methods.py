@@ -12,9 +12,9 @@ def bind_method(function: Callable[..., Any], instance: object, owner: type | No
     """Bind a callable that is a class attribute to an instance, as Python does.
 
     Args:
-        function: the class attribute.
+        function: the class attribute; may be None or a callable object.
         instance: the instance through which the attribute is accessed.
-        owner: the class of the instance.
+        owner: the class of the instance; None if unknown.
 
     Returns:
         ``function.__get__(instance, owner)``; the function itself if its type has no ``__get__``.
@@ -24,14 +24,15 @@ def bind_method(function: Callable[..., Any], instance: object, owner: type | No
 
 
 class Caller(PickledByName):
-    """A callable that calls a user's function as a callback.
+    """A callable that ``io_callback`` returns: it calls a function as a callback.
 
     As a class attribute it is a method: access through an instance gives a `Caller` of the bound
     method.
 
     Args:
         function: the user's function.
-        make_caller: turns a function into a function that calls it as a callback.
+        make_caller: takes a function; returns a function of the same arguments that calls it as a
+            callback.
         what: description of the callback in ``repr``, such as ``"io_callback 'f'"``.
     """
 

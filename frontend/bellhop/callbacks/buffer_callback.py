@@ -48,7 +48,7 @@ def buffer_callback(
     ``jax.experimental.buffer_callback`` on the device.
 
     Args:
-        callback: the function.
+        callback: the function ``fn``.
         result_shape_dtypes: shapes and dtypes of the results: a pytree of result types as in
             ``pure_callback``.
         has_side_effect: whether the program must make the call even if its results are not used.
@@ -70,7 +70,8 @@ def buffer_callback(
         ResultTypeError: (a TypeError) if the result types do not determine shapes and dtypes.
         RuntimeError: at the call, with ``in_place=True``, if the function keeps an array.
         ValueError: if ``vmap_method`` is unknown; when traced, if an index in
-            ``input_output_aliases`` is out of range, or argument and result have different types.
+            ``input_output_aliases`` is out of range, argument and result have different types, or
+            two arguments share the memory of one result.
         NotImplementedError: when traced, under ``vmap`` without a ``vmap_method``.
         DifferentiableCompileError: when traced, if the call is differentiated.
 
@@ -99,7 +100,12 @@ def buffer_callback(
 
     @functools.wraps(fn)
     def call(*args: Any, **kwargs: Any) -> Any:
-        """Trace a call with these arguments."""
+        """Trace a call of the user's function with these arguments.
+
+        Args:
+            *args: positional arguments, pytrees of arrays.
+            **kwargs: keyword arguments, pytrees of arrays.
+        """
         leaves, in_tree = flatten_arguments(callback_type.name, fn, args, kwargs)
         target = callback_type.target(
             fn,
@@ -126,8 +132,9 @@ def _check_aliases(
     """Check the argument-result pairs that share memory, and sort them.
 
     Args:
-        label: name of the callback in errors.
-        aliases: index of the result that shares memory with an argument, by argument index.
+        label: description of the callback, for errors.
+        aliases: the option ``input_output_aliases``: index of the result that shares memory with an
+            argument, by argument index, both among the pytree leaves.
         arguments: leaves of the arguments, traced or concrete.
         results: types of the result leaves.
 

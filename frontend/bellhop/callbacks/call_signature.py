@@ -22,13 +22,15 @@ _OPTIONS = ("callback_fn", "result_type", "ordered", "partitioned", "sharding", 
 
 @dataclass
 class CallSignature:
-    """Parsed arguments of `pure_callback` or `io_callback`.
+    """Parsed arguments of a call of `pure_callback` or `io_callback`.
+
+    `parse_call` returns it.
 
     Attributes:
         function: the user's function; None if the call makes a decorator.
         result_type: declared result type of the function, or ``MISSING``.
-        args: positional arguments for the function.
-        kwargs: keyword arguments for the function.
+        args: positional arguments for the function; empty unless `is_call`.
+        kwargs: keyword arguments for the function; empty unless `is_call`.
         is_call: whether the function is called at once, as in JAX's form.
     """
 
@@ -39,7 +41,14 @@ class CallSignature:
     is_call: bool
 
     def apply(self, function: Callable[..., Any]) -> Any:
-        """Return the callable, or call it with the arguments if `is_call`."""
+        """Return the callable, or call it with the parsed arguments if `is_call`.
+
+        Args:
+            function: the callback that calls the user's function.
+
+        Returns:
+            `function` itself, or the result of the call.
+        """
         return function(*self.args, **self.kwargs) if self.is_call else function
 
 
@@ -60,8 +69,12 @@ def parse_call(
         function: its first argument, or None.
         result_type: its second argument, or ``MISSING``.
         args: further positional arguments.
-        kwargs: further keyword arguments.
+        kwargs: further keyword arguments; may have JAX's names ``callback`` and
+            ``result_shape_dtypes`` for the first two arguments.
         sharding: JAX's option ``sharding``, or None.
+
+    Returns:
+        the user's function, its result type and its arguments.
 
     Raises:
         TypeError: if `function` is not callable, is missing although there are arguments, or the
@@ -98,11 +111,11 @@ def parse_call(
 
 
 def check_sharding(name: str, sharding: Any) -> None:
-    """Check JAX's option ``sharding``, which may name one device.
+    """Raise an error for JAX's option ``sharding`` unless it names one device.
 
     Args:
         name: name of the public function, for errors.
-        sharding: the option.
+        sharding: value of the option.
 
     Raises:
         TypeError: if it is not a ``jax.sharding.Sharding``.

@@ -32,7 +32,7 @@ def call_for_effect(
         function: the user's function.
         args: positional arguments, pytrees; leaves that are not arrays are static.
         kwargs: keyword arguments, treated as `args`.
-        callback_type: kind of the callback.
+        callback_type: the callback type, whose primitive is bound.
         asynchronous: whether the program continues without waiting for the call.
         partitioned: whether each device calls the function with its shard.
     """
@@ -46,7 +46,10 @@ def call_for_effect(
 def bind_static_arguments(
     callback_name: str, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[Callable[..., Any], list[Any], Any]:
-    """Bind the static values among the arguments of a call to the function.
+    """Bind the leaves of a call's arguments that are not arrays to the function.
+
+    ``bind_static_arguments("callback", f, ("text", x), {})`` returns a function ``g`` with
+    ``g(x) == f("text", x)``, the leaves ``[x]`` and the structure of ``((x,), {})``.
 
     Args:
         callback_name: name of the public function, for errors.
@@ -55,8 +58,8 @@ def bind_static_arguments(
         kwargs: keyword arguments, pytrees.
 
     Returns:
-        a function of the array leaves alone; the array leaves; their tree structure as
-        ``(args, kwargs)``.
+        a function of the array leaves alone, or `function` itself if all leaves are arrays; the
+        list of array leaves; and their tree structure as ``(args, kwargs)``.
     """
     leaves, in_tree = jax.tree.flatten((args, kwargs))
     static = tuple((i, leaf) for i, leaf in enumerate(leaves) if not is_array_like(leaf))
@@ -73,13 +76,14 @@ def bind_static_arguments(
 class _StaticArgumentsFunction:
     """A function with static values bound to some leaves of its arguments.
 
-    Two objects are equal if their functions are equal and their static values are identical, so
-    that their programs can share one callback.
+    Static values are leaves that are not arrays, such as strings. Two objects are equal if their
+    functions are equal and their static values are identical, so that their programs can share one
+    callback.
 
     Args:
         function: the user's function.
         tree: structure of its ``(args, kwargs)``.
-        static: pairs of leaf index and value, in increasing order.
+        static: pairs of leaf index and value, in increasing order of the index.
     """
 
     def __init__(
@@ -189,7 +193,12 @@ def callback(
 
     @functools.wraps(callback_fn)
     def call(*args: Any, **kwargs: Any) -> None:
-        """Call the function for its side effect with these arguments."""
+        """Call the user's function for its side effect with these arguments.
+
+        Args:
+            *args: pytrees; leaves that are not arrays are static.
+            **kwargs: keyword arguments, pytrees as in `args`.
+        """
         call_for_effect(
             callback_fn,
             args,

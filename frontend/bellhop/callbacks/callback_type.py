@@ -73,9 +73,13 @@ NO_RESULTS: Results = (), jax.tree.structure(None)
 class CallbackType:
     """Base class of callback types: a JAX primitive with its rules.
 
+    There is one object for each public function, such as ``PURE`` for ``pure_callback``. An
+    equation of the primitive is one call. Its parameter ``target`` has the user's function, and its
+    operands are the leaves of the function's arguments.
+
     Attributes:
         name: name of the public function, for errors, pictures, profiles and saved files.
-        kind: one of ``bellhop_mlir.dialects.callback_kinds``.
+        kind: one of ``bellhop_mlir.dialects.callback_kinds``, such as ``"pure"``.
         effects: JAX effects of a call; may contain ``ordered_effect``.
         n_arguments: number of leading operands that are arguments of the function; None for all.
         target_type: class of the targets that hold the function.
@@ -129,10 +133,11 @@ class CallbackType:
 
         Args:
             function: the user's function.
-            args: its positional arguments.
-            kwargs: its keyword arguments.
-            results: types and structure of its result.
-            options: further attributes of the target.
+            args: its positional arguments, pytrees of arrays.
+            kwargs: its keyword arguments, pytrees of arrays.
+            results: types of the result's leaves, and its ``PyTreeDef``; by default the function
+                returns None.
+            options: further attributes of the target, such as ``vmap_method``.
 
         Returns:
             the result, a pytree of tracers or arrays.
@@ -152,14 +157,15 @@ class CallbackType:
         site: str | None = None,
         **options: Any,
     ) -> CallbackTarget:
-        """Build the target that holds a function with its types.
+        """Build the target: the object that holds the user's function and its types.
 
         Args:
             function: the user's function.
             in_tree: tree structure of ``(args, kwargs)``.
-            results: types and structure of its result.
+            results: types of the result's leaves, and its ``PyTreeDef``; by default the function
+                returns None.
             site: ``file:line`` of the user's call; None to find it on the stack.
-            options: further attributes of the target.
+            options: further attributes of the target, such as ``vmap_method``.
 
         Raises:
             TypeError: if the function's signature does not accept the arguments.
@@ -182,17 +188,36 @@ class CallbackType:
         return target
 
     def bind(self, target: CallbackTarget, leaves: Sequence[Any]) -> Any:
-        """Trace a call of a target with the leaves of its arguments; return the result pytree."""
+        """Trace a call of a callback, as an equation of this type's primitive.
+
+        Args:
+            target: the callback.
+            leaves: leaves of its arguments, arrays or tracers.
+
+        Returns:
+            pytree of the callback's result.
+        """
         return jax.tree.unflatten(target.out_tree, self.primitive.bind(*leaves, target=target))
 
     def run(self, *leaves: Operand, target: CallbackTarget) -> list[Any]:
-        """Call the function now, with concrete operands: the primitive's impl rule."""
+        """Call a callback now, with concrete operands: the primitive's impl rule."""
         return [jnp.asarray(result) for result in call_with_arrays(target, leaves)]
 
     def abstract_eval(
         self, *avals: Aval, target: CallbackTarget
     ) -> tuple[Sequence[Any], frozenset[Effect]]:
-        """Return the types of the results, and the effects."""
+        """Return the types of a call's results, and its effects.
+
+        The primitive's abstract evaluation rule. The first use also installs the patches of JAX
+        that such calls need.
+
+        Args:
+            *avals: types of the operands.
+            target: the callback.
+
+        Raises:
+            TypeError: for argument dtypes that callbacks do not support.
+        """
         keep_effects_in_loops()
         forbid_calls_in_operations()
         if self.effects:
@@ -206,29 +231,69 @@ class CallbackType:
     def batch(
         self, operands: Sequence[Any], dims: Sequence[Any], *, target: CallbackTarget
     ) -> tuple[list[Any], Sequence[Any]]:
-        """Batching rule: batch the call according to the target's ``vmap_method``."""
+        """Batch a call according to the ``vmap_method`` of its target: the batching rule.
+
+        Args:
+            operands: the operands.
+            dims: batch axis of each operand, or None.
+            target: the callback.
+
+        Returns:
+            the batched results, and their batch axes.
+        """
         return call_with_batch(self.primitive.bind, operands, dims, target)
 
     def jvp(
         self, primals: Sequence[Any], tangents: Sequence[Any], *, target: CallbackTarget
     ) -> tuple[list[Any], Sequence[Any]]:
-        """JVP rule: call the function and return zero tangents, if its type allows that."""
+        """Call the function and return zero tangents, or raise an error: the JVP rule.
+
+        Args:
+            primals: the operands.
+            tangents: their tangents, some of them symbolic zeros.
+            target: the callback.
+
+        Returns:
+            the results, and a symbolic zero for each.
+
+        Raises:
+            DifferentiableCompileError: if an argument is differentiated and the type does not allow
+                it.
+        """
         self.check_tangents(tangents, target)
         results = self.primitive.bind(*primals, target=target)
         return results, [ad.Zero(jax.typeof(result).to_tangent_aval()) for result in results]
 
     def check_tangents(self, tangents: Sequence[Any], target: CallbackTarget) -> None:
-        """Raise if an argument is differentiated: a call with side effects has no derivative."""
+        """Raise an error if an argument of a call with side effects is differentiated.
+
+        Called by the JVP rule; subclasses with other rules override it.
+
+        Args:
+            tangents: tangents of the operands, some of them symbolic zeros.
+            target: the callback.
+
+        Raises:
+            DifferentiableCompileError: if a tangent may be nonzero.
+        """
         if any(map(is_perturbed, tangents)):
             raise target.side_effect_error()
 
     def transpose(
         self, cotangents: Sequence[Any], *operands: Operand, target: CallbackTarget
     ) -> Sequence[Any]:
-        """Transpose rule: raise an error.
+        """Raise an error, since a callback cannot be transposed: the transpose rule.
 
         JAX transposes a callback only inside a function that the user calls linear, and nothing
         shows that the callback is linear.
+
+        Args:
+            cotangents: unused.
+            *operands: unused.
+            target: the callback, for the error.
+
+        Raises:
+            DifferentiableCompileError: always.
         """
         del cotangents, operands
         raise target.derivative_error()
@@ -236,7 +301,19 @@ class CallbackType:
     def lower(
         self, ctx: mlir.LoweringRuleContext, *operands: ir.Value, target: CallbackTarget
     ) -> Sequence[Any]:
-        """Lower a call: to Bellhop's dialect, or to XLA custom calls outside of `qjit`."""
+        """Lower a call: to Bellhop's dialect in a Bellhop program, else to custom calls.
+
+        The primitive's lowering rule. Outside of Bellhop's programs, on GPUs and TPUs it emits
+        JAX's own callback, and in programs that XLA partitions a call on the first device.
+
+        Args:
+            ctx: context of the lowering rule.
+            *operands: the operands.
+            target: the callback.
+
+        Returns:
+            the values of the results.
+        """
         lowering = current_lowering()
         kind = "tap" if target.asynchronous else self.kind
         if lowering is None:
@@ -270,7 +347,10 @@ class CallbackType:
 
 
 class Pure(CallbackType):
-    """Calls that the compiler may merge and drop; a rule around them defines derivatives."""
+    """Type of calls without side effects, which the compiler may merge, move and drop.
+
+    Derivative rules are defined around the calls, by ``jax.custom_jvp`` and similar functions.
+    """
 
     kind = "pure"
 
@@ -279,14 +359,29 @@ class Pure(CallbackType):
         keep_rules_around(self.primitive)
 
     def check_tangents(self, tangents: Sequence[Any], target: CallbackTarget) -> None:
-        """Raise if an argument is differentiated and a result is inexact."""
+        """Raise an error if an argument is differentiated and a result is inexact.
+
+        A pure call has no derivative itself. Calls whose results are all integers or booleans are
+        allowed: their tangents are zero.
+
+        Args:
+            tangents: tangents of the operands, some of them symbolic zeros.
+            target: the callback.
+
+        Raises:
+            DifferentiableCompileError: if a tangent is not a symbolic zero, and a result is
+                inexact.
+        """
         differentiated = any(type(tangent) is not ad.Zero for tangent in tangents)
         if differentiated and any(map(_is_inexact, target.result_avals)):
             raise target.derivative_error()
 
 
 class SideEffects(CallbackType):
-    """Calls that run exactly once; in a plain ``jax.jit`` they have no order."""
+    """Type of calls that run exactly once; in a plain ``jax.jit`` they have no order.
+
+    In qjit programs ``order_effects`` replaces them by calls in program order.
+    """
 
     effects = frozenset({input_output_effect})
 
@@ -305,18 +400,28 @@ class _InProgramOrder(CallbackType):
 
 
 class Ordered(_InProgramOrder):
-    """Calls that run exactly once, in program order; ``vmap`` is not supported."""
+    """Type of calls that run once, in program order, even in a plain ``jax.jit``.
+
+    ``vmap`` raises an error, since batch elements have no order.
+    """
 
     def batch(
         self, operands: Sequence[Any], dims: Sequence[Any], *, target: CallbackTarget
     ) -> tuple[list[Any], Sequence[Any]]:
-        """Batching rule: raise, as batch elements have no order."""
+        """Raise an error, since batch elements have no order: the batching rule.
+
+        Raises:
+            ValueError: always.
+        """
         del operands, dims
         raise target.order_error()
 
 
 class Report(CallbackType):
-    """Calls without results that show primal values to Python, in program order."""
+    """Type of calls without results that show primal values, in program order.
+
+    Printing, assertions and ``callback`` use it.
+    """
 
     kind = "debug"
     effects = frozenset({ordered_effect})
@@ -327,14 +432,32 @@ class Report(CallbackType):
     def transpose(
         self, cotangents: Sequence[Any], *operands: Operand, target: CallbackTarget
     ) -> Sequence[Any]:
-        """Transpose rule: raise an error, as the function would get tangents."""
+        """Raise an error, since the function would get tangents: the transpose rule.
+
+        Raises:
+            DifferentiableCompileError: always.
+        """
         del cotangents, operands
         raise target.tangent_error()
 
     def partial_eval(
         self, saveable: Any, unknown: Sequence[bool], instantiated: Sequence[bool], eqn: JaxprEqn
     ) -> tuple[Any, ...]:
-        """Partial evaluation rule: call once, where all arguments are known first."""
+        """Partially evaluate a call under ``jax.checkpoint``, so that it runs once.
+
+        JAX's rule for ``partial_eval_jaxpr_custom``: the call is made in the first pass if all
+        arguments are known there, else in the second.
+
+        Args:
+            saveable: JAX's policy; unused, since the call has no results.
+            unknown: for each operand, whether it is unknown in the first pass.
+            instantiated: for each operand, whether it is instantiated.
+            eqn: the equation of the call.
+
+        Returns:
+            the known equation or None, the unknown equation or None, for each result whether it is
+            unknown and instantiated (both empty), and the residuals.
+        """
         del saveable
         if any(unknown):
             return None, eqn, [], [], checkpoint_residuals(instantiated, eqn)
@@ -345,8 +468,11 @@ def checkpoint_residuals(instantiated: Sequence[bool], eqn: JaxprEqn) -> list[An
     """Return the residuals that an unknown equation under ``jax.checkpoint`` needs.
 
     Args:
-        instantiated: for each input of the equation, whether it is instantiated.
+        instantiated: for each input of the equation, whether JAX has instantiated it.
         eqn: the equation.
+
+    Returns:
+        the variables of the other inputs.
     """
     return [var for var, yes in zip(eqn.invars, instantiated, strict=True) if not yes]
 

@@ -26,14 +26,15 @@ def check_transpose(
 
     Args:
         function: a callback with a transpose, or any function that JAX can transpose.
-        args: arguments, pytrees of arrays; the linear ones give shapes and dtypes alone.
-        argnums: the positions of the linear arguments; None for all.
-        rtol: largest relative difference; None for the square root of the precision of the
-            arguments' dtype.
-        seed: of the random numbers.
+        args: arguments, pytrees of arrays; of the linear arguments only shapes and dtypes are used.
+        argnums: positions of the linear arguments; None for all.
+        rtol: largest relative difference; None for the square root of the machine epsilon of the
+            arguments' least precise dtype.
+        seed: seed of the random numbers.
 
     Raises:
         AssertionError: if the function is not linear, or its transpose does not fit.
+        TypeError: for a linear argument of integers or booleans.
 
     Example:
         >>> import bellhop, jax, numpy as np
@@ -51,6 +52,13 @@ def check_transpose(
     numbers = range(len(args)) if argnums is None else np.atleast_1d(argnums)
     positions = sorted({int(i) % len(args) for i in numbers})
     linear = [args[i] for i in positions]
+    dtypes = [jnp.result_type(leaf) for leaf in jax.tree.leaves(linear)]
+    for dtype in dtypes:
+        if not jnp.issubdtype(dtype, jnp.inexact):
+            raise TypeError(
+                f"check_transpose: a linear argument has the dtype {dtype}, expected a "
+                "floating-point or complex dtype. Convert it, or exclude it by argnums."
+            )
     generator = np.random.default_rng(seed)
 
     def call(*values: Any) -> Any:
@@ -62,7 +70,6 @@ def check_transpose(
     v = _draw_like(generator, value)
     transposed = jax.linear_transpose(call, *u)(v)
     name = function_name(function)
-    dtypes = [jnp.result_type(leaf) for leaf in jax.tree.leaves(linear)]
     if rtol is None:
         rtol = max(float(np.sqrt(jnp.finfo(dtype).eps)) for dtype in dtypes)
     total = call(*jax.tree.map(jnp.add, u, other))
@@ -83,10 +90,15 @@ def check_transpose(
 
 
 def _draw_like(generator: np.random.Generator, tree: Any) -> Any:
-    """Return a pytree of random arrays with the shapes and dtypes of `tree`."""
+    """Return a pytree of normally distributed arrays, of the types in `tree`.
+
+    Args:
+        generator: NumPy's random number generator.
+        tree: pytree of arrays and numbers, whose shapes and dtypes are used.
+    """
 
     def draw(leaf: Any) -> Any:
-        """Return a random array like one leaf."""
+        """Return a random array with the shape and dtype of one leaf."""
         dtype = jnp.result_type(leaf)
         values = generator.standard_normal(jnp.shape(leaf))
         if jnp.issubdtype(dtype, jnp.complexfloating):
@@ -103,13 +115,13 @@ def _dot(left: Any, right: Any) -> Any:
 
 
 def _compare(what: str, first: Any, second: Any, scale: Any, rtol: float) -> None:
-    """Check that two numbers are equal up to `rtol` times `scale`.
+    """Raise an error unless two numbers are equal up to `rtol` times `scale`.
 
     Args:
         what: description of the two numbers and of the fault, for the error.
         first: a real or complex number.
         second: the number to compare with.
-        scale: magnitude of the sums that the numbers are differences of.
+        scale: sum of the magnitudes of the terms that the numbers are sums of.
         rtol: relative tolerance.
 
     Raises:

@@ -34,7 +34,9 @@ Rule = Callable[..., Any]
 
 @dataclass(frozen=True)
 class CustomVjpRule:
-    """The ``fwd``, ``bwd`` and ``jvp`` rules of a callback, for one of its calls.
+    """The ``fwd``, ``bwd`` and ``jvp`` rules of a pure callback, for one of its calls.
+
+    `PureCallback` makes it while it traces a call.
 
     Attributes:
         name: name of the callback.
@@ -85,6 +87,8 @@ class CustomVjpRule:
     ) -> Callable[[Sequence[Any]], list[Any]]:
         """Return the map from tangents of active arguments to tangents of the result.
 
+        Reverse mode transposes the map by ``bwd``; forward mode evaluates it by ``jvp``.
+
         Args:
             args: arguments of the callback, pytrees of arrays.
             point: pytree of saved values: the residuals, and the arguments if there is a ``jvp``
@@ -92,13 +96,19 @@ class CustomVjpRule:
             active: for each argument leaf, whether its tangent may be nonzero.
 
         Returns:
-            a function of the active tangent leaves, which JAX can transpose.
+            a function from the list of active tangent leaves to the list of tangents of the inexact
+            result leaves, which JAX can transpose.
         """
         types = tuple(array_types(FlatTree.flatten(arg)) for arg in args)
         saved, tree = jax.tree.flatten(point)
 
         def transpose(saved: Sequence[Any], cotangents: Sequence[Any]) -> list[Any]:
-            """Call ``bwd``; return the cotangents of the active argument leaves."""
+            """Call ``bwd``; return the cotangents of the active argument leaves.
+
+            Args:
+                saved: leaves of the saved values: residuals, and arguments.
+                cotangents: cotangents of the inexact result leaves.
+            """
             what = describe_rule("bwd", self.described, self.bwd)
             residuals, _ = jax.tree.unflatten(tree, saved)
             found = self.bwd(residuals, self._expand_to_result(cotangents))
@@ -137,10 +147,11 @@ class CustomVjpRule:
         """Return a tangent or cotangent of the whole result from its inexact leaves.
 
         Args:
-            inexact: tangents of the floating-point and complex leaves; None if all are zero.
+            inexact: tangents of the floating-point and complex leaves, in order; None if all are
+                zero.
 
         Returns:
-            a pytree with the structure of the result; leaves without a tangent are zero.
+            a pytree with the structure of the result; integer leaves have ``float0`` zeros.
         """
         given = [yes and inexact is not None for yes in self._inexact]
         return jax.tree.unflatten(
@@ -165,7 +176,7 @@ def _fill_tangents(
     Args:
         avals: types of the values.
         given: for each value, whether `tangents` has a tangent for it.
-        tangents: the tangents of these values.
+        tangents: the tangents of the values for which `given` is true, in order.
     """
     each = iter(tangents)
     return [

@@ -16,21 +16,29 @@ from bellhop_runtime import Callback
 
 
 def call_with_arrays(target: CallbackTarget, leaves: Sequence[Any]) -> list[np.ndarray]:
-    """Call a target's function now, with concrete arrays.
+    """Call a callback's function now, with concrete arrays, outside of a program.
+
+    A tap is only queued: then the results are not written.
 
     Args:
         target: the callback.
         leaves: leaves of its arguments, concrete arrays or scalars.
 
     Returns:
-        the result leaves.
+        the result leaves, converted to the declared types.
     """
     target.check_arguments([jax.typeof(leaf) for leaf in leaves])
     results = [np.empty(aval.shape, aval.dtype) for aval in target.result_avals]
     callback = target.bind()
 
     def call(arguments: list[np.ndarray], results: list[np.ndarray]) -> None:
-        """Call the function for one batch element; it writes into `results`."""
+        """Call the function for one batch element; it writes into `results`.
+
+        Args:
+            arguments: leaves of the element's arguments; an argument that shares memory with a
+                result is replaced in this list.
+            results: arrays that receive the element's result leaves.
+        """
         if target.asynchronous:
             Callback.tap(callback, arguments)
             return
@@ -55,14 +63,15 @@ def call_with_arrays(target: CallbackTarget, leaves: Sequence[Any]) -> list[np.n
 
 
 def check_debug_flags(called: str, results: Sequence[Any]) -> None:
-    """Raise if a result contains a NaN or infinity that JAX's debug options forbid.
+    """Raise an error for a NaN or infinity that JAX's debug options forbid.
 
     Args:
-        called: name of the callback, for errors.
+        called: description of the callback, for errors.
         results: arrays.
 
     Raises:
-        FloatingPointError: if an array contains a NaN or an infinity, and JAX's option is on.
+        FloatingPointError: if an array contains a NaN and ``jax_debug_nans`` is set, or an infinity
+            and ``jax_debug_infs`` is set.
     """
     for name, is_wanted, is_found in (
         ("nan", jax.config.jax_debug_nans, np.isnan),
@@ -77,7 +86,11 @@ def check_debug_flags(called: str, results: Sequence[Any]) -> None:
 
 
 def _find_device_index(leaves: Sequence[Any]) -> int:
-    """Return the index of the CPU device that holds an argument, or 0."""
+    """Return the index of the CPU device that holds an argument; 0 if there is none.
+
+    Args:
+        leaves: leaves of a callback's arguments.
+    """
     for leaf in leaves:
         if isinstance(leaf, jax.Array):
             for device in leaf.devices():
@@ -88,7 +101,11 @@ def _find_device_index(leaves: Sequence[Any]) -> int:
 
 
 def _host_array(leaf: object) -> np.ndarray:
-    """Convert an argument leaf to a contiguous NumPy array; random keys to their words."""
+    """Convert an argument leaf to a contiguous NumPy array, as the callback gets it.
+
+    Args:
+        leaf: array or number; of a random key the words of its key data are returned.
+    """
     dtype = jax.typeof(leaf).dtype
     if jnp.issubdtype(dtype, jax.dtypes.extended):
         # A compiled program passes a random key as its words, too.

@@ -33,7 +33,7 @@ def infer_results(
     kwargs: dict[str, Any],
     cache: dict[Any, Results],
 ) -> Results:
-    """Return the result types of a function for the types of its arguments.
+    """Infer the result types of a function for the types of its arguments.
 
     The function is called with zeros if its result types are not cached yet.
 
@@ -43,6 +43,9 @@ def infer_results(
         args: positional arguments, traced or concrete pytrees.
         kwargs: keyword arguments, traced or concrete pytrees.
         cache: used instead of the global cache if the function cannot be weakly referenced.
+
+    Returns:
+        types of the result's leaves, and its ``PyTreeDef``.
 
     Raises:
         ResultTypeError: if the function returns a value that is not an array.
@@ -110,7 +113,10 @@ def _call_with_zeros(
 
 
 def make_zeros(aval: Aval) -> np.ndarray:
-    """Return read-only zeros of the type in which a callback gets an argument `aval`."""
+    """Return read-only zeros of the type in which a callback gets an argument `aval`.
+
+    For a random key these are the words of its key data.
+    """
     if jax.dtypes.issubdtype(aval.dtype, jax.dtypes.extended):
         # Callbacks get the words of a random key.
         aval = jax.eval_shape(jax.random.key_data, jax.ShapeDtypeStruct(aval.shape, aval.dtype))
@@ -120,7 +126,9 @@ def make_zeros(aval: Aval) -> np.ndarray:
 
 
 def _leaf_type(leaf: object, called: str) -> Any:
-    """Return the type of a result leaf as a program represents it.
+    """Return the type that a leaf of a callback's result has in programs.
+
+    Without JAX's 64-bit types, a float64 array has the type float32.
 
     Args:
         leaf: value that the function returned.

@@ -67,7 +67,8 @@ def io_callback(
     Raises:
         ResultTypeError: (a TypeError) if the result type does not determine shapes and dtypes.
         DifferentiableCompileError: when traced, if an argument depends on a differentiated value.
-        ValueError: if ``vmap_method`` is unknown; when traced, if ``vmap`` batches an ordered call.
+        ValueError: if ``vmap_method`` is unknown, or ``ordered`` and ``partitioned`` are both set;
+            when traced, if ``vmap`` batches an ordered call.
         NotImplementedError: from JAX, under ``vmap`` of ``cond``, which would run every branch.
 
     Example:
@@ -118,7 +119,11 @@ def io_callback(
         """
 
         def call(*args: Any, **kwargs: Any) -> Any:
-            """Call `fn`: in Python, in a program, or for each shard."""
+            """Call `fn` with these arguments as a callback of the traced program.
+
+            With ``partitioned=True`` each device calls it with its shards. Outside of tracing,
+            arguments that JAX does not know are passed to `fn` in Python.
+            """
             if must_run_in_python(args, kwargs):
                 return fn(*args, **kwargs)
             if not partitioned:

@@ -28,13 +28,16 @@ from bellhop.mesh.manual_axes import vary_like
 
 @dataclass(frozen=True)
 class LinearCall:
-    """A callback's linear arguments and its transpose.
+    """Calls a pure callback that the user has declared linear, with its transpose.
+
+    ``PureCallback.transpose`` makes it.
 
     Attributes:
         described: how errors name the callback, such as ``"pure_callback 'f'"``.
         label: name and kind of the callback, for pictures.
         argnums: the positions of the linear arguments; None for all arguments.
-        rule: the user's transpose; None if the callback is its own transpose.
+        rule: the user's transpose, ``rule(*fixed_args, cotangent) -> cotangents``; None if the
+            callback is its own transpose.
     """
 
     described: str
@@ -68,7 +71,12 @@ class LinearCall:
         result_tree: list[Any] = []
 
         def evaluate(saved: Sequence[Any], tangents: Sequence[Any]) -> list[Any]:
-            """Call the callback with the saved and the linear leaves; return the result leaves."""
+            """Call the callback with saved and linear leaves; return the result leaves.
+
+            Args:
+                saved: leaves of the arguments that are not linear.
+                tangents: leaves of the linear arguments, or of their tangents.
+            """
             fixed = iter(jax.tree.unflatten(saved_tree, saved))
             linear = iter(jax.tree.unflatten(tangent_tree, tangents))
             result = call(*(next(linear if i in positions else fixed) for i in range(len(args))))
@@ -77,7 +85,12 @@ class LinearCall:
             return leaves
 
         def transpose(saved: Sequence[Any], cotangents: Sequence[Any]) -> list[Any]:
-            """Call the user's transpose; return the cotangent leaves of the linear arguments."""
+            """Call the user's transpose; return the cotangent leaves of the linear arguments.
+
+            Args:
+                saved: leaves of the arguments that are not linear.
+                cotangents: cotangents of the result leaves.
+            """
             if self.rule is None:
                 return evaluate(saved, cotangents)
             fixed = jax.tree.unflatten(saved_tree, saved)
@@ -99,7 +112,14 @@ class LinearCall:
         return jax.tree.unflatten(result_tree[0], results)
 
     def _find_linear_positions(self, n_args: int) -> list[int]:
-        """Return the positions of the linear arguments in increasing order."""
+        """Return the positions of the linear arguments in increasing order.
+
+        Args:
+            n_args: number of arguments of the call.
+
+        Raises:
+            TypeError: if `argnums` or `symmetric` do not fit this number.
+        """
         argnums = self.argnums
         if argnums is None:
             positions = list(range(n_args))
@@ -119,11 +139,11 @@ class LinearCall:
         return positions
 
     def _check_inexact(self, values: Any, where: str) -> None:
-        """Check that all leaves of `values` are floating-point or complex.
+        """Raise an error unless all leaves of `values` are floating-point or complex.
 
         Args:
             values: pytree of arrays or array types.
-            where: name of the values, for errors.
+            where: description of the values, for errors.
 
         Raises:
             TypeError: if a leaf has another dtype.

@@ -31,7 +31,9 @@ Leaves = Sequence[Any]
 class LinearMap:
     """A linear map from argument tangents to result tangents, and its transpose.
 
-    The coefficients of the map depend on values that are saved, for instance residuals.
+    Derivatives of callbacks and circuits are such maps. It is the parameter ``linear`` of an
+    equation, whose operands are the saved values and the tangents. The coefficients of the map
+    depend on the saved values, for instance residuals.
 
     Attributes:
         transpose: ``transpose(saved, cotangents)``: maps saved leaves and cotangents of the results
@@ -41,8 +43,8 @@ class LinearMap:
         saved: number of saved leaves.
         result_avals: types of the results' tangents.
         callback: name and kind of the callback that it calls, if any, for pictures.
-        circuit_params: parameters of the circuit equation whose derivative it is, if any, for
-            pictures.
+        circuit_params: parameters of the circuit equation whose derivative it is, for pictures;
+            None for callbacks.
         as_matrix: an equal map that computes its Jacobian matrix from the saved leaves alone, or
             None.
         n_tangents: smallest batch of tangents at one point for which `as_matrix` is cheaper.
@@ -91,7 +93,16 @@ def _abstract_eval(*avals: Aval, linear: LinearMap) -> Sequence[Any]:
 
 
 def _transpose(cotangents: Leaves, *operands: Operand, linear: LinearMap) -> list[Any]:
-    """Transpose rule: the cotangents of the tangent operands; None for saved operands."""
+    """Transpose a linear map: the transpose rule of its primitive.
+
+    Args:
+        cotangents: cotangents of the results, some of them symbolic zeros.
+        *operands: saved leaves, then tangents, which are ``UndefinedPrimal``.
+        linear: the map.
+
+    Returns:
+        None for each saved leaf, then the cotangents of the tangents.
+    """
     saved, tangents = linear.split(operands)
     found = linear.transpose(saved, list(map(ad.instantiate_zeros, cotangents)))
     return [None] * len(saved) + [
@@ -101,10 +112,18 @@ def _transpose(cotangents: Leaves, *operands: Operand, linear: LinearMap) -> lis
 
 
 def _jvp(primals: Leaves, tangents: Leaves, *, linear: LinearMap) -> tuple[list[Any], list[Any]]:
-    """JVP rule.
+    """Differentiate the call of a linear map: the JVP rule of its primitive.
 
     The map is linear in its tangents: their derivative is the same map. If saved values are
     perturbed as well, JAX differentiates ``evaluate``.
+
+    Args:
+        primals: saved leaves, then tangents.
+        tangents: their tangents, some of them symbolic zeros.
+        linear: the map.
+
+    Returns:
+        the results, and their tangents.
     """
     results = linear_map_p.bind(*primals, linear=linear)
     saved, moving = linear.split(tangents)
@@ -123,7 +142,7 @@ def _jvp(primals: Leaves, tangents: Leaves, *, linear: LinearMap) -> tuple[list[
 
 
 def is_perturbed(tangent: PyTree) -> bool:
-    """Return whether a tangent may be nonzero.
+    """Return whether a tangent may be nonzero: no symbolic zero, and not float0.
 
     Args:
         tangent: a tangent as JAX passes it to a rule: an array or a symbolic zero.
@@ -134,7 +153,11 @@ def is_perturbed(tangent: PyTree) -> bool:
 
 
 def zero_tangent(value: Any) -> Any:
-    """Return the zero tangent of a value or type; integers have tangents of dtype float0."""
+    """Return the zero tangent of a value or type, of dtype float0 for integers.
+
+    Args:
+        value: array, number, or a type with ``shape`` and ``dtype``.
+    """
     aval = value if hasattr(value, "dtype") else jax.typeof(value)
     if jnp.issubdtype(aval.dtype, jnp.inexact):
         return jnp.zeros(aval.shape, aval.dtype)
@@ -144,9 +167,18 @@ def zero_tangent(value: Any) -> Any:
 def _batch(
     axis: Any, operands: Leaves, dims: Sequence[Any], *, linear: LinearMap
 ) -> tuple[list[Any], list[int | None]]:
-    """Batching rule: batch ``transpose`` and ``evaluate`` with ``vmap``.
+    """Batch ``transpose`` and ``evaluate`` with ``vmap``: the batching rule.
 
     The cotangent of a tangent operand without batch axis is summed over the batch.
+
+    Args:
+        axis: JAX's description of the batch axis: size and name.
+        operands: saved leaves, then tangents.
+        dims: batch axis of each operand, or None.
+        linear: the map for one element.
+
+    Returns:
+        the results, and their batch axes: 0, or None if no operand is batched.
     """
     if all(dim is None for dim in dims):
         results = linear_map_p.bind(*operands, linear=linear)
@@ -158,7 +190,12 @@ def _batch(
     mapped = {"axis_size": axis.size, "axis_name": axis.name, "spmd_axis_name": axis.spmd_name}
 
     def transpose(saved: Leaves, cotangents: Leaves) -> list[Any]:
-        """Batch ``transpose``; each cotangent has the batch axis of its tangent, or is summed."""
+        """Batch ``transpose``; sum the cotangents of tangents that are not batched.
+
+        Args:
+            saved: saved leaves, some of them batched.
+            cotangents: cotangents of the results, batched along axis 0.
+        """
         each = jax.vmap(linear.transpose, (list(in_saved), 0), **mapped)(list(saved), cotangents)
         return [
             cotangent.sum(0) if dim is None else jnp.moveaxis(cotangent, 0, dim)

@@ -37,7 +37,9 @@ R = TypeVar("R")
 
 
 class PureCallback(PickledByName, Generic[P, R]):
-    """A Python function that traced code can call; see ``pure_callback``.
+    """A Python function that traced code can call; ``pure_callback`` returns it.
+
+    Its methods register derivative rules.
 
     Example:
         >>> import bellhop, math
@@ -79,11 +81,12 @@ class PureCallback(PickledByName, Generic[P, R]):
         return f"{self._callback_type.name} '{self.__name__}'"
 
     def fwd(self, function: Rule) -> Rule:
-        """Register the forward pass of the derivative.
+        """Register the forward pass of the derivative, which needs ``bwd`` as well.
 
         Args:
-            function: traced; takes the arguments of the callback and returns its result and
-                residuals for the backward pass: None, any pytree, or what ``jax.vjp`` returned.
+            function: traced; takes the arguments of the callback and returns a pair: its result,
+                and residuals for the backward pass: None, any pytree of arrays, or what ``jax.vjp``
+                returned.
 
         Returns:
             the function itself, so this is a decorator.
@@ -104,12 +107,12 @@ class PureCallback(PickledByName, Generic[P, R]):
         return function
 
     def bwd(self, function: Rule) -> Rule:
-        """Register the backward pass of the derivative.
+        """Register the backward pass of the derivative, which needs ``fwd`` as well.
 
         Args:
-            function: traced; takes the residuals and the cotangent of the result, and returns
-                a tuple with the cotangent of each argument, or for a single argument the
-                bare cotangent.
+            function: traced; takes the residuals and the cotangent of the result, and returns a
+                tuple with the cotangent of each argument, or for a single argument the bare
+                cotangent; None is zero.
 
         Returns:
             the function itself, so this is a decorator.
@@ -137,9 +140,9 @@ class PureCallback(PickledByName, Generic[P, R]):
 
         Args:
             function: traced; takes the tuple of arguments and the tuple of their tangents, and
-                returns the result and its tangent, which must be linear in the tangents.  It may
-                call the callback itself.  Integer arguments have tangents of dtype float0, which it
-                must not use; tangents of integer results are dropped.
+                returns a pair: the callback's result, and its tangent, which must be linear in the
+                tangents.  It may call the callback itself.  Integer arguments have tangents of
+                dtype float0, which it must not use; tangents of integer results are dropped.
 
         Returns:
             the function itself, so this is a decorator.
@@ -232,7 +235,7 @@ class PureCallback(PickledByName, Generic[P, R]):
         return function
 
     def _set_linear(self, argnums: Any, rule: Callable[..., Any] | None) -> None:
-        """Make the callback linear.
+        """Declare this callback linear, so that its transpose defines all derivatives.
 
         Args:
             argnums: positions of the linear arguments; None for all.
@@ -294,10 +297,10 @@ class PureCallback(PickledByName, Generic[P, R]):
         return method
 
     def _order_arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
-        """Return all arguments by position, as derivative rules take them.
+        """Return all arguments of a call by position, as derivative rules take them.
 
         Raises:
-            TypeError: if an argument is keyword-only.
+            TypeError: if an argument is keyword-only, or the signature does not accept them.
         """
         if not kwargs:
             return args
@@ -307,8 +310,8 @@ class PureCallback(PickledByName, Generic[P, R]):
         if bound.kwargs:
             raise TypeError(
                 f"{self._described} has a derivative rule and keyword-only arguments "
-                f"({', '.join(bound.kwargs)}), expected positional ones. Remove the * from its "
-                "signature."
+                f"({', '.join(bound.kwargs)}), expected positional ones. Make them "
+                "parameters before the * or ** of its signature."
             )
         return bound.args[: list(bound.arguments).index(given) + 1]
 
@@ -330,7 +333,11 @@ class PureCallback(PickledByName, Generic[P, R]):
         )
 
     def _missing_rule(self) -> str | None:
-        """Return the name of the missing rule if a derivative is half defined, or None."""
+        """Return the name of the derivative rule to mention in errors, or None.
+
+        ``"fwd"`` or ``"bwd"`` if only its counterpart is registered; ``"transpose"`` for a linear
+        callback, which has no derivative in its other arguments.
+        """
         if self._linear is not None:
             return "transpose"
         halves = self._fwd is not None, self._bwd is not None
@@ -340,7 +347,7 @@ class PureCallback(PickledByName, Generic[P, R]):
         """Return the callback as a ``jax.custom_jvp`` function with the user's rules.
 
         Args:
-            results: types and structure of the callback's result.
+            results: types of the leaves of the callback's result, and its ``PyTreeDef``.
         """
         avals, tree = results
         call = jax.custom_jvp(lambda *args: self._call(args, {}))
@@ -361,7 +368,7 @@ class PureCallback(PickledByName, Generic[P, R]):
             rule, name = functools.partial(self._forward_rule, results), "jvp"
 
         def differentiate(primals: PyTree, tangents: PyTree) -> tuple[Any, Any]:
-            """JVP rule: call the user's rule and check its result."""
+            """Call the user's rule and check its result: the JVP rule of the callback."""
             result, tangent = rule(primals, tangents)
             what = describe_rule(name, self._described, user_rule)
             result = check_result(result, what, tree, avals)
@@ -374,9 +381,9 @@ class PureCallback(PickledByName, Generic[P, R]):
         """Call the user's ``jvp`` rule and check the pair that it returns.
 
         Args:
-            results: types and structure of the callback's result.
-            primals: arguments of the callback.
-            tangents: their tangents.
+            results: types of the leaves of the callback's result, and its ``PyTreeDef``.
+            primals: tuple of the callback's arguments.
+            tangents: tuple of their tangents.
 
         Returns:
             the result and its tangent.

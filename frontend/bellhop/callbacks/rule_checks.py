@@ -18,7 +18,9 @@ from bellhop.tracing.state import NOT_TRACEABLE
 
 
 def describe_rule(name: str, callback: str, function: Callable[..., Any]) -> str:
-    """Return the name of a rule in errors: its kind, callback and ``file:line``.
+    """Return the name of a user's derivative rule in errors.
+
+    For example ``the fwd rule of pure_callback 'f' (file.py:3)``.
 
     Args:
         name: kind of the rule, such as ``"fwd"``.
@@ -29,12 +31,15 @@ def describe_rule(name: str, callback: str, function: Callable[..., Any]) -> str
 
 
 def wrap_rule(function: Callable[..., Any], name: str, callback: str) -> Callable[..., Any]:
-    """Wrap a rule so that a note on its exceptions names the rule.
+    """Wrap a user's derivative rule so that a note on its exceptions names the rule.
 
     Args:
         function: the user's rule.
         name: kind of the rule, such as ``"fwd"``.
         callback: name of the callback in errors, such as ``"pure_callback 'f'"``.
+
+    Returns:
+        a function of the same arguments.
 
     Raises:
         TypeError: if `function` is not callable.
@@ -61,12 +66,13 @@ def wrap_rule(function: Callable[..., Any], name: str, callback: str) -> Callabl
 
 
 def check_pair(pair: Any, label: str, second: str) -> tuple[Any, Any]:
-    """Check that a rule returned a pair of its result and a second value.
+    """Check that a derivative rule returned a pair, and return the pair.
 
     Args:
         pair: value that the rule returned.
         label: name of the rule in errors.
-        second: name of the second value in errors.
+        second: name of the second value in errors, such as ``"residuals"``; the first is the
+            result.
 
     Raises:
         TypeError: if `pair` is not a tuple of two.
@@ -80,10 +86,10 @@ def check_pair(pair: Any, label: str, second: str) -> tuple[Any, Any]:
 
 
 def check_result(result: PyTree, label: str, tree: PyTree, avals: Sequence[Any]) -> Any:
-    """Check the callback's result as a rule returned it; return the result.
+    """Check the callback's result as a derivative rule returned it; return the result.
 
     Args:
-        result: value that the rule returned.
+        result: value that the rule returned in place of the callback's result.
         label: name of the rule in errors.
         tree: tree structure of the callback's result.
         avals: types of its leaves.
@@ -109,10 +115,13 @@ def check_tangent(tangent: PyTree, label: str, tree: PyTree, avals: Sequence[Any
     """Check the tangent of the callback's result, and convert its leaves to arrays.
 
     Args:
-        tangent: value that the rule returned.
+        tangent: value that a derivative rule returned.
         label: name of the rule in errors.
         tree: tree structure of the callback's result.
         avals: types of its leaves.
+
+    Returns:
+        the tangent in the structure of the result; ``float0`` zeros for integer leaves.
 
     Raises:
         TypeError: if structure, shapes or dtypes differ from the callback's result.
@@ -140,13 +149,16 @@ def check_residuals(residuals: Any, label: str) -> None:
 
 
 def check_cotangents(cotangents: PyTree, label: str, args: tuple[FlatTree, ...]) -> list[Any]:
-    """Check the cotangents that a rule returned; return their leaves.
+    """Check the cotangents that a derivative rule returned; return their leaves.
 
     Args:
         cotangents: value that the rule returned: a tuple or list with one cotangent for each
             argument, or the cotangent of a single argument. None means zero.
         label: name of the rule in errors.
         args: types of the leaves of each argument.
+
+    Returns:
+        the cotangents of all argument leaves in one list; ``float0`` zeros for integers.
 
     Raises:
         TypeError: naming the argument, if a cotangent has the wrong type.
@@ -165,7 +177,13 @@ def check_cotangents(cotangents: PyTree, label: str, args: tuple[FlatTree, ...])
         )
 
     def checked(index: int, cotangent: Operand, arg: FlatTree) -> list[Any]:
-        """Return the checked cotangent leaves of one argument."""
+        """Return the checked cotangent leaves of one argument.
+
+        Args:
+            index: position of the argument, for errors.
+            cotangent: its cotangent; None means zero.
+            arg: types of its leaves.
+        """
         if cotangent is None:
             return list(map(zero_tangent, arg.leaves))
         of = f"argument {index}"
@@ -198,16 +216,17 @@ def _wraps_cotangent(arg: FlatTree, cotangents: PyTree) -> bool:
 def _check_leaves(
     tangent: PyTree, tree: PyTree, avals: Sequence[Any], label: str, owner: str
 ) -> list[Any]:
-    """Check a tangent or cotangent against the type of its primal value.
-
-    Returns the leaves, as arrays.
+    """Check a tangent or cotangent against the type of its primal; return its leaves.
 
     Args:
-        tangent: pytree that the rule returned.
-        tree: tree structure of the value.
-        avals: types of the value's leaves.
+        tangent: pytree that a derivative rule returned.
+        tree: tree structure of the primal value.
+        avals: types of the primal value's leaves.
         label: beginning of an error message.
         owner: name of the primal value in errors.
+
+    Returns:
+        one array for each leaf; ``float0`` zeros for integers.
 
     Raises:
         TypeError: if structure, shapes or dtypes differ.
@@ -221,7 +240,7 @@ def _check_leaves(
         ) from error
 
     def checked(leaf: object, aval: Aval) -> Any:
-        """Return a leaf of the type `aval`; zero for integers."""
+        """Return a leaf as an array of the type `aval`; a ``float0`` zero for integers."""
         if not jnp.issubdtype(aval.dtype, jnp.inexact):
             return zero_tangent(aval)
         if isinstance(leaf, bool | int | float | complex):

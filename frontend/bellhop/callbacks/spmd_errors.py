@@ -26,9 +26,16 @@ _NUMBER = ShapedArray((2,), np.dtype(np.uint32))
 
 
 def _call_and_record(target: CallbackTarget, *leaves: Operand) -> tuple[Any, ...]:
-    """Call a target with concrete arrays; return the exception id and the results.
+    """Call a callback with concrete arrays; return an exception id and the results.
 
     If the function raises, the runtime keeps the exception under the id, and the results are zeros.
+
+    Args:
+        target: the callback.
+        *leaves: leaves of its arguments.
+
+    Returns:
+        the id, uint32[2], zero without an exception; then the result leaves.
     """
     try:
         return np.zeros(_NUMBER.shape, _NUMBER.dtype), *call_with_arrays(target, leaves)
@@ -46,25 +53,33 @@ def _raise_recorded(exception_id: Any) -> None:
 def split_call(
     primitive: Primitive, combining_p: Primitive, target: CallbackTarget, arity: int
 ) -> tuple[Callable[..., Any], Callable[..., Any]]:
-    """Split a call of a target into an attempt that never fails and a second part.
+    """Split a callback's call into a call that never fails and a part that raises.
 
-    The second part raises the exception of the attempt, on every device.
+    The first part runs on one device, and the second part raises its exception on every device.
 
     Args:
-        primitive: primitive of the target.
+        primitive: primitive of the callback.
         combining_p: a primitive with side effects, so that its calls are never dropped.
         target: the callback.
-        arity: number of arrays that the target takes.
+        arity: number of leaves of the callback's arguments.
 
     Returns:
-        a function that attempts the call and returns exception id and results; a function that
-        takes these, raises the exception if there is one, and returns the results.
+        a function that takes the leaves, attempts the call and returns exception id and results;
+        and a function that takes these, raises the exception if there is one, and returns the
+        results.
     """
 
     def part(
         function: Callable[..., Any], arity: int, out_tree: PyTreeDef, *result_avals: Any
     ) -> CallbackTarget:
-        """Return a target that calls `function` under the name and site of the callback."""
+        """Return a callback that calls `function` under the name and site of `target`.
+
+        Args:
+            function: takes array leaves and returns a tree of arrays.
+            arity: number of leaves.
+            out_tree: an example of the tree that it returns, None or a tuple.
+            *result_avals: types of the leaves that it returns.
+        """
         return CallbackTarget(
             flavour=target.flavour,
             function=functools.update_wrapper(function, target.function),

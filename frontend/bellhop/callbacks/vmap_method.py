@@ -18,11 +18,11 @@ AT_ONCE = ("expand_dims", "broadcast_all", "legacy_vectorized")
 def check_vmap_method(
     method: Any, label: str, methods: Sequence[str] = ONE_BY_ONE + AT_ONCE
 ) -> None:
-    """Check the option ``vmap_method`` of a callback.
+    """Raise an error for a ``vmap_method`` that a callback does not support.
 
     Args:
         method: value that the user passed.
-        label: name of the callback in errors.
+        label: description of the callback, for errors.
         methods: values that this kind of callback supports.
 
     Raises:
@@ -40,20 +40,20 @@ def call_with_batch(
     dims: Sequence[int | None],
     target: CallbackTarget,
 ) -> tuple[list[Any], list[int]]:
-    """Call a target for all elements of a mapped axis: a batching rule.
+    """Call a callback for all elements of a mapped axis: a batching rule.
 
-    The result is one call of a batched target, also for methods that call element by element: a
-    loop made here would contain the loops of outer axes, and calls would not run in the order of
-    the elements.
+    It emits one call of a batched callback, also for methods that call element by element: a loop
+    made here would contain the loops of outer axes, and calls would not run in the order of the
+    elements.
 
     Args:
         bind: binds the callback's primitive: ``bind(*operands, target=...)``.
-        operands: leaves of the arguments.
-        dims: batch axis of each operand, or None.
-        target: the target for one element.
+        operands: leaves of the arguments, with batch axes.
+        dims: batch axis of each operand; None for operands that are not batched.
+        target: the callback for one element.
 
     Returns:
-        the results, and their batch axes, which are 0.
+        the batched results, and their batch axes, which are 0.
 
     Raises:
         NotImplementedError: naming the callback, if it has no ``vmap_method``.
@@ -92,9 +92,11 @@ def _move_batch_axis(operand: Any, dim: int | None, size: int, method: str) -> A
 
     Args:
         operand: leaf of an argument.
-        dim: its batch axis, or None.
+        dim: its batch axis; None for an operand that is not batched.
         size: length of the batch axis.
-        method: the ``vmap_method``; it determines the first axis of an operand without batch axis.
+        method: the ``vmap_method``. It determines the first axis of an operand without batch axis:
+            of length 1 for ``"expand_dims"``, of length `size` for ``"broadcast_all"``, else none
+            is added.
     """
     if dim is not None:
         return jnp.moveaxis(operand, dim, 0)
@@ -108,12 +110,14 @@ def _move_batch_axis(operand: Any, dim: int | None, size: int, method: str) -> A
 def call_each(
     bind: Callable[..., list[Any]], operands: Sequence[Any], target: CallbackTarget
 ) -> list[Any]:
-    """Call once for each batch element of a batched target, the first axis outermost.
+    """Call a callback once for each batch element, the first batch axis outermost.
+
+    Emits nested loops; a lowering rule uses it.
 
     Args:
         bind: binds the callback's primitive: ``bind(*operands, target=...)``.
         operands: leaves of the batched arguments.
-        target: the batched target; its ``loops`` name the mapped axes.
+        target: the batched callback; its ``loops`` name the mapped axes.
 
     Returns:
         the batched results.

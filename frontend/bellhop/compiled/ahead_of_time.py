@@ -22,7 +22,10 @@ from bellhop.tracing.options import CompileOptions
 
 
 class AheadOfTime(Inspectable):
-    """Methods of a compiled function that compile without a call."""
+    """The methods of ``QJIT`` that trace, lower or compile without running.
+
+    A base class of `QJIT`, which sets the attributes declared here.
+    """
 
     original_function: Callable[..., Any]
     user_function: Callable[..., Any]
@@ -35,7 +38,10 @@ class AheadOfTime(Inspectable):
     _is_unseen = False
 
     def aot_compile(self) -> None:
-        """Compile for the argument types in the annotations, as far as ``target`` says.
+        """Compile for the argument types that the function's annotations declare.
+
+        With ``qjit(target="mlir")`` or ``"jaxpr"``, it is traced and optimised, but not compiled by
+        XLA.
 
         Raises:
             CompileError: if the annotations do not declare every argument.
@@ -65,13 +71,15 @@ class AheadOfTime(Inspectable):
         """Compile for arguments without running the program.
 
         Args:
-            args: tuple of positional arguments, or abstract values.
-            more: empty; present so that positional arguments outside of a tuple raise an error
-                that shows the tuple.
-            kwargs: keyword arguments, or abstract values.
+            args: tuple of positional arguments: arrays, numbers or ``jax.ShapeDtypeStruct``
+                objects.
+            more: empty; present so that positional arguments outside of a tuple raise an error that
+                shows the tuple.
+            kwargs: keyword arguments, values or types as in `args`.
 
         Returns:
-            whether a call promotes these arguments to declared types.
+            whether calls with these arguments convert them to the types that annotations declare,
+            as in Catalyst. Not whether something was compiled.
 
         Raises:
             TypeError: if the positional arguments are not in one tuple or list.
@@ -100,12 +108,12 @@ class AheadOfTime(Inspectable):
         """Lower the function for given arguments, like ``lower`` of ``jax.jit`` functions.
 
         Args:
-            args: positional arguments, or abstract values.
-            kwargs: keyword arguments, or abstract values.
+            args: positional arguments: arrays, numbers or ``jax.ShapeDtypeStruct`` objects.
+            kwargs: keyword arguments, values or types as in `args`.
 
         Returns:
             the module that XLA compiles, with ``as_text()`` and ``compile()``; the compiled
-            function accepts arguments of these types.
+            function accepts arguments of these types only, without static arguments.
 
         Example:
             >>> import bellhop
@@ -120,7 +128,12 @@ class AheadOfTime(Inspectable):
         operands = self._runner.lowered_operand_indices(call)
 
         def make_pinned(executable: Any, options: dict[str, Any] | None) -> Callable[..., Any]:
-            """Return a copy of the function that always runs `executable`."""
+            """Return a copy of the qjit function that always runs `executable`.
+
+            Args:
+                executable: JAX's ``Compiled`` of the lowered program.
+                options: XLA options by name that the user passed to ``Lowered.compile``, or None.
+            """
             function = self._duplicate()
             function._runner = PinnedRunner(
                 self._runner,
@@ -141,8 +154,8 @@ class AheadOfTime(Inspectable):
         """Trace the function for given arguments, like ``trace`` of ``jax.jit`` functions.
 
         Args:
-            args: positional arguments, or abstract values.
-            kwargs: keyword arguments, or abstract values.
+            args: positional arguments: arrays, numbers or ``jax.ShapeDtypeStruct`` objects.
+            kwargs: keyword arguments, values or types as in `args`.
 
         Returns:
             the traced program, with ``jaxpr``, ``out_info`` and ``lower()``.
@@ -165,11 +178,14 @@ class AheadOfTime(Inspectable):
         return Traced(jax_traced, self._traced.name, cached.program.jaxpr, lower, lower_as_jit)
 
     def eval_shape(self, *args: Any, **kwargs: Any) -> Any:
-        """Return the types of the result, without compiling or running the program.
+        """Compute the types of the result, without compiling or running the program.
 
         Args:
-            args: positional arguments, or abstract values.
-            kwargs: keyword arguments, or abstract values.
+            args: positional arguments: arrays, numbers or ``jax.ShapeDtypeStruct`` objects.
+            kwargs: keyword arguments, values or types as in `args`.
+
+        Returns:
+            the pytree of the result with a ``jax.ShapeDtypeStruct`` for each array.
 
         Example:
             >>> import bellhop, jax.numpy as jnp
@@ -180,7 +196,14 @@ class AheadOfTime(Inspectable):
         return jax.eval_shape(self._bind_static(call.static), *call.args, **call.kwargs)
 
     def _bind_static(self, static: Static) -> Callable[..., Any]:
-        """Return the function with its static arguments bound."""
+        """Return the uncompiled function with its static arguments bound.
+
+        Args:
+            static: values of the static arguments.
+
+        Returns:
+            a function of the dynamic arguments.
+        """
 
         def function(*args: Any, **kwargs: Any) -> Any:
             return self._traced.run_uncompiled(static, args, kwargs)
@@ -189,7 +212,12 @@ class AheadOfTime(Inspectable):
         return function
 
     def _split_static(self, args: Args, kwargs: Kwargs) -> CallArgs:
-        """Split a call into static and dynamic arguments; promote to declared types."""
+        """Split a call into static and dynamic arguments; promote to declared types.
+
+        Args:
+            args: positional arguments, as the caller passed them.
+            kwargs: keyword arguments, as the caller passed them.
+        """
         if self._static:
             return CallArgs.from_caller(*self._static.split(args, kwargs))
         if self._declared is not None:
@@ -200,7 +228,11 @@ class AheadOfTime(Inspectable):
 
     @contextlib.contextmanager
     def _report_compilation(self) -> Iterator[None]:
-        """Print a report of compilations in a ``with`` block, if `verbose` is set."""
+        """Print the times of compilation stages in a ``with`` block, if `verbose` is set.
+
+        They go to the option ``logfile``, by default standard error. Prints nothing if nothing was
+        compiled in the block.
+        """
         if not self.compile_options.verbose:
             yield
             return

@@ -24,7 +24,17 @@ AUTOGRAD_TYPES: tuple[type[Any], ...] = tensor, ArrayBox
 
 
 def call_from_autograd(function: Any, args: Args, kwargs: Kwargs) -> Any:
-    """Call a qjit function with arguments of which some are of ``AUTOGRAD_TYPES``."""
+    """Call a qjit function with PennyLane tensors or autograd's boxes.
+
+    Args:
+        function: the `QJIT` object.
+        args: positional arguments, of which at least one is a PennyLane tensor or autograd's box.
+        kwargs: keyword arguments.
+
+    Returns:
+        the result: boxes if an argument is a box, so that autograd differentiates the call; tensors
+        if an argument is a tensor with ``requires_grad``; else JAX arrays.
+    """
     if any(type(arg) is ArrayBox for arg in args):
         return _call_boxed(function, args, kwargs)
     arrays = (np.asarray(arg) if type(arg) is tensor else arg for arg in args)
@@ -35,7 +45,16 @@ def call_from_autograd(function: Any, args: Args, kwargs: Kwargs) -> Any:
 
 
 def _call_boxed(function: Any, args: Any, kwargs: Any) -> Any:
-    """Call a qjit function that autograd differentiates."""
+    """Call a qjit function that autograd differentiates, and record the call.
+
+    Args:
+        function: the `QJIT` object.
+        args: positional arguments, of which at least one is an ``ArrayBox``.
+        kwargs: keyword arguments.
+
+    Returns:
+        the pytree of the result, with boxes as leaves.
+    """
     static = NO_STATIC
     if function.static_arguments:
         static, args, kwargs = function.static_arguments.split(args, kwargs)
@@ -47,7 +66,13 @@ def _call_boxed(function: Any, args: Any, kwargs: Any) -> Any:
 
 
 def _flatten_function(function: Any, static: Any, in_tree: PyTreeDef) -> FlatFunction:
-    """Return a qjit function as a `FlatFunction` of its argument leaves."""
+    """Return a qjit function as a `FlatFunction` of its dynamic arguments' leaves.
+
+    Args:
+        function: the `QJIT` object, which also holds the cache of these functions.
+        static: values of the static arguments.
+        in_tree: structure of ``(args, kwargs)`` of the dynamic arguments.
+    """
     # Cached on the function, so that both are freed together.
     known = function.__dict__.setdefault("_in_autograd", {})
     if (static, in_tree) not in known:
@@ -79,12 +104,24 @@ def _call(function: FlatFunction, *arrays: Operand) -> tuple[Any, ...]:
 
 
 def _make_vjp(argnums: Sequence[int], results: Any, args: Args, kwargs: Kwargs) -> Any:
-    """Return the pullback of `_call`; autograd defines the interface."""
+    """Return the pullback of `_call`, as autograd's ``defvjp_argnums`` requires.
+
+    Args:
+        argnums: positions of the differentiated arguments of `_call`, from 1: position 0 is the
+            `FlatFunction`.
+        results: tuple of the results of `_call`.
+        args: all arguments of `_call`: the `FlatFunction`, then arrays.
+        kwargs: unused.
+
+    Returns:
+        a function from one cotangent for each result to one cotangent for each of `argnums`.
+    """
     function, *arrays = args
     active = tuple(position in argnums for position in range(1, len(args)))
     order = sorted(argnums)
 
     def pull(cotangents: PyTree) -> tuple[Any, ...]:
+        """Return the cotangent of each differentiated argument, in the order of `argnums`."""
         inexact = [cotangents[i] for i in range(len(results)) if _is_inexact(results[i])]
         found = _call(function.pullback(active), *arrays, *inexact)
         return tuple(found[order.index(position)] for position in argnums)

@@ -65,10 +65,11 @@ else:
 
 
 class CallInterface(AheadOfTime, CompiledCall):
-    """The call protocol of a compiled function.
+    """The methods that run when a `QJIT` object is called.
 
-    ``CompiledCall`` (C++) calls the ``jax.jit`` with the table handle before the arguments, if
-    ``_fast`` allows it; other calls go to ``_call_slow_path``.
+    The C++ base class ``CompiledCall`` implements ``__call__``: if ``_fast`` is set and allows the
+    call, it calls the function's ``jax.jit`` with the handle of the callback table before the
+    arguments; otherwise it calls ``_call_slow_path``.
     """
 
     # Argument types of PennyLane autograd.
@@ -77,7 +78,11 @@ class CallInterface(AheadOfTime, CompiledCall):
     _transformed: TransformedJit
 
     def _choose_fast_calls(self) -> None:
-        """Update `_fast`, which tells `CompiledCall` when to use JAX's fast path."""
+        """Update `_fast`, which tells the C++ `CompiledCall` when to call JAX's fast path.
+
+        Called after every compilation and every slow call. `_fast` is None if no call may be fast,
+        for instance because a program prints.
+        """
         programs, runner = self._programs, self._runner
         declared = None if self._declared is None else self._declared.leaves
         is_fast = runner.has_fast_calls and not (
@@ -123,11 +128,21 @@ class CallInterface(AheadOfTime, CompiledCall):
     ) -> Any:
         """Call the function if JAX's fast path is not possible, or did not finish.
 
+        ``CompiledCall`` (C++) calls this method. It handles calls under JAX transformations,
+        PennyLane tensors, and reports, and translates exceptions.
+
         Args:
-            begun: result of the fast call, or None.
+            begun: value that the fast call returned, if it needs conversion; None if there was no
+                fast call, or it raised.
             failed: exception of the fast call, or None.
-            args: positional arguments.
-            kwargs: keyword arguments.
+            args: positional arguments of the user's call.
+            kwargs: keyword arguments of the user's call.
+
+        Returns:
+            the result of the user's function.
+
+        Raises:
+            Exception: of a callback, as the callback raised it, or of XLA.
         """
         if not trace_state_clean():
             return self._call_transformed(args, kwargs)
@@ -180,7 +195,15 @@ class CallInterface(AheadOfTime, CompiledCall):
             raise
 
     def _call_transformed(self, args: Args, kwargs: Kwargs) -> Any:
-        """Call the function inside of another program or an eager transformation."""
+        """Call the function while JAX traces, as in a program or under ``jax.grad``.
+
+        Args:
+            args: positional arguments, some of them tracers.
+            kwargs: keyword arguments.
+
+        Returns:
+            the result of the user's function.
+        """
         raise_plain_jit_failures()
         if not is_transformed_eagerly() or current_circuit() is not None or is_recording():
             return trace_inline(self.user_function)(*args, **kwargs)
@@ -194,7 +217,11 @@ class CallInterface(AheadOfTime, CompiledCall):
             raise
 
     def _run_slow_path(self, call: CallArgs) -> Any:
-        """Run without the fast path: on a busy client, with reports, or with a profile."""
+        """Run a call with reports or a profile, or when JAX's CPU client is busy.
+
+        Args:
+            call: the call's static and dynamic arguments.
+        """
         if runs_under_way() > RUNS_PER_CLIENT:
             run = self._runner.run_on_spare_device
         else:
@@ -213,7 +240,14 @@ class CallInterface(AheadOfTime, CompiledCall):
         return result
 
     def _record_circuits(self, call: CallArgs) -> None:
-        """Add circuits that run inside of the program, without host calls, to profiles."""
+        """Add the circuits that XLA runs inside of a program to the active profiles.
+
+        The runtime does not see these circuits, so they are recorded after the program, without
+        their durations.
+
+        Args:
+            call: the call whose program ran.
+        """
         cached = self._programs.find(call)
         if cached is None:
             return
@@ -221,10 +255,23 @@ class CallInterface(AheadOfTime, CompiledCall):
             record_span(f"circuit, {backend}", name, "", profile_clock(), False)
 
     def _measure_stages(self, run: Callable[..., Any]) -> Callable[..., Any]:
-        """Wrap `run` to compile first, and to time the stages and the execution."""
+        """Wrap `run` to compile first, and to time compilation and execution.
+
+        Args:
+            run: takes the `CallArgs` of a call and runs it.
+
+        Returns:
+            a function like `run`, which also prints reports if `verbose` is set.
+        """
 
         def run_measured(call: CallArgs) -> Any:
-            """Compile and run; print which backend ran each circuit the first time."""
+            """Compile and run the call's program, and record the times.
+
+            The first time that a program runs, print which backend ran each circuit.
+
+            Args:
+                call: the call's arguments.
+            """
             with self._report_compilation():
                 self._runner.compile(call)
             stopwatch = Stopwatch()

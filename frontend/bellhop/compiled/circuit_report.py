@@ -9,7 +9,10 @@ _ENGINE = ", engine"
 
 
 class CircuitReport:
-    """Counts circuits inside of a ``with`` block, including other threads' circuits."""
+    """Counts the circuits that run in a ``with`` block, for ``qjit(verbose=True)``.
+
+    The counts include circuits that other threads run meanwhile.
+    """
 
     def __init__(self) -> None:
         self._recorder = Profile(0)
@@ -22,7 +25,11 @@ class CircuitReport:
         self._recorder.stop()
 
     def format_lines(self) -> list[str]:
-        """Return one line for each circuit that ran."""
+        """Return one line for each QNode that ran since the ``with`` block began.
+
+        For example ``ran circuit (file.py:3) 2 times in the engine``, with "by the plugin" for
+        circuits that the device's plugin executed.
+        """
         counts: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
         for kind, name, _, definition, calls, *_ in self._recorder.rows():
             if not kind.startswith("circuit"):

@@ -11,18 +11,22 @@ from bellhop.base.types import Operand
 
 
 class FlatFunction:
-    """A compiled function of arrays; its derivatives and `vmap` are FlatFunctions.
+    """A compiled function from arrays to a list of arrays, for PyTorch, autograd etc.
+
+    These frameworks differentiate and batch functions of flat arrays only. Derivatives and ``vmap``
+    of a FlatFunction are FlatFunctions, which are compiled once and cached in it.
 
     Args:
-        function: takes arrays and returns a pytree of arrays.
-        name: name of the function.
+        function: takes arrays as positional arguments and returns a pytree of arrays; its
+            ``__name__`` is set to `name`.
+        name: name of the compiled function.
         compiler: compiles a function: ``qjit``.
-        latest: thread-local object for the result structure; created if None.
+        latest: ``threading.local`` object that receives the result structure; created if None.
 
     Attributes:
-        name: name of the function.
-        latest: its attribute ``tree`` is the structure of the last result in this thread, shared
-            with the mapped variants.
+        name: name of the compiled function.
+        latest: its attribute ``tree`` is the ``PyTreeDef`` of the last result in this thread; the
+            batched functions from ``vmap`` set the same object.
     """
 
     def __init__(
@@ -48,11 +52,19 @@ class FlatFunction:
     def pullback(self, active: tuple[bool, ...]) -> "FlatFunction":
         """Return the VJP: a function of arguments and cotangents.
 
+        The returned function takes all arguments and then one cotangent for each floating-point or
+        complex result; it returns one cotangent for each active argument.
+
         Args:
             active: for each argument, whether to return its cotangent.
         """
 
         def pull(*leaves: Operand) -> list[Any]:
+            """Return the cotangents of the active arguments.
+
+            Args:
+                *leaves: all arguments, then one cotangent for each inexact result.
+            """
             args, cotangents = leaves[: len(active)], leaves[len(active) :]
             results, transpose = jax.vjp(*self._restrict_to_active(args, active))
             pairs = zip(cotangents, results, strict=True)
@@ -63,11 +75,19 @@ class FlatFunction:
     def pushforward(self, active: tuple[bool, ...]) -> "FlatFunction":
         """Return the JVP: a function of arguments and tangents of active arguments.
 
+        The returned function takes all arguments and then one tangent for each active argument; it
+        returns the tangents of the floating-point and complex results, without the results.
+
         Args:
             active: for each argument, whether it has a tangent.
         """
 
         def push(*leaves: Operand) -> list[Any]:
+            """Return the tangents of the inexact results.
+
+            Args:
+                *leaves: all arguments, then one tangent for each active argument.
+            """
             args, tangents = leaves[: len(active)], leaves[len(active) :]
             function, *primals = self._restrict_to_active(args, active)
             return jax.jvp(function, primals, list(tangents))[1]
@@ -75,20 +95,33 @@ class FlatFunction:
         return self._derive("jvp", active, push)
 
     def vmap(self, axes: tuple[int | None, ...], size: int) -> "FlatFunction":
-        """Return the batched function; results have the batch axis first.
+        """Return the batched function; its results have the batch axis first.
 
         Args:
-            axes: batch axis of each argument, or None.
-            size: number of elements.
+            axes: batch axis of each argument; None for an argument without one.
+            size: size of the batch axis.
         """
         each = jax.vmap(self._function, in_axes=axes, axis_size=size)
         return self._derive("vmap", (axes, size), lambda *leaves: each(*leaves), self.latest)
 
     def _restrict_to_active(self, args: Sequence[Any], active: tuple[bool, ...]) -> tuple[Any, ...]:
-        """Return the function of active arguments with inexact results, and its arguments."""
+        """Return the function of active arguments with inexact results, and their values.
+
+        Args:
+            args: all arguments.
+            active: for each argument, whether it is differentiated; inactive arguments are fixed.
+
+        Returns:
+            the tuple ``(function, *active_args)``, as ``jax.vjp`` takes it. ``function`` returns a
+            list of the floating-point and complex results.
+        """
 
         def active_function(*active_args: Any) -> list[Any]:
-            """Call the function with fixed inactive arguments; return inexact results."""
+            """Call the function with fixed inactive arguments; return inexact results.
+
+            Args:
+                *active_args: values of the active arguments, in order.
+            """
             remaining = iter(active_args)
             all_args = [
                 next(remaining) if yes else arg for arg, yes in zip(args, active, strict=True)
@@ -101,7 +134,14 @@ class FlatFunction:
     def _derive(
         self, kind: str, key: object, function: Callable[..., Any], latest: Any = None
     ) -> "FlatFunction":
-        """Return a cached derived function, so that it is compiled once."""
+        """Return a derivative or batched form of this function, made and compiled once.
+
+        Args:
+            kind: prefix of its name: ``"vjp"``, ``"jvp"`` or ``"vmap"``.
+            key: hashable parameters that distinguish functions of this kind, such as `active`.
+            function: its implementation, used only if the cache has none.
+            latest: object that receives the result structure; None for a new object.
+        """
         # Cached, so that it is compiled once.
         if (kind, key) not in self._derived:
             self._derived[kind, key] = FlatFunction(

@@ -14,7 +14,10 @@ from bellhop.tracing.catalyst_compat import missing_attribute_error
 
 
 class Inspectable:
-    """Compilation stages of a function's newest program."""
+    """Properties of a `QJIT` object that show the stages of its newest program.
+
+    The newest program is the program that was compiled last.
+    """
 
     _programs: ProgramCache
     _runner: Runner
@@ -41,7 +44,10 @@ class Inspectable:
 
     @property
     def compiled_function(self) -> jax.stages.Compiled | None:
-        """JAX's executable of the newest program; None if nothing is compiled."""
+        """JAX's executable of the newest program; None if nothing is compiled.
+
+        A program that was only traced is compiled now.
+        """
         if not self._programs.entries:
             return None
         call = CallArgs.from_caller(*self._newest_entry().signature)
@@ -66,7 +72,11 @@ class Inspectable:
         return self._newest_entry().program
 
     def _newest_entry(self) -> CachedProgram:
-        """Return the newest program; raise an error if nothing is compiled."""
+        """Return the program that was compiled last, with its signature.
+
+        Raises:
+            NotCompiledError: if nothing is compiled.
+        """
         if not self._programs.entries:
             raise NotCompiledError(
                 f"{self!r} has not been compiled: call it first, since its program depends on "

@@ -11,9 +11,13 @@ _MILESTONES = (LOWERED, OPTIMIZATION[-1].name, CONVERSION[-1].name)
 
 
 def make_workspace(name: str) -> Path:
-    """Create a directory for a program in the current directory.
+    """Create a directory for a program's stages and return its path.
 
-    A number is appended if the name is taken.
+    It is in the current directory. A number is appended if the name is taken: ``f``, ``f_1``,
+    ``f_2``.
+
+    Args:
+        name: name of the qjit function; characters that do not fit a file name become ``_``.
     """
     stem = "".join(c if c.isalnum() or c in "_-" else "_" for c in name)
     for number in itertools.count():
@@ -27,12 +31,15 @@ def make_workspace(name: str) -> Path:
 
 
 def write_stages(workspace: Path, level: int, program: Program) -> None:
-    """Write the stages of a program to files.
+    """Write a program's jaxpr and MLIR stages to files, for ``keep_intermediate``.
+
+    The files are ``traced.jaxpr`` and, for instance, ``00_lowered.mlir``.
 
     Args:
         workspace: the directory.
-        level: level from ``CompileOptions.intermediate_level``.
-        program: the program.
+        level: ``CompileOptions.intermediate_level``. 1 writes the module as lowered, as optimised
+            and as passed to XLA; 2 after each pass that changed it; 3 after each pass.
+        program: the program, compiled with ``keep_stages``.
     """
     (workspace / "traced.jaxpr").write_text(str(program.jaxpr))
     before = None

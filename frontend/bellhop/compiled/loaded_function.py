@@ -33,15 +33,16 @@ from bellhop_mlir.pipelines import OPTIMIZATION
 
 
 class LoadedFunction(QJIT[Any, Any]):
-    """A function that consists of saved programs only, so it cannot be traced.
+    """A qjit function from a file: saved programs, which cannot be traced.
 
-    It behaves as before saving, and has ``mlir_opt``, ``compiled_function`` and ``save``; it cannot
-    be differentiated, batched, or called in another program.
+    ``bellhop.load`` creates it. It behaves as before saving, and has ``mlir_opt``,
+    ``compiled_function`` and ``save``; it cannot be differentiated, batched, or called in another
+    program.
 
     Args:
         path: path of the file, for errors.
         function: name, docstring and signature of the saved function.
-        programs: its programs.
+        programs: its programs, one for each signature.
         **options: options of ``CompileOptions``.
     """
 
@@ -53,7 +54,7 @@ class LoadedFunction(QJIT[Any, Any]):
         self._calls = SavedCalls(where, function.signature, programs)
 
         def original_function(*_: object, **__: object) -> NoReturn:
-            """Raise an error: the function cannot be traced."""
+            """Raise an error, since the function that was saved cannot be traced."""
             if is_checking_results() and not jax.config.jax_disable_jit:
                 # JAX evaluates the function eagerly to find the operation with the NaN.
                 raise FloatingPointError(
@@ -84,14 +85,25 @@ class LoadedFunction(QJIT[Any, Any]):
         self._traced.site = f"loaded from {path}"
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Run the program for these arguments, in any form that the signature allows."""
+        """Run the program for arguments in any form that the signature allows.
+
+        Positional and keyword arguments are rearranged as the saved program takes them.
+        """
         if self._declared is None:
             arranged, named = self._calls.arrange(args, kwargs)
             return super().__call__(*arranged, **named)
         return super().__call__(*args, **kwargs)
 
     def _split_static(self, args: Args, kwargs: Kwargs) -> CallArgs:
-        """Arrange the arguments for a saved program; promote to declared types."""
+        """Arrange a call's arguments as a saved program takes them.
+
+        Arguments that no program accepts unchanged are promoted to the declared types, if there are
+        any. Loaded functions have no static arguments.
+
+        Args:
+            args: positional arguments, as the caller passed them.
+            kwargs: keyword arguments, as the caller passed them.
+        """
         kwargs = dict(kwargs)
         if self._declared is not None:
             # If a program accepts the arguments, do not promote: a weak type would need another
@@ -106,7 +118,21 @@ class LoadedFunction(QJIT[Any, Any]):
     def _call_slow_path(
         self, begun: Any, failed: BaseException | None, args: Args, kwargs: Kwargs
     ) -> Any:
-        """Call the program; raise errors for transformations and unusable files."""
+        """Call the loaded program if JAX's fast path is not possible, or did not finish.
+
+        Args:
+            begun: value that the fast call returned, or None.
+            failed: exception of the fast call, or None.
+            args: positional arguments of the user's call.
+            kwargs: keyword arguments of the user's call.
+
+        Returns:
+            the result of the program.
+
+        Raises:
+            NotImplementedError: if JAX is tracing, so the call would be transformed.
+            CompileError: if XLA cannot compile the program in the file.
+        """
         if not trace_state_clean():
             raise NotImplementedError(
                 f"{self!r} was loaded from a file: differentiation, vmap and tracing "
@@ -120,7 +146,18 @@ class LoadedFunction(QJIT[Any, Any]):
             raise
 
     def _check_executable(self, args: Args, kwargs: Kwargs, error: Exception) -> None:
-        """Raise an error that names the file if XLA cannot compile its program."""
+        """Raise an error that names the file if XLA cannot compile the call's program.
+
+        Does nothing if the program compiles: then the call failed for another reason.
+
+        Args:
+            args: positional arguments of the failed call.
+            kwargs: keyword arguments of the failed call.
+            error: exception of the call, which becomes the cause and is quoted.
+
+        Raises:
+            CompileError: naming the file.
+        """
         try:
             # A program that ran before is cached.
             self._runner.compile(self._split_static(args, kwargs))
@@ -140,7 +177,17 @@ class LoadedFunction(QJIT[Any, Any]):
         )
 
     def _make_program(self, static: Static, args: Args, kwargs: Kwargs) -> CachedProgram:
-        """Compile the saved program for these argument types."""
+        """Optimise the saved module for these argument types; nothing is traced.
+
+        Args:
+            static: empty: loaded functions have no static arguments.
+            args: positional arguments, each a ``FlatTree`` of tracers.
+            kwargs: keyword arguments, each a ``FlatTree`` of tracers.
+
+        Raises:
+            TypeError: if no saved program has these types.
+            CompileError: naming the file, if a pass fails.
+        """
         saved = self._calls.find(args, kwargs)
         module = parse(saved.module)
         try:
@@ -165,7 +212,17 @@ class LoadedFunction(QJIT[Any, Any]):
         kwargs: Kwargs,
         compiler_options: dict[str, Any] | None,
     ) -> jax.stages.Compiled:
-        """Load the saved machine code, or compile the program."""
+        """Load a program's saved machine code; without it, compile the lowered program.
+
+        Args:
+            lowered: JAX's ``Lowered`` of the ``jax.jit`` that contains the program.
+            args: positional arguments, each a ``FlatTree``; their types select the saved program.
+            kwargs: keyword arguments, each a ``FlatTree``.
+            compiler_options: XLA options by name for the compilation; None for defaults.
+
+        Raises:
+            CompileError: naming the file, if the machine code cannot be loaded.
+        """
         code = self._calls.find(args, kwargs).machine_code
         if code is None:
             return super()._make_executable(lowered, args, kwargs, compiler_options)
@@ -223,8 +280,7 @@ def load(
 
     Warns:
         UserWarning: if machine code in a trusted file does not fit this machine, so that the
-        program
-            is compiled instead.
+            program is compiled instead.
 
     Example:
         >>> import bellhop, tempfile

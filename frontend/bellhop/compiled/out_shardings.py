@@ -16,19 +16,22 @@ def resolve_out_shardings(
     leaves: Sequence[Any],
     tree: jax.tree_util.PyTreeDef,
 ) -> tuple[Target | None, ...]:
-    """Return the requested device or sharding of each result leaf.
+    """Find the device or sharding of each result leaf from ``out_shardings``.
 
     Args:
         function: the user's function, for errors.
-        shardings: value of the option.
+        shardings: value of the option: a device, device name or sharding, or a pytree of these that
+            is a prefix of the result.
         leaves: leaves of the result, or their types.
         tree: structure of the result.
 
     Returns:
-        a tuple with None for the host; empty if the option is None.
+        a tuple with one device or sharding for each leaf, None for the host; an empty tuple if the
+        option is None.
 
     Raises:
-        ValueError: if the option does not match the result.
+        ValueError: if the option's structure does not match the result, or a sharding does not fit
+            a result's shape.
     """
     if shardings is None:
         return ()

@@ -21,13 +21,13 @@ from bellhop_runtime import CallbackTable
 
 @dataclass(frozen=True)
 class CachedProgram:
-    """A program with its signature and result structure.
+    """A compiled program of a qjit function, with its signature.
 
     Attributes:
-        program: the program.
-        signature: static arguments, and types of positional and keyword arguments, each a
+        program: the program and its compilation stages.
+        signature: values of static arguments, and types of positional and keyword arguments, each a
             ``FlatTree``.
-        out_tree: structure of the result.
+        out_tree: ``PyTreeDef`` of the function's result.
     """
 
     program: Program
@@ -35,7 +35,13 @@ class CachedProgram:
     out_tree: Any
 
     def matches(self, static: Static, args: Args, kwargs: Kwargs) -> bool:
-        """Return whether the program was compiled for these static arguments and types."""
+        """Return whether this program was compiled for these static arguments and types.
+
+        Args:
+            static: values of the static arguments.
+            args: positional arguments, values or types, each a ``FlatTree``.
+            kwargs: keyword arguments, values or types, each a ``FlatTree``.
+        """
         leaves, tree = jax.tree.flatten((args, kwargs))
         known, known_tree = jax.tree.flatten(self.signature[1:])
         return (static, tree) == (self.signature[0], known_tree) and all(
@@ -46,10 +52,12 @@ class CachedProgram:
     def replace_module(self, stage: str, text: str, table: CallbackTable) -> "CachedProgram":
         """Return a program compiled from a replacement of one stage's module.
 
+        Only the passes after that stage run.
+
         Args:
-            stage: name of the stage.
+            stage: name of the pass after which the module is replaced, or ``"lowered"``.
             text: MLIR text of the replacement.
-            table: receives the callbacks.
+            table: the function's callback table, which receives the callbacks.
 
         Raises:
             CompileError: if the module cannot be parsed or compiled.
@@ -73,14 +81,16 @@ class CachedProgram:
 
 
 class ProgramCache:
-    """All programs of one function.
+    """All compiled programs of one qjit function.
+
+    Each `QJIT` creates one. The flags are true if they hold for any program since the start.
 
     Attributes:
         entries: the programs, in the order of compilation.
         call_runtime: whether a program calls the runtime, so that calls must wait for its start.
-        may_wait: whether a program may wait for other programs.
+        may_wait: whether a program may wait for other programs, by callbacks or regions.
         print: whether a program prints.
-        print_later: whether a program prints asynchronously.
+        print_later: whether a program prints asynchronously, on another thread.
         show_progress: whether a program has loops with progress bars.
     """
 
@@ -90,8 +100,9 @@ class ProgramCache:
         """Start without programs.
 
         Args:
-            make: compiles the program of a new signature.
-            table: callback table of all programs.
+            make: compiles the program of a new signature; takes static, positional and keyword
+                arguments.
+            table: callback table that all programs of the function share.
         """
         self.entries: list[CachedProgram] = []
         self.call_runtime = False
@@ -105,7 +116,15 @@ class ProgramCache:
         self._replacement: tuple[CachedProgram, str, str] | None = None
 
     def compile(self, static: Static, args: Args, kwargs: Kwargs) -> CachedProgram:
-        """Compile the program of a signature and add it to the cache."""
+        """Compile the program of a signature, add it to this cache and update the flags.
+
+        A replacement from `replace_newest` is compiled if its signature matches.
+
+        Args:
+            static: values of the static arguments.
+            args: positional arguments, each a ``FlatTree``.
+            kwargs: keyword arguments, each a ``FlatTree``.
+        """
         replaced = self._replacement
         if replaced is not None and replaced[0].matches(static, args, kwargs):
             former, stage, text = replaced
@@ -129,7 +148,11 @@ class ProgramCache:
         return cached
 
     def find(self, call: CallArgs) -> CachedProgram | None:
-        """Return the newest program for a call's signature, or None."""
+        """Return the newest program that matches a call's signature, or None.
+
+        Args:
+            call: the call's static arguments and dynamic arguments, values or types.
+        """
         flat = call.flattened
         matching = (
             cached

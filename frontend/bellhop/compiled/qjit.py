@@ -37,27 +37,32 @@ R = TypeVar("R")
 class QJIT(PickledByName, CallInterface, Generic[P, R]):
     """A function that is compiled when it is called with a new signature.
 
-    A signature consists of the shapes, dtypes and pytree structure of the arguments, and the values
-    of static arguments; new values of dynamic arguments do not recompile. A function whose
-    annotations declare the types of all arguments is compiled when it is decorated, and arguments
-    are promoted to these types. Under JAX transformations it behaves as a ``jax.jit`` function, so
-    it can be differentiated, batched, and called in ``jax.jit`` and in other qjit functions.
+    ``qjit`` creates it. A signature consists of the shapes, dtypes and pytree structure of the
+    arguments, and the values of static arguments; new values of dynamic arguments do not recompile.
+    A function whose annotations declare the types of all arguments is compiled when it is
+    decorated, and arguments are promoted to these types. Under JAX transformations it behaves as a
+    ``jax.jit`` function, so it can be differentiated, batched, and called in ``jax.jit`` and in
+    other qjit functions.
 
     It is copied and pickled like a function: a copy is the same object, and another process looks
     it up by name. An object without such a name, such as ``g = qjit(f)``, is rebuilt from ``f``.
     Like any pickle, unpickling may import and call the names in it; files from ``save`` do not.
 
+    The newest program is the program that was compiled last.
+
     Attributes:
         original_function: the function that was decorated.
         user_function: the function that is traced: the original, or its conversion by autograph.
-        compile_options: its options.
-        jaxpr: the traced function of the newest program.
-        mlir: its module as lowered, in the callback and quantum dialects.
-        mlir_module: the same as an object of MLIR.
-        mlir_opt: its module after the optimising passes.
+        compile_options: the options that were passed to ``qjit``, as `CompileOptions`.
+        jaxpr: closed jaxpr of the newest program.
+        mlir: MLIR text of the newest program before the passes, in the callback and quantum
+            dialects.
+        mlir_module: the same module as an object of the MLIR Python bindings.
+        mlir_opt: MLIR text of the newest program after the optimising passes.
         compiled_function: JAX's executable of the newest program; None if there is none.
-        out_treedef: the structure of its result.
-        workspace: directory with its stages, if ``keep_intermediate`` is set.
+        out_treedef: ``PyTreeDef`` of the newest program's result.
+        workspace: directory with the newest program's stages, if ``keep_intermediate`` is set; else
+            None.
 
     Example:
         >>> import bellhop
@@ -154,11 +159,13 @@ class QJIT(PickledByName, CallInterface, Generic[P, R]):
                 process with the same versions, processor, devices and ``XLA_FLAGS``, and then
                 compiles only the regions for other devices.
             key: key for an HMAC-SHA256 signature of the file, which ``load(path, key=key)``
-                verifies; bytes, such as ``secrets.token_bytes(32)``, or a string.
+                verifies; bytes, such as ``secrets.token_bytes(32)``, or a string. None for no
+                signature.
 
         Raises:
-            CompileError: if nothing is compiled yet, for static arguments, and for callbacks that
-                another process cannot import, which it names.
+            CompileError: if nothing is compiled yet, for static arguments, for
+                ``compiler_options``, and for callbacks that another process cannot import, which it
+                names.
             FileNotFoundError: if the directory does not exist.
 
         Warns:
@@ -227,7 +234,18 @@ class QJIT(PickledByName, CallInterface, Generic[P, R]):
         self._choose_fast_calls()
 
     def _compile(self, static: Static, args: Args, kwargs: Kwargs) -> tuple[Code, Any]:
-        """Compile the program of a new signature; return it and its result structure."""
+        """Compile and cache the program of a new signature, when JAX traces the call.
+
+        Also writes the program's stages to a new ``workspace``, if ``keep_intermediate`` is set.
+
+        Args:
+            static: values of the static arguments.
+            args: positional arguments, each a ``FlatTree`` of tracers.
+            kwargs: keyword arguments, each a ``FlatTree`` of tracers.
+
+        Returns:
+            the program's executable part, and the ``PyTreeDef`` of the function's result.
+        """
         cached = self._programs.compile(static, args, kwargs)
         self._choose_fast_calls()
         level = self.compile_options.intermediate_level
@@ -243,17 +261,46 @@ class QJIT(PickledByName, CallInterface, Generic[P, R]):
         kwargs: Kwargs,
         compiler_options: dict[str, Any] | None,
     ) -> jax.stages.Compiled:
-        """Compile a lowered program with XLA."""
+        """Compile a lowered program with XLA.
+
+        Args:
+            lowered: JAX's ``Lowered`` of the ``jax.jit`` that contains the program.
+            args: positional arguments, each a ``FlatTree``; unused here. `LoadedFunction` finds
+                saved machine code by their types.
+            kwargs: keyword arguments, each a ``FlatTree``.
+            compiler_options: XLA options by name; None for XLA's defaults.
+        """
         return lowered.compile(compiler_options)
 
     def _replace_module(self, stage: str, text: str) -> None:
-        """Recompile the newest program at its next call, with one stage's module replaced."""
+        """Recompile the newest program at its next call, with one stage's module replaced.
+
+        Implements ``bellhop.debug.replace_ir``.
+
+        Args:
+            stage: name of the pass after which the module is replaced, or ``"lowered"``.
+            text: MLIR text of the replacement.
+
+        Raises:
+            NotCompiledError: if nothing is compiled yet.
+        """
         self._newest_entry()
         self._programs.replace_newest(stage, text)
         self._runner.clear_cache()
 
     def _make_program(self, static: Static, args: Args, kwargs: Kwargs) -> CachedProgram:
-        """Trace and optimise the program of a new signature."""
+        """Trace and optimise the program of a new signature.
+
+        Warns the user if the argument types differ from the types that the annotations declare.
+
+        Args:
+            static: values of the static arguments.
+            args: positional arguments, each a ``FlatTree`` of tracers.
+            kwargs: keyword arguments, each a ``FlatTree`` of tracers.
+
+        Raises:
+            TypeError: if an argument is not an array, a number or a pytree of these.
+        """
         self._traced.explain_rejected_arguments(args, kwargs)
         args, kwargs = types = array_types((args, kwargs))
         if self._declared is not None and not self._declared.matches(types):
@@ -274,9 +321,9 @@ def qjit(
 def qjit(fn: Any = None, **options: Any) -> Any:
     """Compile a hybrid quantum-classical function.
 
-    It is compiled when it is called with a new signature. If annotations declare shape and dtype of
-    every argument (``float``, ``jax.ShapeDtypeStruct((3,), float)``, pytrees of these), it is
-    compiled when it is decorated. The interface is the same as in Catalyst.
+    The function is compiled when it is called with a new signature. If annotations declare shape
+    and dtype of every argument (``float``, ``jax.ShapeDtypeStruct((3,), float)``, pytrees of
+    these), it is compiled when it is decorated. The interface is the same as in Catalyst.
 
     Args:
         fn: the function, which may use JAX operations, QNodes, callbacks and accelerated regions.

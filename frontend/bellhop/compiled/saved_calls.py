@@ -21,10 +21,12 @@ _Key = str | int
 
 @dataclass(frozen=True)
 class _CallForm:
-    """The way in which a program's arguments are passed.
+    """How a saved program's arguments are passed: by position or by keyword.
+
+    A key is a parameter's name, or the index of an argument in ``*args``.
 
     Attributes:
-        positional: keys of the positional arguments.
+        positional: keys of the positional arguments, in order.
         keywords: names of the keyword arguments.
     """
 
@@ -37,14 +39,14 @@ class _CallForm:
 
 
 class SavedCalls:
-    """Finds the saved program for a call, and arranges the arguments for it.
+    """Finds the saved program for a loaded function's call; arranges arguments.
 
     ``f(1.0, scale=2.0)``, ``f(x=1.0, scale=2.0)`` and ``f(1.0, 2.0)`` are the same call, and so is
-    ``f(1.0)`` if 2.0 is the default of ``scale``.
+    ``f(1.0)`` if 2.0 is the default of ``scale``; a saved program takes one of these forms.
 
     Args:
-        where: the function and its file, for errors.
-        signature: signature of the function, or None.
+        where: description of the function and its file, for errors.
+        signature: Python signature of the function; None if it is unknown.
         programs: all programs of the file.
     """
 
@@ -69,14 +71,18 @@ class SavedCalls:
         self._known_counts = {count for count, keywords in self._known if not keywords}
 
     def arrange(self, args: Args, kwargs: dict[str, Any]) -> tuple[Args, dict[str, Any]]:
-        """Arrange the arguments of a call for the matching program.
+        """Rearrange a call's arguments into the form that the saved program takes.
+
+        For a program that was saved from ``f(1.0, scale=2.0)``, a call ``f(x=3.0, scale=4.0)``
+        gives ``((3.0,), {"scale": 4.0})``.
 
         Args:
             args: positional arguments of the user.
             kwargs: keyword arguments of the user.
 
         Returns:
-            the arranged arguments; unchanged if no program matches.
+            the arranged positional and keyword arguments. If no program has these types, the form
+            of the first program with these parameters; the arguments themselves if there is none.
 
         Raises:
             TypeError: if the function's signature does not accept them.
@@ -103,26 +109,38 @@ class SavedCalls:
         return best or (args, kwargs)
 
     def accepts(self, args: Args, kwargs: dict[str, Any]) -> bool:
-        """Return whether a program accepts the arguments unchanged."""
+        """Return whether a saved program has these argument types in this very form.
+
+        Args:
+            args: positional arguments.
+            kwargs: keyword arguments.
+        """
         flat = flatten_call(args, kwargs)
         return any(_types_match(types, *flat) for types in self._types)
 
     def get_declared_signature(self, number: int, name: str) -> DeclaredSignature:
-        """Return the argument types that the function's annotations declare.
+        """Return the argument types that the saved function's annotations declared.
 
         Args:
-            number: index of the program with these types.
+            number: index of the saved program with these types.
             name: name of the function, for errors.
+
+        Raises:
+            Malformed: if that program takes keyword arguments, or the file has no signature.
         """
         if self._signature is None or self._types[number][1]:
             raise Malformed("its program for the declared types takes keyword arguments")
         return DeclaredSignature(name, self._signature, self._types[number][0])
 
     def find(self, args: Sequence[FlatTree], kwargs: Mapping[str, FlatTree]) -> SavedProgram:
-        """Return the program for arguments or argument types.
+        """Return the saved program for the types of some arguments.
+
+        Args:
+            args: positional arguments, each a ``FlatTree`` of values, tracers or types.
+            kwargs: keyword arguments, each a ``FlatTree``.
 
         Raises:
-            TypeError: if there is none, naming the differences.
+            TypeError: if no program has these types; the message names the differences.
         """
         for program, types in zip(self._programs, self._types, strict=True):
             if _types_match(types, args, kwargs):
@@ -151,14 +169,15 @@ class SavedCalls:
     def _arrange_as(
         self, form: _CallForm, given: dict[_Key, Any]
     ) -> tuple[Args, dict[str, Any]] | None:
-        """Pass given arguments by position and keyword, as a saved program takes them.
+        """Arrange a call's arguments as one saved program takes them.
 
         Missing arguments get their defaults; surplus arguments must equal their defaults, which the
         program contains as constants.
 
         Args:
-            form: which arguments the program takes by position and by keyword.
-            given: the arguments of the call, by key.
+            form: keys of the arguments that the program takes by position and by keyword.
+            given: the arguments of the call, by key: the parameter's name, or the index in
+                ``*args``.
 
         Returns:
             ``(args, kwargs)``, or None if the arguments do not match.
@@ -186,7 +205,12 @@ def _positional_names(signature: inspect.Signature | None) -> list[str]:
 
 
 def _get_argument_types(program: SavedProgram) -> tuple[tuple[FlatTree, ...], dict[str, FlatTree]]:
-    """Return the types of a program's positional and keyword arguments."""
+    """Return the types of a program's arguments, each argument as a ``FlatTree``.
+
+    Returns:
+        the positional arguments, and the keyword arguments by name; the leaves are
+        ``ShapeDtypeStruct`` objects.
+    """
     leaves = [jax.ShapeDtypeStruct(aval.shape, aval.dtype) for aval in program.in_avals]
     args_tree, kwargs_tree = program.in_tree.children()
     names = kwargs_tree.node_data()[1]
@@ -203,7 +227,16 @@ def _types_match(
     args: Sequence[FlatTree],
     kwargs: Mapping[str, FlatTree],
 ) -> bool:
-    """Return whether arguments have the types of a program."""
+    """Return whether arguments have a saved program's structure and types.
+
+    Args:
+        types: types of the program's positional and keyword arguments.
+        args: positional arguments, each a ``FlatTree`` of values, tracers or types.
+        kwargs: keyword arguments, each a ``FlatTree``.
+
+    Returns:
+        False also for leaves that are not arrays.
+    """
     wanted, wanted_tree = jax.tree.flatten(types)
     leaves, tree = jax.tree.flatten((tuple(args), dict(kwargs)))
     if wanted_tree != tree:
@@ -220,7 +253,12 @@ def _types_match(
 
 
 def _is_equal(value: object, default: object) -> bool:
-    """Return whether an argument equals a default value of a Python scalar type."""
+    """Return whether an argument equals a default that is a Python scalar or string.
+
+    Args:
+        value: the argument; an array or a number of another type is never equal.
+        default: the default of its parameter.
+    """
     return (
         type(value) is type(default)
         and isinstance(value, bool | int | float | str)

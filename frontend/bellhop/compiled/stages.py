@@ -19,10 +19,13 @@ from bellhop.execution.runner import Runner
 
 
 class _Stage:
-    """A view of a JAX stage that hides the callback table.
+    """JAX's stage, for the user's arguments: the base class of the stages here.
+
+    JAX's stage has the callback table as its first argument; its other attributes are available
+    here unchanged.
 
     Args:
-        jax_stage: JAX's stage, whose first argument is the table.
+        jax_stage: JAX's ``Traced``, ``Lowered`` or ``Compiled``.
         function: name of the user's function.
     """
 
@@ -55,7 +58,14 @@ class _Stage:
 
 
 def _user_arguments_info(arguments: Any) -> Any:
-    """Remove the table from JAX's information about arguments."""
+    """Remove the callback table from JAX's description of a stage's arguments.
+
+    Args:
+        arguments: ``((table, *args), kwargs)``, each argument a ``FlatTree``.
+
+    Returns:
+        ``(args, kwargs)`` with the user's pytrees.
+    """
     (_, *args), kwargs = arguments
     return unflatten_call(args, kwargs)
 
@@ -63,10 +73,12 @@ def _user_arguments_info(arguments: Any) -> Any:
 class Compiled(_Stage):
     """A compiled program for one signature, which never recompiles.
 
+    ``f.lower(...).compile()`` returns it. It is called with dynamic arguments only.
+
     Args:
         jax_stage: JAX's ``Compiled``.
         function: name of the user's function.
-        run: calls the function by this program.
+        run: takes the user's dynamic arguments and runs this program.
     """
 
     def __init__(self, jax_stage: Any, function: str, run: Callable[..., Any]) -> None:
@@ -79,14 +91,14 @@ class Compiled(_Stage):
 
 
 class Lowered(_Stage):
-    """A program for one signature as a module for XLA.
+    """A program for one signature as a module for XLA; ``f.lower(...)`` returns it.
 
     Args:
         jax_stage: JAX's ``Lowered``.
         function: name of the user's function.
-        pinned: takes an executable and the options of ``compile``; returns a function that calls
-            the executable.
-        compiler_options: XLA's options for the program; None for defaults.
+        pinned: takes JAX's ``Compiled`` and the XLA options that the user passed to ``compile``, or
+            None; returns a function that runs this executable.
+        compiler_options: XLA options by name from ``qjit``; None for defaults.
     """
 
     def __init__(
@@ -101,11 +113,14 @@ class Lowered(_Stage):
         self._compiler_options = compiler_options
 
     def compile(self, compiler_options: Mapping[str, Any] | None = None) -> Compiled:
-        """Compile the program.
+        """Compile this lowered program with XLA.
 
         Args:
             compiler_options: XLA options by name, in addition to ``qjit(compiler_options=...)``, as
                 in JAX's ``Lowered.compile``.
+
+        Returns:
+            a callable program for arguments of the lowered types.
         """
         options = None if compiler_options is None else dict(compiler_options)
         merged = {**(self._compiler_options or {}), **(options or {})} or None
@@ -114,17 +129,17 @@ class Lowered(_Stage):
 
 
 class Traced(_Stage):
-    """A traced program for one signature.
+    """A traced program for one signature; ``f.trace(...)`` returns it.
 
     Args:
         jax_stage: JAX's ``Traced``.
         function: name of the user's function.
-        jaxpr: the traced function.
+        jaxpr: closed jaxpr of the user's function.
         lower: returns the next stage.
         lower_as_jit: lowers the function as a ``jax.jit``, with JAX's options.
 
     Attributes:
-        jaxpr: the traced function.
+        jaxpr: closed jaxpr of the user's function.
     """
 
     def __init__(
@@ -141,27 +156,29 @@ class Traced(_Stage):
         self._lower_as_jit = lower_as_jit
 
     def lower(self, **options: Any) -> Any:
-        """Lower the program for XLA.
+        """Lower this traced program for XLA.
 
         Args:
             options: options of ``jax.stages.Traced.lower``, such as ``lowering_platforms`` from
-                ``jax.export``; with options, the function is lowered as a plain ``jax.jit``, and
-                JAX's stage is returned.
+                ``jax.export``; with options, the function is lowered as a plain ``jax.jit``.
+
+        Returns:
+            Bellhop's `Lowered`; with options, JAX's ``Lowered``.
         """
         return self._lower_as_jit(**options) if options else self._lower()
 
 
 class PinnedRunner(Runner):
-    """Runs one executable for all calls.
+    """Runs one executable for all calls, for ``f.lower(...).compile()``.
 
     Args:
-        runner: the function's runner.
+        runner: the function's runner, whose attributes are shared.
         where: the function and its line, for errors.
         names: names of the positional parameters that are not static.
-        static: static arguments of the executable.
-        operands: indices of the arguments that it uses; None for all.
+        static: values of the static arguments that the executable was compiled for.
+        operands: indices of the argument leaves that the executable uses; None for all.
         executable: JAX's ``Compiled``.
-        compiler_options: options of ``Lowered.compile``.
+        compiler_options: XLA options by name that the user passed to ``Lowered.compile``, or None.
     """
 
     def __init__(
@@ -186,11 +203,19 @@ class PinnedRunner(Runner):
     has_fast_calls = False
 
     def run(self, call: CallArgs, begun: Any = None, failed: BaseException | None = None) -> Any:
-        """Run the executable."""
+        """Run the executable; `begun` and `failed` are None, without fast calls."""
         return self.run_uncached(call)
 
     def run_uncached(self, call: CallArgs, device: jax.Device | None = None) -> Any:
-        """Run the executable, or a copy on another CPU device."""
+        """Run the pinned executable; on another CPU device, compile and run a copy of it.
+
+        Args:
+            call: the call's arguments.
+            device: CPU device of the copy; None for the executable itself.
+
+        Raises:
+            TypeError: if the arguments do not have the executable's types.
+        """
         where = f"a compiled call of {self._where}"
         check_arrays(where, self._names, *call.caller_arguments, are_values=True)
         call = replace(call.flattened, static=self._static)
@@ -211,7 +236,15 @@ class PinnedRunner(Runner):
         return self._operands_used
 
     def _check(self, args: Args, kwargs: Kwargs) -> None:
-        """Raise an error if arguments do not have the executable's types."""
+        """Raise an error if arguments do not have the executable's types.
+
+        Args:
+            args: positional arguments, each a ``FlatTree``.
+            kwargs: keyword arguments, each a ``FlatTree``.
+
+        Raises:
+            TypeError: naming the first difference.
+        """
         (_, *others), named = self._executable.args_info
         mismatch = find_mismatch(self._names, (others, named), (args, kwargs))
         if mismatch is not None:

@@ -35,10 +35,11 @@ from bellhop_runtime import CallbackTable
 
 
 def _advise_on_traced_value(error: Exception) -> str:
-    """Return advice for code that needs the value of a traced array.
+    """Return advice, a sentence, for code that needs the value of a traced array.
 
     Args:
-        error: the error that JAX raised; its type tells the kind of code, such as ``if``.
+        error: the error that JAX raised; its type tells the kind of code, such as ``if x > 0`` or
+            ``range(n)``.
     """
     for error_type, advice in _ADVICE_ON_TRACED_VALUES.items():
         if isinstance(error, error_type):
@@ -73,22 +74,24 @@ _ADVICE_ON_TRACED_VALUES: dict[type[Exception], str] = {
 
 
 class TracedFunction:
-    """A user's function with its options, from which programs are traced.
+    """The user's function with its qjit options, from which programs are traced.
+
+    Each `QJIT` creates one, and keeps it as long as it lives.
 
     Attributes:
-        static: the static arguments; false if there are none.
+        static: the static arguments, as `StaticArguments`; false if there are none.
         converted: the function that is traced: the original, or its conversion by autograph.
-        jit_options: options of the ``jax.jit`` that contains its programs.
-        name: name of the function.
+        jit_options: options of the ``jax.jit`` that contains the function's programs.
+        name: ``__name__`` of the function; ``"program"`` if it has none.
         site: ``file:line`` of its definition.
     """
 
     def __init__(self, function: Callable[..., Any], options: CompileOptions) -> None:
-        """Convert the function by autograph if the option is set.
+        """Convert the function by autograph if that option is set.
 
         Args:
             function: the user's function.
-            options: its options.
+            options: the options of ``qjit``.
         """
         self._function = function
         self._options = options
@@ -113,13 +116,26 @@ class TracedFunction:
         return f"'{function_name(self._function)}' ({self.site})"
 
     def make_transformable_jit(self) -> Any:
-        """Return a ``jax.jit`` of static and dynamic arguments, for eager transformations.
+        """Return a ``jax.jit`` of the function, to call under eager JAX transformations.
 
-        Its calls with effects are in program order, as in a qjit program.
+        ``jax.grad(f)(x)`` of a qjit function ``f`` calls this ``jax.jit``. Its calls with effects
+        are in program order, as in a qjit program.
+
+        Returns:
+            a function ``(static, *args, **kwargs)``, where ``static`` holds the values of the
+            static arguments, and the rest are the dynamic arguments as the user passed them.
         """
 
         def run(static: Static, /, *args: Any, **kwargs: Any) -> Any:
-            """Call the function with its effects in program order."""
+            """Call the user's function with its effects in program order.
+
+            This is the body of the ``jax.jit``.
+
+            Args:
+                static: values of the static arguments.
+                *args: dynamic positional arguments, tracers as leaves.
+                **kwargs: dynamic keyword arguments.
+            """
             leaves, in_tree = jax.tree.flatten((args, kwargs))
             out_tree = None
 
@@ -136,7 +152,16 @@ class TracedFunction:
         return jax.jit(run)
 
     def run_uncompiled(self, static: Static, args: Args, kwargs: Kwargs) -> Any:
-        """Call the user's function with all arguments, tracing inline."""
+        """Call the user's function without compiling it; a surrounding trace includes it.
+
+        Args:
+            static: values of the static arguments.
+            args: dynamic positional arguments, as the user passed them.
+            kwargs: dynamic keyword arguments.
+
+        Returns:
+            the function's result, a pytree of arrays or tracers.
+        """
         args, kwargs = static.merge(args, kwargs)
         return trace_inline(self.converted)(*args, **kwargs)
 
@@ -145,7 +170,14 @@ class TracedFunction:
         return self.place_result(self.run_uncompiled(static, args, kwargs))
 
     def place_result(self, result: PyTree) -> Any:
-        """Move the arrays of a result to the devices in `out_shardings`."""
+        """Move the arrays of a result to the devices in `out_shardings`.
+
+        Args:
+            result: pytree of arrays or tracers that the user's function returned.
+
+        Returns:
+            the same pytree with the arrays on their devices; `result` itself if the option is None.
+        """
         if self._options.out_shardings is None:
             return result
         leaves, tree = jax.tree.flatten(result)
@@ -161,21 +193,42 @@ class TracedFunction:
     ) -> None:
         """Raise a clear error if arguments that JAX rejected are not arrays.
 
+        Returns without an error if it finds no reason; the caller then raises JAX's own error
+        again.
+
         Args:
-            args: positional arguments.
-            kwargs: keyword arguments.
-            are_values: whether types of arrays are wrong too, as in a call.
+            args: dynamic positional arguments.
+            kwargs: dynamic keyword arguments.
+            are_values: whether the arguments must be values, as in a call; if False, abstract
+                values such as ``ShapeDtypeStruct`` are accepted too.
+
+        Raises:
+            TypeError: naming the first argument that is not an array or a number.
+            OverflowError: for an integer that does not fit in any JAX type.
         """
         names = self.static.dynamic_names()
         check_arrays(f"qjit of {self.where}", names, args, kwargs, are_values=are_values)
 
     def check_not_deleted(self, args: Args, kwargs: Kwargs, failed: Exception) -> None:
-        """Raise a clear error if an execution failed due to a deleted argument."""
+        """Raise a clear error if an execution failed due to a deleted argument.
+
+        Args:
+            args: dynamic positional arguments of the call.
+            kwargs: dynamic keyword arguments.
+            failed: the exception of the execution, which becomes the cause.
+
+        Raises:
+            RuntimeError: naming the first deleted argument.
+        """
         names = self.static.dynamic_names()
         check_not_deleted(f"qjit of {self.where}", names, args, kwargs, failed)
 
     def _locate_concretization(self, error: Exception) -> None:
-        """Add a note to an error that names the line which needs a traced array's value."""
+        """Add a note to a JAX error: the user's line that needs a traced array's value.
+
+        Args:
+            error: any exception of tracing; errors of other types get no note.
+        """
         if isinstance(error, CONCRETIZATION_ERRORS) or is_traced_size_error(error):
             error.add_note(
                 f"bellhop: in qjit of {self.where}, at {error_site(error)}, Python asks for a "
@@ -191,10 +244,17 @@ class TracedFunction:
         """Trace and optimise the program of a signature.
 
         Args:
-            static: static arguments.
+            static: values of the static arguments.
             args: types of positional arguments, each a ``FlatTree``.
             kwargs: types of keyword arguments, each a ``FlatTree``.
-            table: receives its callbacks.
+            table: the function's callback table, which receives the program's callbacks, and a seed
+                for its random outcomes if the user passed none.
+
+        Returns:
+            the program with its signature and result structure.
+
+        Raises:
+            CompileError: for symbolic shapes.
         """
         leaves, in_tree = jax.tree.flatten((args, kwargs))
         for leaf in leaves:
@@ -208,7 +268,13 @@ class TracedFunction:
         out_targets: tuple[Target | None, ...] = ()
 
         def flat_function(*leaves: Operand) -> list[Any]:
-            """Call the user's function with flat arguments; return flat results."""
+            """Call the user's function with flat arguments; return its result's leaves.
+
+            Sets ``out_tree`` and ``out_targets`` of the surrounding function.
+
+            Args:
+                *leaves: tracers of all leaves of the dynamic arguments.
+            """
             nonlocal out_tree, out_targets
             given = unflatten_call(*jax.tree.unflatten(in_tree, leaves))
             args, kwargs = static.merge(*given)

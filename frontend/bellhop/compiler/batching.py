@@ -19,6 +19,8 @@ from bellhop.mesh.explicit_mesh import replicate
 def register_sequential_batching(primitive: Primitive) -> None:
     """Make `vmap` of a primitive call it for each element, in order, in a loop.
 
+    Registers `sequential_batch` as its batching rule.
+
     Args:
         primitive: a primitive with multiple results.
     """
@@ -32,12 +34,12 @@ def sequential_batch(
 
     Args:
         primitive: the primitive, with multiple results.
-        operands: the operands.
-        dims: batch axis of each operand, or None.
+        operands: the operands: arrays or tracers, with the batch axis where `dims` says.
+        dims: batch axis of each operand; None for operands that are not batched.
         **params: parameters of the primitive.
 
     Returns:
-        the results, and their batch axes, all 0.
+        the batched results, and their batch axes, all 0.
     """
     is_mapped = [dim is not None for dim in dims]
     values = [
@@ -56,21 +58,25 @@ def map_sequentially(
     batch_size: int | None = None,
     unroll: bool = False,
 ) -> Any:
-    """Call a function for each element of the leading axis of some arguments.
+    """Call a function in a loop, for each element of its arguments' leading axis.
 
     Args:
-        function: called with elements of mapped arguments and with unmapped arguments.
-        values: the arguments.
-        is_mapped: for each argument, whether its leading axis is mapped.
+        function: takes elements of mapped arguments and whole unmapped arguments; returns a pytree.
+        values: the arguments, arrays.
+        is_mapped: for each argument, whether the loop is over its leading axis; at least one is.
         batch_size: number of elements to vectorize over at a time; None for one by one.
         unroll: whether to unroll the loop.
 
     Returns:
-        the results, with a new leading axis.
+        pytree of the function's results, with a new leading axis.
     """
 
     def call(elements: Sequence[Any]) -> Any:
-        """Call the function for one element."""
+        """Call the function with one element of each mapped argument.
+
+        Args:
+            elements: the elements, in the order of the mapped arguments.
+        """
         element = iter(elements)
         return function(
             *(next(element) if yes else x for x, yes in zip(values, is_mapped, strict=True))
@@ -90,8 +96,11 @@ _ELEMENTS = Workers(31)
 class ThreadedBatchFunction:
     """A function of batches that calls a function for each element on threads.
 
+    The runtime calls it for callbacks with ``vmap_method="sequential_threadpool"``.
+
     Attributes:
-        call: takes the arguments of one element, and arrays to write the results into.
+        call: takes the list of arguments of one element, and the list of arrays to write its
+            results into.
         loops: for each mapped axis, outermost first, which arguments have it.
         result_avals: types of the results, which begin with the mapped axes.
     """
@@ -101,7 +110,7 @@ class ThreadedBatchFunction:
     result_avals: Sequence[Any]
 
     def __call__(self, *leaves: np.ndarray) -> Any:
-        """Return the results of all elements: one array or a tuple of arrays."""
+        """Return the results of all elements: one array, or a tuple of arrays."""
         results = [np.empty(aval.shape, aval.dtype) for aval in self.result_avals]
         _ELEMENTS.call_each(self.call, list(iterate_elements(leaves, results, self.loops)))
         return results[0] if len(results) == 1 else tuple(results)
@@ -118,6 +127,9 @@ def iterate_elements(
         operands: arrays, which begin with their mapped axes.
         results: arrays, which begin with all mapped axes.
         loops: for each mapped axis, outermost first, which operands have it.
+
+    Yields:
+        list of the operands of one element, and list of views of the results of that element.
     """
     if not loops:
         yield list(operands), list(results)

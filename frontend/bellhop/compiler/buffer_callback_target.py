@@ -39,6 +39,9 @@ _CONTEXT = ExecutionContext()
 class BufferCallbackTarget(CallbackTarget):
     """A function ``fn(context, out, *args, **kwargs)`` that writes into ``out``.
 
+    ``buffer_callback`` makes it. The runtime calls the function with NumPy arrays on the CPU, and
+    JAX calls ``write`` with device buffers on a GPU.
+
     Attributes:
         command_buffer_compatible: whether a GPU may record the call in a command buffer and replay
             it.
@@ -57,25 +60,36 @@ class BufferCallbackTarget(CallbackTarget):
     __hash__ = CallbackTarget.__hash__
 
     def _leaf_function(self) -> Callable[..., Any]:
-        """Return the function of the runtime: output leaves, then argument leaves."""
+        """Return the function that the runtime calls.
+
+        It takes output buffers, then leaves of the arguments.
+        """
         one_leaf_out = self.out_tree == jax.tree.structure(0)
         function = self.function if self._takes_leaves and one_leaf_out else self._call_with_leaves
         return functools.partial(function, _CONTEXT)
 
     def _call_with_leaves(self, context: Any, *leaves: Operand) -> Any:
-        """Rebuild output and argument pytrees from leaves and call the user's function."""
+        """Rebuild output and argument pytrees from leaves and call the user's function.
+
+        Args:
+            context: first argument of the user's function.
+            *leaves: output buffers, then leaves of the arguments.
+
+        Returns:
+            the value that the user's function returned; it should be None.
+        """
         results = self.out_tree.num_leaves
         out = jax.tree.unflatten(self.out_tree, leaves[:results])
         args, kwargs = jax.tree.unflatten(self.in_tree, leaves[results:])
         return self.function(context, out, *args, **kwargs)
 
     def write(self, context: Any, out: Sequence[Any], args: Sequence[Any]) -> None:
-        """Call the function with JAX buffers on their device.
+        """Call the user's function with JAX buffers on their device.
 
         Args:
-            context: JAX's execution context.
-            out: output buffers.
-            args: argument buffers.
+            context: JAX's execution context of the call.
+            out: output buffers, one for each leaf of the result.
+            args: argument buffers, one for each leaf of the arguments.
 
         Raises:
             TypeError: if the function returns anything but None.
@@ -88,7 +102,7 @@ class BufferCallbackTarget(CallbackTarget):
             )
 
     def derivative_error(self) -> DifferentiableCompileError:
-        """Return the error for a missing derivative rule."""
+        """Return the error for the derivative of a buffer callback, which has no rules."""
         return DifferentiableCompileError(
             f"{self.name_and_site} is differentiated but has no "
             "derivative. Define a derivative by jax.custom_jvp or jax.custom_vjp."

@@ -4,19 +4,20 @@ from typing import Any, ClassVar
 
 
 class BuiltinFunction:
-    """A function of Bellhop that programs call, defined by strings.
+    """A function of Bellhop's own that programs call, such as a printing function.
 
-    Functions of the same class with the same strings are equal, so their callbacks are equal.
+    It is defined by strings, so that a saved program can name it. Functions of the same class with
+    the same strings are equal, so their callbacks are equal.
 
     Args:
-        *arguments: the strings.
+        *arguments: the strings, such as a format string.
 
     Attributes:
         prints: whether the function prints.
         is_of_circuit: whether circuits call it; then errors show only the QNode, its first
             argument.
         is_formatter: whether its only argument is a format string.
-        bars: progress bars of the loop that it counts, or None.
+        bars: progress bars of the loop whose iterations it counts, or None.
         arguments: strings from which another process builds an equal function.
     """
 

@@ -18,7 +18,9 @@ _WRITES = ("STORE_SUBSCR", "STORE_SLICE")
 
 
 def add_argument_hint(error: BaseException) -> None:
-    """Add a note to an exception of a callback that treats arguments as it may not.
+    """Add a note to an exception of a callback that wrote to its read-only arguments.
+
+    Other exceptions stay as they are.
 
     Args:
         error: the exception, with its traceback; it gets one note at most.
@@ -29,7 +31,11 @@ def add_argument_hint(error: BaseException) -> None:
 
 
 def _find_hint(error: BaseException) -> str | None:
-    """Return the note for an exception, or None where the arguments are not the reason."""
+    """Return the note for a callback's exception; None if it needs none.
+
+    Args:
+        error: the exception, with its traceback.
+    """
     if isinstance(error, AttributeError):
         is_update = error.name == "at" and isinstance(error.obj, np.ndarray)
         return _NUMPY if is_update else None
@@ -49,7 +55,12 @@ def _find_hint(error: BaseException) -> str | None:
 
 
 def _writes_array(code: CodeType, offset: int) -> bool:
-    """Check whether the instruction at an offset stores items or is an augmented assignment."""
+    """Return whether an instruction stores items, as ``x[0] = 1`` and ``x += 1`` do.
+
+    Args:
+        code: code of a Python function.
+        offset: offset of the instruction in bytes.
+    """
     for instruction in dis.get_instructions(code):
         if instruction.offset == offset:
             is_augmented = instruction.opname == "BINARY_OP" and instruction.argrepr.endswith("=")
@@ -58,7 +69,16 @@ def _writes_array(code: CodeType, offset: int) -> bool:
 
 
 def suggest_type(value: object, declared_shape: tuple[int, ...]) -> str:
-    """Return a sentence with a result type for a value of another shape than declared."""
+    """Return advice to declare the type of a value of an unexpected shape.
+
+    Args:
+        value: value that a callback returned.
+        declared_shape: shape in the callback's ``result_type``.
+
+    Returns:
+        the sentence with a leading space; an empty string if the value is not an array or has the
+        declared shape.
+    """
     if not isinstance(value, np.ndarray | jax.Array) or value.shape == declared_shape:
         return ""
     # Python's names are shorter than NumPy's names of the same types.

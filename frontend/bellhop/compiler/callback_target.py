@@ -29,19 +29,21 @@ ON_THREADS = "sequential_threadpool"
 
 @dataclass(frozen=True)
 class CallbackTarget:
-    """A Python function with the types and structures of its arguments and results.
+    """A Python function that programs call, with types of arguments and results.
 
-    Targets are equal if they call the same function with the same structure, so that equal pure
-    calls can be merged.
+    Each call of a callback in a traced program makes one; it is the parameter ``target`` of the
+    callback's equation, and lives as long as the program. Targets are equal if they call the same
+    function with the same structure, so that equal pure calls can be merged.
 
     Attributes:
         flavour: name of the public function, such as ``pure_callback``, for errors.
         function: the user's function, called with ``(args, kwargs)`` of ``in_tree``.
-        in_tree: tree structure of ``(args, kwargs)``.
-        out_tree: tree structure of the result.
-        result_avals: types of the result leaves.
+        in_tree: ``PyTreeDef`` of ``(args, kwargs)``.
+        out_tree: ``PyTreeDef`` of the result.
+        result_avals: types of the result's leaves, with the axes in ``loops``.
         site: ``file:line`` of the user's call.
-        missing_rule: name of the derivative rule that is missing of a pair, if any.
+        missing_rule: ``"fwd"``, ``"bwd"`` or ``"transpose"`` if this derivative rule is missing;
+            None otherwise. For errors.
         vmap_method: behaviour under ``vmap``, such as ``"sequential"``; None if it is not
             supported.
         loops: for each mapped axis over which calls are sequential, outermost first, which
@@ -101,7 +103,10 @@ class CallbackTarget:
 
     @property
     def description(self) -> str:
-        """Name of the callback in the note that is added to its exceptions."""
+        """How the note on the callback's exceptions names it, such as ``callback 'f'``.
+
+        For functions of Bellhop's own that circuits call, it is the QNode.
+        """
         own = self._builtin_function
         if own is not None and own.is_of_circuit:
             return own.arguments[0]
@@ -123,7 +128,7 @@ class CallbackTarget:
         return () if self.vmap_method == ON_THREADS else self.loops
 
     def drop_batch_dim(self) -> "CallbackTarget":
-        """Return the target for one element of the outermost mapped axis."""
+        """Return a copy of this callback for one element of the outermost mapped axis."""
         avals = tuple(ShapedArray(aval.shape[1:], aval.dtype) for aval in self.result_avals)
         return replace(self, result_avals=avals, loops=self.loops[1:])
 
@@ -133,10 +138,11 @@ class CallbackTarget:
         return not (self.writes or self.takes_device or self.asynchronous)
 
     def bind(self, workers: Workers | None = None) -> Callback:
-        """Return the runtime's callback object.
+        """Return the object with which the runtime calls this Python function.
 
         Args:
-            workers: thread pool; if given, the runtime may start calls on it.
+            workers: thread pool; if given, the runtime may start calls on it and await them later.
+                None if each call runs on the program's thread.
         """
         function: Callable[..., Any]
         if self.loops != self.program_loops:
@@ -195,7 +201,10 @@ class CallbackTarget:
         return self.in_tree == jax.tree.structure(((0,) * self.in_tree.num_leaves, {}))
 
     def _leaf_function(self) -> Callable[..., Any]:
-        """Return the function from argument leaves to a result leaf or a tuple of leaves."""
+        """Return the user's function as a function of leaves, for the runtime.
+
+        It takes the leaves of the arguments and returns one result leaf or a tuple of leaves.
+        """
         one_leaf_out = self.out_tree == jax.tree.structure(0)
         no_result = self.out_tree.num_leaves == 0 and self.out_tree == jax.tree.structure(None)
         is_plain = self.transforms is None and not self.takes_device
@@ -204,10 +213,13 @@ class CallbackTarget:
         return self._call_with_trees
 
     def _call_with_trees(self, *leaves: Operand) -> Any:
-        """Rebuild the arguments, call the function and flatten its result.
+        """Rebuild the arguments, call the user's function and flatten its result.
 
         Args:
             *leaves: argument leaves, followed by the device ordinal if `takes_device`.
+
+        Returns:
+            one leaf, or a tuple of as many leaves as the result has.
 
         Raises:
             TypeError: if the result has another structure than declared.
@@ -237,7 +249,14 @@ class CallbackTarget:
         return flat[0] if len(flat) == 1 else tuple(flat)
 
     def check_arguments(self, avals: Sequence[Any]) -> None:
-        """Raise a TypeError for argument dtypes that callbacks do not support, as int1."""
+        """Raise an error for argument dtypes that callbacks do not support, such as int1.
+
+        Args:
+            avals: types of the arguments' leaves.
+
+        Raises:
+            TypeError: naming the dtype.
+        """
         for aval in avals:
             is_key = jax.dtypes.issubdtype(aval.dtype, jax.dtypes.extended)
             if not is_key and aval.dtype not in DTYPES:
@@ -247,14 +266,14 @@ class CallbackTarget:
                 )
 
     def batching_error(self) -> NotImplementedError:
-        """Return the error for `vmap` of a callback without a `vmap_method`."""
+        """Return the error for `vmap` of this callback, which has no `vmap_method`."""
         return NotImplementedError(
             f"{self.name_and_site} is mapped by vmap but has no vmap_method. Pass one, such as "
             "vmap_method='sequential', which calls the function once for each element."
         )
 
     def derivative_error(self) -> DifferentiableCompileError:
-        """Return the error for a missing derivative rule."""
+        """Return the error for the derivative of this callback, which lacks a rule."""
         what = self.name_and_site
         if self.missing_rule == "transpose":
             return DifferentiableCompileError(
@@ -274,7 +293,7 @@ class CallbackTarget:
         )
 
     def side_effect_error(self) -> DifferentiableCompileError:
-        """Return the error for a differentiated argument of a callback with side effects."""
+        """Return the error for a differentiated argument: side effects forbid it."""
         return DifferentiableCompileError(
             f"{self.name_and_site} has a differentiated argument, "
             "and callbacks with side effects have no derivative. Pass "
@@ -282,7 +301,10 @@ class CallbackTarget:
         )
 
     def tangent_error(self) -> DifferentiableCompileError:
-        """Return the error for a tap of a tangent in reverse mode."""
+        """Return the error for a tap whose argument is a tangent in reverse mode.
+
+        Reverse mode transposes the call, which would need the tangent's value.
+        """
         return DifferentiableCompileError(
             f"{self.name_and_site} has a tangent argument, which "
             "reverse mode does not compute. To see cotangents, call it in the backward pass of a "
@@ -290,7 +312,7 @@ class CallbackTarget:
         )
 
     def order_error(self) -> ValueError:
-        """Return the error for `vmap` of an ordered callback."""
+        """Return the error for `vmap` of this callback, which is ordered."""
         return ValueError(
             f"{self.name_and_site} is ordered, and the order "
             "of calls under vmap is not defined. Use ordered=False, which calls it once for "
@@ -300,17 +322,22 @@ class CallbackTarget:
     def convert(self, value: object, dtype: np.dtype, shape: tuple[int, ...], index: int) -> Any:
         """Convert a result leaf that is not exactly as declared to an array.
 
-        JAX arrays, lists of numbers and equal dtypes of other width settings are accepted; other
-        dtypes are not cast.
+        The runtime calls this method for values that it cannot copy itself. JAX arrays, lists of
+        numbers and dtypes that differ in JAX's 64-bit setting only are accepted; other dtypes are
+        not cast.
 
         Args:
-            value: the result leaf.
+            value: leaf that the user's function returned.
             dtype: declared dtype.
             shape: declared shape.
-            index: index of the leaf.
+            index: index of the leaf in the result.
+
+        Returns:
+            a NumPy array of the declared dtype and shape.
 
         Raises:
             TypeError: naming the callback, the declared and the returned type.
+            OverflowError: for a Python integer that the dtype cannot hold.
         """
         observed = describe_value(value)
         if isinstance(value, np.ma.MaskedArray):
@@ -349,7 +376,15 @@ class CallbackTarget:
         index: int,
         suggestion: str = "",
     ) -> TypeError:
-        """Return the error for a result of another type than declared."""
+        """Return the error for a result leaf of another type than declared.
+
+        Args:
+            observed: description of the returned value.
+            dtype: declared dtype.
+            shape: declared shape.
+            index: index of the leaf in the result.
+            suggestion: sentence to append, with a leading space; may be empty.
+        """
         returned, expected = self._describe_returned(observed, index), _describe_type(dtype, shape)
         if self.inferred:
             return self._inferred_mismatch(returned, expected)
@@ -359,14 +394,24 @@ class CallbackTarget:
         )
 
     def _inferred_mismatch(self, returned: str, expected: str) -> TypeError:
-        """Return the error for a result of another type than inferred."""
+        """Return the error for a result of another type than inferred.
+
+        Args:
+            returned: beginning of the message: what the callback returned.
+            expected: the type, or structure, that the call with zeros returned.
+        """
         return TypeError(
             f"{returned}, and for zeros, with result_type=bellhop.infer, {expected}. Declare the "
             "type, or return one type for all values."
         )
 
     def _describe_returned(self, observed: str, index: int) -> str:
-        """Describe a returned value with the callback's name, for errors."""
+        """Describe a returned value with the callback's name, for errors.
+
+        Args:
+            observed: description of the value, such as ``float32[3]``.
+            index: index of the leaf in the result.
+        """
         which = f" as result {index}" if len(self.result_avals) > 1 else ""
         return f"{self.flavour} '{self.name}' returned {observed}{which}"
 
@@ -374,16 +419,16 @@ class CallbackTarget:
 def flatten_arguments(
     callback_name: str, function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]
 ) -> tuple[list[Any], Any]:
-    """Flatten the arguments of a callback.
+    """Flatten the arguments of a callback, which must be arrays and numbers.
 
     Args:
-        callback_name: name of the callback kind, for errors.
+        callback_name: name of the public function, such as ``pure_callback``, for errors.
         function: the user's function, for errors.
-        args: positional arguments.
-        kwargs: keyword arguments.
+        args: positional arguments, pytrees.
+        kwargs: keyword arguments, pytrees.
 
     Returns:
-        the leaves and the structure of ``(args, kwargs)``.
+        the list of leaves, and the ``PyTreeDef`` of ``(args, kwargs)``.
 
     Raises:
         TypeError: naming the callback and the argument that is not an array.
@@ -403,15 +448,20 @@ def flatten_arguments(
 
 
 def must_run_in_python(args: Sequence[Any], kwargs: dict[str, Any]) -> bool:
-    """Return whether a call outside of tracing has arguments that JAX does not know.
+    """Return whether a callback's call must be a plain Python call of its function.
 
-    Examples are tensors of other frameworks, which may be differentiating the function.
+    True outside of tracing if JAX does not know an argument, such as a tensor of another framework,
+    which may be differentiating the function.
+
+    Args:
+        args: positional arguments of the call.
+        kwargs: keyword arguments of the call.
     """
     return trace_state_clean() and not all(map(is_array_like, jax.tree.leaves((args, kwargs))))
 
 
 def is_array_like(leaf: object) -> bool:
-    """Return whether JAX accepts a leaf as an array."""
+    """Return whether JAX accepts a pytree leaf as an array; False for masked arrays."""
     if isinstance(leaf, np.ma.MaskedArray):
         return False
     if isinstance(leaf, jax.Array | bool | int | float | complex):
@@ -424,7 +474,7 @@ def is_array_like(leaf: object) -> bool:
 
 
 def describe_value(value: object) -> str:
-    """Describe a value by dtype and shape, or by its Python type."""
+    """Describe a value for errors: as ``float64[3]``, or by type, as ``a str``."""
     if isinstance(value, np.ma.MaskedArray):
         return f"a masked array {_describe_type(value.dtype, value.shape)}"
     if hasattr(value, "dtype") and hasattr(value, "shape"):

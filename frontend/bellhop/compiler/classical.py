@@ -37,8 +37,10 @@ _FEW_KERNELS = 4
 def is_classical(closed: ClosedJaxpr) -> bool:
     """Return whether a program needs none of Bellhop's passes.
 
+    This holds for programs of JAX operations alone, without long scalar code.
+
     Args:
-        closed: the traced program.
+        closed: jaxpr of the traced program.
     """
     if closed.jaxpr.effects:
         return False
@@ -57,7 +59,10 @@ def is_classical(closed: ClosedJaxpr) -> bool:
 
 
 def _is_jax_equation(eqn: JaxprEqn) -> bool:
-    """Return whether an equation is a JAX operation, but not a region or a transfer."""
+    """Return whether JAX alone can lower an equation.
+
+    False for callbacks, circuits, regions, and transfers to a device.
+    """
     primitive, params = eqn.primitive, eqn.params
     if primitive is primitives.jit_p:
         return RegionName.parse(params["name"]) is None
@@ -71,6 +76,9 @@ def _has_long_scalar_code(block: Jaxpr) -> bool:
 
     XLA makes a kernel for each scalar that is a result or has several uses, and recomputes in each
     kernel everything that the scalar depends on.
+
+    Args:
+        block: jaxpr of the program, of a branch or of a loop's body.
     """
     size = OutlineScalars().size
     if len(block.eqns) <= size:
@@ -94,9 +102,11 @@ def make_classical_program(
 ) -> Program:
     """Build the program of a jaxpr for which ``is_classical`` is true.
 
+    Nothing is lowered here: JAX lowers the jaxpr as a part of the ``jax.jit``.
+
     Args:
-        closed: the jaxpr.
-        lower: builds the module that users can inspect.
+        closed: the jaxpr; the caller must keep it alive as long as the program may be lowered.
+        lower: takes the jaxpr and builds the module that users can inspect, called at first access.
     """
     jaxpr = closed.jaxpr
     used = {atom for eqn in jaxpr.eqns for atom in eqn.invars if isinstance(atom, Var)}

@@ -49,7 +49,7 @@ _GC_THRESHOLD = 50_000
 
 @contextlib.contextmanager
 def _reduce_garbage_collection() -> Iterator[None]:
-    """Make garbage collections rarer inside of a ``with`` block.
+    """Make garbage collections rarer inside of a ``with`` block, for faster tracing.
 
     Objects of a trace live until the program is optimised, so collections every 700 objects free
     nothing and take a tenth of the time.
@@ -68,7 +68,15 @@ def _reduce_garbage_collection() -> Iterator[None]:
 
 
 def _retrace(name: str, closed: ClosedJaxpr) -> Any:
-    """Trace a jaxpr again as a function with a name; return JAX's ``Traced``."""
+    """Trace a jaxpr again as a function with a name.
+
+    Args:
+        name: name of the function, which becomes the name of the module.
+        closed: the jaxpr.
+
+    Returns:
+        JAX's ``Traced``.
+    """
 
     def retraced(*leaves: Any) -> Any:
         return jaxpr_as_fun(closed)(*leaves)
@@ -79,9 +87,13 @@ def _retrace(name: str, closed: ClosedJaxpr) -> Any:
 
 
 def _locate(module: ir.Module, site: str) -> None:
-    """Set the location of the program's main function to ``file:line``.
+    """Set the location of a module's main function to ``file:line``, in place.
 
     Operations that passes create for the whole program inherit the location.
+
+    Args:
+        module: the module.
+        site: ``file:line``; other strings change nothing.
     """
     file, _, line = site.rpartition(":")
     if line.isdigit():
@@ -92,8 +104,10 @@ def _locate(module: ir.Module, site: str) -> None:
 def _lower_again(name: str, site: str, closed: ClosedJaxpr) -> ir.Module:
     """Lower a classical program's jaxpr to the module that users can inspect.
 
+    The program itself is lowered as a part of a ``jax.jit``.
+
     Args:
-        name: name of the function.
+        name: name of the user's function.
         site: ``file:line`` of its definition.
         closed: the jaxpr.
     """
@@ -116,14 +130,18 @@ def compile_program(
 ) -> Program:
     """Trace, lower and optimise a function of array leaves.
 
+    The result is not compiled by XLA yet: a ``jax.jit`` contains it and compiles it.
+
     Args:
-        function: takes and returns pytrees of arrays; it is traced once.
+        function: takes arrays as positional arguments and returns a sequence of arrays; it is
+            traced once.
         args: abstract values, or values, of the arguments.
         table: receives the program's callbacks, and must live as long as the program.
-        out_targets: returns, after tracing, the requested device or sharding of each result.
+        out_targets: called after tracing; returns the requested device or sharding of each result,
+            None for the host; an empty tuple if all results are on the host.
         keep_stages: whether to keep the module's text after every pass.
         concurrent: number of independent pure callbacks that run concurrently.
-        is_merged: whether the program becomes a part of a ``jax.jit`` program.
+        is_merged: whether the program becomes a part of the user's ``jax.jit`` program.
 
     Raises:
         jax.errors.UnexpectedTracerError: if the function uses a leaked tracer.

@@ -26,10 +26,10 @@ _XLA_EVENT = "/jax/core/compile/backend_compile_duration"
 
 @dataclass(frozen=True)
 class Timing:
-    """Duration of one stage of a compilation, or of an execution.
+    """Duration of a stage of a compilation, or of an execution, in a `Recording`.
 
     Attributes:
-        name: name of the stage.
+        name: name of the stage, such as ``"tracing"``, or ``"run"`` for an execution.
         wall: wall-clock seconds.
         cpu: processor seconds of all threads of the process; None if unknown.
         lines: lines of the module's text after the stage; None if it has no module.
@@ -43,18 +43,18 @@ class Timing:
 
 @dataclass
 class Recording:
-    """Timings in the order in which the stages ended, and notes.
+    """The timings and notes of the compilations in a ``with record_stages()`` block.
 
     Attributes:
-        timings: the timings.
-        notes: messages about the compiled program.
+        timings: the timings, in the order in which the stages ended.
+        notes: messages to the user about the compiled programs.
     """
 
     timings: list[Timing] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
     def summarize(self) -> "Recording":
-        """Return a recording with consecutive passes merged into one stage."""
+        """Return a recording in which consecutive passes are one stage, ``"passes"``."""
         summary = Recording()
         for timing in self.timings:
             last = summary.timings[-1] if summary.timings else None
@@ -70,6 +70,8 @@ class Recording:
 
     def to_yaml(self, name: str) -> str:
         """Format the timings as YAML: times in milliseconds, program size in lines.
+
+        Catalyst's instrumentation has the same format.
 
         Args:
             name: name of the program.
@@ -90,7 +92,7 @@ class Recording:
         return "\n".join(lines) + "\n"
 
     def to_table(self) -> str:
-        """Format the timings as a text table."""
+        """Format the timings as a text table, one line for each stage: times in ms."""
         width = max((len(m.name) for m in self.timings), default=5)
         rows = [f"{'stage':{width}}  {'wall':>10}  {'CPU':>10}  {'lines':>6}"]
         rows += [
@@ -112,7 +114,7 @@ recordings: contextvars.ContextVar[tuple[Recording, ...]] = contextvars.ContextV
 
 
 def add_note(text: str) -> None:
-    """Add a note to the open recordings, once."""
+    """Add a message to the open recordings of this context, unless they have it."""
     for recording in recordings.get():
         if text not in recording.notes:
             recording.notes.append(text)
@@ -120,7 +122,11 @@ def add_note(text: str) -> None:
 
 @contextlib.contextmanager
 def record_stages() -> Iterator[Recording]:
-    """Record the stages of compilations inside of a ``with`` block."""
+    """Record the stages of compilations inside of a ``with`` block.
+
+    Yields:
+        the recording, to which stages are appended while the block runs.
+    """
     listen_to_xla()
     recording = Recording()
     token = recordings.set((*recordings.get(), recording))
@@ -133,17 +139,20 @@ def record_stages() -> Iterator[Recording]:
 
 
 class Stopwatch:
-    """Measures consecutive stages."""
+    """Measures consecutive stages of one compilation, for recordings and profiles.
+
+    The first stage begins when the object is created.
+    """
 
     def __init__(self) -> None:
         self._start = time.perf_counter(), time.process_time()
 
     def lap(self, name: str, module: Any = None) -> None:
-        """Record the time since the previous stage.
+        """Record the time since the previous stage; do nothing without observers.
 
         Args:
             name: name of the stage that ends.
-            module: module after the stage, whose lines are counted.
+            module: MLIR module after the stage, whose lines are counted; None without a module.
         """
         if not observers:
             return
@@ -155,7 +164,13 @@ class Stopwatch:
 
 
 def _record_timing(timing: Timing) -> None:
-    """Add a timing to the open recordings and profiles."""
+    """Add a timing to the open recordings of this context, and to all profiles.
+
+    Profiles show compilations only; executions they record themselves.
+
+    Args:
+        timing: duration of the stage that has just ended.
+    """
     if timing.name != RUN:
         name = "passes" if timing.name in PASSES else timing.name
         record_span("compilation", name, "", profile_clock() - int(timing.wall * 1e9), False)
@@ -165,7 +180,10 @@ def _record_timing(timing: Timing) -> None:
 
 @functools.cache
 def listen_to_xla() -> None:
-    """Record the duration of compilations by XLA, from JAX's monitoring events."""
+    """Register a listener that records the duration of each compilation by XLA, once.
+
+    JAX's monitoring events give the durations.
+    """
 
     def listen(event: str, duration: float, **_: object) -> None:
         if event == _XLA_EVENT:

@@ -19,7 +19,12 @@ from bellhop_runtime._interrupts import HELPERS
 
 
 class _WaitingDevice:
-    """A device that waits for a callback until `is_over`."""
+    """A device that waits for a callback until `is_over`.
+
+    Attributes:
+        device: name of the device.
+        is_over: whether the wait has ended.
+    """
 
     def __init__(self, device: str) -> None:
         self.device = device
@@ -35,8 +40,11 @@ get_waiting_devices = _waits.get
 def _propagate_waits(function: Callable[..., Any]) -> Callable[..., Any]:
     """Wrap a function so that it runs with this context's waiting devices.
 
-    Only the waiting devices are passed on, not the whole context: unrelated code may have created
-    the thread.
+    For functions that another thread will run. Only the waiting devices are passed on, not the
+    whole context: unrelated code may have created the thread.
+
+    Args:
+        function: any function; the wrapper has the same arguments and result.
     """
     waits = _waits.get()
 
@@ -68,13 +76,14 @@ _POOLS = [
 def propagate_waits_to_threads() -> None:
     """Patch threads and pools to pass on the waiting devices of the starting callback.
 
+    Patches ``threading.Thread``, ``ThreadPoolExecutor`` and ``multiprocessing``'s ``ThreadPool``.
     Pool threads do not inherit context variables, nor do new threads before Python 3.14.
     """
     start_by_python = threading.Thread.start
 
     @functools.wraps(start_by_python)
     def start(thread: threading.Thread) -> None:
-        """Start a thread with this context's waiting devices."""
+        """Start a thread that runs with this context's waiting devices."""
         # Bellhop's helper threads run tasks in the submitter's context.
         if _waits.get() and not thread.name.startswith(HELPERS):
             run = _propagate_waits(thread.run)
@@ -93,11 +102,21 @@ def propagate_waits_to_threads() -> None:
 
 
 def _wrap_pool_method(method: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a pool method whose task runs with the submitter's waiting devices."""
+    """Return a pool method whose task runs with the submitter's waiting devices.
+
+    Args:
+        method: a method whose first argument, or keyword ``func``, is the function to run.
+    """
 
     @functools.wraps(method)
     def submit(pool: Any, /, *args: Any, **kwargs: Any) -> Any:
-        """Submit the task with the waiting devices."""
+        """Submit a task to the pool, which runs with the submitter's waiting devices.
+
+        Args:
+            pool: the thread pool.
+            *args: arguments of the pool's method; the first is the function.
+            **kwargs: its keyword arguments.
+        """
         if args:
             args = (_propagate_waits(args[0]), *args[1:])
         elif "func" in kwargs:
@@ -111,8 +130,10 @@ def _wrap_pool_method(method: Callable[..., Any]) -> Callable[..., Any]:
 def mark_waiting(device: str | None) -> Iterator[None]:
     """Mark a device as waiting for the code inside of a ``with`` block.
 
+    Then `check_device_not_waiting` rejects regions on that device, which would never start.
+
     Args:
-        device: name of the device; None if unknown.
+        device: name of the device that waits for a callback; None, if unknown, marks nothing.
     """
     if device is None:
         yield
@@ -129,13 +150,14 @@ def mark_waiting(device: str | None) -> Iterator[None]:
 def check_device_not_waiting(device: str, name: str) -> None:
     """Raise an error if a callback runs a region on the device that waits for it.
 
+    A device runs one program at a time, so the region would never start.
+
     Args:
         device: name of the region's device.
         name: name of the region, for the error.
 
     Raises:
-        RuntimeError: if the device waits; it runs one program at a time, so the region would
-            deadlock.
+        RuntimeError: if the device waits for a callback that calls this function.
     """
     if any(wait.device == device and not wait.is_over for wait in _waits.get()):
         raise RuntimeError(

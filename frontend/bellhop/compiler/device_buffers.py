@@ -26,12 +26,16 @@ Results: TypeAlias = tuple[list[np.ndarray], list[jax.Array]]
 
 @dataclass(frozen=True)
 class DeviceBuffers:
-    """Arguments and results of a region that programs pass as handles.
+    """Which arguments and results of a region stay on its device.
+
+    The program passes them as handles, uint32[2], between its calls of regions. One object is made
+    for each compiled region.
 
     Attributes:
-        held: types of the arguments that are passed as handles, by index.
-        fetched: indices of the results that the host needs.
-        kept: indices of the results that stay on the device, for each handle.
+        held: types of the arguments that are passed as handles, by index of the argument.
+        fetched: indices of the results that the host needs, which are copied to it.
+        kept: indices of the results that stay on the device, in the order of the handles that the
+            region returns; a result may have several handles.
     """
 
     held: dict[int, jax.ShapeDtypeStruct]
@@ -42,10 +46,10 @@ class DeviceBuffers:
     def from_declaration(
         cls, declaration: dialect.FuncOp, type_: ir.FunctionType, target: Target
     ) -> "DeviceBuffers":
-        """Read the indices from a region's declaration.
+        """Read which arguments and results stay on the device from a region's declaration.
 
         Args:
-            declaration: the region's ``callback.func``.
+            declaration: the region's ``callback.func``, whose attributes list indices.
             type_: function type of the region's module.
             target: device or sharding of the region.
         """
@@ -70,7 +74,10 @@ class DeviceBuffers:
         """Replace handles among the arguments by the arrays that they identify.
 
         Args:
-            arguments: arrays; handles are uint32[2].
+            arguments: the region's arguments from the program; handles are uint32[2].
+
+        Returns:
+            the region's arguments: host arrays, and device arrays in place of handles.
         """
         if not self.held:
             return arguments
@@ -92,10 +99,15 @@ class DeviceBuffers:
         return resolved
 
     def convert_results(self, results: Results) -> Any:
-        """Return the region's results for the program: arrays, then handles.
+        """Return the region's results for the program: host arrays, then handles.
+
+        Creates the handles, so that the device arrays stay alive until the program takes them.
 
         Args:
-            results: arrays on the host, and arrays that stay on the device.
+            results: the arrays copied to the host, and the arrays that stay on the device.
+
+        Returns:
+            one array, or a tuple of arrays.
         """
         fetched, kept = results
         handles = [np.array([hold(value)], _HANDLE).view(np.uint32) for value in kept]
@@ -109,11 +121,12 @@ def _to_executable_argument(argument: Any, expected: jax.ShapeDtypeStruct) -> An
     """Convert a program argument to the type and device that a region expects.
 
     Args:
-        argument: an array or a scalar; key data in place of a key.
+        argument: an array or a scalar; key data in place of a random key.
         expected: dtype and sharding of the region's parameter.
 
     Returns:
-        `argument` itself if it is on the right devices.
+        `argument` itself if it is on the right devices; else a copy there, or a NumPy array that
+        the executable copies.
     """
     if not isinstance(argument, jax.Array):
         # Includes Python scalars.

@@ -27,7 +27,13 @@ _PLAIN_FAILURE = re.compile(r".*\[bellhop (?:plain jit|circuit) failure (\d+)\]"
 
 
 def find_python_failure(error: Exception) -> BaseException | None:
-    """Return the callback's or circuit's exception behind an XLA error, or None."""
+    """Return the callback's or circuit's exception behind an XLA error, or None.
+
+    Can be called once for each failure, since it removes the exception from the runtime.
+
+    Args:
+        error: XLA's error, whose message has the id of the failure.
+    """
     return _take_failure(_FAILURE.match(str(error)))
 
 
@@ -35,6 +41,15 @@ def run_with_failures(step: Callable[[], T]) -> T:
     """Call `step`; raise the original exception if a callback or circuit failed.
 
     XLA calls callbacks without operands during compilation, so `step` may also be a compilation.
+
+    Args:
+        step: executes or compiles a program.
+
+    Returns:
+        the value that `step` returns.
+
+    Raises:
+        BaseException: the exception of the callback or circuit, else XLA's error.
     """
     try:
         return step()
@@ -47,7 +62,13 @@ def run_with_failures(step: Callable[[], T]) -> T:
 
 
 def strip_xla_context(error: BaseException) -> None:
-    """Remove XLA's error from the context of a signal handler's exception."""
+    """Remove XLA's error from the ``__context__`` of a signal handler's exception.
+
+    Does nothing unless a callback or circuit caused the XLA error.
+
+    Args:
+        error: the exception, such as KeyboardInterrupt.
+    """
     account = error.__context__
     if isinstance(account, RUN_ERRORS) and find_python_failure(account) is not None:
         error.__context__ = None
@@ -59,7 +80,14 @@ def _plain_failure(text: str) -> BaseException | None:
 
 
 def _take_failure(match: re.Match[str] | None) -> BaseException | None:
-    """Return the exception with a failure id; circuits report only a message."""
+    """Take the exception with a failure id from the runtime, and add a hint.
+
+    Args:
+        match: match of a message whose first group is the id; None without a failure.
+
+    Returns:
+        the exception, a `CircuitError` for a failed circuit, or None. Each can be taken once.
+    """
     failure = None if match is None else take_failure(int(match[1]))
     # Circuits run without Python, and know the message alone.
     if isinstance(failure, str):
@@ -75,11 +103,13 @@ def raise_plain_jit_failures() -> None:
 
 
 class JitCalls:
-    """Data about Bellhop's calls in a ``jax.jit`` executable, kept alive by it.
+    """Data about Bellhop's calls in a plain ``jax.jit`` executable, kept alive by it.
+
+    `preserve_exceptions` creates it when a module is lowered.
 
     Attributes:
-        table: published table of the callbacks, or None.
-        delegated: calls that JAX's own callback mechanism makes.
+        table: published table of the callbacks; None if there are none.
+        delegated: collects the exceptions of calls that JAX's own callback mechanism makes.
         has_joint_devices: whether the executable's devices wait for each other; None before the
             first execution.
     """
@@ -98,9 +128,12 @@ def _run_to_the_end(executable: Any, kept: Sequence[Any], run: Callable[[], T]) 
     """Execute a program; raise failures at the end if its devices wait for each other.
 
     Args:
-        executable: XLA's executable.
-        kept: objects that the program keeps alive.
+        executable: XLA's ``LoadedExecutable``.
+        kept: objects that the executable keeps alive; a `JitCalls` if it has calls of Bellhop.
         run: executes the program.
+
+    Returns:
+        the value that `run` returns.
     """
     calls = next((each for each in kept if isinstance(each, JitCalls)), None)
     if calls is None:
@@ -115,8 +148,10 @@ def _run_to_the_end(executable: Any, kept: Sequence[Any], run: Callable[[], T]) 
 def find_or_keep(context: mlir.ModuleContext, kind: type[T]) -> T:
     """Return the object of a class that a JAX module keeps alive; create it if needed.
 
+    The executable of the module then keeps the object alive.
+
     Args:
-        context: context of the module.
+        context: JAX's context of the module that is being lowered.
         kind: the class, created without arguments.
     """
     for kept in context.keepalives:
@@ -129,13 +164,14 @@ def find_or_keep(context: mlir.ModuleContext, kind: type[T]) -> T:
 def preserve_exceptions(context: mlir.ModuleContext) -> JitCalls:
     """Make a ``jax.jit`` module synchronous and let it raise original exceptions.
 
-    Failed executions leave no tokens that later executions would wait for.
+    Lowering rules of Bellhop call it. Failed executions leave no tokens that later executions would
+    wait for.
 
     Args:
-        context: context of the module.
+        context: JAX's context of the module that is being lowered.
 
     Returns:
-        the data of its Bellhop calls.
+        the data of Bellhop's calls in this module.
     """
     # JAX's fast path would raise only the message.
     run_without_fast_calls(lambda kept: isinstance(kept, JitCalls), save_context, _run_to_the_end)
@@ -145,9 +181,10 @@ def preserve_exceptions(context: mlir.ModuleContext) -> JitCalls:
 
 @contextlib.contextmanager
 def pass_by_failure_id(plain_jit: bool) -> Iterator[None]:
-    """Convert exceptions to a RuntimeError whose message identifies the original.
+    """Convert exceptions in a ``with`` block to a RuntimeError that names their id.
 
-    JAX passes on only the message of an exception.
+    The runtime keeps the original. JAX passes on only the message of an exception;
+    `find_python_failure` and the patch of ``jax.jit`` find the original by the id in the message.
 
     Args:
         plain_jit: whether the program is a plain ``jax.jit``, which has no Bellhop frame in its

@@ -25,7 +25,7 @@ class _GateFreeFunction:
 
     Attributes:
         function: the user's function.
-        where: the QNode, for errors.
+        where: description of the QNode and its line, for errors.
     """
 
     function: Callable[..., Any]
@@ -40,30 +40,46 @@ class _GateFreeFunction:
 def forbid_gates(function: Callable[..., Any], circuit: str | None) -> Callable[..., Any]:
     """Wrap a callback's function in a circuit to raise an error for gates.
 
+    A gate that a callback creates would never be applied, since the circuit was compiled before.
+
     Args:
         function: the user's function.
-        circuit: the QNode in which it is called, or None.
+        circuit: description of the QNode in which it is called; None outside of circuits.
 
     Returns:
-        `function` itself outside of circuits.
+        a function with the same arguments; `function` itself outside of circuits.
     """
     return function if circuit is None else _GateFreeFunction(function, circuit)
 
 
 @functools.cache
 def _queue_type() -> Any:
-    """Return the class of queues that raise an error for each appended gate."""
+    """Return the class of PennyLane queues that raise an error for each appended gate.
+
+    Defined at the first call, so that PennyLane is imported only if it is used.
+    """
     from pennylane.queuing import AnnotatedQueue
 
     class NoQueue(AnnotatedQueue):
-        """Queue that raises an error for each gate."""
+        """PennyLane queue that raises an error for each gate.
+
+        Args:
+            where: description of the QNode, for the error.
+        """
 
         def __init__(self, where: str) -> None:
             super().__init__()
             self._where = where
 
         def append(self, obj: Any, **_: object) -> None:
-            """Raise an error that names the gate."""
+            """Raise an error that names the gate, in place of queuing it.
+
+            Args:
+                obj: the PennyLane operation.
+
+            Raises:
+                CircuitError: always.
+            """
             raise CircuitError(
                 f"{self._where}: {getattr(obj, 'name', type(obj).__name__)} is created in a "
                 "callback, which runs after the circuit was compiled, so it would not be applied. "

@@ -43,9 +43,11 @@ _states: dict[int, tuple[State, State]] = {}
 def compute_host_state() -> tuple[State, State]:
     """Return JAX's default device state, and the state that makes the CPU the default.
 
+    A state is a JAX context variable, followed by its value.
+
     Returns:
-        the current state, and the state to set (empty if the CPU is the default). Both are the same
-        objects at each call.
+        the current state, and the state to set; the latter is empty if the CPU is the default
+        already. Both are the same objects at each call with the same default device.
     """
     default = DEFAULT_DEVICE.value
     # Keyed by identity: Bellhop's default equals a platform name that users may set.
@@ -66,7 +68,8 @@ def _is_off_host(default: Any) -> bool:
 def check_context_on_host() -> None:
     """Raise ``NotOnHostError`` if JAX's default device is not a CPU, or a mesh is set.
 
-    JAX retraces a function if either changes.
+    Called while JAX traces a program: it would run elsewhere. JAX retraces a function if either
+    changes.
     """
     if mesh_is_set() or _is_off_host(DEFAULT_DEVICE.value):
         raise NotOnHostError
@@ -93,7 +96,10 @@ def use_host() -> Iterator[None]:
 
 
 def committed_devices(tree: PyTree) -> set[jax.Device]:
-    """Return the devices to which the arrays of a pytree are committed."""
+    """Return the devices to which the arrays of a pytree are committed.
+
+    Uncommitted arrays, NumPy arrays and numbers do not count.
+    """
     return {
         device
         for leaf in jax.tree.leaves(tree)
@@ -114,8 +120,12 @@ def gather(tree: PyTree, operands: Sequence[int] | None = None) -> Any:
     Copies are uncommitted: the user did not choose their device.
 
     Args:
-        tree: the pytree.
-        operands: indices of the leaves that the program uses; None for all.
+        tree: pytree of arrays and numbers.
+        operands: indices of the leaves that the program uses; other leaves are not copied. None for
+            all.
+
+    Returns:
+        the pytree with copies; `tree` itself if nothing has to be copied.
     """
     leaves, structure = jax.tree.flatten(tree)
     indices = range(len(leaves)) if operands is None else operands
@@ -128,14 +138,20 @@ def gather(tree: PyTree, operands: Sequence[int] | None = None) -> Any:
 
 
 def move_to_device(tree: PyTree, device: jax.Device) -> Any:
-    """Commit the arrays of a pytree to a device; keep other leaves."""
+    """Commit the arrays of a pytree to a device, copying them; keep other leaves."""
     return jax.tree.map(
         lambda leaf: jax.device_put(leaf, device) if isinstance(leaf, jax.Array) else leaf, tree
     )
 
 
 def move_uncommitted(tree: PyTree) -> Any:
-    """Copy the arrays of a pytree to the host, uncommitted."""
+    """Copy the arrays of a pytree to the first CPU device, uncommitted.
+
+    Leaves that are not JAX arrays stay as they are.
+
+    Args:
+        tree: pytree of arrays and numbers.
+    """
     return jax.tree.map(
         lambda leaf: to_uncommitted(leaf) if isinstance(leaf, jax.Array) else leaf,
         move_to_device(tree, host_device()),
@@ -152,9 +168,12 @@ def prepare_arguments(
     there.
 
     Args:
-        args: positional arguments.
-        kwargs: keyword arguments.
+        args: positional arguments, pytrees.
+        kwargs: keyword arguments, pytrees.
         device: device of the program; by default the first CPU device.
+
+    Returns:
+        ``(args, kwargs)`` with JAX arrays in place of NumPy arrays.
     """
     here = device or host_device()
     leaves, tree = jax.tree.flatten((args, kwargs))

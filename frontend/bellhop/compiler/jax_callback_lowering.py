@@ -53,9 +53,12 @@ def delegate_everywhere() -> contextlib.AbstractContextManager[None]:
 class Delegates:
     """The Python functions that a program for a GPU or TPU calls, by index.
 
+    Made for each such program when its passes have run. JAX's own callbacks call the functions, in
+    place of Bellhop's runtime.
+
     Args:
-        targets: descriptions of the functions.
-        callbacks: the runtime's callback for each function.
+        targets: the callbacks, by the index in their declarations.
+        callbacks: the runtime's callback for each of them, which converts and checks arrays.
         device: name of the program's device, which waits for the callbacks.
     """
 
@@ -67,14 +70,15 @@ class Delegates:
         self._device = device
 
     def define(self, ctx: mlir.LoweringRuleContext, module: ir.Module) -> None:
-        """Define the callback functions of a module with JAX's custom calls.
+        """Define the callback functions of a module with JAX's custom calls, in place.
 
-        The custom calls reference the callbacks only through `self`, weakly: the garbage collector
-        cannot see inside an executable, and callbacks may reference the executable's owner.
+        The custom calls reference the callbacks only through this object, weakly: the garbage
+        collector cannot see inside an executable, and callbacks may reference the executable's
+        owner.
 
         Args:
             ctx: context of a lowering rule.
-            module: module with undefined callback functions.
+            module: module with undefined callback functions, which have the attribute ``MARK``.
         """
         preserve_exceptions(ctx.module_context)
         keepalive = weakref.ref(self)
@@ -96,14 +100,14 @@ class Delegates:
         kind: str,
         keepalive: weakref.ref["Delegates"],
     ) -> None:
-        """Build the body of one callback function.
+        """Build the body of one callback function: a custom call of JAX.
 
         Args:
             ctx: context of a lowering rule.
             function: the undefined ``func.func``.
             index: index of the callback.
-            kind: kind of the callback, a key of ``KINDS``.
-            keepalive: weak reference to `self`.
+            kind: kind of the callback, a key of ``KINDS`` such as ``"pure"``.
+            keepalive: weak reference to this object.
         """
         type_ = function_type(function)
         inputs, results = list(type_.inputs), list(type_.results)
@@ -139,6 +143,9 @@ class Delegates:
 def _check_delegated(target: "CallbackTarget") -> None:
     """Raise an error for callbacks that JAX's callbacks cannot replace.
 
+    Args:
+        target: the callback.
+
     Raises:
         NotImplementedError: for progress bars, and for functions that take the device.
     """
@@ -163,13 +170,15 @@ def _live_delegates(keepalive: weakref.ref[Delegates]) -> Delegates:
 
 
 class _HostCallback:
-    """The function that JAX calls on the host; it calls Bellhop's callback.
+    """The function that JAX calls for a callback; it calls Bellhop's callback.
 
     Args:
-        callback: returns the runtime's callback.
+        callback: returns the callable of Bellhop's runtime, which takes a list of arguments and a
+            list of arrays to write the results into.
         result_avals: types of the results.
-        kind: kind of the callback, a key of ``KINDS``.
-        delegated: for plain ``jax.jit``: data of the program's calls.
+        kind: kind of the callback, a key of ``KINDS`` such as ``"pure"``.
+        delegated: for plain ``jax.jit``: collects the exceptions of the program's calls. None for a
+            Bellhop program.
         device: name of the device that waits for the call; None if unknown.
     """
 
@@ -195,7 +204,15 @@ class _HostCallback:
         return call_in_default_environment(self._call_callback, *leaves)
 
     def _call_callback(self, *leaves: Any) -> tuple[np.ndarray, ...]:
-        """Call the callback with NumPy arrays; return its results."""
+        """Call Bellhop's callback with NumPy arrays; return its results.
+
+        Args:
+            *leaves: the arguments, NumPy or JAX arrays.
+
+        Returns:
+            NumPy arrays; none for a tap, which only queues the call. Zeros if another callback of
+            the execution has failed.
+        """
         arguments = [np.array(leaf, order="C", copy=None) for leaf in leaves]
         if self._is_tap:
             Callback.tap(self._callback(), arguments)
@@ -231,15 +248,15 @@ def _emit_call(
     """Emit JAX's custom call of a Python function that returns its results.
 
     Args:
-        ctx: context with the types of the call.
+        ctx: context with the types of the call's arguments and results.
         run: the function.
-        kind: kind of the callback, a key of ``KINDS``.
+        kind: kind of the callback, a key of ``KINDS`` such as ``"pure"``.
         operands: the arguments.
-        token: token before the call, or None.
+        token: token before the call, or None for an unordered call.
         partitioned: whether each device of a partitioned program calls the function with its shard.
 
     Returns:
-        the results, and the token after the call or None.
+        the list of results, and the token after the call or None.
     """
     results, token, _ = mlir.emit_python_callback(
         ctx,
@@ -268,15 +285,15 @@ def _call_with_buffers(
     """Emit JAX's ``buffer_callback`` of a function that writes its results.
 
     Args:
-        ctx: context with the types of the call.
-        target: the function and its options.
-        find: returns the function at run time.
-        kind: kind of the callback, a key of ``KINDS``.
+        ctx: context with the types of the call's arguments and results.
+        target: the callback, whose options are read now.
+        find: returns the callback at run time.
+        kind: kind of the callback, a key of ``KINDS`` such as ``"pure"``.
         operands: the arguments.
         plain_jit: whether the program is a plain ``jax.jit``.
 
     Returns:
-        the results.
+        the list of results.
     """
 
     def run(context: Any, out: Sequence[Any], *args: Any) -> None:
@@ -303,15 +320,20 @@ def lower_to_jax_callback(
 ) -> tuple[list[ir.Value], ir.Value | None]:
     """Lower a callback in a ``jax.jit`` module to JAX's own callback.
 
+    For modules for GPUs and TPUs.
+
     Args:
         ctx: context of the lowering rule.
-        target: the Python function, which the module keeps alive.
-        kind: kind of the callback, a key of ``KINDS``.
+        target: the callback, which the module keeps alive.
+        kind: kind of the callback, a key of ``KINDS`` such as ``"pure"``.
         operands: operands of the rule.
-        token: token before the call, or None.
+        token: token before the call, or None for an unordered call.
 
     Returns:
-        the results, and the next token or None.
+        the list of results, and the next token or None.
+
+    Raises:
+        NotImplementedError: for progress bars, and for functions that take the device.
     """
     if target.writes:
         preserve_exceptions(ctx.module_context)
@@ -338,14 +360,14 @@ def lower_to_python_call(
 
     Args:
         ctx: context of a lowering rule.
-        call: takes arguments, and arrays to write the results into.
-        kind: kind of the callback, a key of ``KINDS``.
+        call: takes a list of arguments, and a list of arrays to write the results into.
+        kind: kind of the callback, a key of ``KINDS`` such as ``"pure"``.
         operands: operands of the rule.
-        token: token before the call, or None.
+        token: token before the call, or None for an unordered call.
         partitioned: whether each device of a partitioned program calls the function with its shard.
 
     Returns:
-        the results, and the next token or None.
+        the list of results, and the next token or None.
     """
     delegated = preserve_exceptions(ctx.module_context).delegated
     run = _HostCallback(lambda: call, ctx.avals_out, kind, delegated=delegated)

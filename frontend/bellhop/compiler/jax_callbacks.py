@@ -56,8 +56,11 @@ def call_jax_function(function: Callable[..., Any], leaves: Sequence[Any]) -> An
     """Call a wrapper that JAX made for a callback; raise the user's own exceptions.
 
     Args:
-        function: JAX's wrapper.
-        leaves: arguments.
+        function: JAX's wrapper of a `JaxCallbackFunction` or of another function.
+        leaves: leaves of the callback's arguments.
+
+    Returns:
+        the results of the wrapper, a sequence of arrays.
     """
     failures: list[BaseException] = []
     _thread.failures = failures
@@ -74,18 +77,24 @@ def call_jax_function(function: Callable[..., Any], leaves: Sequence[Any]) -> An
 class JaxCallbackFunction:
     """The user's function of a JAX callback, wrapped for Bellhop programs.
 
-    Instances with equal functions are equal, as required of equation parameters.
+    It replaces the function while a Bellhop program is traced. Instances with equal functions are
+    equal, as required of equation parameters.
 
     Attributes:
         function: the user's function.
-        circuit: QNode in which it is called, for errors; None outside of circuits.
+        circuit: description of the QNode in which it is called, for errors; None outside of
+            circuits.
     """
 
     function: Callable[..., Any]
     circuit: str | None
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Call the function; save its exception for `call_jax_function`, or encode it."""
+        """Call the user's function without losing its exception in JAX's code.
+
+        Called by a Bellhop program, it stores the exception for `call_jax_function` and returns an
+        empty tuple; elsewhere it raises an error whose message identifies the exception.
+        """
         function = forbid_gates(self.function, self.circuit)
         failures, _thread.failures = _thread.failures, None
         if failures is None:
@@ -100,7 +109,14 @@ class JaxCallbackFunction:
 
 
 def wrap_for_programs(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap the function of a JAX callback if a Bellhop program is being traced."""
+    """Wrap the function of a JAX callback if a Bellhop program is being traced.
+
+    Args:
+        function: the function passed to ``jax.pure_callback`` etc.
+
+    Returns:
+        a `JaxCallbackFunction`; `function` itself outside of Bellhop's programs.
+    """
     # Transformations bind traced callbacks a second time.
     if not is_tracing() or isinstance(function, JaxCallbackFunction):
         return function
@@ -123,19 +139,21 @@ def _emit(
     has_side_effect: bool,
     **_: object,
 ) -> tuple[list[Any], Any, Any]:
-    """Lower a JAX callback to a call of Bellhop; replaces JAX's function.
+    """Lower a JAX callback to a call of Bellhop.
+
+    Replaces ``mlir.emit_python_callback`` while a Bellhop program is lowered.
 
     Args:
         ctx: context of the lowering rule.
         function: JAX's wrapper of the user's function.
-        token: token before the call, or None.
+        token: token before the call, or None for an unordered call.
         operands: the operands.
         operand_avals: types of the operands.
         result_avals: types of the results.
-        has_side_effect: whether the call must be kept.
+        has_side_effect: whether the call must be kept even if its results are unused.
 
     Returns:
-        the results, the token after the call or None, and no object to keep alive.
+        the results, the token after the call or None, and None in place of an object to keep alive.
     """
 
     def call(*leaves: Operand) -> tuple[np.ndarray, ...]:
@@ -173,7 +191,25 @@ def _lower_buffer_callback(
     command_buffer_compatible: bool,
     **_: object,
 ) -> list[Any]:
-    """Lower JAX's ``buffer_callback`` to a call of Bellhop."""
+    """Lower JAX's ``buffer_callback`` in a Bellhop program to a call of Bellhop.
+
+    The lowering rule that replaces JAX's rule; all parameters but `ctx` and `operands` are the
+    parameters of the equation.
+
+    Args:
+        ctx: context of the lowering rule.
+        *operands: the callback's arguments.
+        callback: the user's function, or its `JaxCallbackFunction`.
+        in_tree: ``PyTreeDef`` of the function's arguments.
+        out_tree: ``PyTreeDef`` of the output buffers.
+        has_side_effect: whether the call must be kept even if its results are unused.
+        input_output_aliases: pairs of an argument's index and the index of the result that shares
+            its memory.
+        command_buffer_compatible: whether a GPU may record the call in a command buffer.
+
+    Returns:
+        the list of results.
+    """
     function, circuit = callback, None
     if isinstance(callback, JaxCallbackFunction):
         function, circuit = callback.function, callback.circuit
@@ -200,17 +236,17 @@ def _call(
     token: ir.Value | None,
     has_side_effect: bool,
 ) -> tuple[list[Any], Any]:
-    """Emit a call of Bellhop in the program that is being lowered.
+    """Emit a call of a callback in the Bellhop program that is being lowered.
 
     Args:
-        ctx: context with the types of the call.
-        target: the function.
+        ctx: context with the types of the call's arguments and results.
+        target: the callback.
         operands: the operands.
-        token: token before the call, or None.
-        has_side_effect: whether the call must be kept.
+        token: token before the call, or None for an unordered call.
+        has_side_effect: whether the call must be kept even if its results are unused.
 
     Returns:
-        the results, and the token after the call or None.
+        the list of results, and the token after the call or None.
     """
     lowering = current_lowering()
     assert lowering is not None
@@ -221,6 +257,8 @@ def _call(
 
 def lower_for_program(traced: Any) -> ir.Module:
     """Lower a traced function to a module that is independent of the JAX executable.
+
+    JAX's own callbacks in it become callbacks of Bellhop.
 
     Args:
         traced: JAX's ``Traced``.

@@ -55,16 +55,17 @@ _HostCall = Callable[[list[np.ndarray], list[np.ndarray]], None]
 def _compile_host_call(
     primitive: Primitive, params: dict[str, Any], avals: Sequence[Any], name: str
 ) -> tuple[_HostCall, Any]:
-    """Compile a primitive for the host.
+    """Compile a primitive for the host, to be called from a program on a GPU or TPU.
 
     Args:
-        primitive: a primitive of Bellhop.
+        primitive: a primitive of Bellhop, such as a circuit.
         params: parameters of its equation.
         avals: types of the operands.
         name: name of the program.
 
     Returns:
-        a function that runs it, and its jaxpr.
+        a function that runs it: it takes a list of arguments and a list of arrays to write the
+        results into; and the jaxpr of the program.
     """
 
     def alone(*args: Any) -> Any:
@@ -76,7 +77,12 @@ def _compile_host_call(
         executable = run_with_failures(traced.lower().compile)
 
     def call(arguments: list[np.ndarray], results: list[np.ndarray]) -> None:
-        """Run the program and write its results into arrays."""
+        """Run the compiled program and write its results into arrays.
+
+        Args:
+            arguments: operands of the primitive.
+            results: arrays in the types of the primitive's results.
+        """
         with use_host():
             values = run_compiled(executable, None, *arguments)
         for result, value in zip(results, values, strict=True):
@@ -92,9 +98,12 @@ def _lower_host_call(
 
     Args:
         ctx: context of the lowering rule.
-        call: runs the program.
-        jaxpr: its jaxpr.
+        call: runs the program: takes a list of arguments and a list of arrays for the results.
+        jaxpr: jaxpr of the program, whose effects are read.
         operands: operands of the rule.
+
+    Returns:
+        the list of results.
     """
     ordered = ordered_effects(jaxpr)
     tokens = [ctx.tokens_in.get(effect) for effect in ordered]
@@ -108,21 +117,23 @@ def _lower_host_call(
 
 
 class _ModulePrograms:
-    """Bellhop programs in one ``jax.jit`` module, kept alive by its executable.
+    """Bellhop's callbacks and programs in one plain ``jax.jit`` module.
 
-    The callback table is published: the runtime finds it by a hash of the program, since a table
-    address in the module would make the module specific to this process.
+    The module's executable keeps the object alive. The callback table is published: the runtime
+    finds it by a hash of the program, since a table address in the module would make the module
+    specific to this process.
 
     Attributes:
         table: the callbacks.
         callbacks: table keys of callbacks, by target, kind and argument types.
-        merged: programs merged into the module, by primitive, parameters and types.
-        on_host: programs compiled for the host, by primitive, parameters and types.
+        merged: programs merged into the module, by primitive, parameters and types: code, symbol
+            and ordered effects.
+        on_host: programs compiled for the host, by primitive, parameters and types: the function
+            that runs it, and its jaxpr.
     """
 
     def __init__(self) -> None:
         self.table = CallbackTable(published=True)
-        # Table keys of callbacks, by target, kind and argument types.
         self.callbacks: dict[Hashable, int] = {}
         self.merged: dict[Hashable, tuple[Code, str, list[Effect]]] = {}
         self.on_host: dict[Hashable, tuple[_HostCall, Any]] = {}
@@ -137,7 +148,11 @@ class _ModulePrograms:
 
     @classmethod
     def from_context(cls, context: mlir.ModuleContext) -> "_ModulePrograms":
-        """Return the programs of the module that is being lowered; create them if needed."""
+        """Return the object of the module that is being lowered; create it if needed.
+
+        Args:
+            context: JAX's context of the module, which keeps the object alive.
+        """
         calls = preserve_exceptions(context)
         programs = find_or_keep(context, cls)
         calls.table = programs.table
@@ -151,17 +166,17 @@ def lower_callback(
     operands: Sequence[ir.Value],
     token: ir.Value | None,
 ) -> tuple[list[ir.Value], ir.Value | None]:
-    """Lower a callback in a ``jax.jit`` module for the CPU to a runtime call.
+    """Lower a callback in a plain ``jax.jit`` module for the CPU to a runtime call.
 
     Args:
         ctx: context of the lowering rule.
-        target: the Python function.
-        kind: kind of the callback, a key of ``KINDS``.
+        target: the callback.
+        kind: kind of the callback, a key of ``KINDS`` such as ``"pure"``.
         operands: operands of the call.
         token: token before the call; None for an unordered call.
 
     Returns:
-        the results, and the token after the call or None.
+        the list of results, and the token after the call or None.
     """
     programs = _ModulePrograms.from_context(ctx.module_context)
     results = [ir_type(ctx, aval) for aval in ctx.avals_out]
@@ -206,8 +221,10 @@ def has_callbacks(keepalive: Any) -> bool:
 def check_single_platform(context: mlir.ModuleContext, label: str) -> None:
     """Raise an error if a module is lowered for export or for several platforms.
 
+    Callbacks and circuits need the process and the platform that the module is lowered for.
+
     Args:
-        context: context of the ``jax.jit`` module.
+        context: JAX's context of the ``jax.jit`` module.
         label: description of the callback or circuit, for errors.
 
     Raises:
@@ -236,17 +253,20 @@ def lower_as_program(
 ) -> list[ir.Value]:
     """Lower a primitive of Bellhop in a ``jax.jit`` module, as a separate program.
 
-    Equal primitives in a module share one program.
+    Circuits use it. Equal primitives in a module share one program.
 
     Args:
         ctx: context of the lowering rule.
-        primitive: the primitive.
+        primitive: the primitive, such as a circuit.
         operands: operands of the call.
-        params: parameters of the call.
+        params: parameters of the primitive's equation.
         label: description of the callback or circuit, for errors.
 
     Returns:
-        the results.
+        the list of results.
+
+    Raises:
+        NotImplementedError: for ``jax.export``, and for several platforms.
     """
     context = ctx.module_context
     check_single_platform(context, label)

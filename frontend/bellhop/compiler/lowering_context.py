@@ -34,11 +34,13 @@ _CIRCUITS = "bellhop.circuits"
 
 @dataclass
 class Lowering:
-    """Callbacks and counters of the program that is being lowered.
+    """The callbacks and counters collected while JAX lowers one Bellhop program.
+
+    `begin_lowering` creates it; lowering rules find it by `current_lowering`.
 
     Attributes:
-        targets: the callbacks, by index.
-        symbols: symbol of each callback, by target and argument types.
+        targets: the callbacks, by the index in their declarations.
+        symbols: symbol of each callback in the module, by target and argument types.
         placeholders: empty functions that reserve the symbols, with symbol, argument and result
             types.
         platform_caches: JAX's lowering caches for other platforms than the program's.
@@ -49,7 +51,6 @@ class Lowering:
     # A function called with two shapes has two declarations.
     symbols: dict[Any, str] = field(default_factory=dict)
     placeholders: list[tuple[ir.Operation, str, list[Any], list[Any]]] = field(default_factory=list)
-    # Caches of functions lowered for other platforms than the program's.
     platform_caches: dict[str, Any] = field(default_factory=dict)
     random_circuits: int = 0
 
@@ -68,9 +69,9 @@ class Lowering:
         operations of unregistered dialects.
 
         Args:
-            ctx: context of the lowering rule.
+            ctx: context of the lowering rule, with the types of the callback's results.
             target: the callback.
-            arguments: types of the arguments.
+            arguments: types of the callback's arguments.
         """
         key = target, tuple((aval.shape, aval.dtype) for aval in arguments)
         symbol = self.symbols.get(key)
@@ -97,18 +98,19 @@ class Lowering:
         *,
         n_arguments: int | None = None,
     ) -> tuple[list[Any], Any]:
-        """Emit a call of a callback.
+        """Emit a ``callback.call`` operation in the program that is being lowered.
 
         Args:
             ctx: context of the lowering rule.
             target: the callback.
-            kind: kind of the callback, a key of ``KINDS``.
+            kind: kind of the callback, a key of ``KINDS`` such as ``"pure"``.
             operands: operands of the rule.
-            token: token before the call, or None.
-            n_arguments: number of leading operands that are arguments; None for all.
+            token: token before the call, or None for an unordered call.
+            n_arguments: number of leading operands that are arguments of the callback; None for
+                all.
 
         Returns:
-            the results, and the token after the call or None.
+            the list of results, and the token after the call or None.
         """
         symbol = self.declare(ctx, target, ctx.avals_in[:n_arguments])
         types = [ir_type(ctx, aval) for aval in ctx.avals_out]
@@ -122,7 +124,10 @@ class Lowering:
         return results, token
 
     def finish(self) -> None:
-        """Replace the empty functions by the declarations of the callbacks."""
+        """Replace the empty functions in the module by the declarations of the callbacks.
+
+        Called once, when JAX has lowered the program.
+        """
         for index, (placeholder, symbol, inputs, results) in enumerate(self.placeholders):
             target = self.targets[index]
             with ir.InsertionPoint(placeholder), ir.Location.unknown(placeholder.context):
@@ -140,11 +145,11 @@ class Lowering:
 
 @dataclass(frozen=True)
 class LoweringState:
-    """State for lowering rules, per thread, set by ``with`` blocks.
+    """State that lowering rules read, which ``with`` blocks override for this thread.
 
     Attributes:
         program: the Bellhop program that is being lowered; None for a plain ``jax.jit``.
-        delegates: whether callbacks are lowered to JAX's own callbacks on the CPU too.
+        delegates: whether callbacks are lowered to JAX's own callbacks on the CPU too, for tests.
         records: whether the device of the circuit that is being lowered records its gates.
     """
 
@@ -165,7 +170,11 @@ def current_lowering() -> Lowering | None:
 
 @contextlib.contextmanager
 def begin_lowering() -> Iterator[Lowering]:
-    """Collect the callbacks of a new program inside of a ``with`` block."""
+    """Collect the callbacks of a new program inside of a ``with`` block.
+
+    Yields:
+        the new `Lowering`, which `current_lowering` returns in the block.
+    """
     lowering = Lowering()
     with override_lowering_state(program=lowering):
         yield lowering
@@ -181,9 +190,12 @@ def allow_bellhop_dialects(ctx: mlir.LoweringRuleContext) -> None:
 def record_circuit(module: ir.Module, circuit: Sequence[str]) -> None:
     """Record in a module a circuit whose operations are not in the module.
 
+    Profiles list it. Equal circuits are recorded once.
+
     Args:
-        module: the module of the program.
-        circuit: name, device, backend and reason for the backend.
+        module: the module of the program, to which an attribute is added.
+        circuit: three strings: name of the QNode; its device and wires; and where and why it is
+            simulated, such as ``in the program: ...``.
     """
     with module.context:
         new = ir.ArrayAttr.get([ir.StringAttr.get(text) for text in circuit])
@@ -196,6 +208,10 @@ def record_circuit(module: ir.Module, circuit: Sequence[str]) -> None:
 
 
 def find_recorded_circuits(module: ir.Module) -> tuple[tuple[str, ...], ...]:
-    """Return the circuits that `record_circuit` recorded in a module."""
+    """Return the circuits that `record_circuit` recorded in a module.
+
+    Returns:
+        for each circuit three strings: name, device and backend, as `record_circuit` takes them.
+    """
     circuits = module.operation.attributes.get(_CIRCUITS, ())
     return tuple(tuple(text.value for text in circuit) for circuit in circuits)

@@ -26,7 +26,7 @@ Parameter = tuple[str, int, list[int]]
 
 @dataclass(frozen=True)
 class NativeSymbol:
-    """A C function: its address and the known types of its parameters.
+    """A C function for ``native_callback``: its address and parameter types.
 
     Attributes:
         name: name for errors, pictures and profiles.
@@ -34,10 +34,10 @@ class NativeSymbol:
         library: the shared library, as the user named it; None for a function of this process.
         parameter_types: a dtype for each parameter that is passed by value, None for an address;
             None as a whole where nothing is known.
+        return_type: the dtype of the returned value; None where nothing is known, or for void.
         pointees: for each parameter the dtype of the elements that it points to, None where that is
             not known; None as a whole where nothing is known.
-        return_type: the dtype of the returned value; None where nothing is known, or for void.
-        owner: keeps the code loaded.
+        owner: object that keeps the code loaded, such as a ``ctypes.CDLL``.
     """
 
     name: str
@@ -73,6 +73,9 @@ def find_symbol(library: str, symbol: str) -> NativeSymbol:
         library: a path, or a name that the system's loader finds.
         symbol: the name of the function.
 
+    Returns:
+        the function, which keeps the library loaded.
+
     Raises:
         OSError: if the library cannot be loaded.
         AttributeError: if it has no such symbol.
@@ -99,15 +102,19 @@ def find_symbol(library: str, symbol: str) -> NativeSymbol:
 
 @dataclass(frozen=True, repr=False)
 class NativeTarget(CallbackTarget):
-    """A C function with the types of one call.
+    """A C function that programs call without Python, with the types of one call.
+
+    Made for each call of a ``native_callback`` in a traced program; the runtime calls the function
+    at its address.
 
     Attributes:
         argument_avals: types of the arguments of one call, without batch axes.
-        arrays: parameters that are passed for arrays, one of ``ARRAY_FORMS``.
-        returns_value: whether the only result is the returned value.
-        thread_safe: whether rows of a batch may be called at once.
-        keep_subnormals: whether the function computes in the default floating-point
-            environment, not in XLA's, in which subnormal numbers are zero.
+        arrays: parameters that are passed for an array argument, one of ``ARRAY_FORMS``; each form
+            adds parameters to the previous form.
+        returns_value: whether the only result is the value that the function returns.
+        thread_safe: whether elements of a batch may be called at once on several threads.
+        keep_subnormals: whether the function computes in the default floating-point environment,
+            not in XLA's, in which subnormal numbers are zero.
     """
 
     argument_avals: tuple[ShapedArray, ...] = ()
@@ -130,13 +137,17 @@ class NativeTarget(CallbackTarget):
 
     @property
     def row_avals(self) -> tuple[ShapedArray, ...]:
-        """Types of the arguments and results of one call, without batch axes."""
+        """Types of the arguments, then of the results, of one call, without batch axes."""
         n_axes = len(self.loops)
         results = tuple(ShapedArray(aval.shape[n_axes:], aval.dtype) for aval in self.result_avals)
         return *self.argument_avals, *results
 
     def bind(self, workers: Any = None) -> Callback:
-        """Return the runtime's callback object, which calls the function without Python."""
+        """Return the runtime's callback object, which calls the C function without Python.
+
+        Args:
+            workers: unused: calls are not started on Python's threads.
+        """
         del workers
         assert isinstance(self.function, NativeSymbol)
         n_arguments = len(self.argument_avals)
@@ -179,17 +190,18 @@ def is_passed_by_value(aval: Any) -> bool:
 def list_parameters(
     avals: Sequence[Any], n_arguments: int, arrays: str, returns_value: bool
 ) -> list[Parameter]:
-    """Return the C parameters of a call.
+    """Return the C parameters of a call, in the order of the C function's signature.
 
     Args:
         avals: types of the arguments, then of the results.
         n_arguments: number of arguments in `avals`.
-        arrays: one of ``ARRAY_FORMS``.
+        arrays: parameters for an array, one of ``ARRAY_FORMS``: its pointer, and then its length,
+            or its rank and shape, or also its strides in bytes.
         returns_value: whether the result is the returned value, not a parameter.
 
     Returns:
         for each parameter its kind (``"value"``, ``"pointer"``, ``"constant"`` or ``"constants"``),
-        the index of its operand, and constants.
+        the index of its array in `avals` (0 for constants), and the constants.
     """
     parameters: list[Parameter] = []
     passed = avals[:n_arguments] if returns_value else avals

@@ -109,6 +109,8 @@ def optimize(
 ) -> Program:
     """Run the passes over a module; fill the table with its callbacks and regions.
 
+    Regions are compiled by XLA here, and the program itself later, as a part of a ``jax.jit``.
+
     Args:
         module: the lowered program, which is changed in place.
         targets: the callbacks, by the index in their declarations.
@@ -124,14 +126,23 @@ def optimize(
             the caller's arguments directly.
         elide_constants: whether to leave large constants out of the optimised module's text;
             writing megabytes of them takes longer than everything else.
-        after: name of the pass after which the module was saved, if it was loaded from a file.
+        after: name of the pass after which the module was saved or replaced; earlier passes are
+            skipped.
+
+    Returns:
+        the program, with its code and its stages.
     """
     device = device or device_name(host_device())
     stages: dict[str, str] = {}
     stopwatch = Stopwatch()
 
     def observe(name: str, module: ir.Module) -> None:
-        """Record time and text of the module after a pass."""
+        """Record time and text of the module after a pass.
+
+        Args:
+            name: name of the pass.
+            module: the module after the pass.
+        """
         stopwatch.lap(name, module)
         if keep_stages:
             stages[name] = ModuleText(printed(module))
@@ -152,7 +163,12 @@ def optimize(
         }
 
         def run(passes: Sequence[type[Pass]], *, verified: bool = False) -> None:
-            """Run passes with their options."""
+            """Run passes over the module with their options.
+
+            Args:
+                passes: classes of the passes, in order.
+                verified: whether the module is verified after the passes.
+            """
             made = [pass_(**options.get(pass_, {})) for pass_ in passes]
             run_pipeline(module, made, observe, verified=verified)
 
@@ -216,7 +232,7 @@ def _check_meshes(module: ir.Module, device: str) -> None:
     """Raise an error if a program is partitioned over other devices than it runs on.
 
     Args:
-        module: the module after the passes.
+        module: the module after the passes for regions.
         device: name of the program's device.
 
     Raises:
@@ -240,9 +256,9 @@ def _check_meshes(module: ir.Module, device: str) -> None:
 
 
 def _suits_older_generator(optimized: str, module: ir.Module) -> bool:
-    """Return whether XLA's older code generator is better for a program.
+    """Return whether to compile a program with XLA's older code generator.
 
-    This holds for programs that call the runtime, use small arrays and repeat few kernels.
+    True for programs that call the runtime, use small arrays and repeat few kernels.
 
     Args:
         optimized: MLIR text after the optimising passes.
@@ -265,10 +281,13 @@ def _to_module_text(module: ir.Module, elide_constants: bool) -> ModuleText:
 def _drop_unused_arguments(module: ir.Module) -> tuple[int, tuple[int, ...]]:
     """Remove the unused arguments of a program's main function, in place.
 
-    The arguments are tokens, operands and the table.
+    The function takes tokens, then operands, then the callback table, which is always kept.
+
+    Args:
+        module: the module after all passes.
 
     Returns:
-        the number of tokens, and the indices of the remaining operands.
+        the number of tokens, and the indices of the operands that remain.
     """
     main = find_functions(module)["main"]
     arguments = list(main.regions[0].blocks[0].arguments)
@@ -289,11 +308,11 @@ def _extract_regions(module: ir.Module, targets: Sequence["CallbackTarget"]) -> 
     """Compile the nested modules for their devices, and remove them from the module.
 
     Args:
-        module: a program after convert-accelerate-to-runtime.
-        targets: functions that regions may call, by index.
+        module: a program after convert-accelerate-to-runtime, with a nested module for each region.
+        targets: functions that regions may call, by the index in their declarations.
 
     Returns:
-        the runtime's callback for each region, by index.
+        the runtime's callback for each region, in the order of the regions' ids.
     """
     regions = find_symbols(module, "builtin.module")
     compiled: list[Callback] = []
@@ -330,11 +349,13 @@ def _extract_regions(module: ir.Module, targets: Sequence["CallbackTarget"]) -> 
 
 
 def _is_identity(function: ir.Operation, by_name: Mapping[str, ir.Operation]) -> bool:
-    """Return whether a function returns its arguments, possibly by calls.
+    """Return whether a function returns its arguments unchanged, possibly by calls.
+
+    A region with such a function only transfers values.
 
     Args:
-        function: a ``func.func``.
-        by_name: functions of the module.
+        function: a ``func.func`` with one block.
+        by_name: all functions of the module, by symbol.
     """
     (block,) = function.regions[0].blocks
     *calls, end = (op.operation for op in block.operations)
@@ -348,7 +369,11 @@ def _is_identity(function: ir.Operation, by_name: Mapping[str, ir.Operation]) ->
 
 
 def _extract_module(nested: ir.Operation) -> ir.Module:
-    """Copy a nested module to a separate module, via bytecode due to its constants."""
+    """Copy a nested module to a separate module, via bytecode due to its constants.
+
+    Args:
+        nested: a ``builtin.module`` operation inside of another module, which stays there.
+    """
     bytecode = io.BytesIO()
     nested.write_bytecode(bytecode)
     module = ir.Module.parse(bytecode.getvalue(), nested.context)

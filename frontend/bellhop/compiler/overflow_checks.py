@@ -16,7 +16,15 @@ from bellhop.errors import format_value
 
 
 def accepts_number(dtype: np.dtype, value: object) -> bool:
-    """Return whether a dtype accepts Python numbers of a value's kind."""
+    """Return whether a dtype accepts a Python number that a callback returned.
+
+    Only the kind counts: bool fits all dtypes, int all but bool, float floating-point and complex
+    dtypes, complex only complex dtypes.
+
+    Args:
+        dtype: the declared dtype.
+        value: a bool, int, float or complex number.
+    """
     if isinstance(value, bool):
         return True
     if isinstance(value, int):
@@ -26,17 +34,24 @@ def accepts_number(dtype: np.dtype, value: object) -> bool:
 
 
 def cast_to_declared(returned: str, site: str, value: Any, dtype: np.dtype) -> np.ndarray:
-    """Convert a number, or an array of another width, to the declared type.
+    """Convert a callback's result, a number or an array, to the declared dtype.
 
     Args:
         returned: description of the value and its callback, for errors and warnings.
         site: ``file:line`` of the call.
-        value: a Python number of a kind that the type accepts, or an array.
-        dtype: the declared type.
+        value: a Python number that `accepts_number` accepts, or a NumPy array of another width. The
+            runtime itself converts integers in the range of an integer dtype.
+        dtype: the declared dtype.
+
+    Returns:
+        a NumPy array of this dtype.
 
     Raises:
         OverflowError: for a Python integer out of range.
         FloatingPointError: for a number that becomes infinite, under ``np.errstate(over="raise")``.
+
+    Warns:
+        RuntimeWarning: for a number that becomes infinite, under other settings but ``"ignore"``.
     """
     is_inexact = jax.dtypes.issubdtype(dtype, jnp.inexact)
     if isinstance(value, int) and not (is_inexact and _fits_in_float(value)):
@@ -79,7 +94,10 @@ def _report_overflow(message: str, site: str) -> None:
 
     Args:
         message: the message.
-        site: ``file:line`` for the warning.
+        site: ``file:line`` of the call, which the warning names.
+
+    Raises:
+        FloatingPointError: under ``np.errstate(over="raise")``.
     """
     mode = np.geterr()["over"]
     if mode == "raise":

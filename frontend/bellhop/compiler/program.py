@@ -57,24 +57,25 @@ class Code:
     callback may reference the ``jax.jit``, so neither would ever be freed.
 
     Attributes:
-        module: bytecode of StableHLO and custom calls. ``@main`` takes ordering tokens,
-        operands
+        module: bytecode of StableHLO and custom calls. ``@main`` takes ordering tokens, operands
             and the table, and returns tokens and results. Empty if `jaxpr` is set.
         tokens: number of ordering tokens.
         out_avals: types of the results.
-        arguments: indices of the program's arguments that are operands. Other arguments are
-        unused,
+        arguments: indices of the program's arguments that are operands. Other arguments are unused,
             or are read by regions directly.
-        targets: requested device or sharding of each result; empty if there are none.
+        targets: requested device or sharding of each result, None for the host; empty if none is
+            requested.
         handle_result_indices: indices of the results that are returned as handles of
             device-resident values.
-        delegates: implementations of its undefined functions, for programs on GPUs and TPUs.
+        delegates: implementations of its undefined functions, for programs on GPUs and TPUs; None
+            on CPUs.
         runtime_calls: names of the runtime's custom calls in the module.
         delegates_calls: whether the module has functions for JAX to define, which call Python.
         takes_arguments: whether its regions read the caller's arguments directly.
-        jaxpr: for classical programs, the jaxpr to lower at the call (``classical``); a weak
-            reference, since rules of ``jax.custom_jvp`` in it are Python functions.
         uses_older_generator: whether to use XLA's older code generator.
+        jaxpr: for classical programs, the jaxpr to lower at the call (``classical``); a weak
+            reference, since rules of ``jax.custom_jvp`` in it are Python functions. None for other
+            programs.
     """
 
     module: bytes
@@ -117,7 +118,10 @@ class Code:
 
     @functools.cached_property
     def result_types(self) -> tuple[Any, ...]:
-        """Types of the returned values; handles in place of device-resident results."""
+        """Types of the values that the program returns: results, or their handles.
+
+        A handle, uint32[2], replaces a device-resident result.
+        """
         return tuple(
             _HANDLE if index in self.handle_result_indices else aval
             for index, aval in enumerate(self.out_avals)
@@ -133,18 +137,22 @@ hold_weakly_in_caches(Code)
 
 @dataclass(frozen=True, eq=False)
 class Program:
-    """A compiled program and its compilation stages.
+    """A traced and optimised program and its compilation stages.
+
+    `compile_program` makes it. XLA compiles its code later, as a part of a ``jax.jit``.
 
     Attributes:
-        code: the executable part.
-        jaxpr: the traced function.
-        lowered: the module before the passes.
-        optimized: the module after the optimising passes.
-        stages: text of the module after lowering and after each pass, if requested.
-        targets: its callbacks, by index in the module.
-        delegates: functions that its code needs on GPUs and TPUs.
+        code: the part that is embedded into a ``jax.jit``.
+        jaxpr: closed jaxpr of the function; None for a program from a file.
+        lowered: text of the module before the passes.
+        optimized: text of the module after the optimising passes.
+        stages: text of the module by stage: after lowering and after each pass; empty unless
+            requested.
+        targets: its callbacks, by the index in their declarations.
+        delegates: functions that its code needs on GPUs and TPUs, kept alive here; None on CPUs.
         concurrent: number of callbacks that run concurrently.
-        circuits: circuits that run inside the program: name, device, backend and reason for it.
+        circuits: circuits that XLA runs inside of the program, each as three strings: name, device,
+            and where and why it is simulated.
     """
 
     code: Code
@@ -184,7 +192,15 @@ class Program:
 
 
 def merge_program(ctx: mlir.LoweringRuleContext, code: Code) -> str:
-    """Copy a program into the module that JAX is lowering; return its symbol there."""
+    """Copy a program into the module that JAX is lowering.
+
+    Args:
+        ctx: context of the lowering rule.
+        code: the program.
+
+    Returns:
+        the symbol of the program's main function in JAX's module.
+    """
     context = ctx.module_context
     module = ir.Module.parse(code.module, context.context)
     if code.delegates is not None:
@@ -198,7 +214,14 @@ def merge_program(ctx: mlir.LoweringRuleContext, code: Code) -> str:
 
 
 def _merge_meshes(context: mlir.ModuleContext, module: ir.Module) -> None:
-    """Move a program's meshes into JAX's module; ``merge_mlir_modules`` does not."""
+    """Move a program's meshes into JAX's module; ``merge_mlir_modules`` does not.
+
+    Meshes whose names are taken are renamed.
+
+    Args:
+        context: JAX's context of its module.
+        module: the program's module, which is changed.
+    """
     for mesh in find_meshes(module):
         name = string_attribute(mesh, "sym_name")
         new, suffix = name, 0
@@ -218,18 +241,18 @@ def call_program(
     table: ir.Value,
     tokens: Sequence[ir.Value],
 ) -> list[ir.Value]:
-    """Emit a call of a merged program.
+    """Emit a call of a program that `merge_program` has copied into JAX's module.
 
     Args:
         ctx: context of the lowering rule.
-        symbol: symbol of the program.
+        symbol: symbol of the program's main function.
         code: the program.
-        operands: its operands.
-        table: handle of its callback table.
-        tokens: its ordering tokens.
+        operands: the arguments that ``Code.select_operands`` selects.
+        table: handle of the callback table, ``tensor<2xui32>``.
+        tokens: ordering tokens; their number is ``code.tokens``.
 
     Returns:
-        the tokens, then the results.
+        the tokens after the call, then the results.
     """
     results = [token.type for token in tokens]
     results += [ir_type(ctx, aval) for aval in code.result_types]
@@ -257,7 +280,17 @@ def _abstract_eval(*avals: Aval, code: Code, is_region: bool) -> Any:
 def _lower(
     ctx: mlir.LoweringRuleContext, *operands: ir.Value, code: Code, is_region: bool
 ) -> list[ir.Value]:
-    """Lower a call of a program: merge its module, or lower its jaxpr."""
+    """Lower a call of a program: merge its module, or lower its jaxpr.
+
+    Args:
+        ctx: context of the lowering rule.
+        *operands: the program's operands, then the handle of its callback table.
+        code: the program.
+        is_region: whether the program runs on a region's devices, not on a CPU device.
+
+    Returns:
+        the results; the handle for a program without results.
+    """
     if not is_region:
         check_lowering_on_host(ctx.module_context)
     *arguments, table = operands
@@ -272,7 +305,16 @@ def _lower(
 def _lower_jaxpr(
     ctx: mlir.LoweringRuleContext, code: Code, arguments: Sequence[ir.Value]
 ) -> list[ir.Value]:
-    """Lower a classical program into the function that JAX is lowering."""
+    """Lower a classical program into the function that JAX is lowering.
+
+    Args:
+        ctx: context of the lowering rule.
+        code: the program, whose `jaxpr` is set.
+        arguments: the program's operands.
+
+    Returns:
+        the list of results.
+    """
     assert code.jaxpr is not None
     closed = code.jaxpr()
     assert closed is not None, "a runner keeps the jaxprs of its programs"

@@ -34,16 +34,23 @@ from bellhop_runtime._interrupts import HELPERS
 
 
 class Region:
-    """A region's executable, compiled together with its program.
+    """The executable of a region (`accelerate`), which a program calls.
+
+    It runs on another device. It is compiled by XLA together with the program that contains the
+    region, and lives as long as that program.
 
     Args:
         name: name of the user's function.
         site: ``file:line`` of the user's call.
         program: the region's program.
         inputs: types of the arguments.
-        table: callback table of the program.
+        table: callback table of the region's program.
         target: device or sharding of the region.
         buffers: arguments and results that stay on the device.
+
+    Raises:
+        CompileError: if a region on several devices has callbacks, or needs more memory than the
+            devices have.
     """
 
     def __init__(
@@ -102,13 +109,31 @@ class Region:
         _check_memory(self._executable, name, site, target)
 
     def __call__(self, *arguments: np.ndarray) -> Any:
-        """Run the region: copy arguments to the device and fetched results back."""
+        """Run the region: copy arguments to its device and fetched results back.
+
+        Args:
+            *arguments: arrays from the program; handles for device-resident values.
+
+        Returns:
+            one array or a tuple: the results that the host needs, then handles of the results that
+            stay on the device.
+
+        Raises:
+            RuntimeError: if the device waits for the callback that calls this.
+        """
         check_device_not_waiting(self._device, self.name)
         resolved = self._buffers.resolve_arguments(arguments)
         return self._buffers.convert_results(self._run(resolved))
 
     def start(self, *arguments: np.ndarray) -> Callable[[], Any]:
-        """Start the region; return a function that waits for its results."""
+        """Start the region on its device, without waiting for its results.
+
+        Args:
+            *arguments: arrays from the program; handles for device-resident values.
+
+        Returns:
+            a function without arguments that waits, and returns the same as calling the region.
+        """
         check_device_not_waiting(self._device, self.name)
         resolved = self._buffers.resolve_arguments(arguments)
         if self._calls_back or target_platform(self.target) == "cpu":
@@ -130,7 +155,14 @@ class Region:
         return self._fetch(run_with_failures(lambda: self.launch(arguments)))
 
     def _fetch(self, results: Sequence[jax.Array]) -> Results:
-        """Copy the fetched results to the host; keep all others on the device."""
+        """Copy the results that the host needs; keep all other results on the device.
+
+        Args:
+            results: all results of the region, which may not be ready.
+
+        Returns:
+            list of host arrays, and list of device arrays.
+        """
         buffers = self._buffers
         fetched = run_with_failures(lambda: [np.asarray(results[i]) for i in buffers.fetched])
         return fetched, [results[i] for i in buffers.kept]
@@ -140,6 +172,9 @@ class Region:
 
         Arguments are passed to the executable unchanged: JAX's C++ path copies them in a quarter of
         the time of ``jax.device_put``.
+
+        Args:
+            arguments: host arrays, or arrays on the device.
         """
         if self._spans_processes:
             arguments = [
@@ -152,10 +187,13 @@ class Region:
         return self._executable(*arguments, self._handle)
 
     def _replicate(self, value: np.ndarray) -> jax.Array:
-        """Replicate an array on all devices of the target, possibly of several processes.
+        """Replicate an array on all devices of the region, possibly of several processes.
 
-        With several processes not by ``jax.device_put``, which checks that all processes pass
-        equal values: handles differ.
+        With several processes not by ``jax.device_put``, which checks that all processes pass equal
+        values: handles differ.
+
+        Args:
+            value: a NumPy array.
         """
         sharding = find_sharding(self.target, value.shape)
         if not self._spans_processes:
@@ -163,14 +201,26 @@ class Region:
         return jax.make_array_from_callback(value.shape, sharding, lambda index: value[index])
 
     def convert(self, value: Any, dtype: np.dtype, shape: tuple[int, ...], index: int) -> Any:
-        """Raise the error for a result whose type differs from the compiled type: a bug."""
+        """Raise the error for a result whose type differs from the compiled type: a bug.
+
+        The runtime calls it for such results.
+
+        Args:
+            value: the result.
+            dtype: dtype that the region was compiled for.
+            shape: shape that the region was compiled for.
+            index: index of the result.
+
+        Raises:
+            TypeError: always.
+        """
         raise TypeError(
             f"accelerate: '{self.name}' returned {value.dtype}{value.shape} as result {index}, "
             f"compiled for {dtype}{shape}. This is a bug in bellhop; please report it."
         )
 
     def as_callback(self, site: str) -> Callback:
-        """Return the runtime's callback that runs the region.
+        """Return the runtime's callback object, by which the program runs the region.
 
         Args:
             site: ``file:line`` of the user's call.
@@ -188,7 +238,13 @@ class Region:
 
 
 class Transfer(Region):
-    """A region without computation: a transfer of values to or from a device."""
+    """A region without computation: a transfer of values to or from a device.
+
+    Args:
+        name: name of the user's function.
+        target: the device.
+        buffers: arguments and results that stay on the device.
+    """
 
     def __init__(self, name: str, target: jax.Device, buffers: DeviceBuffers) -> None:
         self.name = name
@@ -196,7 +252,11 @@ class Transfer(Region):
         self._buffers = buffers
 
     def launch(self, arguments: Sequence[Any]) -> Sequence[jax.Array]:
-        """Copy the arguments that are not on the device to it."""
+        """Return the arguments as arrays on the device, copying host arrays to it.
+
+        Args:
+            arguments: host arrays, or arrays on the device.
+        """
         return [
             value if isinstance(value, jax.Array) else jax.device_put(value, self.target)
             for value in arguments
@@ -218,6 +278,9 @@ def _check_memory(executable: jax.stages.Compiled, name: str, site: str, target:
         name: name of the user's function.
         site: ``file:line`` of the user's call.
         target: device or sharding of the region.
+
+    Raises:
+        CompileError: naming the memory that is needed and available.
     """
     devices = [target] if isinstance(target, jax.Device) else list(target.device_set)
     required, available = required_memory(executable), min_device_memory(devices)

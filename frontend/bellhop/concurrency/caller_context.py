@@ -16,7 +16,11 @@ _latest_context = contextvars.Context()
 
 
 def save_context() -> None:
-    """Save the caller's context variables for the callbacks of the program it calls."""
+    """Save this thread's context variables for callbacks that run on other threads.
+
+    Called before this thread runs a program; the program's callbacks use the variables. A later
+    call replaces them.
+    """
     global _latest_context
     _latest_context = contextvars.copy_context()
 
@@ -25,7 +29,8 @@ def call_in_caller_context(function: Callable[P, R], *args: P.args, **kwargs: P.
     """Call `function` with the context variables of the program's latest caller.
 
     On threads that Python started, `function` runs in the thread's own context: the caller runs the
-    program on such a thread itself. All other threads (of XLA or of taps) use the saved context.
+    program on such a thread itself. All other threads (of XLA or of taps) use a copy of the context
+    from `save_context`.
 
     Args:
         function: function to call.
@@ -33,7 +38,7 @@ def call_in_caller_context(function: Callable[P, R], *args: P.args, **kwargs: P.
         **kwargs: its keyword arguments.
 
     Returns:
-        the result of `function`.
+        the value that `function` returns.
     """
     if _is_python_thread():
         return function(*args, **kwargs)
@@ -42,7 +47,7 @@ def call_in_caller_context(function: Callable[P, R], *args: P.args, **kwargs: P.
 
 
 def _is_python_thread() -> bool:
-    """Return whether Python started this thread (`threading` also lists others)."""
+    """Return whether Python started the current thread, not XLA or the runtime."""
     here = threading.get_ident()
     return any(
         thread.ident == here and not isinstance(thread, threading._DummyThread)

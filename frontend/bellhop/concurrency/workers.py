@@ -24,11 +24,14 @@ _IDLE_SECONDS = 10.0
 
 
 class Task:
-    """A function call for a worker thread; cancelled when it is garbage-collected.
+    """A function call that waits for a worker thread, made by ``Workers.submit``.
+
+    The first thread that claims the task makes the call. The pool holds a weak reference: a task
+    that is garbage-collected before a thread began it is cancelled.
 
     Args:
-        function: function to call.
-        arguments: its arguments.
+        function: function to call, in a copy of the creating thread's context variables.
+        arguments: its positional arguments.
     """
 
     def __init__(self, function: Callable[..., Any], arguments: Sequence[Any]) -> None:
@@ -45,7 +48,7 @@ class Task:
         return self._unclaimed.acquire(blocking=False)
 
     def run(self) -> None:
-        """Make the call and save its result, unless another thread claimed the task."""
+        """Make the call and save its result, unless another thread claimed this task."""
         if not self.claim():
             return
         function, arguments = self._call
@@ -57,7 +60,10 @@ class Task:
             self._running.release()
 
     def result(self) -> Any:
-        """Return the call's result or raise its exception; run the call if not begun."""
+        """Return the call's result or raise its exception.
+
+        Makes the call on this thread if no worker has begun it; else waits. May be called once.
+        """
         if self.claim():
             function, arguments = self._call
             return function(*arguments)
@@ -71,6 +77,9 @@ class Task:
 class Workers:
     """A pool of at most ``limit`` threads, which start on demand and end when idle.
 
+    Unlike ``ThreadPoolExecutor``, it cannot deadlock: a thread that waits for a task which no
+    thread has begun runs the task itself.
+
     Args:
         limit: number of tasks that run concurrently, not counting tasks that waiting threads run
             themselves.
@@ -82,7 +91,7 @@ class Workers:
         _all.add(self)
 
     def _reset(self) -> None:
-        """Create an empty queue without threads."""
+        """Set an empty queue and forget all threads; also called after a fork."""
         self._queue: queue.SimpleQueue[weakref.ref[Task]] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._threads = 0
@@ -92,7 +101,10 @@ class Workers:
 
         Args:
             function: function to call.
-            *arguments: its arguments.
+            *arguments: its positional arguments.
+
+        Returns:
+            the task; keep it until the result is needed, since dropping it cancels the call.
         """
         task = Task(function, arguments)
         with self._lock:
@@ -105,7 +117,7 @@ class Workers:
         return task
 
     def _work(self) -> None:
-        """Run queued tasks until the queue stays empty for `_IDLE_SECONDS`."""
+        """Run queued tasks on this thread until none comes for `_IDLE_SECONDS`."""
         while True:
             try:
                 task = self._queue.get(timeout=_IDLE_SECONDS)()
@@ -121,11 +133,11 @@ class Workers:
             del task
 
     def call_each(self, function: Callable[..., None], elements: Sequence[Sequence[Any]]) -> None:
-        """Call a function for each element, on this and on worker threads, and wait.
+        """Call a function once for each element, on this and on worker threads, and wait.
 
         Args:
             function: function to call; its result is ignored.
-            elements: arguments of each call.
+            elements: for each call, the tuple of positional arguments.
 
         Raises:
             BaseException: the exception of the lowest element that raised; no further calls start
@@ -137,7 +149,11 @@ class Workers:
         helpers: list[Task] = []
 
         def work() -> None:
-            """Call the function for the next elements, until none is left or a call raised."""
+            """Call the function for the next elements, until none is left or a call raised.
+
+            Runs on the calling thread and on each worker thread, and first submits itself to one
+            more worker.
+            """
             # Each helper submits the next one, so that few threads start if the calls hold the GIL.
             if len(helpers) < min(self.limit, len(elements) - 1):
                 helpers.append(self.submit(work))
@@ -158,10 +174,12 @@ class Workers:
 
 
 class StartableFunction:
-    """A function that the runtime can call, or start and await later.
+    """A callback that the runtime calls, or starts on a thread and awaits later.
+
+    Used for independent pure callbacks with ``qjit(concurrent_callbacks=n)``.
 
     Args:
-        function: the function.
+        function: the Python function.
         workers: thread pool for started calls.
     """
 
@@ -174,7 +192,14 @@ class StartableFunction:
         return self._function(*arguments)
 
     def start(self, *arguments: Any) -> Callable[[], Any]:
-        """Start a call on a worker thread; return a function that waits for the result."""
+        """Start a call on a worker thread.
+
+        Args:
+            *arguments: positional arguments of the function.
+
+        Returns:
+            a function without arguments that waits, and returns the result or raises the exception.
+        """
         return self._workers.submit(self._function, *arguments).result
 
 

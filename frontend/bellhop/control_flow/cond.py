@@ -39,10 +39,10 @@ def cond(
     The interface is the same as in PennyLane and Catalyst.
 
     Args:
-        pred: a bool or a number; a static condition is decided during tracing.
+        pred: a bool or a number, traced or not; Python decides a static condition during tracing.
         true_fn: branch for a true ``pred``; None to use `cond` as a decorator.
         false_fn: branch if no condition is true; may be omitted if the branches return nothing.
-        elifs: pairs of a further condition and its branch.
+        elifs: pairs of a further condition and its branch, tested in order if ``pred`` is false.
 
     Returns:
         the conditional, which is called with the arguments of its branches and returns the selected
@@ -52,7 +52,8 @@ def cond(
 
     Raises:
         TypeError: at the call, if the structures or shapes of the branches' results differ (dtypes
-            are promoted by JAX's rules), or if a condition is not a scalar.
+            are promoted by JAX's rules), or if a condition is not a scalar. For ``false_fn`` or
+            ``elifs`` without ``true_fn``.
 
     Example:
         >>> import bellhop
@@ -95,14 +96,28 @@ def cond(
 
 
 class Conditional(Generic[P, R]):
-    """Conditions and their branches; calling it runs one."""
+    """Conditions and their branches; calling it runs the branch of the first true one.
+
+    ``cond`` returns it. It is called with the arguments of its branches, and returns the result of
+    the branch that runs. If all conditions are static, Python chooses the branch while tracing.
+
+    Args:
+        pred: the first condition, a bool or a number.
+        true_fn: its branch.
+    """
 
     def __init__(self, pred: Any, true_fn: Callable[P, R]) -> None:
         self._branches: list[tuple[Any, Function]] = [(pred, true_fn)]
         self._otherwise: Function | None = None
 
     def else_if(self, pred: Any) -> Callable[[Callable[P, R]], "Conditional[P, R]"]:
-        """Return a decorator for the branch of a further condition."""
+        """Return a decorator that adds a branch to this conditional.
+
+        The decorator returns the conditional, not the function.
+
+        Args:
+            pred: condition, tested if all earlier conditions are false.
+        """
 
         def decorate(function: Callable[P, R]) -> "Conditional[P, R]":
             self._branches.append((pred, function))
@@ -159,7 +174,16 @@ class Conditional(Generic[P, R]):
         return cast(R, run_branch("cond", index, [*names, name], branches))
 
     def _record(self, args: Args, kwargs: Kwargs) -> None:
-        """Record the branches' gates on a PennyLane tape, which has no else-if."""
+        """Append gates conditioned on mid-circuit outcomes to a PennyLane tape.
+
+        For circuits whose outcomes are PennyLane's ``MeasurementValue``. A tape has no else-if, so
+        each branch gets the combined condition that it is true and all earlier conditions are
+        false.
+
+        Args:
+            args: positional arguments of the branches.
+            kwargs: keyword arguments of the branches.
+        """
         previous: Any = None
         for pred, function in [*self._branches, (True, self._otherwise)]:
             if function is None or not (is_outcome(pred) or pred):
@@ -176,7 +200,17 @@ class Conditional(Generic[P, R]):
 
 
 def _record_if(outcome: Any, function: Function, args: Args, kwargs: Kwargs) -> None:
-    """Record a branch's gates on the active tape, conditioned on an outcome."""
+    """Append a branch's gates to the active tape, conditioned on an outcome.
+
+    Args:
+        outcome: PennyLane's ``MeasurementValue``.
+        function: the branch.
+        args: its positional arguments.
+        kwargs: its keyword arguments.
+
+    Raises:
+        TypeError: if the branch contains a measurement.
+    """
     import pennylane as qml
 
     if not is_tracing():

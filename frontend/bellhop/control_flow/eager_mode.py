@@ -8,7 +8,7 @@ from bellhop.tracing.state import is_tracing, override_trace_state, trace_state
 
 
 def is_interpreted() -> bool:
-    """Return whether Python runs control flow.
+    """Return whether Python runs Bellhop's loops and conditionals, not the compiler.
 
     True if nothing is being traced, and while an uncompiled QNode records its tape, on which a JAX
     loop would put tracers.
@@ -29,7 +29,10 @@ def force_unrolling() -> AbstractContextManager[None]:
 
 
 def is_outcome(value: object) -> bool:
-    """Return whether a value is a mid-circuit outcome of an uncompiled circuit."""
+    """Return whether a value is PennyLane's ``MeasurementValue``, not a tracer.
+
+    Such values are the mid-circuit outcomes of circuits that PennyLane runs.
+    """
     if "pennylane" not in sys.modules:
         return False
     import pennylane as qml
@@ -38,7 +41,7 @@ def is_outcome(value: object) -> bool:
 
 
 def is_recording() -> bool:
-    """Return whether PennyLane itself records a circuit."""
+    """Return whether PennyLane records a circuit outside of Bellhop's programs."""
     if is_tracing() or "pennylane" not in sys.modules:
         return False
     import pennylane as qml

@@ -44,10 +44,7 @@ def for_loop(
         step: increment of the index, a nonzero integer. A dynamic step of zero makes no iteration.
         progress: description of a progress bar, as in ``progress``; None for no bar.
         allow_array_resizing: option for compatibility with PennyLane; must be False, since arrays
-        have
-            static shapes.
-        TypeError: if a bound is not an integer, or the body changes the structure or a shape of its
-            carried values.
+            have static shapes.
 
     Returns:
         a decorator for the body, ``body(i, *carried)``, which returns the carried values of the
@@ -60,6 +57,7 @@ def for_loop(
         ValueError: if the step is zero.
         TypeError: if a bound is not an integer, or the body changes the structure or a shape of its
             carried values.
+        NotImplementedError: if ``allow_array_resizing`` is set.
 
     Example:
         >>> import bellhop
@@ -82,11 +80,15 @@ def for_loop(
         raise ValueError("for_loop: the step must not be zero.")
 
     def decorate(body: Callable[..., Any]) -> Callable[..., Any]:
-        """Return the loop of a body, as a function of initial carried values."""
+        """Return the loop as a function of the initial carried values.
+
+        Args:
+            body: the user's function ``body(i, *carried)``.
+        """
         label = describe_derived_function("for_loop", body)
 
         def loop(*init: Any) -> Any:
-            """Run the loop with initial carried values."""
+            """Run the loop from initial carried values; return the final carried values."""
             if is_interpreted() or (is_static and is_unrolling()):
                 carried = init
                 for index in range(*bounds):
@@ -125,16 +127,28 @@ def _loop_index(iteration: Operand, bounds: Bounds) -> Any:
 
 
 def range_element(iteration: Operand, lower: Any, step: Any) -> Any:
-    """Return ``lower + iteration * step``, without equations if that is `iteration`."""
+    """Compute an element of a range: ``lower + iteration * step``.
+
+    Emits no equations that change nothing: for a lower bound of 0 and a step of 1 it returns
+    `iteration`.
+
+    Args:
+        iteration: index of the iteration, from 0; a traced integer.
+        lower: first element.
+        step: increment.
+    """
     stride = iteration if isinstance(step, int) and step == 1 else iteration * step
     return stride if isinstance(lower, int) and lower == 0 else lower + stride
 
 
 def count_iterations(bounds: Bounds) -> Any:
-    """Return the length of a range as a traced integer; 0 if the step is 0.
+    """Return the length of a range with traced bounds; 0 if the step is 0.
 
     Args:
-        bounds: lower bound, upper bound and step, from ``as_integer``.
+        bounds: lower bound, upper bound and step: ints, or signed integer tracers.
+
+    Returns:
+        a traced integer scalar.
     """
     lower, upper, step = (jnp.asarray(bound) for bound in bounds)
     if isinstance(bounds[2], int) and bounds[2] == 1:
@@ -155,7 +169,7 @@ def run_scan(step: TracedStep, carried: tuple[Any, ...], count: int) -> tuple[An
     """Run a static number of iterations by ``scan``, which has a reverse mode.
 
     Args:
-        step: traced body.
+        step: traced body, which takes the carried values and the index of the iteration.
         carried: initial carried values.
         count: number of iterations.
 
@@ -171,13 +185,15 @@ def run_for_loop(
     carried: tuple[Any, ...],
     run: Callable[[TracedStep, tuple[Any, ...], int], tuple[Any, ...]] = run_scan,
 ) -> tuple[Any, ...]:
-    """Run a loop outside of circuits; the interface matches a circuit's ``for_loop``.
+    """Run a loop outside of circuits; the interface matches ``GateRecorder.for_loop``.
 
     Args:
-        count: number of iterations, static or traced.
-        body: takes carried values and the iteration; returns carried values.
+        count: number of iterations: an ``int``, or a tracer.
+        body: takes a tuple of carried values and the index of the iteration, from 0; returns the
+            tuple of the next carried values.
         carried: initial carried values.
-        run: runs a static number of iterations.
+        run: runs a loop with a static number of iterations: takes the traced body, initial carried
+            values and the number, and returns the final carried values.
 
     Returns:
         the final carried values.

@@ -8,12 +8,15 @@ from bellhop.control_flow.trace_body import check_same_structure, classical_resu
 
 
 def as_carry_arrays(construct: str, result: PyTree, carried: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Convert a body's result to a tuple of arrays, and check it against its input.
+    """Convert a loop body's result to a tuple of arrays, and check its types.
 
     Args:
         construct: name of the loop, for errors.
-        result: the body's result.
-        carried: carried values before the iteration.
+        result: value that the user's body returned: None, one value, or a tuple.
+        carried: carried values before the loop.
+
+    Returns:
+        the next carried values, each a pytree of arrays.
 
     Raises:
         TypeError: if the number, structure or shapes differ from `carried`, or a value is not an
@@ -27,12 +30,16 @@ def as_carry_arrays(construct: str, result: PyTree, carried: tuple[Any, ...]) ->
 
 
 def as_carry_values(construct: str, result: PyTree, carried: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Convert a body's result to a tuple of carried values.
+    """Convert a loop body's result to a tuple of carried values.
 
     Args:
         construct: name of the loop, for errors.
-        result: the body's result.
-        carried: carried values before the iteration.
+        result: value that the user's body returned: one value, or a tuple of several; ignored if
+            the loop carries nothing.
+        carried: carried values before the loop.
+
+    Returns:
+        a tuple of as many values as `carried`.
 
     Raises:
         TypeError: if the number of values differs from `carried`.
@@ -57,7 +64,15 @@ def unwrap_carry(carried: tuple[Any, ...]) -> Any:
 
 
 def check_no_resizing(construct: str, allow_array_resizing: bool) -> None:
-    """Raise an error for PennyLane's option `allow_array_resizing`."""
+    """Raise an error if PennyLane's option `allow_array_resizing` is set.
+
+    Args:
+        construct: name of the loop, for errors.
+        allow_array_resizing: value of the option.
+
+    Raises:
+        NotImplementedError: if it is true.
+    """
     if allow_array_resizing:
         raise NotImplementedError(
             f"{construct}: allow_array_resizing is not supported by bellhop; XLA's arrays have "

@@ -15,7 +15,13 @@ _CONSTRUCT = "__bellhop_loop__"
 
 
 def make_loop_progress(description: str | None) -> "LoopProgress | None":
-    """Return the progress bar of a loop, or None without a description.
+    """Create the progress bar that a loop's option ``progress`` requests.
+
+    Args:
+        description: value of the option: text before the bar, or None.
+
+    Returns:
+        the bar, which the loop advances; None without a description.
 
     Raises:
         TypeError: if the description is not a string.
@@ -33,9 +39,12 @@ def make_loop_progress(description: str | None) -> "LoopProgress | None":
 def wrap_loop(construct: str, loop: Callable[..., Any], progress: str | None) -> Callable[..., Any]:
     """Return a loop function in the form that the loop's decorator returns.
 
+    The function is marked with its construct for `find_construct`. With a progress bar, it is
+    compiled when it is called outside of programs.
+
     Args:
         construct: name of the loop construct, such as ``for_loop``.
-        loop: function of the initial carried values.
+        loop: takes the initial and returns the final carried values.
         progress: description of its progress bar; None for no bar.
     """
     decorated = loop if progress is None else _compile_as_one_program(loop)
@@ -49,10 +58,17 @@ def find_construct(function: Callable[..., Any]) -> str | None:
 
 
 def _compile_as_one_program(loop: Callable[..., Any]) -> Callable[..., Any]:
-    """Compile a loop with a progress bar that is called outside of programs."""
+    """Wrap a loop with a progress bar, so that a call outside of programs compiles it.
+
+    Args:
+        loop: takes the initial and returns the final carried values.
+    """
 
     def run(*init: Any) -> Any:
-        """Run the loop as one program, and show the finished bar."""
+        """Run the loop as one ``jax.jit`` program, wait for it, and show the finished bar.
+
+        While JAX is tracing, just call the loop.
+        """
         if not trace_state_clean():
             return loop(*init)
         from bellhop.progress_bars.bars import show_bars

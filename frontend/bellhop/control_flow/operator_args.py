@@ -8,10 +8,14 @@ from bellhop.base.types import Args, Kwargs
 
 
 def dequeue_arguments(args: Args, kwargs: Kwargs) -> None:
-    """Remove operators among the arguments from PennyLane's queue.
+    """Remove operators among a call's arguments from PennyLane's active queue.
 
     Creating an operator queues it as a gate, but ``qml.adjoint(qml.evolve)(qml.X(0), 0.3)`` applies
     an evolution by ``X``, not ``X``.
+
+    Args:
+        args: positional arguments, pytrees that may contain operators.
+        kwargs: keyword arguments, pytrees that may contain operators.
     """
     # Operators exist only if PennyLane was imported.
     if "pennylane" not in sys.modules:

@@ -16,15 +16,18 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class TrackedIterable(Iterable[T]):
-    """An iterable of a loop that autograph compiles with a progress bar.
+    """An iterable for a ``for`` statement that autograph compiles with a progress bar.
+
+    ``progress`` returns it in converted code. If autograph does not compile the loop, iterating
+    shows a ``tqdm`` bar.
 
     Args:
-        iterable: the iterable.
-        description: description of the bar.
+        iterable: the user's iterable.
+        description: text before the bar.
 
     Attributes:
-        iterable: the iterable.
-        description: description of the bar.
+        iterable: the user's iterable.
+        description: text before the bar.
     """
 
     def __init__(self, iterable: Iterable[T], description: str) -> None:
@@ -64,7 +67,7 @@ def progress(over: Any, desc: str = "") -> Any:
 
     Raises:
         TypeError: if ``over`` is neither an integer nor an iterable, or the decorated function is a
-            ``for_loop`` or ``while_loop``.
+            ``for_loop`` or ``while_loop``; and if ``desc`` is not a string.
         ValueError: if ``over`` is negative.
 
     Example:
@@ -91,8 +94,12 @@ def _progress(over: Any, desc: str, wrap_iterable: Callable[[Any, str], Any]) ->
 
     Args:
         over: number of iterations, or an iterable.
-        desc: description of the bar.
-        wrap_iterable: takes the iterable and the description.
+        desc: text before the bar.
+        wrap_iterable: takes an iterable and `desc`; returns an iterable that shows the bar.
+
+    Raises:
+        TypeError: if `desc` is not a string, or `over` is neither an integer nor an iterable.
+        ValueError: if `over` is negative.
     """
     if not isinstance(desc, str):
         raise TypeError(f"progress: the description is a string, got {desc!r}.")
@@ -104,14 +111,15 @@ def _progress(over: Any, desc: str, wrap_iterable: Callable[[Any, str], Any]) ->
 
 
 def _decorate_body(over: Any, desc: str) -> Callable[[F], F]:
-    """Return a decorator that shows the progress of a loop with `over` iterations.
+    """Return a decorator of a loop body that advances a bar in each iteration.
 
     Args:
-        over: number of iterations.
+        over: number of iterations of the loop, an integer or a traced integer.
         desc: text before the bar.
 
     Raises:
         TypeError: if `over` is not an integer.
+        ValueError: if `over` is negative.
     """
     if over is None or isinstance(over, bool) or not hasattr(over, "__index__"):
         raise TypeError(
@@ -127,7 +135,14 @@ def _decorate_body(over: Any, desc: str) -> Callable[[F], F]:
     loop = LoopProgress(desc)
 
     def decorate(body: F) -> F:
-        """Return the body with a progress update after each call."""
+        """Return the body with a progress update after each call.
+
+        Args:
+            body: the body of a loop such as ``jax.lax.scan``, with any arguments.
+
+        Raises:
+            TypeError: if it is a ``for_loop`` or ``while_loop`` itself.
+        """
         if construct := find_construct(body):
             raise TypeError(
                 f"progress({over!r}) decorates a loop, expected the body of a loop. "

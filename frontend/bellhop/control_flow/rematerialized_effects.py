@@ -22,10 +22,10 @@ from bellhop.tracing.repeated_calls import get_call_key, get_call_keys, remove_c
 
 
 def repeated_effects_error(where: str) -> DifferentiableCompileError:
-    """Return the error for recomputed side effects whose results are needed.
+    """Return the error for recomputed side effects whose results a derivative needs.
 
     Args:
-        where: description of the derivative.
+        where: description of the derivative, which begins the message.
     """
     error = DifferentiableCompileError(
         f"{where}: the derivative of a loop with a dynamic trip count recomputes the loop, which "
@@ -39,15 +39,18 @@ def repeated_effects_error(where: str) -> DifferentiableCompileError:
 def remove_duplicate_effects(
     recomputed: ClosedJaxpr, first: ClosedJaxpr, where: str
 ) -> ClosedJaxpr:
-    """Remove the effects from a jaxpr that an earlier jaxpr has executed.
+    """Remove from a jaxpr the side effects that an earlier jaxpr has executed.
 
     Args:
         recomputed: jaxpr that recomputes values of ``first``.
         first: jaxpr that runs before it.
         where: description of the derivative, for errors.
 
+    Returns:
+        the new jaxpr; ``recomputed`` itself if it has no effects.
+
     Raises:
-        DifferentiableCompileError: if a result of such an effect is needed.
+        DifferentiableCompileError: if a result of such a call is needed.
     """
     if not recomputed.effects:
         return recomputed
@@ -58,13 +61,16 @@ def remove_duplicate_effects(
 
 
 def remove_effects(recomputed: ClosedJaxpr, where: str) -> ClosedJaxpr:
-    """Remove all effects from a jaxpr that recomputes values.
+    """Remove all calls with side effects from a jaxpr that recomputes values.
 
     Args:
-        recomputed: the jaxpr.
+        recomputed: jaxpr whose values, and effects, an earlier jaxpr has computed.
         where: description of the derivative, for errors.
 
+    Returns:
+        the new jaxpr; ``recomputed`` itself if it has no effects.
+
     Raises:
-        DifferentiableCompileError: if a result of an effect is needed.
+        DifferentiableCompileError: if a result of such a call is needed.
     """
     return remove_calls(recomputed, lambda _: True, repeated_effects_error(where))

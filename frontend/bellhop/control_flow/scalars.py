@@ -13,9 +13,12 @@ from bellhop.control_flow.eager_mode import is_interpreted
 def as_predicate(construct: str, value: Any) -> Any:
     """Convert a condition to a bool if it is static, else to a traced bool scalar.
 
+    A number counts as true if it is not zero. A tracer is converted to a bool too while Python runs
+    the control flow.
+
     Args:
         construct: name of the construct, for errors.
-        value: the condition.
+        value: the condition: a bool or number, an array, or a tracer.
 
     Raises:
         TypeError: if the condition is not a scalar number or bool.
@@ -41,11 +44,13 @@ def _not_scalar_error(construct: str, value: object) -> TypeError:
 
 
 def as_integer(label: str, value: Any) -> Any:
-    """Convert a number to a Python int if it is static, else to a signed scalar.
+    """Convert an integer to a Python int if it is static, else to a signed tracer.
+
+    The tracer has JAX's default integer type, so that differences of bounds do not wrap around.
 
     Args:
         label: description of the number, for errors.
-        value: the number.
+        value: the number: an int, a scalar array, or a tracer.
 
     Raises:
         TypeError: if it is not a scalar integer.

@@ -20,7 +20,7 @@ def switch(index: Any) -> Callable[[Function], "Switch"]:
     The interface is the same as in Catalyst.
 
     Args:
-        index: the selected case, an integer.
+        index: the selected case: an integer, traced or not.
 
     Returns:
         a decorator for the default branch, which runs if no case equals ``index``. The resulting
@@ -53,11 +53,14 @@ def switch(index: Any) -> Callable[[Function], "Switch"]:
 
 
 class Switch:
-    """Cases and their branches; calling it runs one branch.
+    """Cases and their branches; calling it runs the branch of the selected case.
+
+    ``switch`` returns it as the result of its decorator. It is called with the arguments of its
+    branches, and returns the result of the branch that runs.
 
     Args:
-        index: the selected case.
-        default: branch for all other values.
+        index: the selected case: an int, or a traced integer.
+        default: branch that runs if no case equals `index`.
     """
 
     def __init__(self, index: Any, default: Function) -> None:
@@ -66,7 +69,17 @@ class Switch:
         self._cases: dict[int, Function] = {}
 
     def branch(self, case: int) -> Callable[[Function], "Switch"]:
-        """Return a decorator for the branch of a case, an integer."""
+        """Return a decorator that adds the branch of a case to this switch.
+
+        The decorator returns the switch, not the function.
+
+        Args:
+            case: value of the index for which the branch runs.
+
+        Raises:
+            TypeError: if the case is not an integer.
+            ValueError: if the case has a branch already.
+        """
         if isinstance(case, bool) or not isinstance(case, int | np.integer):
             raise TypeError(f"switch: a case must be an integer, got {case!r}.")
         if case in self._cases:

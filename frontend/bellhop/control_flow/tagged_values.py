@@ -23,37 +23,41 @@ tagged_p.def_abstract_eval(lambda value, *_, **__: value)
 class ValueTag:
     """Transformation rules of a tagged value, which hashable subclasses override.
 
+    A tag is the parameter ``mark`` of an equation of the identity primitive ``tagged_p``. The first
+    operand of the equation is the value that it returns; further operands are for the rules only.
+
     Attributes:
-        box: lines that describe a circuit whose state is tagged, for pictures and the module.
+        box: lines that describe a circuit whose state is tagged, for drawings and for the module's
+            list of circuits; empty for all other values.
     """
 
     box: tuple[str, ...] = ()
 
     def compute_tangent(self, operands: Sequence[Operand], tangents: Sequence[Any]) -> Any:
-        """Return the tangent of the value.
+        """Return the tangent of the tagged value; by default, the value's own tangent.
 
         Args:
             operands: the value and further operands.
-            tangents: their tangents.
+            tangents: their tangents, some of them symbolic zeros.
         """
         return tangents[0]
 
     def batch(self, operands: Sequence[Operand], dims: Sequence[int | None]) -> Operand:
-        """Return the batched value.
+        """Return the tagged value under ``vmap``, batched along the same axis.
 
         Args:
             operands: the value and further operands.
-            dims: their batch axes, or None.
+            dims: batch axis of each operand; None for operands that are not batched.
         """
         return tag_value(*operands, mark=self)
 
 
 def tag_value(*operands: Any, mark: ValueTag) -> Any:
-    """Return the first operand, tagged with a mark.
+    """Return a value unchanged, through an equation with custom rules.
 
     Args:
-        *operands: the value and further operands for its rules.
-        mark: the rules.
+        *operands: the value, and further operands for its rules.
+        mark: the transformation rules.
     """
     return tagged_p.bind(*operands, mark=mark)
 

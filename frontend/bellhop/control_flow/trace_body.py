@@ -28,14 +28,14 @@ _PYTHON_TYPES = {"b": bool, "i": int, "u": int, "f": float, "c": complex}
 
 
 class TracedStep:
-    """A traced iteration of a loop, as a function.
+    """A traced iteration of a loop, called like the function it was traced from.
 
     Args:
-        closed: the jaxpr.
-        out_tree: structure of its results.
+        closed: jaxpr of the leaves of carried values and other arguments.
+        out_tree: structure of its results: carried values, and other results.
 
     Attributes:
-        has_effects: whether it has effects.
+        has_effects: whether the iteration has effects.
         closed: the jaxpr.
     """
 
@@ -45,7 +45,15 @@ class TracedStep:
         self._out_tree = out_tree
 
     def __call__(self, carried: tuple[Any, ...], *others: Any) -> tuple[Any, Any]:
-        """Run the iteration; return the next carried values and its other results."""
+        """Run the iteration.
+
+        Args:
+            carried: carried values in the types that the iteration was traced for.
+            *others: other arguments, such as the index of the iteration.
+
+        Returns:
+            the next carried values in the same types, and the other results.
+        """
         leaves = jax.tree.leaves((carried, others))
         result, rest = jax.tree.unflatten(
             self._out_tree, eval_jaxpr(self.closed.jaxpr, self.closed.consts, *leaves)
@@ -53,7 +61,11 @@ class TracedStep:
         return _map_leaves(_cast, result, FlatTree.flatten(carried)).unflatten(), rest
 
     def with_equations(self, equations: list[JaxprEqn]) -> "TracedStep":
-        """Return the step with its equations replaced."""
+        """Return a copy of the iteration with all its equations replaced.
+
+        Args:
+            equations: the new equations, which define the same results.
+        """
         changed = self.closed.jaxpr.replace(eqns=equations)
         return TracedStep(ClosedJaxpr(changed, self.closed.consts), self._out_tree)
 
@@ -66,19 +78,20 @@ def trace_step(
 ) -> tuple[tuple[Any, ...], TracedStep]:
     """Trace one iteration of a loop, promoting the types of carried values.
 
+    A carried value that starts as an integer and becomes a float is a float from the start.
+
     Args:
         construct: name of the loop, for errors.
         step: takes the carried values and ``others``; returns the next carried values and other
             results.
-        carried: initial carried values.
-        others: arrays.
+        carried: tuple of initial carried values, pytrees of arrays and numbers.
+        others: example arguments, arrays.
 
     Returns:
-        the initial carried values in their promoted types, and the traced step.
+        the initial carried values in their promoted types, and the traced iteration.
 
     Raises:
-        TypeError: if the iteration changes a structure or shape, or a carried value is not an
-            array.
+        TypeError: if an initial value is not an array or a number.
     """
     first = _map_leaves(functools.partial(_to_initial_array, construct), FlatTree.flatten(carried))
     while True:
@@ -97,12 +110,13 @@ def trace_branches(branches: Branches, *others: Any) -> tuple[list[Step], list[A
     """Trace the branches of a conditional, promoting their results to common types.
 
     Args:
-        branches: functions of ``others``, which return the branch's result and other results.
-        others: arrays.
+        branches: the conditional, whose functions take ``others`` and return a pair: the branch's
+            result, and other results.
+        others: example arguments, arrays.
 
     Returns:
-        traced branches, with results of the same types; and the types of each branch's other
-        results.
+        the traced branches, functions of the same arguments with results of the same types; and the
+        types of each branch's other results. The result is None if branches apply gates only.
 
     Raises:
         TypeError: if structures or shapes of the results differ.
@@ -121,7 +135,12 @@ def trace_branches(branches: Branches, *others: Any) -> tuple[list[Step], list[A
     common = _map_leaves(_common_dtype, *results)
 
     def runner(closed: ClosedJaxpr, out_tree: PyTreeDef) -> Step:
-        """Return a traced branch as a function with results of common types."""
+        """Return a traced branch as a function with results of common types.
+
+        Args:
+            closed: jaxpr of the branch.
+            out_tree: structure of its pair of results.
+        """
 
         def run(*others: Any) -> tuple[Any, Any]:
             leaves = eval_jaxpr(closed.jaxpr, closed.consts, *jax.tree.leaves(others))
@@ -143,10 +162,13 @@ def run_branch(
     are batched one by one, so their conditionals stay conditionals.
 
     Args:
-        construct: name of the construct, for errors.
-        index: index of the branch.
-        names: names of the branches, for errors.
-        branches: functions without arguments.
+        construct: name of the construct, such as ``cond``, for errors.
+        index: index of the branch, a traced integer scalar.
+        names: descriptions of the branches, for errors.
+        branches: functions without arguments, which may apply gates inside of a circuit.
+
+    Raises:
+        TypeError: if structures or shapes of the branches' results differ.
     """
 
     def check_result(name: str, branch: Callable[[], Any]) -> Callable[[], Any]:
@@ -159,13 +181,26 @@ def run_branch(
 
 
 def run_chosen_branch(branches: Branches) -> Any:
-    """Run one branch of a conditional without gates; return its result."""
+    """Run one branch of a conditional outside of circuits; return its result.
+
+    Args:
+        branches: the conditional, whose functions take no arguments.
+    """
     runners, _ = trace_branches(branches.map_functions(lambda branch: lambda: (branch(), ())))
     return jax.lax.switch(branches.index, runners)[0]
 
 
 def _trace_flat(step: Step, *args: Any) -> tuple[ClosedJaxpr, tuple[FlatTree, Any]]:
-    """Trace a function; return its jaxpr and the types of both of its results."""
+    """Trace a function that returns a pair of pytrees.
+
+    Args:
+        step: the function.
+        *args: example arguments, pytrees of arrays.
+
+    Returns:
+        its jaxpr; and the types of both results, the first as a ``FlatTree``, the second as a
+        pytree.
+    """
 
     def flat(*args: Any) -> tuple[FlatTree, Any]:
         result, rest = step(*args)
@@ -176,7 +211,11 @@ def _trace_flat(step: Step, *args: Any) -> tuple[ClosedJaxpr, tuple[FlatTree, An
 
 
 def _to_initial_array(construct: str, value: object) -> Any:
-    """Convert an initial carried value to an array.
+    """Convert an initial carried value of a loop to an array.
+
+    Args:
+        construct: name of the loop, for errors.
+        value: leaf of a carried pytree.
 
     Raises:
         TypeError: if JAX does not accept it.
@@ -191,21 +230,29 @@ def _to_initial_array(construct: str, value: object) -> Any:
 
 
 def _map_leaves(change: Callable[..., Any], first: FlatTree, *others: FlatTree) -> FlatTree:
-    """Apply a function to corresponding leaves of trees with the same structure."""
+    """Apply a function to corresponding leaves of trees; return a tree of values.
+
+    Args:
+        change: takes one leaf of each tree.
+        first: the first tree, which gives the structure of the new tree.
+        *others: trees with as many leaves.
+    """
     columns = zip(first.leaves, *(other.leaves for other in others), strict=True)
     return first.replace_leaves([change(*column) for column in columns])
 
 
 def classical_result(construct: str, name: str, result: PyTree) -> Any:
-    """Convert a result to arrays, without gates, which were queued when created.
+    """Convert a body's or branch's result to arrays, leaving out PennyLane's gates.
+
+    Functions that apply gates often return them; a gate was queued when it was created.
 
     Args:
         construct: name of the construct, for errors.
-        name: name of the function, for errors.
-        result: a pytree.
+        name: description of the function, for errors.
+        result: a pytree of arrays, numbers and gates.
 
     Returns:
-        the pytree; None if it consists of gates only.
+        the pytree with arrays as leaves, and None for gates; None if it consists of gates only.
 
     Raises:
         TypeError: for a measurement, or a value that is neither array, number nor gate.
@@ -222,7 +269,14 @@ def classical_result(construct: str, name: str, result: PyTree) -> Any:
     quantum = (*gates, *measurements)
 
     def check(leaf: object) -> Any:
-        """Convert a leaf to an array, or a gate to None."""
+        """Convert a leaf of the result to an array, or a gate to None.
+
+        Args:
+            leaf: array, number, gate, measurement or any other value.
+
+        Raises:
+            TypeError: for measurements and other values.
+        """
         if isinstance(leaf, gates):
             return None
         if isinstance(leaf, measurements):
@@ -248,13 +302,13 @@ def classical_result(construct: str, name: str, result: PyTree) -> Any:
 def check_same_structure(
     construct: str, first: str, first_tree: FlatTree, second: str, second_tree: FlatTree
 ) -> None:
-    """Raise an error unless two trees have the same structure and shapes.
+    """Raise an error unless two pytrees have the same structure and shapes.
 
     Args:
         construct: name of the construct, for errors.
-        first: subject and verb for the first tree, for errors.
-        first_tree: the first tree.
-        second: subject and verb for the second tree, for errors.
+        first: subject and verb for the first tree, such as ``"it carries"``; for errors.
+        first_tree: the first tree, with arrays or types as leaves.
+        second: subject and verb for the second tree, such as ``"returns"``; for errors.
         second_tree: the second tree.
 
     Raises:
@@ -277,7 +331,14 @@ def _format_leaves(flat: FlatTree) -> str:
 
 
 def _common_dtype(*leaves: Operand) -> Any:
-    """Return the promoted type of arrays of the same shape."""
+    """Return the type to which JAX promotes arrays of the same shape.
+
+    Args:
+        *leaves: arrays, or types with ``shape``, ``dtype`` and ``weak_type``.
+
+    Returns:
+        a ``ShapeDtypeStruct``.
+    """
     first = leaves[0]
     # Type promotion does not support random keys.
     if all(_same_dtype(first, leaf) for leaf in leaves):
@@ -297,7 +358,12 @@ def _same_dtype(one: Any, other: Any) -> bool:
 
 
 def _cast(value: object, like: Any) -> Any:
-    """Convert a value to the dtype of `like`, which is not weak; keep random keys."""
+    """Convert a value to the dtype of `like`, not weakly typed; keep random keys.
+
+    Args:
+        value: array, tracer or number.
+        like: array or type; only its dtype is used.
+    """
     if jnp.issubdtype(like.dtype, jax.dtypes.extended):
         return value
     # The result is not weakly typed, as a variable of the program has a fixed type.

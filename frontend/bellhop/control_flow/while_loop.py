@@ -38,8 +38,7 @@ def while_loop(
         progress: description of a progress bar that counts iterations, as in ``progress``; None for
             no bar.
         allow_array_resizing: option for compatibility with PennyLane; must be False, since arrays
-        have
-            static shapes.
+            have static shapes.
 
     Returns:
         a decorator for the body, ``body(*carried)``, which returns the carried values of the next
@@ -51,6 +50,7 @@ def while_loop(
     Raises:
         TypeError: if the condition is not a scalar, or the body changes the structure or a shape of
             its carried values.
+        NotImplementedError: if ``allow_array_resizing`` is set.
 
     Example:
         >>> import bellhop
@@ -63,11 +63,15 @@ def while_loop(
     check_no_resizing("while_loop", allow_array_resizing)
 
     def decorate(body: Callable[..., Any]) -> Callable[..., Any]:
-        """Return the loop of a body, as a function of initial carried values."""
+        """Return the loop as a function of the initial carried values.
+
+        Args:
+            body: the user's function ``body(*carried)``.
+        """
         label = describe_derived_function("while_loop", body)
 
         def loop(*init: Any) -> Any:
-            """Run the loop with initial carried values."""
+            """Run the loop from initial carried values; return the final carried values."""
 
             def condition(carried: tuple[Any, ...]) -> Any:
                 return as_predicate(
@@ -107,11 +111,11 @@ def while_loop(
 def run_while_loop(
     condition: Callable[..., Any], body: Callable[..., Any], carried: tuple[Any, ...]
 ) -> tuple[Any, ...]:
-    """Run a loop outside of circuits, with the interface of a circuit's loop.
+    """Run a loop outside of circuits, like ``GateRecorder.while_loop``.
 
     Args:
-        condition: takes the carried values, returns a bool scalar.
-        body: takes and returns the carried values.
+        condition: takes the tuple of carried values; returns a bool or a bool scalar.
+        body: takes the tuple of carried values; returns the tuple of the next carried values.
         carried: initial carried values.
 
     Returns:

@@ -60,10 +60,10 @@ _FEWEST, _MOST = 32, 1024
 
 @contextlib.contextmanager
 def enable_while_transpose(where: str) -> Iterator[None]:
-    """Enable the transpose of ``while`` inside of a ``with`` block.
+    """Enable reverse mode of ``while`` with a dynamic trip count in a ``with`` block.
 
     Outside, the transpose raises JAX's error, as documented for ``jax.grad``, except for loops from
-    ``make_loops_reversible``, which circuits use.
+    ``make_loops_reversible``, which circuits use. The first use patches JAX's transpose rule.
 
     Args:
         where: description of the derivative, for errors.
@@ -75,10 +75,12 @@ def enable_while_transpose(where: str) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class _ReversibleTag(ValueTag):
-    """Tag of loop-carried values whose loop always has a reverse mode.
+    """Tag of loop-carried values, which gives their loop a reverse mode.
+
+    `make_loops_reversible` adds it to the loops of circuits.
 
     Attributes:
-        where: description of the loop's owner, for errors.
+        where: description of the loop's owner, such as a QNode and its line; for errors.
     """
 
     where: str
@@ -87,18 +89,35 @@ class _ReversibleTag(ValueTag):
 def make_loops_reversible(closed: ClosedJaxpr, where: str) -> ClosedJaxpr:
     """Tag the dynamic loops of a jaxpr so that they always have a reverse mode.
 
+    The first use patches JAX's transpose rule of ``while``.
+
     Args:
         closed: the jaxpr.
-        where: description of the loops' owner, for errors.
+        where: description of the loops' owner, such as a QNode and its line; for errors.
+
+    Returns:
+        the jaxpr with tagged loops, at any depth; `closed` itself if it has none.
     """
     patch_while_transpose(_transpose_with_fallback)
 
     def loop(eqn: JaxprEqn, *operands: Operand) -> Sequence[Any]:
-        """Bind the loop with tagged carried values."""
+        """Bind a ``while`` equation with tagged carried values: a rule for `rewrite`.
+
+        Args:
+            eqn: the equation.
+            *operands: tracers of its operands.
+
+        Returns:
+            tracers of its results.
+        """
         body, n_consts = eqn.params["body_jaxpr"], eqn.params["body_nconsts"]
 
         def step(*args: Any) -> list[Any]:
-            """Run the body with tagged carried values."""
+            """Run the loop's body with tagged carried values.
+
+            Args:
+                *args: the body's constants, then its carried values.
+            """
             consts, carried = _split(args, n_consts)
             is_differentiable = lambda array: jnp.issubdtype(array.dtype, jnp.inexact)
             carried = [
@@ -116,7 +135,11 @@ def make_loops_reversible(closed: ClosedJaxpr, where: str) -> ClosedJaxpr:
 
 
 def _reversible_site(body: ClosedJaxpr) -> str | None:
-    """Return the owner of a tagged loop; None for untagged loops."""
+    """Return the owner of a tagged loop, for errors; None for untagged loops.
+
+    Args:
+        body: jaxpr of the loop's body.
+    """
     marks = (
         eqn.params["mark"] for eqn in iterate_equations(body.jaxpr) if has_tag(eqn, _ReversibleTag)
     )
@@ -132,9 +155,14 @@ def has_dynamic_loop(closed: ClosedJaxpr) -> bool:
 class _SplitLoop:
     """A loop split into a nonlinear part, which computes residuals, and a linear part.
 
+    `_run_reversed` transposes the loop with these four fields. `forward`
+    takes and returns carried values of the nonlinear part, and `reverse` cotangents of carried
+    values of the linear part.
+
     Attributes:
         first: carried values before the first iteration.
-        is_unfinished: takes carried values; returns whether another iteration follows.
+        is_unfinished: takes carried values; returns whether another iteration follows, a bool
+            scalar.
         forward: takes the carried values before an iteration; returns the values after it, and its
             residuals.
         reverse: takes the residuals of an iteration, and the cotangents of the carried values after
@@ -149,10 +177,22 @@ class _SplitLoop:
 
 
 def _transpose_with_fallback(transpose_with_jax: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the transpose rule of ``while``; JAX's rule applies to untagged loops."""
+    """Return the transpose rule of ``while``: Bellhop's, or JAX's for ordinary loops.
+
+    Args:
+        transpose_with_jax: JAX's rule, which raises an error for most loops.
+    """
 
     def transpose(cotangents: Sequence[Any], *args: Any, **params: Any) -> list[Any]:
-        """Transpose a loop, if it is tagged or inside of `enable_while_transpose`."""
+        """Transpose a loop that is tagged or inside of `enable_while_transpose`.
+
+        JAX's rule transposes all other loops.
+
+        Args:
+            cotangents: cotangents of the equation's results.
+            *args: operands; linear operands are ``UndefinedPrimal``.
+            **params: parameters of the equation.
+        """
         where = trace_state().transposing or _reversible_site(params["body_jaxpr"])
         if where is None:
             return list(transpose_with_jax(cotangents, *args, **params))
@@ -164,16 +204,20 @@ def _transpose_with_fallback(transpose_with_jax: Callable[..., Any]) -> Callable
 
 
 def _transpose(where: str, cotangents: Sequence[Any], *args: Any, **params: Any) -> list[Any]:
-    """Transpose a ``while`` equation.
+    """Transpose a ``while`` equation, recomputing its residuals from checkpoints.
 
     Args:
         where: description of the derivative, for errors.
-        cotangents: cotangents of the results.
+        cotangents: cotangents of the results, some of them symbolic zeros.
         *args: operands; linear operands are ``UndefinedPrimal``.
         **params: parameters of the equation.
 
     Returns:
-        cotangents of the linear operands, None for all others.
+        for each operand its cotangent if it is linear, else None.
+
+    Raises:
+        DifferentiableCompileError: if a recomputed call with side effects has a result that the
+            derivative needs.
     """
     if all(type(cotangent) is ad.Zero for cotangent in cotangents):
         # The equation is kept for its effects. Return arrays, as the transpose of scan rejects
@@ -258,8 +302,11 @@ def _run_reversed(
 ) -> tuple[list[Any], list[Any]]:
     """Reverse a loop: compute the cotangents of linear constants and initial values.
 
+    Emits a loop that counts iterations, and a loop that reverses them from the last to the first,
+    recomputing residuals from checkpoints.
+
     Args:
-        loop: the loop.
+        loop: the split loop.
         const_cts: zeros in the types of the linear constants.
         carried_cts: cotangents of the final carried values.
 
@@ -278,7 +325,15 @@ def _run_reversed(
         ]
 
     def advance_checkpoint(target: Any, checkpoint_stack: Any) -> Any:
-        """Advance from the last checkpoint towards iteration `target`; save a checkpoint."""
+        """Advance from the last checkpoint towards iteration `target`; save a checkpoint.
+
+        Args:
+            target: index of the iteration to reverse next.
+            checkpoint_stack: index of the last checkpoint, and the arrays of checkpoints.
+
+        Returns:
+            the new stack.
+        """
         top, checkpoints = checkpoint_stack
         number, *values = find_state(top, checkpoints)
         distance = target - number
@@ -293,7 +348,15 @@ def _run_reversed(
         ]
 
     def reverse_iteration(state: Any) -> Any:
-        """Reverse the last iteration that is left."""
+        """Reverse the last iteration that is left.
+
+        Args:
+            state: number of iterations left, checkpoints, and cotangents of constants and of
+                carried values.
+
+        Returns:
+            the next state.
+        """
         n_left, checkpoint_stack, const_cts, carried_cts = state
         target = n_left - 1
         top, checkpoints = lax.while_loop(
@@ -326,7 +389,14 @@ def _run_reversed(
 
 
 def _count_checkpoints(values: Sequence[Any]) -> int:
-    """Return the number of checkpoints for carried values of this size."""
+    """Return how many checkpoints of these carried values fit the memory limit.
+
+    Args:
+        values: the carried values, of which each checkpoint keeps a copy.
+
+    Returns:
+        a number from `_FEWEST` to `_MOST`.
+    """
     size = sum(math.prod(value.shape) * value.dtype.itemsize for value in values)
     return min(max(_CHECKPOINT_BYTES // max(size, 1), _FEWEST), _MOST)
 
@@ -334,15 +404,19 @@ def _count_checkpoints(values: Sequence[Any]) -> int:
 def _split_body(
     body: ClosedJaxpr, are_linear_consts: list[bool], are_linear: list[bool]
 ) -> tuple[ClosedJaxpr, ClosedJaxpr, list[bool]]:
-    """Split a body into its known and its linear part, to a fixed point.
+    """Split a loop body into its known and its linear part, to a fixed point.
+
+    A value is linear if it depends on the loop's linear inputs: tangents, in the derivative of a
+    loop.
 
     Args:
-        body: jaxpr of one iteration.
+        body: jaxpr of one iteration: takes constants and carried values.
         are_linear_consts: for each constant, whether it is linear.
         are_linear: for each carried value, whether it is linear before the loop.
 
     Returns:
-        both parts, and for each carried value whether it is linear in any iteration.
+        the known part, which also returns residuals; the linear part, which takes the residuals
+        first; and for each carried value whether it is linear in any iteration.
     """
     while True:
         known, linear, found, _ = partial_eval_jaxpr_nounits(
@@ -354,7 +428,16 @@ def _split_body(
 
 
 def _make_batched_body(cond: ClosedJaxpr, n_cond: int, body: ClosedJaxpr) -> ClosedJaxpr:
-    """Return a body that keeps finished elements of a batched condition unchanged."""
+    """Return a body that keeps the finished elements of a batched loop unchanged.
+
+    Args:
+        cond: jaxpr of the loop's condition, whose result has a batch axis.
+        n_cond: number of constants of `cond`.
+        body: jaxpr of one iteration.
+
+    Returns:
+        the jaxpr of an iteration, with the constants of `cond` before the constants of `body`.
+    """
     n_consts = len(body.in_avals) - len(body.out_avals)
 
     def step(*args: Any) -> list[Any]:
@@ -376,7 +459,7 @@ def _where(chosen: Iterable[bool], values: Iterable[Any]) -> list[Any]:
 
 
 def _scatter_values(values: Iterable[Any], places: Sequence[bool]) -> list[Any]:
-    """Place values where `places` is True, and None elsewhere."""
+    """Return a list with the next value where `places` is True, and None elsewhere."""
     rest = iter(values)
     return [next(rest) if yes else None for yes in places]
 

@@ -15,17 +15,23 @@ def min_device_memory(devices: Sequence[jax.Device]) -> int:
     CPU devices of one process share the process's memory equally.
 
     Args:
-        devices: devices of any process.
+        devices: devices of any process; at least one.
+
+    Returns:
+        the bytes; ``sys.maxsize`` if no device's memory is known.
     """
     return min(_single_device_memory(device, devices) for device in devices)
 
 
 def _single_device_memory(device: jax.Device, devices: Sequence[jax.Device]) -> int:
-    """Return the memory of `device` in bytes; ``sys.maxsize`` if it is unknown.
+    """Return the memory in bytes that one device may use.
 
     Args:
         device: the device.
-        devices: all devices in use; CPU devices among them share the process's memory.
+        devices: all devices in use; CPU devices of one process among them share its memory.
+
+    Returns:
+        the bytes; ``sys.maxsize`` if they are unknown, as for GPUs of other processes.
     """
     stats = device.memory_stats() if device.process_index == jax.process_index() else None
     if stats and "bytes_limit" in stats:
@@ -40,15 +46,19 @@ def _single_device_memory(device: jax.Device, devices: Sequence[jax.Device]) -> 
 def memory_of_process() -> int:
     """Return the memory in bytes that this process may use.
 
-    The value is the machine's memory or a lower limit of the operating system; ``sys.maxsize`` if
-    unknown.
+    Returns:
+        the machine's memory, or a lower limit that the operating system sets for the process;
+        ``sys.maxsize`` if unknown.
     """
     memory = memory_for_process()
     return sys.maxsize if math.isinf(memory) else int(memory)
 
 
 def required_memory(compiled: jax.stages.Compiled) -> int:
-    """Return the memory in bytes that a program needs on each device; 0 if unknown."""
+    """Return the memory in bytes that a compiled program needs on each device.
+
+    It is XLA's estimate for arguments, results and temporary arrays; 0 if XLA gives none.
+    """
     analysis = compiled.memory_analysis()
     if analysis is None:
         return 0
@@ -64,14 +74,14 @@ def required_device_count(required: int, available: int) -> int:
     """Return the smallest power of two of devices that together have enough memory.
 
     Args:
-        required: needed memory in bytes.
+        required: needed memory in bytes, of all devices together.
         available: memory of each device in bytes.
     """
     return 1 << max(0, -(-required // available) - 1).bit_length()
 
 
 def format_gib(size: int) -> str:
-    """Format a number of bytes in GiB; huge numbers as powers of two."""
+    """Format a number of bytes, such as ``1.5 GiB``; huge ones as ``2**70 GiB``."""
     exponent = size.bit_length() - 1 - 30
     if exponent > 60:
         return f"2**{exponent} GiB"

@@ -26,11 +26,11 @@ _JAX_EXTRAS = {"gpu": "cuda12", "cuda": "cuda12", "tpu": "tpu"}
 
 @dataclass(frozen=True)
 class StateAxes:
-    """Mesh axes over which the states of circuits are partitioned.
+    """Mesh axes over which circuits in a region partition their state vectors.
 
     Attributes:
-        mesh: the mesh.
-        axes: names of the axes.
+        mesh: the mesh of the region.
+        axes: names of the axes; each device along them has a part of the state.
     """
 
     mesh: Mesh
@@ -38,12 +38,14 @@ class StateAxes:
 
 
 def find_state_axes(dev: Any) -> StateAxes | None:
-    """Return the mesh axes over which a region on `dev` partitions states, or None.
+    """Find the mesh axes over which a region's circuits partition their state vectors.
 
     Args:
-        dev: a mesh, which partitions states over all its axes; or a `NamedSharding`, which
-            partitions states over the axes that its spec does not use; any other value returns
-            None.
+        dev: option ``dev`` of `accelerate`. A mesh partitions states over all its axes, and a
+            `NamedSharding` over the axes that its spec does not use.
+
+    Returns:
+        the axes; None if there are none, and for all other options.
     """
     if isinstance(dev, Mesh):
         return StateAxes(dev, dev.axis_names)
@@ -63,9 +65,14 @@ def resolve_target(dev: Any, where: str = "accelerate", expected: str = "a list 
         where: name of the function that takes ``dev``, for errors.
         expected: what the function accepts for several devices, for errors.
 
+    Returns:
+        a device; for several devices a sharding, which for a mesh or a sequence partitions the
+        first axes.
+
     Raises:
         ValueError: if the device does not exist (the error lists all devices) or belongs to another
-            process, or if `dev` names memory other than the device's default memory.
+            process, if a sequence names a device twice, or if `dev` names memory other than the
+            device's default memory.
         TypeError: if ``dev`` has another type.
     """
     if dev is None:
@@ -113,10 +120,14 @@ def resolve_target(dev: Any, where: str = "accelerate", expected: str = "a list 
 
 
 def _parse_device_name(name: str, where: str) -> jax.Device:
-    """Return the device of this process named ``platform`` or ``platform:id``.
+    """Find the device of this process that is named ``platform`` or ``platform:id``.
+
+    Args:
+        name: for instance ``"gpu"``, which is its first device, or ``"gpu:1"``.
+        where: name of the function that takes the name, for the error.
 
     Raises:
-        ValueError: if the device does not exist.
+        ValueError: if the device does not exist; lists the devices.
     """
     platform, has_number, number = name.partition(":")
     try:
@@ -131,7 +142,14 @@ def _parse_device_name(name: str, where: str) -> jax.Device:
 
 
 def _installation_hint(platform: str) -> str:
-    """Return how to install JAX for a platform that this process does not have, or nothing."""
+    """Return a sentence on how to install JAX for a platform, to end an error.
+
+    Args:
+        platform: name of a platform, such as ``"gpu"``.
+
+    Returns:
+        the sentence, after a space; empty if JAX has the platform or lacks a package for it.
+    """
     extra = _JAX_EXTRAS.get(platform)
     if extra is None or platform in _platforms():
         return ""
@@ -163,13 +181,16 @@ def device_name(device: jax.Device) -> str:
 
 
 def target_name(target: Target) -> str:
-    """Return the name of a target in programs, which `find_target` resolves.
+    """Return the name that a region's device or sharding has in programs.
+
+    `find_target` finds the device or sharding by this name, for the rest of the process.
 
     Args:
         target: a device or a sharding.
 
     Returns:
-        ``platform:id``, ``device:index`` or ``sharding:id``.
+        ``platform:id``; ``sharding:id`` with a hash of the sharding; ``device:index`` for a device
+        that JAX does not find by its platform and id.
     """
     if isinstance(target, jax.Device):
         name = device_name(target)
@@ -188,7 +209,11 @@ def target_name(target: Target) -> str:
 
 
 def find_target(name: str) -> Target:
-    """Return the target with a name from `target_name`."""
+    """Return the device or sharding of a region with a name from `target_name`.
+
+    Args:
+        name: ``platform:id``; or another name that `target_name` has returned in this process.
+    """
     kind, _, number = name.partition(":")
     if kind == "sharding":
         return _shardings[int(number)]
@@ -200,7 +225,14 @@ def find_target(name: str) -> Target:
 
 
 def _find_device(name: str) -> jax.Device | None:
-    """Return the device named ``platform:id``, or None."""
+    """Find the device of any process that is named ``platform:id``.
+
+    Args:
+        name: name of the device.
+
+    Returns:
+        the device; None if it does not exist.
+    """
     kind, _, number = name.partition(":")
     try:
         devices = jax.devices(kind)
@@ -228,14 +260,14 @@ def describe_target(target: Target) -> str:
 
 
 def find_sharding(target: Target, shape: tuple[int, ...]) -> Sharding:
-    """Return the sharding of a region's argument on its target.
+    """Return the sharding of a region's argument or result on the region's devices.
 
-    A target's sharding is used for arguments with enough axes whose sizes it divides; all other
-    arguments are replicated.
+    A region's sharding is used for arrays with enough axes whose sizes it divides; all other arrays
+    are replicated.
 
     Args:
-        target: a device or a sharding.
-        shape: the argument's shape.
+        target: device or sharding of the region.
+        shape: shape of the array.
     """
     if isinstance(target, jax.Device):
         return SingleDeviceSharding(target)

@@ -40,11 +40,11 @@ def build_program_graph(
     arguments: Sequence[tuple[str, int]],
     results: Sequence[tuple[str, str | None]],
 ) -> Graph:
-    """Build the diagram of a program.
+    """Build the diagram of a traced program from its jaxpr.
 
     Args:
-        closed: the traced program.
-        arguments: name of each argument and its number of leaves.
+        closed: the jaxpr of the traced program.
+        arguments: name and number of leaves of each argument.
         results: name of each output leaf, and its requested device or None; equal entries share one
             box.
     """
@@ -66,10 +66,13 @@ def build_program_graph(
 
 
 class _GraphBuilder:
-    """Traverses jaxprs and builds the diagram, merging host operations into few nodes.
+    """Builder of one diagram, which walks over the jaxpr of the program.
 
-    Host operations are merged if they depend on the same callbacks, circuits and regions, so a node
-    never depends on itself through another node.
+    Host operations are merged into few nodes. Operations are merged if they depend on the same
+    callbacks, circuits and regions, so a node never depends on itself through another node.
+
+    Attributes:
+        graph: the diagram, to which nodes and edges are added.
     """
 
     def __init__(self) -> None:
@@ -78,7 +81,16 @@ class _GraphBuilder:
         self._needs: dict[int, Sources] = {}
 
     def walk(self, jaxpr: Jaxpr, inputs: Sequence[Sources], group: Group) -> list[Sources]:
-        """Add the equations of a jaxpr to a group; return the sources of its results."""
+        """Add the equations of a jaxpr to a group of the diagram.
+
+        Args:
+            jaxpr: the jaxpr of the program, or of a part of it.
+            inputs: for each input, indices of the nodes from which its value comes.
+            group: the group for the new nodes.
+
+        Returns:
+            for each result, indices of the nodes from which its value comes; empty for constants.
+        """
         env: dict[Any, Sources] = dict(zip(jaxpr.invars, inputs, strict=True))
         hosts: dict[Sources, Node] = {}
 
@@ -92,7 +104,15 @@ class _GraphBuilder:
         return [read(atom) for atom in jaxpr.outvars]
 
     def flow(self, sources: Sources, target: int, atom: Any) -> None:
-        """Add edges to a node, labelled with the value's type and transfer."""
+        """Add the edges by which a value flows to a node.
+
+        Edges are labelled with the value's type, and its bytes if it is copied to another device.
+
+        Args:
+            sources: indices of the nodes from which the value comes.
+            target: index of the node that uses it.
+            atom: the value's variable in the jaxpr.
+        """
         devices = self.graph.devices
         for source in sources:
             label, source_device, target_device = (
@@ -112,7 +132,17 @@ class _GraphBuilder:
     def _equation(
         self, eqn: JaxprEqn, sources: list[Sources], group: Group, hosts: dict[Sources, Node]
     ) -> list[Sources]:
-        """Add one equation; return the sources of its results."""
+        """Add an equation of the jaxpr to the diagram, with its nested jaxprs.
+
+        Args:
+            eqn: the equation.
+            sources: for each operand, indices of the nodes from which its value comes.
+            group: the group for new nodes.
+            hosts: the group's host nodes, by the boxes on which they depend; may get a new one.
+
+        Returns:
+            for each result, indices of the nodes from which its value comes.
+        """
         box = _describe_box(eqn)
         if box is not None:
             kind, lines = box
@@ -135,7 +165,17 @@ class _GraphBuilder:
     def _add_host_operation(
         self, eqn: JaxprEqn, sources: list[Sources], group: Group, hosts: dict[Sources, Node]
     ) -> list[Sources]:
-        """Add an operation to the host node with the same dependencies."""
+        """Add an equation to the host node with the same dependencies, or to a new one.
+
+        Args:
+            eqn: the equation, which is neither a callback, a circuit nor a region.
+            sources: for each operand, indices of the nodes from which its value comes.
+            group: the group for a new node.
+            hosts: the group's host nodes, by the boxes on which they depend; may get a new one.
+
+        Returns:
+            for each result, the index of the host node, in a set.
+        """
         needs = self._find_needed(sources)
         if needs not in hosts:
             hosts[needs] = self.graph.add(group, BoxKind.HOST)
@@ -157,7 +197,16 @@ class _GraphBuilder:
         return self.walk(inner, sources[len(sources) - len(inner.invars) :], group)
 
     def _scan(self, eqn: JaxprEqn, sources: list[Sources], group: Group) -> list[Sources]:
-        """Add a ``scan`` as a group with a node for its carried values."""
+        """Add a ``scan`` to the diagram as a frame, with a node for its carried values.
+
+        Args:
+            eqn: the equation.
+            sources: for each operand, indices of the nodes from which its value comes.
+            group: the group around the loop.
+
+        Returns:
+            for each result, indices of the nodes from which its value comes.
+        """
         params = eqn.params
         consts, carried = scan_counts(params)
         loop = self.graph.add_group(group, f"{params['length']} times")
@@ -171,7 +220,16 @@ class _GraphBuilder:
         return [state] * carried + outputs[carried:]
 
     def _while(self, eqn: JaxprEqn, sources: list[Sources], group: Group) -> list[Sources]:
-        """Add a ``while`` as a group with a node for its carried values."""
+        """Add a ``while`` to the diagram as a frame, with a node for its carried values.
+
+        Args:
+            eqn: the equation.
+            sources: for each operand, indices of the nodes from which its value comes.
+            group: the group around the loop.
+
+        Returns:
+            for each result, the index of the node of the carried values, in a set.
+        """
         params = eqn.params
         in_cond, in_body = params["cond_nconsts"], params["body_nconsts"]
         consts = in_cond + in_body
@@ -185,7 +243,16 @@ class _GraphBuilder:
         return carried
 
     def _cond(self, eqn: JaxprEqn, sources: list[Sources], group: Group) -> list[Sources]:
-        """Add a ``cond`` as a group with one group for each branch."""
+        """Add a ``cond`` to the diagram as a frame, with a frame for each branch in it.
+
+        Args:
+            eqn: the equation, whose first operand is the index of the branch.
+            sources: for each operand, indices of the nodes from which its value comes.
+            group: the group around the conditional.
+
+        Returns:
+            for each result, indices of the nodes from which its value comes, in all branches.
+        """
         branches = eqn.params["branches"]
         outer = self.graph.add_group(group, "if" if len(branches) == 2 else "switch")
         titles = ("otherwise", "then") if len(branches) == 2 else range(len(branches))
@@ -199,7 +266,17 @@ class _GraphBuilder:
     def _add_carried_node(
         self, loop: Group, sources: list[Sources], atoms: Sequence[Any]
     ) -> Sources:
-        """Add the node of a loop's carried values."""
+        """Add the node of a loop's carried values, and edges from their initial values.
+
+        Args:
+            loop: the loop's group.
+            sources: for each carried value, indices of the nodes from which its initial value
+                comes.
+            atoms: variables of the initial values in the jaxpr; further ones are ignored.
+
+        Returns:
+            the index of the new node, in a set.
+        """
         node = self.graph.add(loop, BoxKind.CARRIED, "carried")
         for source, atom in zip(sources, atoms, strict=False):
             self.flow(source, node.index, atom)
@@ -208,7 +285,13 @@ class _GraphBuilder:
     def _connect_carried(
         self, outputs: Sequence[Sources], state: Sources, atoms: Sequence[Any]
     ) -> None:
-        """Add the edges from an iteration's results back to the carried values."""
+        """Add the edges from an iteration's results back to the loop's carried values.
+
+        Args:
+            outputs: for each carried value, indices of the nodes from which its new value comes.
+            state: index of the node of the carried values, in a set.
+            atoms: variables of the new values in the jaxpr of the body.
+        """
         [carried] = state
         for source, atom in zip(outputs, atoms, strict=False):
             self.flow(source - state, carried, atom)
@@ -222,7 +305,12 @@ _STRUCTURES = {
 
 
 def _describe_box(eqn: JaxprEqn) -> tuple[BoxKind, list[str]] | None:
-    """Return kind and lines of an equation's node; None for host operations."""
+    """Return kind and text lines of the box for an equation of the jaxpr.
+
+    Returns:
+        kind and lines for callbacks, circuits, regions and their derivatives; None for all other
+        equations, which are host operations or contain further jaxprs.
+    """
     params, name = eqn.params, eqn.primitive.name
     linear = params.get("linear")
     if name == "quantum_circuit" or (linear and linear.circuit_params):
@@ -244,7 +332,13 @@ def _describe_box(eqn: JaxprEqn) -> tuple[BoxKind, list[str]] | None:
 
 
 def _format_transfer(eqn: JaxprEqn) -> str:
-    """Format the number of bytes that a region receives and returns, without literals."""
+    """Format the bytes that a region receives and returns, as ``"... in, ... out"``.
+
+    An operand that occurs twice counts once, and constants do not count.
+
+    Args:
+        eqn: the region's ``jit`` equation.
+    """
     taken = [atom.aval for atom in dict.fromkeys(a for a in eqn.invars if _is_value(a))]
     given = [var.aval for var in eqn.outvars]
     sizes = (sum(map(count_bytes, each)) for each in (taken, given))
@@ -261,11 +355,15 @@ def _is_value(atom: Any) -> bool:
 
 
 def _format_circuit(params: dict[str, Any], *, along: bool) -> list[str]:
-    """Return the lines of a circuit: name, device, derivatives, and plan.
+    """Return the text lines of a circuit's box: name, device, and how it is executed.
 
     Args:
-        params: parameters of its equation.
-        along: whether it computes only a derivative along a tangent.
+        params: parameters of the circuit's equation.
+        along: whether the circuit computes only a derivative along a tangent.
+
+    Returns:
+        the QNode's name; the device with its number of qubits; the executor with the kind of
+        derivatives; and, for a batched circuit, the size of the batch.
     """
     # With PennyLane, which draws nothing of a program without circuits.
     from bellhop.circuits.backends.compiled.differentiable.compiled_state import CircuitEquation

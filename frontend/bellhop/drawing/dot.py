@@ -16,7 +16,14 @@ _STYLES = {
 
 
 def to_dot(graph: Graph) -> str:
-    """Convert a graph to the DOT language."""
+    """Convert a diagram to Graphviz's DOT language.
+
+    Args:
+        graph: the diagram.
+
+    Returns:
+        text of a ``digraph``, in which node ``n3`` is the node with the index 3.
+    """
     lines = [
         "digraph program {",
         '  node [style=filled, fontname="sans-serif", fontsize=10]',
@@ -29,7 +36,12 @@ def to_dot(graph: Graph) -> str:
 
 
 def _format_group(group: Group, indent: str) -> list[str]:
-    """Return the lines of a group's nodes and subgraphs."""
+    """Return the DOT lines of a group's nodes and nested groups, indented.
+
+    Args:
+        group: the group.
+        indent: spaces at the begin of each line.
+    """
     lines = [indent + _format_node(node) for node in group.nodes]
     for inner in filter(None, group.groups):
         title = f'label={json.dumps(inner.title)}; style="rounded"; color="#94a3b8"'

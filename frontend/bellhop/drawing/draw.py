@@ -34,7 +34,7 @@ class Drawing:
     """A diagram of a program, shown as image in notebooks and printed as Mermaid text.
 
     Attributes:
-        graph: nodes, groups and edges.
+        graph: boxes, frames around boxes, and edges of the diagram.
 
     Example:
         >>> import bellhop
@@ -56,7 +56,7 @@ class Drawing:
         return to_dot(self.graph)
 
     def save(self, path: str | Path) -> None:
-        """Write the diagram to a file.
+        """Write the diagram to a file, in the format of the file's ending.
 
         Args:
             path: path ending with ``.mmd`` for Mermaid, ``.dot`` for Graphviz's language, or
@@ -138,7 +138,14 @@ def draw(fn: Callable[..., Any]) -> Callable[..., Drawing]:
 
     @functools.wraps(function)
     def draw_call(*args: Any, **kwargs: Any) -> Drawing:
-        """Trace the function for these arguments and draw it."""
+        """Trace the drawn function for these arguments, and draw it.
+
+        This is the function that `draw` returns.
+
+        Args:
+            *args: arguments of the drawn function; arrays or their types.
+            **kwargs: its keyword arguments.
+        """
         traced, names = function, _argument_sizes(function, args, kwargs)
         if isinstance(fn, QJIT) and fn.static_arguments:
             static, args, kwargs = fn.static_arguments.split(args, kwargs)
@@ -150,6 +157,10 @@ def draw(fn: Callable[..., Any]) -> Callable[..., Drawing]:
         targets: tuple[Target | None, ...] = ()
 
         def resolve_and_trace(*args: Any, **kwargs: Any) -> Any:
+            """Trace the function, and find the devices that ``out_shardings`` requests.
+
+            The devices are assigned to `targets`, one for each leaf of the result.
+            """
             nonlocal targets
             result = trace_inline(traced)(*args, **kwargs)
             targets = resolve_out_shardings(function, out_shardings, *jax.tree.flatten(result))
@@ -170,7 +181,7 @@ def draw_graph(fn: Callable[..., Any], *, level: int | str | None = None) -> Cal
     """Draw a program as a Matplotlib figure, with Catalyst's interface.
 
     Args:
-        fn: a qjit function, or a function that could be one.
+        fn: a qjit function, or a function that qjit accepts.
         level: None draws the diagram of ``draw``. An index or name of a level of ``qml.specs``
             draws the gates of a QNode after that many of its transforms; ``bellhop.passes`` are
             applied later, see ``f.mlir``.
@@ -206,7 +217,13 @@ def draw_graph(fn: Callable[..., Any], *, level: int | str | None = None) -> Cal
 def _argument_sizes(
     function: Callable[..., Any], args: Args, kwargs: Kwargs
 ) -> list[tuple[str, int]]:
-    """Return name and number of leaves of each argument, in JAX's order."""
+    """List name and number of leaves of each argument, in JAX's order.
+
+    Args:
+        function: the user's function, whose parameters give the names.
+        args: positional arguments.
+        kwargs: keyword arguments, which are sorted by name.
+    """
     try:
         positional = inspect.signature(function).bind_partial(*args).arguments
     except (TypeError, ValueError):
@@ -216,7 +233,13 @@ def _argument_sizes(
 
 
 def _dynamic_argument_sizes(names: list[str], args: Args, kwargs: Kwargs) -> list[tuple[str, int]]:
-    """Return name and number of leaves of each dynamic argument, in JAX's order."""
+    """List name and number of leaves of each dynamic argument, in JAX's order.
+
+    Args:
+        names: names of the dynamic positional parameters.
+        args: dynamic positional arguments; those after the names are ``argument 2`` etc.
+        kwargs: dynamic keyword arguments, which are sorted by name.
+    """
     values = [*zip(names, args, strict=False), *sorted(kwargs.items())]
     values += [(f"argument {i}", args[i]) for i in range(len(names), len(args))]
     return [(name, len(jax.tree.leaves(value))) for name, value in values]
@@ -241,7 +264,14 @@ def _import_graphviz() -> Any:
 
 
 def _render(text: str, form: str) -> bytes:
-    """Render DOT text by Graphviz.
+    """Render text in the DOT language as an image, by Graphviz.
+
+    Args:
+        text: the text.
+        form: ``"svg"``, ``"png"`` or ``"pdf"``.
+
+    Returns:
+        content of an image file.
 
     Raises:
         RuntimeError: if Graphviz is not installed.

@@ -16,7 +16,13 @@ _MARGIN = 10
 
 
 def make_figure(graph: Graph) -> tuple[Any, Any]:
-    """Draw a graph; return Matplotlib's figure and axes.
+    """Draw a program's diagram with Matplotlib.
+
+    Args:
+        graph: the diagram.
+
+    Returns:
+        the new figure and its axes, whose unit is a point (1/72 inch).
 
     Raises:
         ImportError: if Matplotlib is not installed.

@@ -5,7 +5,11 @@ from dataclasses import dataclass, field
 
 
 class BoxKind(enum.StrEnum):
-    """Kind of a node, which determines its style."""
+    """Kind of a node in a program's diagram, which determines its shape and colour.
+
+    ``HOST`` are operations that the program itself executes, and ``CARRIED`` are the loop-carried
+    values of a loop.
+    """
 
     ARGUMENT = "argument"
     RESULT = "result"
@@ -18,12 +22,12 @@ class BoxKind(enum.StrEnum):
 
 @dataclass
 class Node:
-    """One box.
+    """One box in a program's diagram.
 
     Attributes:
-        index: its index in the graph.
+        index: its index in the diagram, counted from 0.
         kind: its kind.
-        lines: its text; of a host node, its operations.
+        lines: its lines of text; for kind ``HOST``, the names of its operations.
     """
 
     index: int
@@ -38,13 +42,13 @@ class Node:
 
 @dataclass
 class Group:
-    """A loop, a conditional or a branch: nodes and nested groups with a title.
+    """A loop, a conditional or a branch in a program's diagram, drawn as a frame.
 
     Attributes:
-        index: its index in the graph.
-        title: its title.
-        nodes: its nodes.
-        groups: nested groups.
+        index: its index in the diagram; 0 for the group around everything, which has no frame.
+        title: its title, such as ``"while"``.
+        nodes: nodes directly in it.
+        groups: groups directly in it.
     """
 
     index: int
@@ -59,12 +63,12 @@ class Group:
 
 @dataclass
 class Graph:
-    """Nodes in groups, and edges between node indices.
+    """A program's diagram: nodes in nested groups, and edges between the nodes.
 
     Attributes:
-        top: group of nodes outside of loops and conditionals.
-        edges: types of the values, by source and target.
-        devices: device of nodes with device-resident values.
+        top: group with all other groups, and the nodes outside of loops and conditionals.
+        edges: types of the values that flow, by indices of source and target node.
+        devices: name of the device on which a node's value stays, by index of the node.
     """
 
     top: Group = field(default_factory=lambda: Group(0, ""))
@@ -74,13 +78,16 @@ class Graph:
     _groups: int = 0
 
     def add(self, group: Group, kind: BoxKind, *lines: str, device: str | None = None) -> Node:
-        """Add a new node to a group.
+        """Create a node of the diagram in a group.
 
         Args:
             group: the group.
             kind: kind of the node.
-            *lines: its text.
-            device: device of its value, or None.
+            *lines: its lines of text.
+            device: name of the device on which its value stays, or None.
+
+        Returns:
+            the new node.
         """
         node = Node(self._nodes, kind, list(lines))
         if device is not None:
@@ -90,7 +97,15 @@ class Graph:
         return node
 
     def add_group(self, outer: Group, title: str) -> Group:
-        """Add a new group to another group."""
+        """Create a group of the diagram inside of another group.
+
+        Args:
+            outer: the outer group.
+            title: title of the new group.
+
+        Returns:
+            the new, empty group.
+        """
         self._groups += 1
         group = Group(self._groups, title)
         outer.groups.append(group)
@@ -107,7 +122,10 @@ class Graph:
 
 
 def shorten(items: list[str]) -> str:
-    """Join the first three distinct items, and the number of further items."""
+    """Join the first three distinct items, and the number of further distinct items.
+
+    For example ``["a", "b", "a", "c", "d"]`` gives ``"a, b, c, 1 more"``.
+    """
     different = list(dict.fromkeys(items))
     more = f", {len(different) - 3} more" if len(different) > 3 else ""
     return ", ".join(different[:3]) + more

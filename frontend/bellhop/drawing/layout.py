@@ -19,14 +19,15 @@ _GAPS = (40.0, 40.0)
 
 @dataclass
 class Layout:
-    """Positions in points, with the origin at the lower left.
+    """Positions of a diagram's parts, in points, with the origin at the lower left.
 
     Attributes:
         size: width and height of the diagram.
-        boxes: center, width and height of each node, by index.
-        edges: control points of each edge: one point, then three for each cubic Bézier curve.
-        labels: center of each edge's label.
-        groups: lower left corner, width and height of each group's frame, by index.
+        boxes: center x, center y, width and height of each node, by index of the node.
+        edges: control points of each edge, by indices of source and target node: one point, then
+            three for each cubic Bézier curve.
+        labels: center of each edge's label, by the same indices.
+        groups: left, bottom, width and height of each group's frame, by index of the group.
     """
 
     size: Point
@@ -37,7 +38,14 @@ class Layout:
 
 
 def make_layout(graph: Graph) -> Layout:
-    """Place a graph's nodes from top to bottom, by Graphviz's `dot` or in ranks without it."""
+    """Place the nodes of a diagram from top to bottom.
+
+    Graphviz's command ``dot`` computes the positions if it is installed; otherwise each node is in
+    a row below the nodes on which it depends.
+
+    Args:
+        graph: the diagram.
+    """
     if shutil.which("dot") is None:
         return _rank_nodes(graph)
     done = subprocess.run(
@@ -47,7 +55,11 @@ def make_layout(graph: Graph) -> Layout:
 
 
 def _read_layout(found: dict) -> Layout:
-    """Read the JSON that Graphviz writes."""
+    """Convert the JSON that Graphviz's ``dot`` writes to positions.
+
+    Args:
+        found: the parsed JSON, of a graph from `to_dot`.
+    """
     left, low, right, high = _numbers(found["bb"])
     layout = Layout((right - left, high - low))
     for item in found.get("objects", []):
@@ -84,7 +96,13 @@ def _point(text: str) -> Point:
 
 
 def _rank_nodes(graph: Graph) -> Layout:
-    """Place each node below all nodes on which it depends."""
+    """Place each node of a diagram in a row below all nodes on which it depends.
+
+    Used without Graphviz. Results are in the last row, and edges are straight.
+
+    Args:
+        graph: the diagram.
+    """
     rank: dict[int, int] = {}
     results = [node.index for node in graph.nodes() if node.kind is BoxKind.RESULT]
     # Node indices follow the order of the program. Back edges of loops do not count.

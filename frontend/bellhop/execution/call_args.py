@@ -10,13 +10,16 @@ from bellhop.base.types import Args, Kwargs
 
 @dataclass(frozen=True)
 class CallArgs:
-    """Arguments of one call of a program.
+    """Arguments of one call of a qjit function.
+
+    Made when the user calls or lowers the function; immutable. The program's arguments differ from
+    the caller's when they are flattened, or copied to another device.
 
     Attributes:
-        static: static arguments.
-        caller_arguments: dynamic positional and keyword arguments as the caller passed them.
-        args: positional arguments for the program.
-        kwargs: keyword arguments for the program.
+        static: values of the static arguments.
+        caller_arguments: ``(args, kwargs)`` of the dynamic arguments as the caller passed them.
+        args: positional arguments for the program: pytrees, or each a ``FlatTree``.
+        kwargs: keyword arguments for the program, in the same form.
     """
 
     static: Static

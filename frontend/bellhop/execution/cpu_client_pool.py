@@ -19,7 +19,12 @@ RUNS_PER_CLIENT = 24
 
 
 class _Client:
-    """An additional CPU client, and the number of programs that run on it."""
+    """An additional CPU client of JAX, made when all other clients are busy.
+
+    Attributes:
+        device: the client's only device.
+        runs: number of programs that run on it.
+    """
 
     def __init__(self) -> None:
         self.device = make_cpu_client().local_devices()[0]
@@ -32,7 +37,14 @@ _clients_lock = threading.Lock()
 
 @contextlib.contextmanager
 def borrow_spare_device() -> Iterator[jax.Device]:
-    """Reserve a CPU device for one execution inside of a ``with`` block."""
+    """Reserve an additional CPU device for one execution in a ``with`` block.
+
+    A new CPU client is created if no additional client has capacity, and kept until
+    the process ends.
+
+    Yields:
+        the device.
+    """
     with _clients_lock:
         client = next((each for each in _clients if each.runs < RUNS_PER_CLIENT), None)
         if client is None:

@@ -9,12 +9,12 @@ from bellhop.arguments.static_arguments import Donated
 
 @dataclass(frozen=True)
 class JitOptions:
-    """Options of ``jax.jit`` with the same meaning in qjit.
+    """The options of ``qjit`` that are passed to the ``jax.jit`` with the program.
 
     Attributes:
-        donated: arguments whose memory the program may reuse for its results.
+        donated: dynamic arguments whose memory the program may reuse for its results.
         keep_unused: whether the executable keeps unused arguments.
-        compiler_options: XLA options by name.
+        compiler_options: XLA options by name; empty for XLA's defaults.
     """
 
     donated: Donated = field(default_factory=Donated)

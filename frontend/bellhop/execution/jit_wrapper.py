@@ -19,12 +19,15 @@ from bellhop_runtime import within
 
 
 def compute_signature(static: Hashable, args: Args, kwargs: Kwargs) -> Hashable:
-    """Return the key by which JAX currently distinguishes a function's programs.
+    """Return the key by which JAX distinguishes a function's programs at present.
+
+    It consists of static arguments, structure and types of dynamic arguments, and those JAX
+    settings that affect tracing.
 
     Args:
-        static: static arguments.
-        args: positional arguments, values or tracers.
-        kwargs: keyword arguments.
+        static: values of the static arguments.
+        args: positional arguments, values or tracers; pytrees.
+        kwargs: keyword arguments, values or tracers; pytrees.
     """
     leaves, tree = jax.tree.flatten((args, kwargs))
     avals = map(jax.typeof, leaves)
@@ -33,10 +36,10 @@ def compute_signature(static: Hashable, args: Args, kwargs: Kwargs) -> Hashable:
 
 
 class TraceRegistry:
-    """Traces of one function that are in progress.
+    """The signatures of one qjit function that threads are tracing at present.
 
-    No lock is held while user code is traced: a thread waits only for another thread's trace of the
-    same signature.
+    It lets a second thread wait for a trace instead of repeating it. No lock is held while user
+    code is traced: a thread waits only for another thread's trace of the same signature.
     """
 
     def __init__(self) -> None:
@@ -44,7 +47,11 @@ class TraceRegistry:
 
     @contextlib.contextmanager
     def register_trace(self, signature: Hashable) -> Iterator[None]:
-        """Register a trace in this thread inside of a ``with`` block."""
+        """Register that this thread traces a signature inside of a ``with`` block.
+
+        Args:
+            signature: key from `compute_signature`.
+        """
         trace = threading.get_ident(), threading.Event()
         self._in_progress.setdefault(signature, trace)
         try:
@@ -55,7 +62,11 @@ class TraceRegistry:
             trace[1].set()
 
     def wait_for_trace(self, signature: Hashable) -> None:
-        """Wait while another thread traces this signature."""
+        """Wait while another thread traces this signature; return at once if none does.
+
+        Args:
+            signature: key from `compute_signature`.
+        """
         thread, is_traced = self._in_progress.get(signature, (None, None))
         if is_traced is not None and thread != threading.get_ident():
             within("waits for another thread, which traces it", is_traced.wait)
@@ -70,10 +81,14 @@ _NO_TABLE = np.zeros(2, np.uint32)
 
 
 def wait_until_started(result: PyTree) -> None:
-    """Wait for the execution of a program whose start may be delayed.
+    """Wait until the execution that returned a result has finished.
 
-    Dispatch is synchronous except if an argument is not ready: JAX copies large NumPy arrays on a
-    separate thread, and the program starts after that.
+    So the execution cannot start after the caller has returned. Dispatch is synchronous except if
+    an argument is not ready: JAX copies large NumPy arrays on a separate thread, and the program
+    starts after that.
+
+    Args:
+        result: pytree of the results of one execution; may contain no arrays.
     """
     # All results belong to the same execution; flattening the tree would cost more.
     first = result[0] if type(result) is tuple and result else result
@@ -102,17 +117,33 @@ def make_jit_wrapper(
 ) -> Any:
     """Return the ``jax.jit`` that contains a qjit function's programs.
 
-    It is traced for each new signature, which compiles a program.
+    It is traced for each new signature; the trace compiles a program and binds it as one equation,
+    ``program_p``.
 
     Args:
-        traces: traces of the function in progress.
+        traces: the function's traces in progress.
         name: name of the function.
         jit_options: the user's options of ``jax.jit``.
-        compile_: compiles a program.
+        compile_: takes static, positional and keyword arguments, and compiles a program; returns
+            its code and the ``PyTreeDef`` of the result.
+
+    Returns:
+        a ``jax.jit`` of the callback table's handle (with static arguments, a tuple of the handle
+        and these), then the dynamic arguments, each a ``FlatTree``.
     """
 
     def embedded(first: Any, /, *args: Any, **kwargs: Any) -> Any:
-        """Compile the program for these tracers, and bind it."""
+        """Compile the program for these tracers, and bind it; body of the ``jax.jit``.
+
+        Args:
+            first: tracer of the table's handle; a tuple of it and static arguments if there are
+                any.
+            *args: dynamic positional arguments, each a ``FlatTree`` of tracers.
+            **kwargs: dynamic keyword arguments, each a ``FlatTree`` of tracers.
+
+        Returns:
+            the pytree of the result, or `PendingResults` that the caller must convert.
+        """
         handle, static = unpack_first_input(first)
         check_context_on_host()
         with traces.register_trace(compute_signature(static, args, kwargs)):

@@ -13,12 +13,13 @@ from bellhop_runtime import CallWithArguments, take_held
 
 
 class ResultForm(NamedTuple):
-    """Static description of a call's results.
+    """Static description of the values in `PendingResults`.
 
     Attributes:
-        tree: structure of the function's result.
-        code: the program.
-        call: owner of device-resident results until they are taken, or None.
+        tree: ``PyTreeDef`` of the function's result.
+        code: the program's code, which has the types and targets of the results.
+        call: object that owns the device-resident results until `PendingResults.finish` takes them;
+            None before the call returns, and without such results.
     """
 
     tree: PyTree
@@ -27,13 +28,15 @@ class ResultForm(NamedTuple):
 
 
 class PendingResults:
-    """Results of a program that need conversion: handles, targets, or no results.
+    """Values that a program returned, to convert before the user gets them.
 
-    JAX removes a program without used results, so a program without results returns its handle.
+    A program returns them if some results are handles of device-resident arrays, or are to be
+    copied to another device, or if it has no results: JAX removes a program without used results,
+    so it returns its handle instead. They are a pytree, so that a ``jax.jit`` can return them.
 
     Args:
         form: description of the results.
-        leaves: values that the program returned.
+        leaves: values that the program returned, in the order of the result's leaves.
     """
 
     def __init__(self, form: ResultForm, leaves: Sequence[Any]) -> None:
@@ -41,15 +44,25 @@ class PendingResults:
         self.leaves = leaves
 
     def with_call(self, call: CallWithArguments) -> "PendingResults":
-        """Return the results with their owner, which then lives as long as they do."""
+        """Return a copy that keeps the owner of device-resident results alive.
+
+        Args:
+            call: the owner of the results, made for one call of the program.
+        """
         return PendingResults(self.form._replace(call=call), self.leaves)
 
     def finish(self, arguments: PyTree) -> PyTree:
-        """Convert the results: resolve handles, copy aliases, move to requested devices.
+        """Convert these values to the result of the user's function.
+
+        Handles become the arrays on their devices, and results with a target are copied to it. May
+        be called once: each handle can be taken once.
 
         Args:
-            arguments: the program's arguments; a result that aliases an argument or another result
-                is copied, so that each can be donated.
+            arguments: pytree of the call's arguments; a device-resident result that is the same
+                array as an argument or an earlier result is copied, so that each can be donated.
+
+        Returns:
+            the pytree of the result.
         """
         tree, code, _ = self.form
         leaves = list(self.leaves[: tree.num_leaves])
@@ -78,7 +91,16 @@ jax.tree_util.register_pytree_node(
 
 
 def place_on_targets(leaves: Sequence[Any], targets: Sequence[Any]) -> Sequence[Any]:
-    """Put arrays on their targets; an empty `targets` changes nothing."""
+    """Copy arrays to the devices that ``out_shardings`` requests.
+
+    Args:
+        leaves: arrays or tracers, the leaves of a result.
+        targets: device or sharding of each leaf, None to leave it where it is; an empty sequence
+            changes nothing.
+
+    Returns:
+        the arrays in the same order.
+    """
     if not targets:
         return leaves
     return [
@@ -88,7 +110,12 @@ def place_on_targets(leaves: Sequence[Any], targets: Sequence[Any]) -> Sequence[
 
 
 def _place_leaf(leaf: Any, target: Target) -> jax.Array:
-    """Move an array or tracer to a device or sharding."""
+    """Copy an array or tracer to a device or sharding.
+
+    Args:
+        leaf: the array; may be traced, also under ``jax.vmap``.
+        target: device, or sharding of an unbatched array.
+    """
     if isinstance(leaf, jax.core.Tracer) and isinstance(target, jax.sharding.Sharding):
         # Under jax.vmap, the sharding's axes refer to one element, but device_put's to the batch.
         there = jax.device_put(leaf, find_sharding(target, ()))

@@ -46,13 +46,17 @@ class _StaleDeviceError(Exception):
 
 
 class Runner:
-    """Runs the programs of a qjit function.
+    """Runs the programs of one qjit function, by JAX's fast path if possible.
 
-    Neither JAX nor this class holds a lock while a program runs: a callback may call its own
-    function, or wait for a thread that does.
+    Each `QJIT` creates one. Neither JAX nor this class holds a lock while a program runs: a
+    callback may call its own function, or wait for a thread that does.
+
+    A handle is the address of the function's callback table, uint32[2], which is the first argument
+    of each program.
 
     Attributes:
-        given_handle: table handle of fast calls; None until JAX's devices are initialised.
+        given_handle: table handle of fast calls, as array on the CPU device; None until JAX's
+            devices are initialised.
         needs_call: whether a program has regions that read the caller's arguments or keep results
             on their device, so that each call has its own handle.
     """
@@ -76,16 +80,22 @@ class Runner:
         Args:
             name: name of the function.
             table: callback table of its programs.
-            compile_: compiles the program of a new signature.
-            run_uncompiled: calls the user's function eagerly.
+            compile_: takes static, positional and keyword arguments of a new signature and compiles
+                its program; returns the code and the ``PyTreeDef`` of the result.
+            run_uncompiled: takes the same arguments as pytrees; calls the user's function eagerly.
             refuse: raises a clear error for arguments that JAX rejected, if it finds the reason.
-            finish: compiles a lowered program for flat arguments on the host, with XLA's options.
+            finish: takes JAX's ``Lowered``, flat arguments on the host and XLA's options or None;
+                compiles the executable.
             jit_options: options of the ``jax.jit`` that contains the programs.
             has_static: whether the function has static arguments.
         """
 
         def compile_here(*arguments: Any) -> Any:
-            """Compile a program, and record its operands and options."""
+            """Compile a program, and record its operands and options.
+
+            Raises:
+                _StaleDeviceError: if JAX has dropped the handle's device since this call began.
+            """
             handle = self.given_handle
             if handle is not self.handle:
                 raise _StaleDeviceError
@@ -152,21 +162,33 @@ class Runner:
 
     @property
     def jit(self) -> Any:
-        """Fast path of handle and arguments; may return ``UnexecutedProgram``.
+        """The C++ fast path: takes the handle and the arguments, and executes a program.
 
-        If the function has static arguments, ``Static.key`` precedes the handle.
+        At the first call of a signature it compiles and returns ``UnexecutedProgram``. If the
+        function has static arguments, ``Static.key`` precedes the handle.
         """
         return self._jit_with if self.needs_call else self._jit_without
 
     def _pack_first_input(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Return the positional arguments of the ``jax.jit`` for positional arguments of `jit`."""
+        """Convert positional arguments of `jit` to arguments of the ``jax.jit``.
+
+        Static arguments, which come before the handle, become a tuple with it.
+        """
         if not self._has_static:
             return args
         key, handle, *rest = args
         return pack_first_input(handle, Static.from_key(key)), *rest
 
     def _compile_once(self, first: Any, /, *args: Any, **kwargs: Any) -> Any:
-        """Compile a program, after waiting for another thread that traces it."""
+        """Compile the program for some arguments, without running it.
+
+        If another thread is tracing the same signature, wait for its trace, which JAX then reuses.
+
+        Args:
+            first: the handle, or a tuple of handle and static arguments.
+            args: dynamic positional arguments.
+            kwargs: dynamic keyword arguments.
+        """
         args, kwargs = flatten_call(args, kwargs)
         signature = compute_signature(unpack_first_input(first)[1], args, kwargs)
         self._traces.wait_for_trace(signature)
@@ -179,7 +201,7 @@ class Runner:
         return within("is compiled for new types of arguments", compile_program)
 
     def _new_handle(self) -> Any:
-        """Return the table handle as array on the CPU device, or as NumPy array."""
+        """Return a new table handle: a CPU array; a NumPy array if there are several CPUs."""
         handle = table_handle(self._table)
         if len(jax.local_devices(backend="cpu")) > 1:
             # With several CPU devices, a JAX array would be copied to the program's device first.
@@ -190,10 +212,10 @@ class Runner:
     def handle(self) -> Any:
         """Handle of the callback table: on the CPU device, or a NumPy array.
 
-        ``clear_backends`` and the end of the process make JAX drop its devices and programs. A
-        handle on a dropped device would be copied when a program begins, which would then run on a
-        thread of XLA: signals are not handled there, and at the end of the process it cannot call
-        Python functions.
+        It is replaced if JAX has dropped its device and programs, as at ``clear_backends`` and the
+        end of the process. A handle on a dropped device would be copied when a program begins,
+        which would then run on a thread of XLA: signals are not handled there, and at the end of
+        the process it cannot call Python functions.
         """
         given = self.given_handle
         if given is None or (isinstance(given, jax.Array) and given.devices() != {host_device()}):
@@ -202,7 +224,10 @@ class Runner:
 
     @property
     def has_fast_calls(self) -> bool:
-        """Whether ``jit`` may be called with unchanged arguments."""
+        """Whether ``jit`` may be called with the caller's arguments unchanged.
+
+        False before the first slow call, and if arguments have to be copied first.
+        """
         copies = self.needs_call and self._donated
         return self.given_handle is not None and not self._gathers and not copies
 
@@ -210,9 +235,16 @@ class Runner:
         """Run a call by JAX's fast path if possible, or continue after a fast call.
 
         Args:
-            call: the call.
-            begun: result of a fast call, or None.
+            call: the call's arguments.
+            begun: result of a fast call: results, or a program that was compiled and not executed;
+                None if there was no fast call, or it raised.
             failed: exception of a fast call, or None.
+
+        Returns:
+            the function's result, or `PendingResults`.
+
+        Raises:
+            TypeError: for arguments that are not arrays, naming the argument.
         """
         is_uncached = False
         # Read once, as another call may set it meanwhile.
@@ -256,11 +288,11 @@ class Runner:
             return self._run(self._gather_call(call.flattened))
 
     def _gather_call(self, call: CallArgs) -> CallArgs:
-        """Copy the operands of a flat call to the host."""
+        """Copy a flat call's operands to the host if they are not on a single CPU device."""
         return call.with_arguments(gather((call.args, call.kwargs), self._operand_indices(call)))
 
     def _operand_indices(self, call: CallArgs) -> tuple[int, ...] | None:
-        """Return the indices of a flat call's operands; None for all arguments."""
+        """Return the indices of a flat call's leaves that its program uses; None for all."""
         return self._operands.get(compute_signature(call.static, call.args, call.kwargs))
 
     def _get_call_compiler_options(self, call: CallArgs) -> dict[str, Any] | None:
@@ -278,7 +310,12 @@ class Runner:
         return options or None
 
     def _run(self, call: CallArgs, begun: Any = None) -> Any:
-        """Run a call by the fast path; execute a program that was only compiled."""
+        """Run a call by the fast path; execute a program that was only compiled.
+
+        Args:
+            call: the call's arguments.
+            begun: result of an earlier fast call, or None to make one.
+        """
         handle = self.given_handle
         if handle is None:
             handle = self.handle
@@ -300,12 +337,12 @@ class Runner:
         return begun
 
     def _run_on_handle(self, run: Callable[[Any], Any], handle: Any, call: CallArgs) -> Any:
-        """Run a program with the table's handle, or with a handle of this call.
+        """Run a program with the table's handle, or with a handle made for this call.
 
         Args:
-            run: takes the handle, and runs or compiles the program.
-            handle: handle of the table.
-            call: the call.
+            run: takes the handle; runs the program, or only compiles it.
+            handle: handle of the table, used unless `needs_call` is set.
+            call: the call's arguments, which its own handle refers to.
         """
         if not self.needs_call:
             return run(handle)
@@ -321,7 +358,10 @@ class Runner:
             del call_handle
 
     def _copy_donated_leaves(self, call: CallArgs) -> list[Any]:
-        """Return the arguments for regions, with copies of donated operands."""
+        """Return the caller's argument leaves for regions; copy donated operands.
+
+        Regions read the caller's arrays directly, and the program may overwrite donated arrays.
+        """
         leaves = jax.tree.leaves(call.caller_arguments)
         if not self._donated:
             return leaves
@@ -338,14 +378,23 @@ class Runner:
         return leaves
 
     def check_results(self, call: CallArgs, results: Any) -> None:
-        """Check results for NaN and infinity, as JAX's debug options request."""
+        """Check a call's results for NaN and infinity, as JAX's debug options request.
+
+        The function is evaluated eagerly to find the operation with the first NaN.
+
+        Raises:
+            FloatingPointError: naming the operation.
+        """
         call, name = call.flattened, f"jit({self._name})"
         with use_host():
             first = pack_first_input(self.handle, call.static)
             check_results(name, results, self._uncompiled, first, *call.args, **call.kwargs)
 
     def run_uncached(self, call: CallArgs, device: jax.Device | None = None) -> Any:
-        """Run without JAX's fast path, possibly on another CPU device."""
+        """Run a call without JAX's fast path, on `device` or the usual CPU device.
+
+        Returns the function's result, or `PendingResults`.
+        """
         call = call.flattened
         call = call.with_arguments(gather((call.args, call.kwargs)))
         with use_host():
@@ -365,7 +414,10 @@ class Runner:
             return self._run_on_handle(run, handle, call)
 
     def run_on_spare_device(self, call: CallArgs) -> Any:
-        """Run on a device with capacity, and move the results to their usual device."""
+        """Run on a CPU device with capacity, and move the results to their usual device.
+
+        Used when `RUNS_PER_CLIENT` programs run on JAX's CPU client: one more could deadlock.
+        """
         call = call.flattened
         arguments = gather((call.args, call.kwargs))
         chosen = committed_devices(arguments)
@@ -376,7 +428,13 @@ class Runner:
         return move_to_device(results, chosen.pop()) if chosen else move_uncommitted(results)
 
     def lower(self, call: CallArgs, handle: jax.Array | None = None) -> Any:
-        """Return JAX's ``Lowered`` for values or types."""
+        """Return JAX's ``Lowered`` of the program for a call's values or types.
+
+        Args:
+            call: the call's arguments.
+            handle: table handle on another device; None for the usual handle, for which arguments
+                are copied to the host.
+        """
         call = call.flattened
         if handle is None:
             handle = self.handle
@@ -394,7 +452,13 @@ class Runner:
             return self._get_call_compiler_options(call.flattened)
 
     def compile(self, call: CallArgs, handle: jax.Array | None = None) -> Any:
-        """Return JAX's ``Compiled`` for values or types."""
+        """Return JAX's ``Compiled`` of the program for a call's values or types.
+
+        Args:
+            call: the call's arguments.
+            handle: table handle on the device that shall run the program; None for the usual
+                device.
+        """
         call = call.flattened
         lowered = self.lower(call, handle)
         options = self.get_lowered_options(call)
@@ -407,7 +471,13 @@ class Runner:
         return self._run_stage("trace", self.handle, call.flattened)
 
     def _run_stage(self, stage: str, handle: Any, call: CallArgs) -> Any:
-        """Call a stage method of the ``jax.jit``; errors name the argument."""
+        """Call ``"lower"`` or ``"trace"`` of the ``jax.jit``; errors name the argument.
+
+        Args:
+            stage: name of the method.
+            handle: table handle.
+            call: a call whose arguments are flat.
+        """
         with use_host():
             first = pack_first_input(handle, call.static)
             try:
@@ -418,7 +488,10 @@ class Runner:
 
 
 def _was_raised_here(error: BaseException) -> bool:
-    """Return whether the innermost frame of an error is in this file."""
+    """Return whether the innermost Python frame of an error is in this file.
+
+    Then JAX's C++ raised it, not user code.
+    """
     traceback = error.__traceback__
     while traceback is not None and traceback.tb_next is not None:
         traceback = traceback.tb_next

@@ -32,12 +32,12 @@ from bellhop.frameworks.torch_tensors import (
 
 
 class TorchFunction(PickledByName):
-    """A PyTorch function that traced code can call; see ``call_torch``.
+    """A PyTorch function or module that traced code can call: made by ``call_torch``.
 
     Args:
         function: the PyTorch function or module.
-        result_type: declared result type, or ``MISSING``.
-        vmap_method: behaviour under ``vmap``.
+        result_type: declared result type, as for ``pure_callback``; ``MISSING`` to infer it.
+        vmap_method: behaviour under ``vmap``, as for ``pure_callback``.
 
     Example:
         >>> import bellhop, torch
@@ -79,7 +79,7 @@ class TorchFunction(PickledByName):
         return method
 
     def apply(self, parameters: Mapping[str, Any], *args: Any, **kwargs: Any) -> Any:
-        """Call the module with parameters from a dictionary.
+        """Call the PyTorch module with parameters from a dictionary.
 
         Args:
             parameters: arrays by name, as from ``parameters()``; missing parameters use the
@@ -105,7 +105,7 @@ class TorchFunction(PickledByName):
         return self._call(dict(parameters), args, kwargs)
 
     def parameters(self) -> dict[str, jax.Array]:
-        """Return copies of the module's parameters by name, for ``apply``.
+        """Return copies of the PyTorch module's parameters by name, for ``apply``.
 
         Returns:
             a dictionary of arrays with the shapes and dtypes of PyTorch.
@@ -123,10 +123,11 @@ class TorchFunction(PickledByName):
         return {name: jnp.array(to_array(parameter)) for name, parameter in named}
 
     def update(self, parameters: Mapping[str, Any]) -> None:
-        """Copy values into the module's parameters.
+        """Copy values into the PyTorch module's parameters, in place.
 
         Args:
-            parameters: arrays by name, as from ``parameters()``.
+            parameters: arrays by name, as from ``parameters()``; missing parameters keep their
+                values.
 
         Raises:
             TypeError: if this is not a module.
@@ -147,7 +148,15 @@ class TorchFunction(PickledByName):
                 own[name].copy_(to_tensor(np.array(value)))
 
     def _check_parameter_names(self, parameters: Mapping[str, Any]) -> None:
-        """Raise an error for parameters that the module does not have."""
+        """Raise an error for parameters that the PyTorch module does not have.
+
+        Args:
+            parameters: the user's dictionary of parameters; only its keys count.
+
+        Raises:
+            ValueError: for unknown names; lists the module's.
+            TypeError: if this is a function, not a module.
+        """
         names = [name for name, _ in self._own_module().named_parameters()]
         unknown = sorted(set(parameters) - set(names))
         if unknown:
@@ -157,7 +166,11 @@ class TorchFunction(PickledByName):
             )
 
     def _own_module(self) -> Any:
-        """Return the module; raise an error if this is a function."""
+        """Return the PyTorch module that is called.
+
+        Raises:
+            TypeError: if a function is called, not a module.
+        """
         if self._module is None:
             raise TypeError(
                 f"call_torch: '{self.__name__}' is a function without "
@@ -166,7 +179,16 @@ class TorchFunction(PickledByName):
         return self._module
 
     def _call(self, parameters: dict[str, Any] | None, args: Args, kwargs: Kwargs) -> Any:
-        """Call the function or module in traced code."""
+        """Trace a call of the function or module; prepare it once for each signature.
+
+        Args:
+            parameters: the module's parameters by name; None to use its current parameters.
+            args: positional arguments, pytrees of arrays.
+            kwargs: keyword arguments, pytrees of arrays.
+
+        Returns:
+            the result, a pytree of arrays.
+        """
         leaves, in_tree = jax.tree.flatten((parameters, args, kwargs))
         avals = [jax.typeof(leaf) for leaf in leaves]
         modes = TorchModes.current()
@@ -180,15 +202,19 @@ class TorchFunction(PickledByName):
     def _prepare(
         self, in_tree: PyTreeDef, avals: Sequence[Any], modes: TorchModes
     ) -> tuple[PrimalFunction, tuple[ShapedArray, ...], Any]:
-        """Return the function of flat tensors, and the types and structure of its results.
+        """Make the function of flat tensors for one signature, and infer its result types.
 
         Args:
-            in_tree: tree structure of the arguments.
+            in_tree: tree structure of ``(parameters, args, kwargs)``.
             avals: types of the argument leaves.
             modes: PyTorch's modes in which the function is called.
 
         Returns:
-            the flat function, the types of the result leaves, and the result's tree structure.
+            the flat function, the types of the result leaves, and the result's ``PyTreeDef``.
+
+        Raises:
+            TypeError: if PyTorch does not have a dtype of an argument.
+            CompileError: if the result types cannot be inferred.
         """
         for aval in avals:
             torch_dtype(aval.dtype)
@@ -199,7 +225,18 @@ class TorchFunction(PickledByName):
             avals_out, out_tree = self._declared
 
         def call(*tensors: Any) -> list[Any]:
-            """Call the function with flat tensors; return flat tensors."""
+            """Call the user's function with flat tensors, when the program runs.
+
+            Args:
+                *tensors: leaves of ``(parameters, args, kwargs)``.
+
+            Returns:
+                the leaves of the result, tensors.
+
+            Raises:
+                TypeError: if the result has another structure, or other types, than was declared or
+                    inferred.
+            """
             result = self._evaluate(in_tree, tensors, {})
             try:
                 leaves = out_tree.flatten_up_to(result)
@@ -219,7 +256,15 @@ class TorchFunction(PickledByName):
     def _check_default_dtype(
         self, results: Sequence[Any], avals: Sequence[ShapedArray], modes: TorchModes
     ) -> None:
-        """Raise an error if a result's type changed because PyTorch's default dtype did."""
+        """Raise `TypeError` if PyTorch's default dtype has changed a result's type.
+
+        The default dtype may have changed since the program was traced.
+
+        Args:
+            results: leaves of the function's result, tensors.
+            avals: their inferred types.
+            modes: PyTorch's modes when the types were inferred.
+        """
         default_dtype = import_torch().get_default_dtype()
         if default_dtype == modes.default_dtype:
             return
@@ -234,7 +279,17 @@ class TorchFunction(PickledByName):
                 )
 
     def _evaluate(self, in_tree: PyTreeDef, tensors: Sequence[Any], state: dict[str, Any]) -> Any:
-        """Call the function, or the module with given parameters and buffers."""
+        """Call the user's function, or the module with other parameters and buffers.
+
+        Args:
+            in_tree: tree structure of ``(parameters, args, kwargs)``; the parameters may be None.
+            tensors: its leaves.
+            state: parameters and buffers of the module by name, which `parameters` override; empty
+                to use the module's own.
+
+        Returns:
+            the result, in which PyTorch's tuple classes are plain tuples.
+        """
         parameters, args, kwargs = jax.tree.unflatten(in_tree, tensors)
         state = {**state, **(parameters or {})}
         if self._module is None or not state:
@@ -251,7 +306,19 @@ class TorchFunction(PickledByName):
     def _infer(
         self, in_tree: PyTreeDef, avals: Sequence[Any]
     ) -> tuple[tuple[ShapedArray, ...], Any, bool]:
-        """Infer the result type by running the function on tensors without data."""
+        """Infer the result types by running the user's function on tensors without data.
+
+        Args:
+            in_tree: tree structure of ``(parameters, args, kwargs)``.
+            avals: types of its leaves.
+
+        Returns:
+            types of the result's leaves, the result's ``PyTreeDef``, and whether the function
+            changed an argument in place.
+
+        Raises:
+            CompileError: if the function cannot run without data.
+        """
 
         def evaluate(tensors: Sequence[Any], state: dict[str, Any]) -> Any:
             return self._evaluate(in_tree, tensors, state)
@@ -269,7 +336,14 @@ class TorchFunction(PickledByName):
         return tuple(self._get_aval(leaf) for leaf in leaves), out_tree, mutates
 
     def _get_aval(self, leaf: object) -> ShapedArray:
-        """Return the abstract value of a result leaf."""
+        """Return the abstract value of a leaf of the user's result, in JAX's precision.
+
+        Args:
+            leaf: a tensor or a Python number.
+
+        Raises:
+            TypeError: for other values.
+        """
         torch = import_torch()
         if isinstance(leaf, torch.Tensor):
             dtype = numpy_dtype(leaf.dtype)
@@ -291,7 +365,7 @@ def _as_pytree(result: PyTree) -> Any:
 
 
 def _as_tensor(leaf: object) -> Any:
-    """Convert a Python number to a tensor; return other values unchanged."""
+    """Convert a Python number to a PyTorch tensor; return other values unchanged."""
     torch = import_torch()
     if isinstance(leaf, bool | int | float | complex):
         return torch.tensor(leaf, dtype=torch_dtype(np.result_type(leaf)))

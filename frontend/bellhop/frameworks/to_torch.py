@@ -17,15 +17,28 @@ from bellhop.frameworks.torch_tensors import import_torch, is_traced_tensor, to_
 
 @functools.cache
 def _graph_node() -> Any:
-    """Return the ``torch.autograd.Function`` class for calls of FlatFunctions."""
+    """Return the ``torch.autograd.Function`` class for calls of compiled functions.
+
+    It is defined at the first call, since it needs PyTorch.
+    """
     function_type: Any = import_torch().autograd.Function
 
     class Node(function_type):
-        """A call of a ``FlatFunction`` in PyTorch's graph; its derivatives are Nodes."""
+        """A call of a ``FlatFunction``, a function of flat arrays, in PyTorch's graph.
+
+        Its derivatives are calls of the derivatives of the function, so they can be differentiated
+        again. PyTorch calls the methods.
+        """
 
         @staticmethod
         def forward(function: FlatFunction, *tensors: Any) -> tuple[Any, ...]:
-            """Call the function with tensors; return copies of its results."""
+            """Call the compiled function with tensors; return new tensors.
+
+            The tensors do not share memory with arrays, as PyTorch may write into them.
+
+            Raises:
+                NotImplementedError: if the tensors have no data, or PyTorch is tracing.
+            """
             if is_traced_tensor(tensors):
                 raise NotImplementedError(
                     f"to_torch: '{function.name}' does not support tensors without data, as in "
@@ -38,7 +51,13 @@ def _graph_node() -> Any:
 
         @staticmethod
         def setup_context(context: Any, inputs: Any, outputs: Any) -> None:
-            """Save the function and its arguments for derivatives."""
+            """Save the function and its arguments in the context of a graph node.
+
+            Args:
+                context: PyTorch's context of the call.
+                inputs: the function, then its tensors.
+                outputs: its results, tensors.
+            """
             context.function, *tensors = inputs
             context.save_for_backward(*tensors)
             context.save_for_forward(*tensors)
@@ -46,7 +65,16 @@ def _graph_node() -> Any:
 
         @staticmethod
         def backward(context: Any, *cotangents: Any) -> tuple[Any, ...]:
-            """Return the cotangents of the arguments."""
+            """Return the cotangents of the arguments, for PyTorch's reverse mode.
+
+            Args:
+                context: PyTorch's context of the call.
+                *cotangents: a tensor for each result.
+
+            Returns:
+                None for the function, then for each argument its cotangent, or None if it is not
+                needed.
+            """
             active = context.needs_input_grad[1:]
             # PyTorch cotangents are complex conjugates of JAX cotangents.
             inexact = [ct.conj() for ct in cotangents if _is_differentiable(ct)]
@@ -56,7 +84,15 @@ def _graph_node() -> Any:
 
         @staticmethod
         def jvp(context: Any, *tangents: Any) -> tuple[Any, ...]:
-            """Return the tangents of the results."""
+            """Return the tangents of the results, for PyTorch's forward mode.
+
+            Args:
+                context: PyTorch's context of the call.
+                *tangents: None for the function, then for each argument its tangent or None.
+
+            Returns:
+                for each result its tangent; None for integers.
+            """
             active = tuple(tangent is not None for tangent in tangents[1:])
             active_tangents = [tangent for tangent in tangents if tangent is not None]
             pushforward = context.function.pushforward(active)
@@ -67,7 +103,17 @@ def _graph_node() -> Any:
         def vmap(
             info: Any, axes: Any, function: FlatFunction, *tensors: Any
         ) -> tuple[tuple[Any, ...], tuple[int, ...]]:
-            """Call the batched function; PyTorch defines the interface."""
+            """Call the batched function, for ``torch.func.vmap``.
+
+            Args:
+                info: PyTorch's description of the batch, with its size.
+                axes: batch axis of the function (None) and of each tensor, or None.
+                function: the function.
+                *tensors: its arguments.
+
+            Returns:
+                the results, and their batch axes, which are all 0.
+            """
             mapped = function.vmap(tuple(axes[1:]), info.batch_size)
             results = Node.apply(mapped, *tensors)
             return results, (0,) * len(results)
@@ -113,7 +159,17 @@ def to_torch(fn: Callable[..., Any]) -> Callable[..., Any]:
     by_structure: dict[Any, FlatFunction] = {}
 
     def run(*args: Any, **kwargs: Any) -> Any:
-        """Call the function of flat tensors for this structure of the arguments."""
+        """Call the compiled function for the structure of these arguments.
+
+        A new structure makes a new function, which `qjit` compiles.
+
+        Args:
+            *args: pytrees of tensors and numbers.
+            **kwargs: pytrees of tensors and numbers.
+
+        Returns:
+            a pytree of tensors, which PyTorch can differentiate.
+        """
         leaves, in_tree = jax.tree.flatten((args, kwargs))
         if in_tree not in by_structure:
 
@@ -132,7 +188,10 @@ def to_torch(fn: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(fn)
     def call(*args: Any, **kwargs: Any) -> Any:
-        """Call the function; break the graph of ``torch.compile``."""
+        """Call the compiled function: the function that `to_torch` returns.
+
+        Under ``torch.compile``, the call breaks the graph.
+        """
         if torch.compiler.is_compiling():
             # Imported late, since it imports PyTorch's compiler.
             return torch.compiler.disable(run, reason="to_torch runs its own program")(

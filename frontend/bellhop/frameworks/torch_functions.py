@@ -10,15 +10,17 @@ from bellhop.frameworks.torch_tensors import import_torch, to_array, to_tensor
 
 
 class TensorFunction:
-    """A function of flat tensors that programs call with arrays.
+    """A function of flat tensors that programs call with flat arrays, as a callback.
+
+    Subclasses are the user's function and its derivatives, which can be differentiated again.
 
     Args:
         name: name for errors.
         mutates: whether it changes its arguments in place.
 
     Attributes:
-        name: name for errors.
-        mutates: whether it changes its arguments in place.
+        name: as the argument.
+        mutates: as the argument.
     """
 
     def __init__(self, name: str, mutates: bool) -> None:
@@ -35,7 +37,9 @@ class TensorFunction:
         raise NotImplementedError
 
     def vjp(self, active: tuple[bool, ...], results: tuple[bool, ...]) -> "TensorFunction":
-        """Return the function of arguments and cotangents that returns cotangents.
+        """Return the pullback: from arguments and cotangents to cotangents.
+
+        The same object is returned for the same selection, so that equal calls can be merged.
 
         Args:
             active: for each argument, whether to return its cotangent.
@@ -44,7 +48,9 @@ class TensorFunction:
         return self._derivative(_Pullback, active, results)
 
     def jvp(self, active: tuple[bool, ...], results: tuple[bool, ...]) -> "TensorFunction":
-        """Return the function of arguments and tangents that returns tangents.
+        """Return the pushforward: from arguments and tangents to tangents.
+
+        The same object is returned for the same selection, so that equal calls can be merged.
 
         Args:
             active: for each argument, whether its tangent is an argument.
@@ -55,7 +61,13 @@ class TensorFunction:
     def _derivative(
         self, kind: "type[_DerivativeFunction]", active: tuple[bool, ...], results: tuple[bool, ...]
     ) -> "TensorFunction":
-        """Return a cached derivative."""
+        """Return a derivative of the function, the same object for the same selection.
+
+        Args:
+            kind: class of the derivative.
+            active: for each argument, whether it is differentiated.
+            results: for each result, whether it is differentiated.
+        """
         # Cached, so that equal calls can be merged.
         key = kind, active, results
         if key not in self._derivatives:
@@ -78,11 +90,13 @@ class TensorFunction:
 
 
 class PrimalFunction(TensorFunction):
-    """The user's function, called with flattened tensors.
+    """The user's PyTorch function, called with flattened tensors.
+
+    It is made once for each signature and lives as long as the ``TorchFunction``.
 
     Args:
         name: the function's name in errors.
-        function: takes and returns flattened tensors.
+        function: takes the leaves of the arguments and returns the leaves of the result, tensors.
         modes: PyTorch's modes in which it runs.
         mutates: whether it changes its arguments in place.
     """
@@ -106,12 +120,15 @@ class PrimalFunction(TensorFunction):
 
 
 class _DerivativeFunction(TensorFunction):
-    """Base class of derivatives.
+    """Base class of the derivatives of a function of flat tensors.
 
     Args:
         of: the differentiated function.
         active: for each argument, whether it is differentiated.
         results: for each result, whether it is differentiated.
+
+    Attributes:
+        kind: ``"vjp"`` or ``"jvp"``, for errors.
     """
 
     kind: str
@@ -126,7 +143,14 @@ class _DerivativeFunction(TensorFunction):
         self._results = results
 
     def _run_with_graph(self, args: Sequence[Any]) -> tuple[list[Any], list[Any]]:
-        """Run the function with a graph; return active arguments and requested results."""
+        """Run the differentiated function while PyTorch records its graph.
+
+        Args:
+            args: all arguments of the function, tensors.
+
+        Returns:
+            the differentiated arguments, as tensors of the graph, and the differentiated results.
+        """
         inputs = []
         for tensor, active in zip(args, self._active, strict=True):
             # A tensor of an existing graph stays in it, for higher derivatives.
@@ -141,10 +165,10 @@ class _DerivativeFunction(TensorFunction):
 
 
 class _Pullback(_DerivativeFunction):
-    """Cotangents of a function's arguments, by automatic differentiation.
+    """The function that maps arguments and cotangents of results to their cotangents.
 
-    The forward pass runs again, since a graph cannot be kept between two calls of a program.
-    PyTorch's cotangents are complex conjugates of JAX cotangents.
+    PyTorch's reverse mode computes it. The forward pass runs again, since a graph cannot be kept
+    between two calls of a program. PyTorch's cotangents are complex conjugates of JAX cotangents.
     """
 
     kind = "vjp"
@@ -173,16 +197,24 @@ class _Pullback(_DerivativeFunction):
 
 
 class _Pushforward(_DerivativeFunction):
-    """Tangents of a function's results, by differentiating its pullback.
+    """The function that maps arguments and their tangents to tangents of the results.
 
-    The pullback is linear in the cotangents, and its own pullback is the pushforward, so forward
-    mode works for every function with second derivatives, even without forward mode in PyTorch.
+    It differentiates the pullback: the pullback is linear in the cotangents, and its own pullback
+    is the pushforward. So forward mode works for every function with second derivatives, even
+    without forward mode in PyTorch.
     """
 
     kind = "jvp"
 
     def apply(self, *tensors: Any) -> list[Any]:
-        """Return the tangents of the requested results."""
+        """Return the tangents of the differentiated results.
+
+        Args:
+            *tensors: all arguments, then the tangents of the differentiated arguments.
+
+        Returns:
+            a tensor for each differentiated result.
+        """
         torch = import_torch()
         args, tangents = tensors[: len(self._active)], tensors[len(self._active) :]
         is_differentiated = any(tensor.requires_grad for tensor in tensors)
@@ -196,13 +228,16 @@ class _Pushforward(_DerivativeFunction):
 def _gradients(
     outputs: Sequence[Any], inputs: Sequence[Any], cotangents: Sequence[Any], *, create_graph: bool
 ) -> list[Any]:
-    """Return the cotangents of the inputs; zeros for independent inputs.
+    """Return the cotangents of a graph's inputs, from cotangents of its outputs.
 
     Args:
-        outputs: results of a graph.
-        inputs: its leaves.
-        cotangents: cotangents of the outputs.
-        create_graph: whether the result is differentiated again.
+        outputs: results of a graph: tensors or numbers.
+        inputs: tensors of the graph.
+        cotangents: a tensor for each output.
+        create_graph: whether PyTorch records a graph of the result, to differentiate it again.
+
+    Returns:
+        a tensor for each input; zeros if no output depends on it.
     """
     torch = import_torch()
     pairs = [

@@ -14,10 +14,10 @@ _AUTOCAST_DEVICES = ("cpu", "cuda")
 
 @dataclass(frozen=True)
 class TorchModes:
-    """Modes that determine the result types of a PyTorch function.
+    """PyTorch's modes that determine the result types of a PyTorch function.
 
-    A program has fixed result types, so a function runs in the modes of its type inference,
-    independent of the thread that runs the program.
+    A program has fixed result types, so its calls run a function in the modes in which its result
+    types were inferred, independent of the thread that runs the program.
 
     Attributes:
         autocast: device type and dtype of each enabled autocast.
@@ -32,14 +32,14 @@ class TorchModes:
 
     @classmethod
     def current(cls) -> "TorchModes":
-        """Return the modes of the current thread."""
+        """Return the autocast and default device of this thread, and the default dtype."""
         torch = import_torch()
         enabled = filter(torch.is_autocast_enabled, _AUTOCAST_DEVICES)
         autocast = tuple((device, torch.get_autocast_dtype(device)) for device in enabled)
         return cls(autocast, torch.get_default_device(), torch.get_default_dtype())
 
     def enter(self) -> AbstractContextManager[Any]:
-        """Return a context that enters these modes, except for the default dtype."""
+        """Return a context in which PyTorch has these modes, except for the default dtype."""
         torch = import_torch()
         contexts: list[AbstractContextManager[Any]] = []
         for device in _AUTOCAST_DEVICES:
@@ -54,10 +54,10 @@ class TorchModes:
 
 
 def leave_ambient_modes() -> AbstractContextManager[Any]:
-    """Return a context without gradients, inference mode and autocast.
+    """Return a context in which PyTorch records no gradients, without autocast.
 
-    The program determines the derivatives, tensors of inference mode have no derivatives,
-    and backward passes should not run under autocast.
+    The context also leaves inference mode. The program determines the derivatives, tensors of
+    inference mode have no derivatives, and backward passes should not run under autocast.
     """
     torch = import_torch()
     contexts: list[AbstractContextManager[Any]] = [torch.no_grad()]
@@ -76,7 +76,11 @@ _NOTHING: AbstractContextManager[Any] = contextlib.nullcontext()
 
 
 def _enter_all(contexts: list[AbstractContextManager[Any]]) -> AbstractContextManager[Any]:
-    """Combine contexts into one context manager, quickly if there are few."""
+    """Combine contexts into one context manager, quickly if there are at most one.
+
+    Args:
+        contexts: entered in this order.
+    """
     if len(contexts) < 2:
         return contexts[0] if contexts else _NOTHING
     return _several(contexts)

@@ -20,12 +20,14 @@ from bellhop.mesh.manual_axes import vary_like
 
 @dataclass(frozen=True)
 class TorchCall:
-    """A call of a tensor function in a program.
+    """A call of a tensor function in a traced program.
+
+    It is hashable, so that equal calls can be merged; JAX's caches reference it weakly.
 
     Attributes:
-        function: the function.
+        function: the function of flat tensors: the user's, or a derivative of it.
         result_avals: types of the results.
-        vmap_method: behaviour under ``vmap``.
+        vmap_method: behaviour under ``vmap``, as for ``pure_callback``.
         site: ``file:line`` of the user's call.
     """
 
@@ -35,7 +37,12 @@ class TorchCall:
     site: str
 
     def _derivative(self, function: TensorFunction, avals: Sequence[Any]) -> "TorchCall":
-        """Return the call of a derivative of the function."""
+        """Make the call of a derivative of this call's function, at the same line.
+
+        Args:
+            function: the derivative.
+            avals: types of its results; only shapes and dtypes count.
+        """
         # A derivative sums over axes of length 1, which must not happen for a batch axis.
         method = self.vmap_method if self.vmap_method.startswith("seq") else "broadcast_all"
         avals = tuple(ShapedArray(aval.shape, aval.dtype) for aval in avals)
@@ -46,12 +53,26 @@ class TorchCall:
         return tuple(map(_is_inexact, self.result_avals))
 
     def vjp(self, active: tuple[bool, ...], args: Sequence[Any]) -> "TorchCall":
-        """Return the call of arguments and cotangents that returns active cotangents."""
+        """Make the call that computes the cotangents of this call's arguments.
+
+        Its operands are all arguments, then the cotangents of the floating-point and complex
+        results.
+
+        Args:
+            active: for each argument, whether to return its cotangent.
+            args: the arguments, which give the types of the cotangents.
+        """
         avals = [jax.typeof(arg) for arg, yes in zip(args, active, strict=True) if yes]
         return self._derivative(self.function.vjp(active, self._inexact), avals)
 
     def jvp(self, active: tuple[bool, ...]) -> "TorchCall":
-        """Return the call of arguments and active tangents that returns tangents."""
+        """Make the call that computes the tangents of this call's floating-point results.
+
+        Its operands are all arguments, then the tangents of the active arguments.
+
+        Args:
+            active: for each argument, whether it has a tangent.
+        """
         avals = [aval for aval in self.result_avals if _is_inexact(aval)]
         return self._derivative(self.function.jvp(active, self._inexact), avals)
 
@@ -66,7 +87,15 @@ def _is_inexact(aval: Aval) -> bool:
 
 
 def _call_primal(call: TorchCall, operands: Sequence[Any]) -> list[Any]:
-    """Bind the callback without a derivative rule."""
+    """Trace a call of the tensor function as a callback, without a derivative rule.
+
+    Args:
+        call: the call.
+        operands: its arguments, flat arrays.
+
+    Returns:
+        the results, flat arrays.
+    """
     count = len(call.result_avals)
     target = _CALL_TORCH.target(
         call.function,
@@ -79,14 +108,30 @@ def _call_primal(call: TorchCall, operands: Sequence[Any]) -> list[Any]:
 
 
 def call_differentiable(call: TorchCall, *operands: Operand) -> list[Any]:
-    """Call a tensor function with derivatives of any order, forward and reverse."""
+    """Trace a call of a tensor function that JAX can differentiate to any order.
+
+    Args:
+        call: the call.
+        *operands: its arguments, flat arrays.
+
+    Returns:
+        the results, flat arrays.
+    """
 
     @jax.custom_jvp
     def primal(*args: Any) -> list[Any]:
         return _call_primal(call, args)
 
     def rule(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[list[Any], list[Any]]:
-        """JVP rule: call the function, and its pushforward for active tangents."""
+        """JVP rule: call the function, and its linear pushforward for nonzero tangents.
+
+        Args:
+            primals: the arguments.
+            tangents: their tangents, possibly symbolic zeros.
+
+        Returns:
+            the results and their tangents.
+        """
         active = tuple(map(is_perturbed, tangents))
         active_tangents = list(itertools.compress(tangents, active))
         result_tangents = iter(
@@ -105,7 +150,15 @@ def call_differentiable(call: TorchCall, *operands: Operand) -> list[Any]:
 
 
 def _make_pushforward(call: TorchCall, active: tuple[bool, ...], args: Sequence[Any]) -> LinearMap:
-    """Return the linear map from active tangents to result tangents."""
+    """Make the linear map from argument tangents to result tangents of a call.
+
+    Reverse mode transposes it, which calls the function's pullback.
+
+    Args:
+        call: the call.
+        active: for each argument, whether it has a tangent.
+        args: the arguments.
+    """
     pushed, pulled = call.jvp(active), call.vjp(active, args)
     return LinearMap(
         transpose=lambda args, cotangents: call_differentiable(pulled, *args, *cotangents),
@@ -118,5 +171,11 @@ def _make_pushforward(call: TorchCall, active: tuple[bool, ...], args: Sequence[
 def make_call(
     function: TensorFunction, avals: Sequence[ShapedArray], vmap_method: str
 ) -> TorchCall:
-    """Create a call at the user's current line."""
+    """Make the description of a call of a tensor function at the user's current line.
+
+    Args:
+        function: the function of flat tensors.
+        avals: types of its results.
+        vmap_method: behaviour under ``vmap``, as for ``pure_callback``.
+    """
     return TorchCall(function, tuple(avals), vmap_method, user_site())

@@ -32,7 +32,7 @@ def import_torch(asked_by: str = "call_torch") -> Any:
     """Import and return PyTorch.
 
     Args:
-        asked_by: function that needs PyTorch, for errors.
+        asked_by: name of the function that needs PyTorch, for the error.
 
     Raises:
         ImportError: if PyTorch is not installed.
@@ -60,10 +60,13 @@ def _numpy_dtypes() -> dict[Any, np.dtype]:
 
 
 def torch_dtype(dtype: DTypeLike) -> Any:
-    """Return the PyTorch dtype for a NumPy dtype.
+    """Return the PyTorch dtype that corresponds to a NumPy dtype.
+
+    Args:
+        dtype: a dtype of JAX or NumPy.
 
     Raises:
-        TypeError: if PyTorch has none.
+        TypeError: if PyTorch has no such dtype.
     """
     found = _torch_dtypes().get(np.dtype(dtype))
     if found is None:
@@ -74,10 +77,13 @@ def torch_dtype(dtype: DTypeLike) -> Any:
 
 
 def numpy_dtype(dtype: DTypeLike) -> np.dtype:
-    """Return the NumPy dtype for a PyTorch dtype.
+    """Return the NumPy dtype that corresponds to a PyTorch dtype.
+
+    Args:
+        dtype: a PyTorch dtype, such as ``torch.float32``.
 
     Raises:
-        TypeError: if JAX has none.
+        TypeError: if JAX has no such dtype.
     """
     if dtype not in _numpy_dtypes():
         raise TypeError(f"JAX has no arrays of type {dtype}. Convert the tensor: x.to(...).")
@@ -85,7 +91,10 @@ def numpy_dtype(dtype: DTypeLike) -> np.dtype:
 
 
 def to_tensor(array: np.ndarray) -> Any:
-    """Return a tensor that shares an array's memory."""
+    """Return a CPU tensor that shares an array's memory.
+
+    The array may be read-only; the caller must not write into the tensor then.
+    """
     torch = import_torch()
     dtype = array.dtype
     if dtype in _BY_BITS:
@@ -95,7 +104,11 @@ def to_tensor(array: np.ndarray) -> Any:
 
 
 def _view_tensor(array: np.ndarray) -> Any:
-    """Return a tensor that shares the memory of an array, possibly read-only."""
+    """Return a tensor that shares the memory of an array, which may be read-only.
+
+    Args:
+        array: an array of a dtype that NumPy itself has.
+    """
     torch = import_torch()
     try:
         return torch.from_dlpack(array)
@@ -105,7 +118,13 @@ def _view_tensor(array: np.ndarray) -> Any:
 
 
 class _WritableArray:
-    """View of an array that claims to be writable."""
+    """View of an array, by NumPy's array interface, that claims to be writable.
+
+    PyTorch has no read-only tensors and warns about read-only arrays.
+
+    Args:
+        array: the array, which is kept alive.
+    """
 
     def __init__(self, array: np.ndarray) -> None:
         address, _ = array.__array_interface__["data"]
@@ -115,7 +134,10 @@ class _WritableArray:
 
 @functools.cache
 def _tracing_tools() -> tuple[Any, Any]:
-    """Return FakeTensor and PyTorch's function for its tracing mode."""
+    """Return PyTorch's class of tensors without data, and its tracing query.
+
+    The function returns PyTorch's present tracing mode, or None.
+    """
     # These have no public names; see below.
     from torch._subclasses.fake_tensor import FakeTensor
     from torch.fx.experimental.proxy_tensor import get_proxy_mode
@@ -124,14 +146,24 @@ def _tracing_tools() -> tuple[Any, Any]:
 
 
 def is_traced_tensor(tensors: Sequence[Any]) -> bool:
-    """Return whether tensors have no data, or PyTorch is tracing."""
+    """Return whether a function is called for PyTorch's tracing, not for values.
+
+    True if any of its tensors has no data, or if PyTorch is tracing a graph.
+
+    Args:
+        tensors: the function's arguments.
+    """
     fake_type, get_proxy_mode = _tracing_tools()
     have_none = any(tensor.is_meta or isinstance(tensor, fake_type) for tensor in tensors)
     return have_none or get_proxy_mode() is not None
 
 
 def to_array(value: object) -> Any:
-    """Return an array that shares a CPU tensor's memory; return numbers unchanged."""
+    """Return a NumPy array with a tensor's values; return other values unchanged.
+
+    The array shares the memory of a CPU tensor, unless the tensor is a lazy conjugate or negative;
+    a tensor on another device is copied.
+    """
     torch = import_torch()
     if not isinstance(value, torch.Tensor):
         return value
@@ -146,15 +178,17 @@ def to_array(value: object) -> Any:
 def infer_with_fake_tensors(
     function: Callable[..., Any], avals: Sequence[jax.core.ShapedArray], module: Any
 ) -> tuple[Any, bool]:
-    """Run a function on tensors without data.
+    """Run a PyTorch function on tensors without data, to find out its result types.
 
     Args:
-        function: takes the tensors, and the module's parameters and buffers by name.
+        function: takes the list of tensors, and the module's parameters and buffers by name.
         avals: types of the tensors.
-        module: a PyTorch module, or None.
+        module: the PyTorch module that the function calls, or None. Its parameters and buffers are
+            replaced by tensors without data, so that the call does not change them.
 
     Returns:
-        the function's result, and whether it changed a tensor in place.
+        the function's result, with tensors without data, and whether it changed one of the
+        arguments in place.
     """
     torch = import_torch()
     # FakeTensorMode has no public name, but torch.export relies on it. Tensors on the device "meta"

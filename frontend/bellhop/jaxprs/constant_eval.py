@@ -38,8 +38,10 @@ class _UnknownError(Exception):
 def evaluate_constant(value: object) -> np.ndarray | None:
     """Return the NumPy value of a tracer that depends on constants only; else None.
 
+    Only integers and booleans have a known value.
+
     Args:
-        value: a tracer, or a constant.
+        value: a tracer, or a constant with a dtype.
     """
     values = evaluate_static(value, (), [()])
     return None if values is None else values[0]
@@ -48,16 +50,19 @@ def evaluate_constant(value: object) -> np.ndarray | None:
 def evaluate_static(
     value: object, inputs: Sequence[Any], points: Sequence[tuple[int, ...]]
 ) -> list[np.ndarray] | None:
-    """Evaluate a tracer at several values of the tracers that it depends on.
+    """Evaluate an integer tracer for several values of the tracers that it depends on.
+
+    For the wire ``i % 2`` in a loop with the index ``i``,
+    ``evaluate_static(wire, [i], [(0,), (1,), (2,)])`` returns arrays of 0, 1 and 0.
 
     Args:
-        value: the tracer.
-        inputs: integer tracers on which `value` may depend.
+        value: the tracer, of integers or booleans.
+        inputs: integer tracers on which `value` may depend, such as loop indices.
         points: values of `inputs`, one tuple for each evaluation.
 
     Returns:
         one array for each of `points`; None if `value` depends on anything but `inputs` and
-        constants.
+        constants, or on an equation that NumPy cannot evaluate.
     """
     try:
         computation = _Computation(value, inputs)
@@ -70,11 +75,12 @@ def find_deciding_inputs(value: object, inputs: Sequence[Any]) -> list[int]:
     """Return the indices of the inputs that `value` depends on.
 
     Args:
-        value: a tracer.
-        inputs: integer tracers on which `value` may depend.
+        value: a tracer of integers or booleans.
+        inputs: integer tracers on which `value` may depend, such as loop indices.
 
     Returns:
-        indices into `inputs`; empty if `value` also depends on anything but `inputs` and constants.
+        indices into `inputs`; empty if `value` depends on none of them, and also if it depends on
+        anything but `inputs` and constants.
     """
     try:
         return _Computation(value, inputs).used_inputs()
@@ -89,7 +95,7 @@ def fold_constant(value: object) -> Any:
         value: a tracer or any other value.
 
     Returns:
-        the array, or `value` itself.
+        the array; `value` itself for all other values.
     """
     found = (
         evaluate_constant(value)
@@ -102,14 +108,15 @@ def fold_constant(value: object) -> Any:
 def evaluate_or_bind(eqn: JaxprEqn, *operands: Operand) -> Sequence[Any]:
     """Evaluate an equation with NumPy if its operands are NumPy arrays; else bind it.
 
-    A `dynamic_slice` of a tracer at constant start indices becomes a static slice.
+    A rule for `interpret_with`, by which indices stay constants. A `dynamic_slice` of a tracer at
+    constant start indices becomes a static slice.
 
     Args:
         eqn: the equation.
         *operands: NumPy arrays, JAX arrays or tracers.
 
     Returns:
-        the results: NumPy arrays, or tracers.
+        the values of the equation's results: NumPy arrays, or tracers.
     """
     is_known = [isinstance(operand, _NUMPY) for operand in operands]
     if any(is_known):
@@ -128,12 +135,15 @@ def evaluate_or_bind(eqn: JaxprEqn, *operands: Operand) -> Sequence[Any]:
 def evaluate_or_none(eqn: JaxprEqn, *operands: Operand) -> Sequence[Any]:
     """Evaluate an equation with NumPy; return None for results that are unknown.
 
+    A rule for `interpret_with`, which binds no equations.
+
     Args:
         eqn: the equation.
         *operands: NumPy arrays, or None for unknown values.
 
     Returns:
-        the results, all None if an operand is None or NumPy cannot evaluate the equation.
+        the values of the results as NumPy arrays; all None if an operand is None or NumPy cannot
+        evaluate the equation.
     """
     try:
         if any(operand is None for operand in operands) or not _is_computable(eqn):
@@ -148,9 +158,12 @@ def _slice_constant(eqn: JaxprEqn, array: Operand, *starts: Any) -> Any:
     """Replace a `dynamic_slice` with known start indices by a static slice.
 
     Args:
-        eqn: the `dynamic_slice`.
+        eqn: the `dynamic_slice` equation.
         array: the traced array.
-        *starts: NumPy scalars, one for each axis.
+        *starts: NumPy scalars, one for each axis, which are clamped as in `dynamic_slice`.
+
+    Returns:
+        the traced slice.
     """
     sizes = eqn.params["slice_sizes"]
     first = np.clip(starts, 0, np.subtract(np.shape(array), sizes)).astype(int).tolist()
@@ -160,9 +173,11 @@ def _slice_constant(eqn: JaxprEqn, array: Operand, *starts: Any) -> Any:
 class _Computation:
     """The equations that compute a traced value from input tracers and constants.
 
+    Calling it evaluates them with NumPy for given values of the inputs.
+
     Args:
-        value: the tracer.
-        inputs: integer input tracers.
+        value: the tracer, of integers or booleans.
+        inputs: integer tracers on which it may depend.
 
     Raises:
         _UnknownError: if `value` depends on anything else.
@@ -199,10 +214,15 @@ class _Computation:
         return [index for index, (key, _) in enumerate(self._inputs) if key in self._used]
 
     def _reach(self, value: object) -> int:
-        """Record the equations that compute `value`, in topological order; return its key.
+        """Record the equations that compute `value`, operands first.
+
+        Equations of constants are evaluated at once.
 
         Args:
             value: a tracer or a constant.
+
+        Returns:
+            the key under which evaluation finds the value: the id of its tracer or variable.
 
         Raises:
             _UnknownError: if an equation is not supported, or there are too many.
@@ -239,8 +259,12 @@ class _Computation:
 def _constant(value: Any) -> np.ndarray:
     """Convert a small constant of integers or booleans to NumPy.
 
+    Args:
+        value: a NumPy or JAX array, or any other object.
+
     Raises:
-        _UnknownError: for large arrays, for other dtypes, and for arrays of other processes.
+        _UnknownError: for objects without a dtype, large arrays, other dtypes, and arrays of other
+            processes.
     """
     if math.prod(np.shape(value)) > _MAX_ELEMENTS or getattr(value, "dtype", None) is None:
         raise _UnknownError
@@ -262,11 +286,14 @@ def _evaluate(eqn: JaxprEqn, operands: Sequence[np.ndarray]) -> list[np.ndarray]
 
     Args:
         eqn: the equation.
-        operands: NumPy arrays.
+        operands: NumPy arrays in the dtypes of the equation's operands.
+
+    Returns:
+        the values of the equation's results.
 
     Raises:
         _UnknownError: if the primitive has no rule, or the results have other types than the
-            equation's.
+            equation's, or are not integers or booleans.
     """
     if eqn.primitive is jit_p:
         return _evaluate_jaxpr(eqn.params["jaxpr"], operands)
@@ -288,7 +315,13 @@ def _evaluate_jaxpr(closed: ClosedJaxpr, operands: Sequence[np.ndarray]) -> list
 
     Args:
         closed: the jaxpr, such as the body of a nested `jit`.
-        operands: NumPy arrays.
+        operands: NumPy arrays, one for each input.
+
+    Returns:
+        the values of the results.
+
+    Raises:
+        _UnknownError: if an equation cannot be evaluated.
     """
 
     def evaluate(eqn: JaxprEqn, *operands: Operand) -> list[np.ndarray]:
@@ -315,19 +348,19 @@ def _rem(_: object, x: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 
 def _shift_rule(shift: Callable[..., Any], *, is_logical: bool = False) -> Callable[..., Any]:
-    """Return the evaluation evaluate of a bit shift.
+    """Return the NumPy rule of a bit shift primitive.
 
     Args:
-        shift: NumPy's shift.
+        shift: NumPy's shift, such as ``np.left_shift``.
         is_logical: whether the bits of signed integers are shifted as unsigned bits.
 
     Returns:
-        a evaluate that raises `_UnknownError` for shifts beyond the width, where XLA differs from
+        a rule that raises `_UnknownError` for shifts beyond the width, where XLA differs from
         NumPy.
     """
 
     def evaluate(_: object, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-        """Evaluate the shift of `x` by `y` bits."""
+        """Shift the elements of `x` by `y` bits; `_` is the equation's parameters."""
         if np.any((y < 0) | (y >= 8 * x.dtype.itemsize)):
             raise _UnknownError
         if not is_logical:
@@ -345,7 +378,12 @@ def _select(_: object, which: np.ndarray, *cases: np.ndarray) -> np.ndarray:
 
 
 def _broadcast(params: Mapping[str, Any], x: np.ndarray) -> np.ndarray:
-    """Evaluate ``broadcast_in_dim``."""
+    """Evaluate ``broadcast_in_dim`` with NumPy.
+
+    Args:
+        params: the equation's parameters.
+        x: value of its operand.
+    """
     shape = [1] * len(params["shape"])
     for axis, size in zip(params["broadcast_dimensions"], x.shape, strict=True):
         shape[axis] = size
@@ -359,10 +397,13 @@ def _reshape(params: Mapping[str, Any], x: np.ndarray) -> np.ndarray:
 
 
 def _iota(params: Mapping[str, Any]) -> np.ndarray:
-    """Evaluate ``iota``.
+    """Evaluate ``iota`` with NumPy.
+
+    Args:
+        params: the equation's parameters.
 
     Raises:
-        _UnknownError: for large arrays.
+        _UnknownError: for arrays of more than `_MAX_ELEMENTS` elements.
     """
     if math.prod(params["shape"]) > _MAX_ELEMENTS:
         raise _UnknownError
@@ -379,7 +420,13 @@ def _slice(params: Mapping[str, Any], x: np.ndarray) -> np.ndarray:
 
 
 def _dynamic_slice(params: Mapping[str, Any], x: np.ndarray, *starts: np.ndarray) -> np.ndarray:
-    """Evaluate ``dynamic_slice``, which clamps start indices to the array."""
+    """Evaluate ``dynamic_slice`` with NumPy; it clamps start indices to the array.
+
+    Args:
+        params: the equation's parameters.
+        x: the array.
+        *starts: integer scalars, one for each axis.
+    """
     slices = []
     for start, size, length in zip(starts, params["slice_sizes"], x.shape, strict=True):
         first = min(max(int(start), 0), length - size)

@@ -12,7 +12,10 @@ from bellhop._jax.jaxprs import scan_counts
 
 
 def iterate_equations(jaxpr: Jaxpr) -> Iterator[JaxprEqn]:
-    """Yield all equations of a jaxpr, including equations of nested jaxprs."""
+    """Yield all equations of a jaxpr, including equations of nested jaxprs.
+
+    An equation comes before the equations in its own jaxprs.
+    """
     for eqn in jaxpr.eqns:
         yield eqn
         for inner in inner_jaxprs(eqn):
@@ -20,7 +23,10 @@ def iterate_equations(jaxpr: Jaxpr) -> Iterator[JaxprEqn]:
 
 
 def inner_jaxprs(eqn: JaxprEqn) -> Iterator[Jaxpr]:
-    """Yield the jaxprs in an equation's parameters, such as loop bodies and branches."""
+    """Yield the jaxprs in an equation's parameters, such as loop bodies and branches.
+
+    Jaxprs inside of these are not yielded; see `iterate_equations`.
+    """
     for value in eqn.params.values():
         for inner in value if isinstance(value, tuple | list) else [value]:
             if isinstance(inner, ClosedJaxpr):
@@ -39,10 +45,10 @@ def find_dependents(
     is_source: Sequence[bool],
     is_counted: Callable[[Any], bool] = lambda variable: True,
 ) -> tuple[list[bool], list[JaxprEqn]]:
-    """Find the results and the innermost equations that depend on some inputs.
+    """Find the results and the innermost equations that depend on selected inputs.
 
     If the predicate of a loop or a conditional depends on the inputs, everything inside depends on
-    them. For ::
+    them. With ``is_source=[True, False]`` for ::
 
         { lambda ; a b. let
             c = scan[jaxpr={ lambda ; c i. let print i    d = mul c 2.0 in (d,) }] a [0 1 2]
@@ -53,13 +59,13 @@ def find_dependents(
 
     Args:
         jaxpr: the jaxpr.
-        is_source: for each input, whether to follow its uses.
-        is_counted: selects the variables that propagate dependence; variables it rejects count as
-            independent.
+        is_source: for each input of the jaxpr, whether it is selected.
+        is_counted: takes a variable; returns whether it propagates dependence. Variables that it
+            rejects count as independent.
 
     Returns:
-        for each result whether it may depend on the selected inputs, and the innermost equations
-        that may.
+        for each result whether it may depend on the selected inputs, and the list of innermost
+        equations that may, at any depth.
     """
     by_inputs: set[Any] = set(filter(is_counted, itertools.compress(jaxpr.invars, is_source)))
     found: list[JaxprEqn] = []
@@ -79,15 +85,16 @@ def find_dependents(
 def _find_dependent_results(
     eqn: JaxprEqn, is_dependent: list[bool], is_counted: Callable[[Any], bool]
 ) -> tuple[list[bool], list[JaxprEqn]]:
-    """Find the dependent results of one equation, and innermost dependent equations.
+    """Find the dependent results of one equation, and dependent equations in it.
 
     Args:
-        eqn: the equation.
-        is_dependent: for each operand, whether it depends on the inputs.
-        is_counted: selects the variables that propagate dependence.
+        eqn: the equation, of which at least one operand is dependent.
+        is_dependent: for each operand, whether it depends on the selected inputs.
+        is_counted: takes a variable; returns whether it propagates dependence.
 
     Returns:
-        for each result whether it may depend on the inputs, and the equations that may.
+        for each result whether it may depend on the selected inputs, and the list of equations
+        inside of `eqn`, or `eqn` itself, that may.
     """
     params, inner = eqn.params, list(inner_jaxprs(eqn))
     if eqn.primitive is scan_p:
@@ -126,14 +133,17 @@ def _find_dependents_in_loop(
     """Find the dependent results of a loop, by iteration to a fixed point.
 
     Args:
-        body: jaxpr of one iteration.
-        is_dependent: for each input of `body`, whether it depends on the inputs at the start.
-        n_consts: number of loop-invariant inputs, which come first.
-        n_carried: number of loop-carried values, which come next.
-        is_counted: selects the variables that propagate dependence.
+        body: jaxpr of one iteration: takes loop-invariant constants, carried values and scanned
+            inputs; returns carried values and stacked outputs.
+        is_dependent: for each input of `body`, whether it depends on the selected inputs before the
+            first iteration.
+        n_consts: number of loop-invariant inputs.
+        n_carried: number of carried values.
+        is_counted: takes a variable; returns whether it propagates dependence.
 
     Returns:
-        for each result whether it may depend on the inputs, and the equations that may.
+        for each result of the loop whether it may depend on the selected inputs, and the list of
+        equations in `body` that may.
     """
     while True:
         results, found = find_dependents(body, is_dependent, is_counted)
@@ -145,18 +155,25 @@ def _find_dependents_in_loop(
 
 
 def replace_inner_jaxprs(eqn: JaxprEqn, change: Callable[[ClosedJaxpr], ClosedJaxpr]) -> JaxprEqn:
-    """Apply `change` to each closed jaxpr in an equation's parameters.
+    """Apply `change` to each closed jaxpr in an equation's parameters, not deeper.
 
     Args:
         eqn: the equation.
-        change: returns the replacement, or its argument unchanged.
+        change: takes a closed jaxpr; returns the replacement, or its argument unchanged.
 
     Returns:
         the new equation; `eqn` itself if no jaxpr changes.
     """
 
     def replace(value: object) -> Any:
-        """Replace the closed jaxprs in a parameter's value."""
+        """Return a parameter's value with its closed jaxprs replaced by `change`.
+
+        Args:
+            value: value of a parameter: a closed jaxpr, a tuple, or anything else.
+
+        Returns:
+            the new value; `value` itself if nothing changes.
+        """
         if isinstance(value, ClosedJaxpr):
             return change(value)
         if type(value) is tuple and any(isinstance(each, ClosedJaxpr) for each in value):
@@ -178,12 +195,12 @@ def map_equations_reversed(
     """Rewrite a jaxpr's equations from last to first, knowing which results are used.
 
     Args:
-        jaxpr: the jaxpr.
-        change: takes an equation, and for each result whether the jaxpr or a later equation uses
-            it; returns the new equation, or None to remove the equation.
+        jaxpr: the jaxpr, which stays as it is.
+        change: takes an equation, and for each of its results whether the jaxpr returns it or a
+            later, rewritten equation uses it; returns the new equation, or None to remove it.
 
     Returns:
-        the new equations in order.
+        the new equations, from first to last.
     """
     used = {var for var in jaxpr.outvars if isinstance(var, Var)}
     equations: list[JaxprEqn] = []
@@ -196,7 +213,13 @@ def map_equations_reversed(
 
 
 def external_inputs(equations: Sequence[Any]) -> Iterator[Any]:
-    """Yield the variables that a sequence of equations reads but does not define."""
+    """Yield the variables that a sequence of equations reads but does not define.
+
+    A variable is yielded once for each use. Literals are left out.
+
+    Args:
+        equations: equations in the order of execution.
+    """
     defined: set[Any] = set()
     for eqn in equations:
         for atom in eqn.invars:

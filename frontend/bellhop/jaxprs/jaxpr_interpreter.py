@@ -32,13 +32,16 @@ Rules = Mapping[Primitive, Rule]
 def interpret(closed: ClosedJaxpr, rules: Rules, *inputs: Operand) -> list[Any]:
     """Evaluate a jaxpr with custom rules; bind equations that have no rule.
 
+    Equations inside of loops and branches are not interpreted; see `rewrite`.
+
     Args:
         closed: the jaxpr.
-        rules: rules by primitive.
-        *inputs: arrays or tracers.
+        rules: by primitive, a function that takes an equation and the values of its operands, and
+            returns the values of its results.
+        *inputs: arrays or tracers, one for each input of the jaxpr.
 
     Returns:
-        the results.
+        the values of the jaxpr's results.
     """
     return interpret_with(closed, lambda eqn: rules.get(eqn.primitive, bind_equation), *inputs)
 
@@ -50,11 +53,12 @@ def interpret_with(
 
     Args:
         closed: the jaxpr.
-        get_rule: returns the rule for an equation.
-        *inputs: arrays or tracers.
+        get_rule: takes an equation; returns its rule: a function that takes the equation and the
+            values of its operands, and returns the values of its results.
+        *inputs: values of the jaxpr's inputs, of any type that the rules accept.
 
     Returns:
-        the results.
+        the values of the jaxpr's results.
     """
     jaxpr = closed.jaxpr
     values = dict(zip((*jaxpr.constvars, *jaxpr.invars), (*closed.consts, *inputs), strict=True))
@@ -70,11 +74,12 @@ def interpret_with(
 
 
 def rewrite(closed: ClosedJaxpr, rules: Rules) -> ClosedJaxpr:
-    """Apply rules to a jaxpr, first inside of its loops and branches.
+    """Retrace a jaxpr with custom rules, first inside of its loops and branches.
 
     Args:
         closed: the jaxpr.
-        rules: rules by primitive.
+        rules: by primitive, a function that takes an equation and tracers of its operands, and
+            returns tracers of its results.
 
     Returns:
         the new jaxpr; ``closed`` itself if no rule applies.

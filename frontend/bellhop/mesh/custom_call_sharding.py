@@ -22,6 +22,12 @@ _AXIS = "bellhop_devices"
 def is_partitioned(context: mlir.ModuleContext) -> bool:
     """Return whether XLA partitions the module that is being lowered.
 
+    False inside of a ``jax.shard_map`` over all axes of the mesh, where each device calls with its
+    shard.
+
+    Args:
+        context: JAX's context of the module.
+
     Raises:
         NotImplementedError: inside of a ``jax.shard_map`` over some of the mesh axes.
     """
@@ -44,13 +50,13 @@ def lower_on_first_device(
     """Lower a function to a call on the first device, whose results all devices get.
 
     Args:
-        ctx: context of the lowering rule.
-        function: takes and returns arrays.
+        ctx: context of the lowering rule, with the types of the whole arrays.
+        function: takes arrays and returns a sequence of arrays; runs on the first device only.
         operands: operands of the rule.
-        combine: applied on each device to the function's results; returns the results of the rule.
+        combine: takes the function's results on each device; returns the results of the rule.
 
     Returns:
-        the results of the rule.
+        the values of the rule's results.
     """
     _, size = get_partitioning(ctx.module_context)
     mesh = jax.sharding.AbstractMesh((size,), (_AXIS,))

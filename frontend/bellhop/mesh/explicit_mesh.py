@@ -24,7 +24,8 @@ def leave_mesh(arrays: Sequence[Any]) -> Iterator[list[Any]]:
         arrays: arrays or types.
 
     Yields:
-        the types of ``arrays`` without a mesh, or ``arrays`` outside of a mesh.
+        list of the types of ``arrays`` without a mesh; ``arrays`` themselves if no mesh with
+        explicit or manual axes is set.
     """
     axis_types = jax.sharding.get_abstract_mesh().axis_types
     if AxisType.Manual not in axis_types and AxisType.Explicit not in axis_types:
@@ -40,7 +41,11 @@ def leave_mesh(arrays: Sequence[Any]) -> Iterator[list[Any]]:
 
 
 def replicate(array: Operand) -> Any:
-    """Return an array that is replicated over explicit mesh axes."""
+    """Return an array that is replicated over explicit mesh axes.
+
+    Args:
+        array: array or tracer; returned unchanged if it is not sharded.
+    """
     if any(axis is not None for axis in jax.typeof(array).sharding.spec):
         return jax.sharding.reshard(array, jax.sharding.PartitionSpec())
     return array

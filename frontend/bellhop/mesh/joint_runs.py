@@ -37,11 +37,11 @@ _DEVICES = re.compile(r"(?:num_partitions|replica_count)=(\d+)")
 def has_joint_devices(executable: Any) -> bool:
     """Return whether an executable has collectives over devices of this process only.
 
-    With devices in several processes, exceptions are not delayed: other processes would continue
-    with zeros.
+    Then an exception of a callback must be delayed until all devices have finished. With devices in
+    several processes it is not delayed: other processes would continue with zeros.
 
     Args:
-        executable: XLA's executable.
+        executable: XLA's ``LoadedExecutable``.
     """
     devices = executable.local_devices()
     if len(devices) < 2:
@@ -54,10 +54,10 @@ def has_joint_devices(executable: Any) -> bool:
 
 
 class Delegated:
-    """Exceptions of JAX callbacks in executions of one module.
+    """Delays the exceptions of JAX callbacks until the program's execution ends.
 
-    JAX does not identify the execution of a call, so concurrent executions of a module share
-    exceptions.
+    There is one for each module, kept alive by the module's executable. JAX does not identify the
+    execution of a call, so concurrent executions of a module share exceptions.
     """
 
     def __init__(self) -> None:
@@ -65,7 +65,11 @@ class Delegated:
 
     @contextlib.contextmanager
     def collect_exceptions(self) -> Iterator[list[BaseException]]:
-        """Collect exceptions in the yielded list until the ``with`` block ends."""
+        """Collect the exceptions of this module's callbacks during one execution.
+
+        Yields:
+            list that receives the exceptions until the ``with`` block ends.
+        """
         raised: list[BaseException] = []
         self._runs.append(raised)
         try:
@@ -75,16 +79,17 @@ class Delegated:
             self._runs = [each for each in self._runs if each is not raised]
 
     def call(self, function: Callable[[], None]) -> bool:
-        """Call a function, unless a call in an active execution has failed.
+        """Call a callback, unless a callback has failed in a current execution.
 
         Args:
-            function: function to call.
+            function: function to call, without arguments; it stores its results itself.
 
         Returns:
-            True if the function has returned; False if its results must be zeros.
+            True if the function has returned; False if it was not called or raised, so that its
+            results must be zeros.
 
         Raises:
-            BaseException: the function's exception, if no execution is active.
+            BaseException: the function's exception, if no execution collects exceptions.
         """
         if any(self._runs):
             return False
@@ -110,16 +115,16 @@ def run_jointly(
 
     Args:
         table: published callback table of the program; None if JAX's own callbacks make all calls.
-        delegated: the program's calls by JAX's own callbacks.
-        executable: XLA's executable.
+        delegated: collects the exceptions of calls that JAX's own callbacks make.
+        executable: XLA's ``LoadedExecutable``.
         run: runs the program until all devices have finished.
-        find_exception: returns the original exception for an error message, or None.
+        find_exception: takes the message of an error; returns the callback's exception, or None.
 
     Returns:
-        the result of ``run``.
+        the value that ``run`` returns.
 
     Raises:
-        BaseException: the first exception of a callback, with notes about others.
+        BaseException: the first exception of a callback, with notes about other exceptions.
     """
     joint = None if table is None else JointRun(table, len(executable.local_devices()))
     error, result = None, None
@@ -146,7 +151,14 @@ def run_jointly(
 
 
 def _combine_failures(failures: Sequence[BaseException]) -> BaseException | None:
-    """Return the exception to raise, with notes about others; None if there are none."""
+    """Choose the exception to raise for an execution; add notes about the rest.
+
+    Args:
+        failures: exceptions of the callbacks, in the order of the calls.
+
+    Returns:
+        KeyboardInterrupt and the like first, else the first exception; None if there are none.
+    """
     if not failures:
         return None
     # KeyboardInterrupt and SystemExit take precedence, since they should end the process.

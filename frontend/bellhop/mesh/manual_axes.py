@@ -17,6 +17,8 @@ Tree = TypeVar("Tree")
 def vary_types_like(operands: Sequence[Any], results: Sequence[Any]) -> list[Any]:
     """Return result types that vary over all axes over which an operand varies.
 
+    Used by abstract evaluation rules, for calls inside of ``jax.shard_map``.
+
     Args:
         operands: types of the operands.
         results: types of the results, without varying axes.
@@ -29,13 +31,16 @@ def vary_like(operands: Any, tree: Tree) -> Tree:
     """Make the arrays of a pytree vary over all axes over which an operand varies.
 
     Args:
-        operands: a pytree of arrays.
-        tree: the pytree to convert.
+        operands: pytree of arrays or tracers, whose varying axes are read.
+        tree: pytree of arrays or tracers to convert; ``float0`` leaves stay as they are.
+
+    Returns:
+        the converted pytree; `tree` itself if no operand varies.
     """
     axes, _ = _find_axes([jax.typeof(leaf) for leaf in jax.tree.leaves(operands)])
 
     def vary(leaf: object) -> Any:
-        """Make one array vary over the missing axes."""
+        """Make one array vary over those axes of the operands that it lacks."""
         aval = jax.typeof(leaf)
         missing = tuple(axes - varying_axes(aval))
         if not missing or aval.dtype == jax.dtypes.float0:
@@ -52,7 +57,14 @@ def has_varying(arrays: Any) -> bool:
 
 
 def _find_axes(avals: Sequence[Any]) -> tuple[frozenset[Any], Any]:
-    """Return the union of the varying axes of types, and their mesh."""
+    """Return the union of the varying axes of types, and the mesh that has these axes.
+
+    Args:
+        avals: types of arrays, also without varying axes.
+
+    Returns:
+        the names of the axes, and the mesh; an empty set and None if no type varies.
+    """
     axes, mesh = frozenset[Any](), None
     for aval in avals:
         if own := varying_axes(aval):

@@ -22,8 +22,11 @@ def result_shardings(label: str, declared: Any) -> list[NamedSharding]:
     """Return the shardings in the declared result type of a partitioned callback.
 
     Args:
-        label: the callback, for errors.
-        declared: a pytree of types or arrays, with shardings.
+        label: description of the callback, for errors.
+        declared: the user's ``result_type``: a pytree of types or arrays, with shardings.
+
+    Returns:
+        one sharding for each leaf.
 
     Raises:
         ResultTypeError: for a leaf without a `NamedSharding`.
@@ -46,17 +49,21 @@ def call_per_shard(
     spread: Sequence[NamedSharding],
     call: Callable[[Sequence[Any], tuple[tuple[Any, ...], Any]], Any],
 ) -> Any:
-    """Call a callback on each device with its shards; outside of meshes, once.
+    """Call a callback on each device of a mesh with its shards.
+
+    Inside of ``jax.shard_map``, where the arrays are shards already, and without a mesh, `call` is
+    called directly.
 
     Args:
-        label: the callback, for errors.
-        leaves: the arguments.
-        results: types of the leaves of the whole result, and their structure.
-        spread: shardings of the results.
-        call: takes the shards of the leaves, and the types and structure of the results' shards.
+        label: description of the callback, for errors.
+        leaves: leaves of the callback's arguments, whole arrays.
+        results: types of the leaves of the whole result, and its ``PyTreeDef``.
+        spread: shardings of the result's leaves.
+        call: emits the call. Takes shards of the leaves, and the types and ``PyTreeDef`` of the
+            result's shards; returns the result.
 
     Returns:
-        the result.
+        pytree of the result, whole arrays.
 
     Raises:
         ValueError: if the sharding of an argument is unknown, or there are several meshes.
@@ -104,7 +111,11 @@ def call_per_shard(
 
 
 def _find_sharding(leaf: object) -> NamedSharding | None:
-    """Return the `NamedSharding` of an array or tracer, or None if it has none."""
+    """Return the `NamedSharding` of an array, or None if it has none.
+
+    Args:
+        leaf: an array or number; or a tracer, whose type has a sharding over explicit axes only.
+    """
     if not isinstance(leaf, Tracer):
         sharding = getattr(leaf, "sharding", None)
         return sharding if isinstance(sharding, NamedSharding) else None

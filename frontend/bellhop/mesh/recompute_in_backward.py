@@ -18,17 +18,25 @@ from bellhop.mesh.wire_axes import is_wire_axis
 
 
 def recompute_partitioned_states(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return ``function``, with ``jax.checkpoint`` around it if it has partitioned states.
+    """Wrap a function so that reverse mode recomputes partitioned states.
+
+    ``jax.checkpoint`` is applied only if the function has circuits with partitioned states.
 
     Args:
-        function: takes pytrees of tracers and static arguments.
+        function: takes pytrees of tracers and static values.
 
     Returns:
-        the function, whose derivative keeps the arguments as its only residuals.
+        a function with the same results, whose derivative keeps the arguments as its only residuals
+        if it has partitioned states.
     """
 
     def call(*args: Any, **kwargs: Any) -> Any:
-        """Call the function, under ``jax.checkpoint`` if it has partitioned states."""
+        """Call the function; recompute it in reverse mode if it has partitioned states.
+
+        Args:
+            *args: pytrees of tracers and static values.
+            **kwargs: pytrees of tracers and static values.
+        """
         is_traced = lambda leaf: isinstance(leaf, jax.core.Tracer)
         _, tracers, filled = split_leaves((args, kwargs), is_traced)
 
@@ -45,7 +53,7 @@ def recompute_partitioned_states(function: Callable[..., Any]) -> Callable[..., 
 
 
 def _has_sharded_state(jaxpr: Jaxpr) -> bool:
-    """Return whether a jaxpr has a state that is partitioned over devices."""
+    """Return whether a jaxpr has a circuit whose state is partitioned over devices."""
     return any(
         is_wire_axis(axis)
         for eqn in iterate_equations(jaxpr)

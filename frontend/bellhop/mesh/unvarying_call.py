@@ -33,8 +33,14 @@ _call_p.multiple_results = True
 def wrap_unvarying(function: Callable[..., Sequence[Any]]) -> Callable[..., list[Any]]:
     """Return a function that becomes one equation if its arguments have varying axes.
 
+    Its body is traced with types without varying axes, so it may evaluate jaxprs that were traced
+    outside of ``jax.shard_map``.
+
     Args:
         function: takes pytrees of arrays, returns a sequence of arrays.
+
+    Returns:
+        a function with the same arguments, which returns a list of arrays.
     """
 
     def call(*args: Any) -> list[Any]:
@@ -47,7 +53,11 @@ def wrap_unvarying(function: Callable[..., Sequence[Any]]) -> Callable[..., list
         operands = [leaf for leaf, type_ in zip(leaves, types, strict=True) if type_.size]
 
         def evaluate_operands(*operands: Any) -> Sequence[Any]:
-            """Call the function with zeros in place of the empty arrays."""
+            """Call the function with zeros in place of the empty arrays.
+
+            Args:
+                *operands: the leaves of its arguments that are not empty.
+            """
             rest = iter(operands)
             all_leaves = [
                 next(rest) if type_.size else jnp.zeros(type_.shape, type_.dtype) for type_ in types
@@ -74,7 +84,16 @@ def _abstract_eval(*avals: Aval, closed: ClosedJaxpr) -> list[Any]:
 def _jvp(
     primals: Sequence[Any], tangents: Sequence[Any], *, closed: ClosedJaxpr
 ) -> tuple[list[Any], list[Any]]:
-    """JVP rule: one call for the results, one for the tangents."""
+    """Differentiate the call: bind one call for the results, one for the tangents.
+
+    Args:
+        primals: the operands.
+        tangents: their tangents, some of them symbolic zeros.
+        closed: jaxpr of the function.
+
+    Returns:
+        the results, and their tangents or symbolic zeros.
+    """
     has_tangent = [type(tangent) is not ad.Zero for tangent in tangents]
     jvp, has_result_tangent = jvp_jaxpr(closed, has_tangent, instantiate=False)
     nonzero_tangents = [tangent for tangent, yes in zip(tangents, has_tangent, strict=True) if yes]
@@ -90,12 +109,26 @@ def _jvp(
 
 
 def _transpose(cotangents: Sequence[Any], *operands: Operand, closed: ClosedJaxpr) -> list[Any]:
-    """Transpose rule: transpose the function with respect to its linear operands."""
+    """Transpose the primitive: transpose its function in the linear operands.
+
+    Args:
+        cotangents: cotangents of the results, some of them symbolic zeros.
+        *operands: arrays, or ``UndefinedPrimal`` for linear operands.
+        closed: jaxpr of the function.
+
+    Returns:
+        the cotangent of each linear operand; None for all others.
+    """
     linear = list(map(ad.is_undefined_primal, operands))
     likes = to_structs(itertools.compress(closed.in_avals, linear))
 
     def transpose(known: Sequence[Any], cotangents: Sequence[Any]) -> Sequence[Any]:
-        """Transpose the jaxpr at known operands."""
+        """Return the cotangents of the linear operands, at values of the known ones.
+
+        Args:
+            known: values of the operands that are not linear.
+            cotangents: cotangents of the results, arrays.
+        """
 
         def linear_function(*linear_inputs: Any) -> list[Any]:
             rest, known_inputs = iter(linear_inputs), iter(known)

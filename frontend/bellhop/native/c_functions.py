@@ -17,9 +17,12 @@ def find_c_function(
 
     Args:
         function: a ``ctypes`` function or a ``cfunc`` of Numba; None with `library`.
-        library: a shared library; None with `function`.
+        library: name or path of a shared library; None with `function`.
         symbol: the name of a function in `library`.
         argument_types: the dtypes declared by the user; allowed with `library` alone.
+
+    Returns:
+        the function's address, with the types of its parameters as far as they are known.
 
     Raises:
         TypeError: if neither or both of `function` and `library` are passed, or `function` has no
@@ -50,7 +53,16 @@ def find_c_function(
 
 
 def _from_ctypes(function: Any, owner: Callable[..., Any]) -> NativeSymbol:
-    """Return the C function behind a ``ctypes`` function, with its declared types."""
+    """Describe the C function behind a ``ctypes`` function, with its declared types.
+
+    Args:
+        function: the ``ctypes`` function.
+        owner: object that keeps the code loaded and may have a name: the ``ctypes`` function
+            itself, or Numba's ``cfunc``.
+
+    Raises:
+        TypeError: if the function is a null pointer.
+    """
     address = ctypes.cast(function, ctypes.c_void_p).value
     if not address:
         raise TypeError("native_callback: the ctypes function is a null pointer.")
@@ -65,7 +77,14 @@ def _from_ctypes(function: Any, owner: Callable[..., Any]) -> NativeSymbol:
 
 
 def _dtype_of_ctype(ctype: Any) -> np.dtype | None:
-    """Return the dtype of a C type that is passed by value; None for an address."""
+    """Return the dtype of a C type that is passed by value.
+
+    Args:
+        ctype: a ``ctypes`` type, such as ``ctypes.c_double``.
+
+    Returns:
+        the dtype; None for addresses and all other types.
+    """
     try:
         dtype = np.dtype(ctype)
     except TypeError:
@@ -75,7 +94,14 @@ def _dtype_of_ctype(ctype: Any) -> np.dtype | None:
 
 
 def _dtype_of_pointee(ctype: Any) -> np.dtype | None:
-    """Return the dtype of the elements that a C type points to; None where it is not known."""
+    """Return the dtype of the elements to which a C pointer type points.
+
+    Args:
+        ctype: a ``ctypes`` type, or a type of ``numpy.ctypeslib.ndpointer``.
+
+    Returns:
+        the dtype; None if `ctype` is not a pointer, or the dtype is not known.
+    """
     if getattr(ctype, "_dtype_", None) is not None:  # np.ctypeslib.ndpointer
         return np.dtype(ctype._dtype_)
     if not issubclass(ctype, ctypes._Pointer):

@@ -16,12 +16,17 @@ _registered: dict[int, tuple[str, Any]] = {}
 
 
 class FfiCallback(PureCallback[..., Any]):
-    """An XLA FFI handler that traced code can call; see ``native_callback``.
+    """An XLA FFI handler that traced code can call: made by ``native_callback``.
+
+    Derivative rules are registered as for ``pure_callback``.
 
     Args:
-        capsule: a ``PyCapsule`` with the handler.
+        capsule: a ``PyCapsule`` with the handler's address, for the CPU.
         result_type: type of the result, as in ``pure_callback``.
-        has_side_effect: whether calls have side effects.
+        has_side_effect: whether calls have side effects, so that they must not be dropped.
+
+    Raises:
+        ResultTypeError: if the result type is missing or not usable.
     """
 
     def __init__(self, capsule: Any, result_type: Any, *, has_side_effect: bool) -> None:
@@ -46,7 +51,15 @@ class FfiCallback(PureCallback[..., Any]):
         return f"native_callback '{self._target_name}'"
 
     def _call(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-        """Trace a call of the handler."""
+        """Trace a call of the FFI handler, without its derivative rules.
+
+        Args:
+            args: positional arguments, pytrees, whose leaves are passed to the handler in order.
+            kwargs: keyword arguments.
+
+        Returns:
+            the result, with the declared structure.
+        """
         leaves, _ = flatten_arguments("native_callback", self._function, args, kwargs)
         assert self._declared is not None
         avals, tree = self._declared
@@ -66,7 +79,14 @@ def is_capsule(function: Any) -> bool:
 
 
 def register_handler(capsule: Any) -> str:
-    """Register an FFI handler with XLA's CPU client once, and return its name."""
+    """Register an FFI handler with XLA's CPU client, once for each capsule.
+
+    Args:
+        capsule: a ``PyCapsule`` with the handler's address; it is kept alive for ever.
+
+    Returns:
+        the name by which programs call the handler.
+    """
     if id(capsule) not in _registered:
         name = f"bellhop_user_handler_{next(_numbers)}"
         jax.ffi.register_ffi_target(name, capsule, platform="cpu")

@@ -40,7 +40,16 @@ NATIVE_EFFECT = _NativeEffect(
 
 
 class NativeCallback(PureCallback[..., Any]):
-    """A C function that traced code can call; see ``native_callback``.
+    """A C function that traced code can call: the result of ``native_callback``.
+
+    Args:
+        symbol: the C function's address, and the types of its parameters that are known.
+        result_type: type of the result, or ``MISSING`` to use the C type of the returned value.
+
+    The other arguments are options of ``native_callback``.
+
+    Raises:
+        ResultTypeError: if the result type is missing or does not fit the options.
 
     Example:
         >>> import bellhop
@@ -105,13 +114,13 @@ class NativeCallback(PureCallback[..., Any]):
             self._check_returned(avals[0])
 
     def _check_returned(self, aval: ShapedArray) -> None:
-        """Check that the declared result type is the return type, if that is known.
+        """Check the declared result type against the C type of the returned value.
 
         Args:
-            aval: type of the only result.
+            aval: declared type of the only result.
 
         Raises:
-            ResultTypeError: if they differ.
+            ResultTypeError: if the dtypes differ.
         """
         known = self._symbol.return_type
         if known is not None and known != aval.dtype:
@@ -156,7 +165,15 @@ class NativeCallback(PureCallback[..., Any]):
         return super().__call__(*args)
 
     def _results(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Results:
-        """Return types and structure of the result, an array of all elements if elementwise."""
+        """Return types and structure of the result, for arguments of these shapes.
+
+        Args:
+            args: the arguments; an elementwise function has results of their broadcast shape.
+            kwargs: empty.
+
+        Returns:
+            the types of the result's leaves, and its ``PyTreeDef``.
+        """
         avals, tree = super()._results(args, kwargs)
         if not self._elementwise:
             return avals, tree
@@ -164,7 +181,15 @@ class NativeCallback(PureCallback[..., Any]):
         return tuple(ShapedArray(shape, aval.dtype) for aval in avals), tree
 
     def _call(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-        """Trace a call; an elementwise function is applied to all elements of its arguments."""
+        """Trace a call; an elementwise function is called for each element.
+
+        Args:
+            args: the arguments, arrays and scalars.
+            kwargs: empty.
+
+        Returns:
+            the result, a pytree of arrays.
+        """
         leaves, _ = flatten_arguments(NATIVE.name, self._function, args, kwargs)
         assert self._declared is not None
         avals, tree = self._declared
@@ -184,7 +209,13 @@ class NativeCallback(PureCallback[..., Any]):
         return jax.tree.map(lambda leaf: leaf.reshape(shape), flat)
 
     def _bind(self, *leaves: Any, avals: Any, tree: Any) -> Any:
-        """Bind a call of one row."""
+        """Trace a single call of the C function, to which ``vmap`` may add a batch axis.
+
+        Args:
+            *leaves: its arguments, of the types of the C parameters.
+            avals: types of its results.
+            tree: structure of its results.
+        """
         target = self._kind.target(
             self._symbol,
             jax.tree.structure((tuple(leaves), {})),
@@ -201,11 +232,14 @@ class NativeCallback(PureCallback[..., Any]):
         return self._kind.bind(target, leaves)
 
     def _convert(self, leaves: Sequence[Operand], shapes: Sequence[Any]) -> list[Any]:
-        """Convert the arguments to the types of the C parameters.
+        """Convert the arguments of a call to the types of the C parameters.
 
         Args:
             leaves: arrays and Python scalars.
-            shapes: the shape of each argument in one call.
+            shapes: the shape of each argument in one call; ``()`` for an elementwise function.
+
+        Returns:
+            an array for each argument.
 
         Raises:
             TypeError: if the number of parameters or a type differs from the function's.
@@ -236,7 +270,13 @@ class NativeCallback(PureCallback[..., Any]):
         return converted
 
     def _check_scalar(self, where: str, aval: Any, arguments: Sequence[Any]) -> None:
-        """Raise an error if the C type of a scalar argument is not known."""
+        """Raise `TypeError` for a scalar argument whose C type is not known.
+
+        Args:
+            where: callback and argument, for the error.
+            aval: type of the argument; weak types of Python numbers may not determine the C type.
+            arguments: types of all arguments.
+        """
         dtype = np.dtype(aval.dtype)
         is_weak = getattr(aval, "weak_type", False)
         assert self._declared is not None
@@ -259,7 +299,7 @@ class NativeCallback(PureCallback[..., Any]):
             )
 
     def _parameter_types(self, avals: Sequence[Any], n_arguments: int) -> list[np.dtype | None]:
-        """Return the dtype that each argument must have; None for any dtype.
+        """Return the dtype that each argument of a call must have; None for any dtype.
 
         Args:
             avals: types of the arguments and results, in this order.
@@ -307,7 +347,9 @@ class NativeCallback(PureCallback[..., Any]):
         return types
 
     def _check_pointee(self, position: int, aval: Any) -> None:
-        """Raise an error if a C parameter points to elements of another type.
+        """Raise `TypeError` if a C parameter points to elements of a different type.
+
+        Nothing is checked if the type of the elements is not known.
 
         Args:
             position: index of the C parameter.

@@ -52,21 +52,29 @@ def debug_assert(condition: Any, error: str) -> None:
 
 
 def assert_statement(condition: Any, *message: str) -> None:
-    """Check the traced condition of an ``assert`` statement, as AutoGraph converts it.
+    """Check the traced condition of an ``assert`` statement when the program runs.
+
+    AutoGraph converts the statement to a call of this function.
 
     Args:
         condition: a boolean, a number or a pytree of arrays.
-        message: the message of the statement, if it has one.
+        *message: the message of the statement, if it has one.
+
+    Raises:
+        TypeError: if a leaf of the condition is not an array or a number.
     """
     _check(condition, _Statement(*message))
 
 
 def _check(condition: Any, assertion: BuiltinFunction) -> None:
-    """Check the type of a condition and trace the call that asserts it.
+    """Check the type of a condition, and add the call that asserts it to the program.
+
+    Programs compiled with ``disable_assertions=True`` get no call.
 
     Args:
         condition: a boolean, a number or a pytree of arrays.
-        assertion: builtin function that raises if the condition is false.
+        assertion: function that the program calls with the condition; raises if an element is
+            false.
 
     Raises:
         TypeError: if a leaf of the condition is not an array or a number.
@@ -83,7 +91,13 @@ def _check(condition: Any, assertion: BuiltinFunction) -> None:
 
 
 class _Assertion(BuiltinFunction):
-    """Builtin function that raises if a condition is false; its argument is the message."""
+    """Function that a running program calls, which raises if a condition is false.
+
+    Its argument is the message of the exception.
+
+    Attributes:
+        error: type of the exception.
+    """
 
     __name__ = "debug_assert"
     error: ClassVar[type[Exception]] = RuntimeError
@@ -94,7 +108,10 @@ class _Assertion(BuiltinFunction):
 
 
 class _Statement(_Assertion):
-    """Builtin function of an ``assert`` statement; its argument is the message, if any."""
+    """The same function for an ``assert`` statement, which raises `AssertionError`.
+
+    Its argument is the message, if the statement has one.
+    """
 
     __name__ = "assert"
     error = AssertionError

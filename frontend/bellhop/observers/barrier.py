@@ -80,7 +80,12 @@ def tap_queue_limit(bytes: int | None = None) -> int:
 
 
 def _take_failure() -> CallbackException | None:
-    """Return the error for exceptions of taps since the last call, or None."""
+    """Build the error for the exceptions that taps have raised since the last call.
+
+    Returns:
+        an error that holds the exceptions, which are then forgotten by the runtime; None if there
+        are none.
+    """
     exceptions, dropped = take_tap_failures()
     if not exceptions:
         return None

@@ -70,7 +70,14 @@ def cotangent(x: PyTree, show: str | Callable[[Any], Any] | None = None) -> Any:
     inexact = [leaf for leaf, yes in zip(leaves, is_inexact, strict=True) if yes]
 
     def transpose(saved: Any, cotangents: Any) -> list[Any]:
-        """Pass the cotangent to `show`; return it unchanged."""
+        """Pass the cotangents to the observer, and return them unchanged.
+
+        This is the transpose of the linear map by which `cotangent` represents the identity.
+
+        Args:
+            saved: empty.
+            cotangents: cotangents of the floating-point and complex leaves.
+        """
         del saved
         each = iter(cotangents)
         give(jax.tree.unflatten(tree, [next(each) if yes else None for yes in is_inexact]))
@@ -87,11 +94,15 @@ def cotangent(x: PyTree, show: str | Callable[[Any], Any] | None = None) -> Any:
 
 
 def _make_observer(show: Any, site: str) -> Callable[[Any], Any]:
-    """Return the function that is traced with the cotangent.
+    """Make the function that is traced with the cotangent in the backward pass.
 
     Args:
         show: format string, function or None, as in ``cotangent``.
         site: ``file:line`` of the user's call.
+
+    Returns:
+        a function of the cotangent, a pytree with None for leaves without cotangent; its result is
+        ignored.
 
     Raises:
         TypeError: for other values of `show`.
@@ -109,7 +120,10 @@ def _make_observer(show: Any, site: str) -> Callable[[Any], Any]:
 
 
 class _NanCheck(BuiltinFunction):
-    """Builtin function that raises if an array contains NaN; its argument is the message."""
+    """Function that a running program calls, which raises if an array contains NaN.
+
+    Its argument is the message of the `FloatingPointError`.
+    """
 
     __name__ = "debug.cotangent"
 

@@ -96,7 +96,7 @@ def log(
 
 
 def _level_number(level: int | str) -> int:
-    """Return a level of ``logging`` as a number.
+    """Convert a log level to its number in ``logging``: ``"info"`` gives 20.
 
     Raises:
         ValueError: for an unknown name.
@@ -116,7 +116,10 @@ def _level_number(level: int | str) -> int:
 
 
 def _logger_name(logger: str | logging.Logger | None) -> str:
-    """Return the name by which ``logging.getLogger`` finds a logger.
+    """Return the name by which ``logging.getLogger`` finds a user's logger.
+
+    Args:
+        logger: the user's option: a logger, its name, or None for Bellhop's logger.
 
     Raises:
         TypeError: for a value that is not a logger, or that ``getLogger`` does not return.
@@ -133,7 +136,7 @@ def _logger_name(logger: str | logging.Logger | None) -> str:
 
 
 class LogRecorder(BuiltinFunction):
-    """Logs one record of ``bellhop.debug.log`` in Python, if its level is enabled.
+    """Function that a running program calls to log a message at an enabled level.
 
     Args:
         *arguments: format string, level number, logger name, and ``file:line`` of the call.
@@ -148,7 +151,14 @@ class LogRecorder(BuiltinFunction):
         call_in_caller_context(self._record, args, kwargs)
 
     def _record(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """Make and handle the record, if its level is enabled; runs in the caller's context."""
+        """Create the log record and pass it to its logger, if the level is enabled.
+
+        It runs in the context variables of the caller of the program.
+
+        Args:
+            args: values for the positional fields of the format string.
+            kwargs: values for its named fields.
+        """
         fmt, level, name, site = self.arguments[:4]
         logger, number = logging.getLogger(name), int(level)
         if not logger.isEnabledFor(number):
@@ -168,9 +178,13 @@ class LogRecorder(BuiltinFunction):
 
 
 class LogCounter(LogRecorder):
-    """Recorder that logs every n-th of its calls; its fifth string is n.
+    """Function that logs every n-th of its calls, for programs that do not count.
 
-    It counts in Python, for programs that cannot count their calls themselves.
+    These are all programs but ``qjit``'s. The counter belongs to this object and continues from run
+    to run.
+
+    Args:
+        *arguments: as for `LogRecorder`, and then n, the number of calls for each record.
     """
 
     def __init__(self, *arguments: str) -> None:
@@ -188,7 +202,11 @@ class LogCounter(LogRecorder):
 
 
 class LevelCheck(BuiltinFunction):
-    """Builtin function that checks whether a level is enabled; its strings are level and logger."""
+    """Function that a running program calls to check whether a level is enabled.
+
+    Args:
+        *arguments: level number and logger name.
+    """
 
     __name__ = "log_level"
 
@@ -200,7 +218,9 @@ class LevelCheck(BuiltinFunction):
 
 @dataclass(frozen=True)
 class LogTarget(CallbackTarget):
-    """Target of a log statement; the operands of its call are ``when`` and the values.
+    """Description of a log statement in a program: its functions, types and options.
+
+    The operands of the statement are ``when`` and the values of the format string.
 
     Attributes:
         recorder: function for ``qjit`` programs, which count their calls themselves. ``function``
@@ -216,7 +236,11 @@ class LogTarget(CallbackTarget):
     __hash__ = CallbackTarget.__hash__
 
     def to_call(self, function: Callable[..., Any] | None) -> CallbackTarget:
-        """Return the target of a call of `function` with the values alone, without ``when``."""
+        """Return the description of the call that a log statement makes if it is enabled.
+
+        Args:
+            function: the function to call; its arguments are the values, without ``when``.
+        """
         fields = {
             each.name: getattr(self, each.name) for each in dataclasses.fields(CallbackTarget)
         }
@@ -224,12 +248,21 @@ class LogTarget(CallbackTarget):
 
 
 class _LogCall(Report):
-    """Callback type of the call in a log statement; `qjit` programs make every n-th call."""
+    """Callback type of the call inside of a log statement.
+
+    `qjit` programs make only every n-th of these calls, by the parameter `every` of the primitive.
+    """
 
     def abstract_eval(
         self, *avals: Aval, target: CallbackTarget, every: int = 1
     ) -> tuple[Sequence[Any], frozenset[Effect]]:
-        """Return no results, and the effect."""
+        """Abstract evaluation rule of the call in a log statement: no results, one effect.
+
+        Args:
+            *avals: types of the values.
+            target: description of the call.
+            every: number of calls for each record, not used.
+        """
         return super().abstract_eval(*avals, target=target)
 
     def lower(
@@ -239,7 +272,19 @@ class _LogCall(Report):
         target: CallbackTarget,
         every: int = 1,
     ) -> Sequence[Any]:
-        """Lower the call with its interval `every`, which the pass thin-calls implements."""
+        """Lower the call in a log statement, with `every` as an attribute.
+
+        The pass thin-calls then makes only every n-th call, in `qjit` programs.
+
+        Args:
+            ctx: context of the lowering.
+            *operands: the values.
+            target: description of the call.
+            every: number of calls for each record.
+
+        Returns:
+            no results.
+        """
         results = super().lower(ctx, *operands, target=target)
         if every > 1 and current_lowering() is not None:
             set_call_interval(ctx.tokens_out.get(ordered_effect).owner, every)
@@ -247,15 +292,38 @@ class _LogCall(Report):
 
 
 class _LogType(Report):
-    """Callback type of log statements, which are lowered to calls in conditionals."""
+    """Callback type of log statements, by which JAX traces, batches and lowers them.
+
+    A statement is lowered to a conditional around the call that logs the message.
+    """
 
     def run(self, *leaves: Operand, target: Any) -> list[Any]:
-        """Log now, if ``when`` is true: the primitive's impl rule."""
+        """Log now if ``when`` is true: the primitive's impl rule, outside of programs.
+
+        Args:
+            *leaves: ``when``, then the values.
+            target: description of the log statement.
+
+        Returns:
+            no results.
+        """
         when, *values = leaves
         return super().run(*values, target=target.to_call(target.function)) if when else []
 
     def lower(self, ctx: mlir.LoweringRuleContext, *operands: Any, target: Any) -> Sequence[Any]:
-        """Lower the statement for one batch element to a conditional that contains the call."""
+        """Lower a log statement to a conditional that contains the call.
+
+        A batched or partitioned statement is lowered to a plain callback first, whose elements are
+        lowered in turn.
+
+        Args:
+            ctx: context of the lowering.
+            *operands: ``when``, then the values.
+            target: description of the log statement.
+
+        Returns:
+            no results.
+        """
         if target.program_loops or target.partitioned:
             return super().lower(ctx, *operands, target=target)
         counts = current_lowering() is not None

@@ -123,7 +123,7 @@ def print_memref(x: Any) -> None:
 
 
 class _MemrefPrinter(BuiltinFunction):
-    """Builtin function that prints an array and its memory layout."""
+    """Function that a running program calls to print an array's memory layout."""
 
     __name__ = "print_memref"
     prints = True
@@ -138,9 +138,10 @@ class _MemrefPrinter(BuiltinFunction):
 
 
 class _Formatter(BuiltinFunction):
-    """Builtin function that prints values with a format string.
+    """Function that a running program calls, which prints values with a format string.
 
-    Its arguments are the format string and, optionally, NumPy print options as JSON.
+    Args:
+        *arguments: the format string and, optionally, NumPy print options as JSON.
     """
 
     __name__ = "print"
@@ -166,18 +167,26 @@ def _print_line(text: str) -> None:
 
 @functools.lru_cache(maxsize=16)
 def _make_formatter(fmt: str, options: tuple[str, ...], site: str) -> _Formatter:
-    """Return the function that prints at a line.
+    """Return the function that a running program calls to print with a format string.
 
     It is cached, so that the iterations of a loop that Python unrolls share one function.
+
+    Args:
+        fmt: the format string.
+        options: NumPy print options as JSON, or an empty tuple.
+        site: ``file:line`` of the user's call, part of the cache key.
     """
     del site
     return _Formatter(fmt, *options)
 
 
 def _options_of_program() -> tuple[str, ...]:
-    """Return NumPy print options that the traced function has set, as JSON.
+    """Return the NumPy print options that the function has set while it is traced.
 
     Options that the function has not set are read when the program is called.
+
+    Returns:
+        a tuple with the changed options as JSON; an empty tuple if there are none.
 
     Raises:
         ValueError: for options whose values are functions, which a program cannot hold.
@@ -203,9 +212,9 @@ def check_format(label: str, fmt: str, args: tuple[Any, ...], kwargs: dict[str, 
     """Raise an error if the fields of a format string do not fit the values.
 
     Args:
-        label: the function that the user called, for the error.
+        label: name of the public function that the user called, for the error.
         fmt: the format string.
-        args: values of the positional fields, with abstract values for arrays that are traced.
+        args: values of the positional fields, pytrees; traced arrays count by their types.
         kwargs: values of the named fields.
 
     Raises:
@@ -217,16 +226,16 @@ def check_format(label: str, fmt: str, args: tuple[Any, ...], kwargs: dict[str, 
 
 
 def _check_fields(label: str, fmt: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    """Check that numbers and names of the format string's fields match the values.
+    """Raise an error unless the fields of a format string match the values.
 
     Args:
         label: name of the public function, for the error.
         fmt: the format string.
-        args: values of the positional fields.
-        kwargs: values of the named fields.
+        args: values of the positional fields; only their number counts.
+        kwargs: values of the named fields; only their names count.
 
     Raises:
-        ValueError: if they differ.
+        ValueError: if numbers or names differ, or `fmt` is not a format string.
     """
     try:
         fields = list(_field_names(fmt))
@@ -258,7 +267,9 @@ def _check_fields(label: str, fmt: str, args: tuple[Any, ...], kwargs: dict[str,
 
 
 def _check_formats(label: str, fmt: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    """Check, with zeros, that a format string can show values of these types.
+    """Raise an error unless a format string can show values of these types.
+
+    It is tried with zeros, such as ``"{:.2f}".format(0.0)``.
 
     Args:
         label: name of the public function, for the error.
@@ -267,7 +278,7 @@ def _check_formats(label: str, fmt: str, args: tuple[Any, ...], kwargs: dict[str
         kwargs: values of the named fields.
 
     Raises:
-        ValueError: if a field cannot.
+        ValueError: if formatting fails.
     """
     fields = [
         (name, spec or "") for _, name, spec, _ in string.Formatter().parse(fmt) if name is not None
@@ -293,7 +304,16 @@ def _check_formats(label: str, fmt: str, args: tuple[Any, ...], kwargs: dict[str
 
 
 def _field_names(fmt: str) -> Iterator[str]:
-    """Yield the names of the fields, including fields nested in format specifications."""
+    """Yield the names of a format string's fields, nested fields included.
+
+    ``"{x.shape}, {:{width}}"`` gives ``"x"``, ``""`` and ``"width"``.
+
+    Args:
+        fmt: the format string.
+
+    Raises:
+        ValueError: if it is not a format string.
+    """
     for _, name, specification, conversion in string.Formatter().parse(fmt):
         if name is None:
             continue

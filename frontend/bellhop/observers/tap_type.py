@@ -24,9 +24,10 @@ _WITHOUT_RESULTS = Report("tap_without_results")
 
 
 class Tap(CallbackType):
-    """Asynchronous calls whose results are their operands.
+    """Callback type of taps: asynchronous calls whose results are their operands.
 
-    Derivatives of the operands pass through a tap, so that it can be transposed.
+    Since a tap returns its operands, derivatives pass through it, and reverse mode can show
+    cotangents to the function.
     """
 
     kind = "tap"
@@ -37,11 +38,27 @@ class Tap(CallbackType):
         return super().target(*args, asynchronous=True, **options)
 
     def bind(self, target: CallbackTarget, leaves: Sequence[Any]) -> Any:
-        """Tap the leaves; return ``(args, kwargs)`` with the results in their place."""
+        """Trace a tap of some values.
+
+        Args:
+            target: description of the tap: its function, types and options.
+            leaves: leaves of the tap's arguments.
+
+        Returns:
+            the tapped arguments ``(args, kwargs)``, with the results of the tap as leaves.
+        """
         return jax.tree.unflatten(target.in_tree, self.primitive.bind(*leaves, target=target))
 
     def run(self, *leaves: Operand, target: CallbackTarget) -> list[Any]:
-        """Tap now, with concrete operands: the primitive's impl rule."""
+        """Tap concrete values now, outside of programs: the primitive's impl rule.
+
+        Args:
+            *leaves: the values.
+            target: description of the tap.
+
+        Returns:
+            the values, as arrays.
+        """
         _WITHOUT_RESULTS.primitive.bind(*leaves, target=target)
         return [jnp.asarray(leaf) for leaf in leaves]
 
@@ -53,7 +70,17 @@ class Tap(CallbackType):
     def batch(
         self, operands: Sequence[Any], dims: Sequence[Any], *, target: CallbackTarget
     ) -> tuple[list[Any], Sequence[Any]]:
-        """Batching rule: tap the whole batch in one call."""
+        """Batching rule of a tap: tap the whole batch in one call.
+
+        Args:
+            operands: the values.
+            dims: batch axis of each value, or None.
+            target: description of the tap. Its function gets the axes if it takes
+                transformations, and otherwise gets the batch axis first.
+
+        Returns:
+            the values, and their batch axes.
+        """
         if target.transforms is not None:
             target = _transform_target(target, ("batch", {"batch_dims": tuple(dims)}))
             return self.primitive.bind(*operands, target=target), list(dims)
@@ -68,15 +95,36 @@ class Tap(CallbackType):
     def jvp(
         self, primals: Sequence[Any], tangents: Sequence[Any], *, target: CallbackTarget
     ) -> tuple[list[Any], Sequence[Any]]:
-        """JVP rule: tap the primal values; the tangents pass through."""
+        """JVP rule of a tap: tap the primal values, and return the tangents unchanged.
+
+        Args:
+            primals: the values.
+            tangents: their tangents.
+            target: description of the tap.
+
+        Returns:
+            the primal values and the tangents.
+        """
         return self.primitive.bind(*primals, target=target), tangents
 
     def transpose(
         self, cotangents: Sequence[Any], *operands: Operand, target: CallbackTarget
     ) -> list[Any]:
-        """Transpose rule: tap the cotangents of tapped tangents.
+        """Transpose rule of a tap: tap the cotangents of tapped tangents.
 
         Reverse mode never computes the tangents themselves.
+
+        Args:
+            cotangents: cotangents of the results.
+            *operands: the operands; tangents are undefined primals.
+            target: description of the tap.
+
+        Returns:
+            the cotangents of the tangents; None for other operands.
+
+        Raises:
+            DifferentiableCompileError: if the function does not take transformations, so that it
+                could not tell cotangents from values.
         """
         if target.transforms is None:
             raise target.tangent_error()
@@ -93,7 +141,20 @@ class Tap(CallbackType):
     def partial_eval(
         self, saveable: Any, unknown: Sequence[bool], instantiated: Sequence[bool], eqn: JaxprEqn
     ) -> tuple[Any, ...]:
-        """Partial evaluation rule: tap again when ``jax.checkpoint`` recomputes the values."""
+        """Partial evaluation rule of a tap under ``jax.checkpoint``.
+
+        The tap happens again when the values are recomputed, unless the policy saves its results.
+
+        Args:
+            saveable: JAX's policy: whether to save the results of an equation.
+            unknown: for each operand, whether it is unknown, that is, depends on a tangent.
+            instantiated: for each operand, whether it is available in the recomputation.
+            eqn: the equation of the tap.
+
+        Returns:
+            JAX's tuple: the known equation and the recomputed equation, or None; for each result
+            whether it is unknown and whether the recomputation computes it; and residuals.
+        """
         residuals = checkpoint_residuals(instantiated, eqn)
         all_, none = [True] * len(eqn.outvars), [False] * len(eqn.outvars)
         if any(unknown):
@@ -106,7 +167,16 @@ class Tap(CallbackType):
     def lower(
         self, ctx: mlir.LoweringRuleContext, *operands: ir.Value, target: CallbackTarget
     ) -> Sequence[Any]:
-        """Lower to a call without results; the results are the operands."""
+        """Lower a tap to a call without results; the results are the operands.
+
+        Args:
+            ctx: context of the lowering.
+            *operands: the values.
+            target: description of the tap.
+
+        Returns:
+            the operands.
+        """
         of_call = ctx.replace(primitive=_WITHOUT_RESULTS.primitive, avals_out=())
         _WITHOUT_RESULTS.lower(of_call, *operands, target=target)
         if of_call.tokens_out is not None:
@@ -117,5 +187,13 @@ class Tap(CallbackType):
 def _transform_target(
     target: CallbackTarget, transform: tuple[str, dict[str, Any]]
 ) -> CallbackTarget:
-    """Return the target with one more transformation among its function's arguments."""
+    """Add a JAX transformation to the list that a tap's function gets.
+
+    Args:
+        target: description of the tap.
+        transform: name and parameters of the transformation.
+
+    Returns:
+        a new description; `target` is not changed.
+    """
     return dataclasses.replace(target, transforms=(*(target.transforms or ()), transform))

@@ -2,12 +2,13 @@
 
 
 def format_bytes(count: int) -> str:
-    """Format a number of bytes with a unit; an empty string for 0."""
+    """Format a number of bytes with a unit, such as ``1.5 kB``; an empty string for 0."""
     if count == 0:
         return ""
     amount = float(count)
     for unit in ("B", "kB", "MB"):
-        if amount < 1000:
+        # 999.7 kB has three digits as 1 MB.
+        if amount < 999.5:
             return f"{amount:.3g} {unit}"
         amount /= 1000
     return f"{amount:.3g} GB"

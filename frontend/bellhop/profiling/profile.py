@@ -25,12 +25,13 @@ _HOST_CALL = np.dtype(
 
 
 class Profile:
-    """Result of ``profile``: a table with one row for each call site.
+    """Result of ``profile``: counts and times of host calls, by call site.
 
-    Printing shows the table, sorted by total time.
+    It is made by ``profile``, and records while its ``with`` block runs, which is possible once.
+    Printing shows a table, sorted by total time.
 
     Attributes:
-        rows: the rows, as ``ProfileRow`` objects.
+        rows: one ``ProfileRow`` for each call site.
 
     Example:
         >>> import bellhop
@@ -68,7 +69,7 @@ class Profile:
 
     @property
     def rows(self) -> list[ProfileRow]:
-        """All rows, sorted by decreasing total time."""
+        """One row for each call site, sorted by decreasing total time."""
         host_calls = self._host_calls()
         rows = []
         for index, row in enumerate(self._recorder.rows()):
@@ -104,7 +105,9 @@ class Profile:
         return make_table(self.rows)
 
     def plot(self, ax: "Axes | None" = None) -> "Axes":
-        """Plot a timeline, one line for each row; waits for the GIL are paler.
+        """Plot a timeline of the host calls, with a line for each row of the profile.
+
+        Waits for the GIL are paler.
 
         Args:
             ax: axes to draw into; None creates new axes.
@@ -130,7 +133,9 @@ class Profile:
         return plot_timeline(self._recorder.rows(), self._host_calls(), ax)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write a trace for `Perfetto <https://ui.perfetto.dev>`_ or speedscope.
+        """Write the host calls as a trace file, in Chrome's trace event format.
+
+        `Perfetto <https://ui.perfetto.dev>`_ and speedscope show it.
 
         Args:
             path: path of the file, in Chrome's trace event format (JSON).

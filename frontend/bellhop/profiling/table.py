@@ -15,7 +15,11 @@ if TYPE_CHECKING:
 
 
 def make_table(rows: Sequence["ProfileRow"]) -> Table:
-    """Return a table with one line for each row of a profile."""
+    """Make the printed table of a profile, with one line for each row.
+
+    Args:
+        rows: the rows of the profile, in the order in which they are shown.
+    """
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
     for heading in ("kind", "function"):
         table.add_column(heading, overflow="fold", min_width=len(heading))
@@ -39,10 +43,11 @@ def make_table(rows: Sequence["ProfileRow"]) -> Table:
 
 
 def format_seconds(value: float) -> str:
-    """Format a duration with a unit; an empty string for NaN."""
+    """Format a duration with a unit, such as ``1.5 ms``; an empty string for NaN."""
     if math.isnan(value):
         return ""
     for unit, factor in (("s", 1.0), ("ms", 1e3), ("us", 1e6)):
-        if value * factor >= 1:
-            return f"{value * factor:.3g} {unit}" if value * factor < 1000 else f"{value:.0f} s"
+        # 999.7 ms has three digits as 1 s.
+        if value * factor >= 0.9995:
+            return f"{value * factor:.3g} {unit}" if value * factor < 999.5 else f"{value:.0f} s"
     return f"{value * 1e9:.0f} ns"

@@ -12,12 +12,18 @@ if TYPE_CHECKING:
 def plot_timeline(
     rows: Sequence[tuple[Any, ...]], host_calls: Any, ax: "Axes | None" = None
 ) -> "Axes":
-    """Plot host calls over time, in milliseconds since the first call.
+    """Plot a profile's host calls over time, in milliseconds since the first call.
+
+    Each row of the profile has a line; the part of a call that waits for the GIL is paler.
 
     Args:
-        rows: the runtime's description of each call site.
-        host_calls: structured array of the calls.
+        rows: the runtime's tuple for each call site, which begins with kind and name.
+        host_calls: structured array of the calls, with the fields of ``HostCall``: times in
+            nanoseconds, and the index of the row.
         ax: axes to draw into; None creates new axes.
+
+    Returns:
+        the axes.
 
     Raises:
         ImportError: if matplotlib is not installed.

@@ -12,13 +12,17 @@ def save_trace(
     host_calls: Any,
     threads: Mapping[int, str],
 ) -> None:
-    """Write host calls as complete events, in microseconds since the first call.
+    """Write the host calls of a profile as a file in Chrome's trace event format.
+
+    Each call is a complete event, with times in microseconds since the first call.
 
     Args:
-        path: path of the file.
-        rows: the runtime's description of each call site.
-        host_calls: structured array of the calls.
-        threads: names of threads.
+        path: path of the file, which is replaced if it exists.
+        rows: the runtime's tuple for each call site, which begins with kind, name, call site and
+            definition.
+        host_calls: structured array of the calls, with the fields of ``HostCall``: times in
+            nanoseconds, and the index of the row.
+        threads: names of threads by the number in `host_calls`; other threads get a number as name.
     """
     process = os.getpid()
     events: list[dict[str, Any]] = [

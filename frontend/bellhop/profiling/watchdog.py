@@ -47,7 +47,11 @@ _OUTSIDE = "outside of Python: XLA's code, a circuit, or room for taps"
 
 
 def _describe_wait(what: Any) -> str:
-    """Describe one step of a wait: a callback, a function or a string."""
+    """Describe one step of a wait in the output of ``waiting``: a running call.
+
+    Args:
+        what: a callback, the Python function of a program, or a text.
+    """
     if isinstance(what, str):
         return what
     if not isinstance(what, Callback):
@@ -59,12 +63,13 @@ def _describe_wait(what: Any) -> str:
 def watchdog(seconds: float | None) -> None:
     """Print the output of ``waiting`` to stderr, once for each long call.
 
-    The environment variable ``BELLHOP_WATCHDOG=30`` starts it when bellhop is imported. A Python
-    thread prints the output, so a callback that never releases the GIL blocks it; use
-    ``faulthandler.dump_traceback_later`` for such callbacks.
+    A thread of Python checks the running calls. The environment variable ``BELLHOP_WATCHDOG=30``
+    starts it when bellhop is imported. A callback that never releases the GIL blocks the thread;
+    use ``faulthandler.dump_traceback_later`` for such callbacks.
 
     Args:
-        seconds: maximum duration of a call; None stops the watchdog.
+        seconds: duration after which a call is reported; None stops the watchdog. A new call
+            replaces the previous limit.
 
     Raises:
         ValueError: if it is not positive.
@@ -97,17 +102,24 @@ _stop_event = threading.Event()
 
 
 def watch_by_environment() -> None:
-    """Start the watchdog if ``BELLHOP_WATCHDOG`` is set.
+    """Start the watchdog if ``BELLHOP_WATCHDOG`` is set, when bellhop is imported.
 
     Raises:
-        ValueError: if it is not a number of seconds.
+        ValueError: if the variable is not a number of seconds.
     """
     if seconds := read_environment_integer("BELLHOP_WATCHDOG", "seconds"):
         watchdog(seconds)
 
 
 def _watch_calls(limit: float, ended: threading.Event) -> None:
-    """Report calls that take longer than a limit until an event is set."""
+    """Print the output of ``waiting`` for each call that takes longer than a limit.
+
+    This is the loop of the watchdog's thread.
+
+    Args:
+        limit: the limit in seconds; each call is reported once.
+        ended: the loop ends when this event is set.
+    """
     reported: set[int] = set()
     # Intervals are short, so that a thread's next long call is recognised as new.
     while not ended.wait(min(limit / 4, 1.0)):

@@ -32,16 +32,17 @@ _FILE_INTERVAL = 10.0
 
 
 class LoopLabel(BuiltinFunction):
-    """Label and bars of one loop; calling it starts the display thread.
+    """Label and progress bars of one loop in a program.
 
-    The runtime calls it when bars appear and no thread displays them.
+    The runtime counts the iterations of each execution of the loop in `bars`. It calls the label
+    when bars appear and no thread displays them.
 
     Args:
-        description: text before the bar.
+        description: text before the bar; empty for no text.
 
     Attributes:
-        description: text before the bar.
-        bars: bars of the executions of the loop.
+        description: as the argument.
+        bars: the runtime's counters, one for each execution of the loop.
     """
 
     __name__ = "progress"
@@ -63,7 +64,13 @@ class LoopLabel(BuiltinFunction):
             threading.Thread(target=_watch_bars, name="bellhop_progress", daemon=True).start()
 
     def advance_in_python(self, total: int) -> None:
-        """Count one iteration of a loop that Python runs."""
+        """Count one iteration of a loop that Python runs, and show it on a bar.
+
+        The bar appears with the first iteration and is closed by the last.
+
+        Args:
+            total: number of iterations of the loop.
+        """
         if self._python_bar is None:
             self._python_bar = tqdm(desc=self.description or None, total=total)
         self._python_bar.update()
@@ -74,13 +81,13 @@ class LoopLabel(BuiltinFunction):
 
 @dataclass(frozen=True)
 class _BarState:
-    """State of a bar as the runtime reports it.
+    """State of one progress bar at a moment, as the runtime reports it.
 
     Attributes:
         label: label of the loop.
-        index: index of the bar.
-        began: order of its start event.
-        ended: order of its end event; 0 if it has not ended.
+        index: number of the bar; no two displayed bars have the same number.
+        began: number of its start among the start and end events of all bars.
+        ended: number of its end among these events; 0 if it has not ended.
         failed: whether the loop failed.
         count: number of finished iterations.
         total: number of iterations; negative if unknown.
@@ -98,10 +105,12 @@ class _BarState:
 
 
 class _BarLine:
-    """A displayed line of a bar.
+    """The line, or notebook widget, that displays one progress bar with tqdm.
+
+    It exists until the loop has ended.
 
     Args:
-        state: state of the bar.
+        state: first state of the bar.
     """
 
     def __init__(self, state: _BarState) -> None:
@@ -120,7 +129,7 @@ class _BarLine:
         self._shown = 0.0 if self._is_live else time.monotonic()
 
     def show(self, state: _BarState) -> None:
-        """Update the line, unless it was updated just before."""
+        """Display a new state of the bar, unless the line was updated just before."""
         self._update(state)
         interval = _INTERVAL if self._is_live else _FILE_INTERVAL
         if time.monotonic() - self._shown >= 0.9 * interval:
@@ -133,7 +142,11 @@ class _BarLine:
         self._tqdm.close()
 
     def _update(self, state: _BarState) -> None:
-        """Copy the state to tqdm."""
+        """Copy a state of the progress bar to tqdm, without displaying it.
+
+        Args:
+            state: the state; a later execution of the loop may use the same line.
+        """
         bar = self._tqdm
         if bar.disable:
             return
@@ -157,7 +170,10 @@ _lock = threading.Lock()
 
 
 def show_bars() -> None:
-    """Update the lines of all bars."""
+    """Display the present state of all progress bars, as the runtime reports it.
+
+    New bars get a line; the lines of loops that have ended are closed.
+    """
     with _lock:
         events: list[tuple[int, bool, _BarState]] = []
         for state in (_BarState(*fields) for fields in look_at_bars()):
@@ -180,11 +196,12 @@ def show_bars() -> None:
 
 
 def finish_bars(table: CallbackTable, *, is_last: bool) -> None:
-    """Show the final state of the bars of programs that have returned.
+    """Display the final state of the progress bars of programs that have returned.
 
     Args:
-        table: callback table of the programs.
-        is_last: whether no other program is running.
+        table: callback table of the programs, which contains the labels of their loops.
+        is_last: whether no other program is running, so that bars which have not reached their
+            total have ended too.
     """
     if is_last:
         # A loop may end before its total.

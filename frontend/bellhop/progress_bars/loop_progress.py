@@ -17,10 +17,11 @@ BEGINS = UNKNOWN = -1
 
 
 class _ProgressType(CallbackType):
-    """Callback that reports progress; operands are done, total and dependencies.
+    """Callback type that reports the progress of a loop to the runtime.
 
-    `done` and `total` are the function's arguments; the remaining operands only order the call
-    after them.
+    The operands of a report are `done`, the number of iterations since the last report, or
+    `BEGINS`; `total`, the number of all iterations, or `UNKNOWN` to keep the number reported
+    before; and arrays that must be computed before the report.
     """
 
     kind = "progress"
@@ -28,7 +29,15 @@ class _ProgressType(CallbackType):
     n_arguments = 2
 
     def run(self, *leaves: Any, target: CallbackTarget) -> list[Any]:
-        """Update the bar of a loop that Python runs."""
+        """Report the progress of a loop that Python runs: the primitive's impl rule.
+
+        Args:
+            *leaves: `done`, `total` and arrays that are not used.
+            target: description of the report, whose function is the label of the loop.
+
+        Returns:
+            `done`.
+        """
         label: Any = target.function
         done, total, *_ = leaves
         label.advance_in_python(int(total))
@@ -37,7 +46,16 @@ class _ProgressType(CallbackType):
     def batch(
         self, operands: Sequence[Any], dims: Sequence[Any], *, target: CallbackTarget
     ) -> tuple[list[Any], Sequence[Any]]:
-        """Report one bar for the whole batch, with the largest total."""
+        """Batching rule: report one bar for the whole batch, with the largest total.
+
+        Args:
+            operands: `done`, `total` and arrays that order the report.
+            dims: batch axis of each operand, or None; `done` has none.
+            target: description of the report.
+
+        Returns:
+            the result, without a batch axis.
+        """
         done, total, *dependencies = operands
         if dims[1] is not None:
             total = jnp.max(total, axis=dims[1], initial=UNKNOWN)
@@ -49,7 +67,18 @@ class _ProgressType(CallbackType):
     def partial_eval(
         self, saveable: Any, unknown: Sequence[bool], instantiated: Sequence[bool], eqn: JaxprEqn
     ) -> tuple[Any, ...]:
-        """Under ``jax.checkpoint``, report the forward pass only."""
+        """Partial evaluation rule under ``jax.checkpoint``: report the forward pass only.
+
+        Args:
+            saveable: JAX's policy, not used.
+            unknown: for each operand, whether it is unknown, that is, depends on a tangent.
+            instantiated: for each operand, whether it is available in the recomputation.
+            eqn: the equation of the report.
+
+        Returns:
+            JAX's tuple: the known equation and the recomputed equation, or None; for each result
+            whether it is unknown and whether the recomputation computes it; and residuals.
+        """
         del saveable
         if any(unknown):
             return None, eqn, [True], [True], checkpoint_residuals(instantiated, eqn)
@@ -60,10 +89,13 @@ _PROGRESS = _ProgressType("progress")
 
 
 class LoopProgress:
-    """Progress reports of one loop in a program.
+    """The progress bar of one loop in a traced program.
+
+    While the loop is traced, its methods add reports to the program: `begin` before the loop,
+    `advance` in its body and `end` after it.
 
     Args:
-        description: text before its bar.
+        description: text before the bar; empty for no text.
     """
 
     def __init__(self, description: str) -> None:
@@ -75,25 +107,30 @@ class LoopProgress:
         )
 
     def begin(self, total: Any = UNKNOWN) -> None:
-        """Report the start of the loop.
+        """Add a report that the loop starts to the traced program.
 
         Args:
-            total: number of iterations, or `UNKNOWN`.
+            total: number of iterations, possibly traced; `UNKNOWN` for a ``while`` loop.
         """
         self._report_progress(BEGINS, total)
 
     def advance(self, total: Any = UNKNOWN, *, after: Any) -> None:
-        """Report one finished iteration.
+        """Add a report of one finished iteration to the traced program.
 
         Args:
-            total: number of iterations, or `UNKNOWN`; the last iteration ends the loop.
-            after: pytree with results of the iteration, which orders the report.
+            total: number of iterations, possibly traced, with which the last iteration ends the
+                loop; `UNKNOWN` to keep the number reported before.
+            after: pytree with results of the iteration; the report is made after they are computed.
         """
         dependencies = [leaf for leaf in jax.tree.leaves(after) if isinstance(leaf, jax.Array)]
         self._report_progress(1, total, *dependencies)
 
     def end(self, total: Any) -> None:
-        """Report the end of the loop after `total` iterations."""
+        """Add a report that the loop has ended to the traced program.
+
+        Args:
+            total: number of iterations that have been executed, possibly traced.
+        """
         self._report_progress(0, total)
 
     def _report_progress(self, done: int, total: Any, *dependencies: Any) -> None:

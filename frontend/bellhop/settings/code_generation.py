@@ -41,7 +41,10 @@ _VALUE = re.compile(r"%\w+")
 
 
 def is_small(module: str) -> bool:
-    """Return whether a module runs equally fast with both generators.
+    """Return whether both generators make equally fast code of a module.
+
+    This holds for small arrays; then the generator that compiles faster is chosen. False also for
+    modules too long for the older generator.
 
     Args:
         module: the module's MLIR text.
@@ -53,7 +56,7 @@ def is_small(module: str) -> bool:
 
 
 def _size(shape: str) -> int:
-    """Return the number of elements of a shape such as ``4x8x``."""
+    """Return the number of elements of a shape in MLIR text, such as 32 for ``4x8x``."""
     size = 1
     for length in shape.split("x")[:-1]:
         size *= int(length)
@@ -63,12 +66,14 @@ def _size(shape: str) -> int:
 def repeats_kernels(module: str) -> bool:
     """Return whether a module compiles faster if equal kernels are compiled only once.
 
+    If so, XLA's newer generator is chosen, which does that.
+
     The operations between two calls of the runtime are counted as one kernel, or as the number of
     values among them that are results or have several uses: XLA fuses all other values into their
     users.
 
     Args:
-        module: the module's MLIR text.
+        module: the module's MLIR text, after all passes.
     """
     every = 0
     distinct: dict[tuple[str, ...], int] = {}
@@ -79,13 +84,14 @@ def repeats_kernels(module: str) -> bool:
 
 
 def _iterate_sequences(module: str) -> Iterator[tuple[tuple[str, ...], int]]:
-    """Yield key and kernel count of each sequence of operations between calls.
+    """Yield key and kernel count of each operation sequence between runtime calls.
 
     Args:
         module: the module's MLIR text.
 
     Yields:
-        the key, which is equal for equal sequences, and the estimated number of kernels.
+        the key, which is equal for sequences that compile to equal kernels, and the estimated
+        number of kernels.
     """
     constants: dict[str, str] = {}
     sequence: list[str] = []
@@ -100,7 +106,9 @@ def _iterate_sequences(module: str) -> Iterator[tuple[tuple[str, ...], int]]:
 
 
 def _get_sequence_key(sequence: Sequence[str], constants: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the sequence's lines with constants in place of value names.
+    """Return a sequence's lines without value names, so that equal kernels match.
+
+    Names of constants are replaced by the constants, and all other names by ``%``.
 
     Args:
         sequence: lines of the operations.
@@ -113,7 +121,13 @@ def _get_sequence_key(sequence: Sequence[str], constants: Mapping[str, str]) -> 
 
 
 def _count_kernels(sequence: Sequence[str]) -> int:
-    """Count the values of a sequence that are results or have several uses."""
+    """Count a sequence's values that are results or have several uses.
+
+    This estimates the number of kernels.
+
+    Args:
+        sequence: lines of MLIR text, one operation each.
+    """
     values = [_VALUE.findall(line) for line in sequence]
     uses = Counter(operand for _, *operands in values for operand in operands)
     return sum(uses[result] != 1 for result, *_ in values)

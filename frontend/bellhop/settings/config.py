@@ -18,7 +18,7 @@ from bellhop_runtime import set_tap_limit
 
 
 def read_environment_integer(name: str, unit: str) -> int | None:
-    """Return the non-negative integer in an environment variable, or None.
+    """Return the non-negative integer in an environment variable; None if unset.
 
     Args:
         name: name of the variable.
@@ -34,10 +34,12 @@ def read_environment_integer(name: str, unit: str) -> int | None:
 
 
 def configure_taps() -> None:
-    """Set the size limit of the tap queue from ``BELLHOP_TAP_QUEUE_BYTES``.
+    """Set the tap queue's size limit from ``BELLHOP_TAP_QUEUE_BYTES``, if set.
+
+    Called once, when bellhop is imported; also checks ``BELLHOP_TAP_EXIT_SECONDS``.
 
     Raises:
-        ValueError: if a variable for taps does not hold an integer.
+        ValueError: if one of the two variables does not hold an integer.
     """
     limit = read_environment_integer("BELLHOP_TAP_QUEUE_BYTES", "bytes")
     if limit is not None:
@@ -51,7 +53,7 @@ def tap_exit_seconds() -> int:
     The environment variable ``BELLHOP_TAP_EXIT_SECONDS`` sets it; the default is 60.
 
     Raises:
-        ValueError: if the variable does not hold an integer.
+        ValueError: if the variable does not hold an integer in decimal digits.
     """
     seconds = read_environment_integer("BELLHOP_TAP_EXIT_SECONDS", "seconds")
     return 60 if seconds is None else seconds
@@ -79,7 +81,7 @@ def read_environment_engine() -> str:
 
 
 def configure_jax() -> None:
-    """Set the JAX options that Bellhop's programs need.
+    """Set the JAX options that Bellhop's programs need; called once, at import.
 
     PennyLane users expect 64-bit types, so they are turned on, unless ``JAX_ENABLE_X64`` is set or
     ``BELLHOP_X64=0``.
@@ -89,6 +91,9 @@ def configure_jax() -> None:
 
     Source locations in programs, and tracebacks, leave out the frames of this package;
     ``jax_traceback_filtering`` shows them.
+
+    Warns:
+        UserWarning: if JAX has initialised its backends before, with asynchronous dispatch.
     """
     source_info_util.register_exclusion(PACKAGE)
     for package in (PACKAGE, os.path.dirname(bellhop_mlir.__file__)):

@@ -12,16 +12,18 @@ _BELLHOP_PREFIXES = ("bellhop_", "quantum_")
 
 
 def forbid_calls_in_operations() -> None:
-    """Raise errors for reductions and scatters whose functions call Python."""
+    """Patch JAX to reject reductions and scatters whose functions call Python."""
     check_functions_in_operations(_check)
 
 
 def _check(operation: str, jaxpr: Jaxpr) -> None:
     """Raise an error if the function of an XLA operation calls Python or a circuit.
 
+    XLA applies the function inside of one operation, where it cannot call the runtime.
+
     Args:
-        operation: public name of the operation.
-        jaxpr: the function.
+        operation: public name of the operation, such as ``jax.lax.reduce``.
+        jaxpr: jaxpr of the function that the operation applies.
 
     Raises:
         CompileError: naming the operation, its line, and the callback or circuit.

@@ -61,11 +61,11 @@ def check_catalyst_option(name: str, value: object) -> bool:
     """Raise an error or warn for an option of Catalyst's ``qjit`` or of ``jax.jit``.
 
     Args:
-        name: name of the option.
+        name: name of an option that Bellhop's ``qjit`` does not have.
         value: value of the option; the default of Catalyst or JAX has no effect.
 
     Returns:
-        whether Catalyst or JAX has the option.
+        whether Catalyst or JAX has the option; False for names that neither knows.
 
     Raises:
         CompileError: if the option would change results or placement.
@@ -98,7 +98,9 @@ _QNODE_ATTRIBUTES = (
 
 
 def missing_attribute_error(owner: object, name: str) -> AttributeError:
-    """Return the error for a missing attribute; name alternatives for Catalyst's.
+    """Return the error for a missing attribute of a qjit function.
+
+    For attributes of Catalyst's qjit functions and of QNodes, the message names alternatives.
 
     Args:
         owner: the qjit function.

@@ -12,13 +12,16 @@ from bellhop.base.types import Operand, Wire
 
 
 class Branches(NamedTuple):
-    """A conditional, of which one branch runs.
+    """The arguments of a conditional, of which one branch runs.
+
+    ``bellhop.cond`` and ``bellhop.switch`` make it, and pass it to ``GateRecorder.branch``.
 
     Attributes:
-        construct: what the user called, such as ``cond``; for errors.
-        index: the number of the branch that runs.
-        names: the names of the branches, for errors.
-        functions: the branches; each returns its result.
+        construct: the function that the user called, such as ``cond``; for errors.
+        index: index of the branch that runs: an ``int``, or a traced integer scalar.
+        names: descriptions of the branches, for errors.
+        functions: the branches: functions without arguments, or of common arguments; each returns
+            its result.
     """
 
     construct: str
@@ -29,31 +32,39 @@ class Branches(NamedTuple):
     def map_functions(
         self, change: Callable[[Callable[..., Any]], Callable[..., Any]]
     ) -> "Branches":
-        """Return the conditional of the changed branches."""
+        """Return a copy of the conditional with each branch replaced.
+
+        Args:
+            change: takes a branch and returns the new branch.
+        """
         return self._replace(functions=list(map(change, self.functions)))
 
 
 class GateRecorder(Protocol):
-    """Records control flow whose bodies apply gates."""
+    """Records loops and conditionals whose bodies apply gates.
+
+    Circuits implement it, and also objects that put control flow on PennyLane's queue.
+    """
 
     def for_loop(
         self, n_iterations: int | Operand, body: Callable[..., Any], carried: Any, /
     ) -> Any:
-        """Record a loop and return the carried values after it.
+        """Record a loop with gates and return the carried values after it.
 
         Args:
-            n_iterations: the number of iterations: an ``int``, or a tracer.
-            body: takes the carried values and the index of the iteration; returns the carried
-                values of the next iteration.
+            n_iterations: the trip count: an ``int``, or a tracer.
+            body: takes the carried values and the index of the iteration; applies gates, and
+                returns the carried values of the next iteration.
             carried: pytree of the carried values of the first iteration.
         """
 
     def while_loop(self, condition: Any, body: Callable[..., Any], carried: Any, /) -> Any:
-        """Record a loop and return the carried values after it.
+        """Record a ``while`` loop with gates and return the carried values after it.
 
         Args:
             condition: takes the carried values; returns whether another iteration follows.
-            body: takes the carried values; returns the carried values of the next iteration.
+            body: takes the carried values; applies gates, and returns the carried values of the
+                next iteration.
             carried: pytree of the carried values of the first iteration.
         """
 
@@ -62,7 +73,11 @@ class GateRecorder(Protocol):
 
 
 class CurrentCircuit(Protocol):
-    """A circuit while functions are called that may apply gates."""
+    """The circuit of the QNode that is being traced, for ``measure`` and others.
+
+    `current_circuit` returns it. ``bellhop.measure``, ``for_loop``, ``adjoint`` and other functions
+    pass their gates and measurements to it.
+    """
 
     @property
     def where(self) -> str:
@@ -70,23 +85,23 @@ class CurrentCircuit(Protocol):
 
     @property
     def has_users_callbacks(self) -> bool:
-        """Whether callbacks that are called now are the user's.
+        """Whether callbacks that are called now are the user's, which must apply no gates.
 
-        If they are, they must apply no gates.
+        False while PennyLane's transforms execute tapes in their own callbacks.
         """
 
     @property
     def has_operation_outcomes(self) -> bool:
-        """Whether outcomes of mid-circuit measurements are PennyLane's own ``MeasurementValue``.
-
-        And no tracers.
-        """
+        """Whether mid-circuit outcomes are PennyLane's ``MeasurementValue``, not tracers."""
 
     def labels(self) -> Sequence[Any]:
         """Return the wire labels of the circuit, as far as they are known."""
 
     def is_collecting(self) -> bool:
-        """Return whether this circuit's queue gets the operations that are made now."""
+        """Return whether this circuit's queue is PennyLane's active queue.
+
+        Then it receives operations that are created now.
+        """
 
     def flush_queue(self, construct: str, /) -> "RecordingCircuit":
         """Apply the operations that are queued so far, before a construct such as a loop.
@@ -98,59 +113,68 @@ class CurrentCircuit(Protocol):
             the circuit that records the construct.
 
         Raises:
-            CompileError: if something else collects the operations that are made now.
+            CompileError: if another PennyLane queue is active, as inside of ``qml.adjoint`` or a
+                tape.
         """
 
     def get_control_flow_target(self) -> GateRecorder:
-        """Return the object that records loops and conditionals that apply gates."""
+        """Return the object that records loops and conditionals that apply gates.
+
+        It is the circuit itself, or, if another PennyLane queue is active, an object that puts the
+        control flow on that queue.
+        """
 
     def as_operation(self, record: Callable[[Any], Any], /) -> tuple[Any, Any]:
-        """Trace control flow into one PennyLane operation.
+        """Trace control flow into one PennyLane operation, which is applied later.
 
         Args:
-            record: takes a ``RecordingCircuit``, applies the control flow to it and returns values.
+            record: takes a ``RecordingCircuit``, applies the control flow to it and returns its
+                classical results.
 
         Returns:
-            the operation, and the values.
+            the operation, and the classical results, which are computed now.
         """
 
     def mid_measure(self, label: Wire, /, *, reset: bool, postselect: int, site: str) -> Any:
-        """Measure a wire before the circuit's end.
+        """Measure a wire of the circuit before its end.
 
         Args:
-            label: the wire label, or a tracer.
-            reset: whether the wire is brought to zero afterwards.
-            postselect: the outcome that is kept; -1 if both are.
+            label: the wire label, or a traced wire index.
+            reset: whether to reset the wire to zero afterwards.
+            postselect: the outcome to postselect on, 0 or 1; -1 for none.
             site: ``file:line`` of the user's call, for errors.
 
         Returns:
-            the outcome.
+            the outcome: a boolean tracer, or PennyLane's ``MeasurementValue``.
         """
 
 
 class RecordingCircuit(CurrentCircuit, GateRecorder, Protocol):
-    """A circuit that records gates and constructs when the user's function makes them."""
+    """A circuit to which gates and constructs such as loops are appended.
+
+    ``CurrentCircuit.flush_queue`` returns it.
+    """
 
     def apply(self, operations: Sequence[Any], /) -> None:
         """Record PennyLane operations, in order."""
 
     def append_region(self, gates: Any, controls: tuple[Any, Any] | None, /) -> None:
-        """Record the adjoint of a function, or the function with controls.
+        """Record the adjoint of a quantum function, or the function with control wires.
 
         Args:
-            gates: the function, a ``GateJaxpr``.
-            controls: the control wires and their values; None for the adjoint.
+            gates: the traced function, a ``GateJaxpr``.
+            controls: the control wires and their control values; None for the adjoint.
         """
 
     def mid_measure(
         self, label: Wire, /, *, reset: bool, postselect: int, site: str, is_joint: bool = False
     ) -> Any:
-        """Measure a wire before the circuit's end, and return the outcome.
+        """Measure a wire of the circuit before its end, and return the outcome.
 
         Args:
-            label: the wire label, or a tracer.
-            reset: whether the wire is brought to zero afterwards.
-            postselect: the outcome that is kept; -1 if both are.
+            label: the wire label, or a traced wire index; a sequence of wires if `is_joint`.
+            reset: whether to reset the wire to zero afterwards.
+            postselect: the outcome to postselect on, 0 or 1; -1 for none.
             site: ``file:line`` of the user's call, for errors.
-            is_joint: whether gates around it make it a measurement of several wires.
+            is_joint: whether several wires are measured together.
         """

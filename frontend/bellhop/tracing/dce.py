@@ -27,18 +27,24 @@ _droppable: set[Primitive] = set()
 
 
 def register_droppable(primitive: Primitive) -> None:
-    """Remove unused equations of a primitive that have no effects.
+    """Register a primitive whose unused calls `drop_unused_calls` removes.
 
-    XLA would not remove their custom calls.
+    XLA would keep its custom calls.
+
+    Args:
+        primitive: a primitive without effects.
     """
     _droppable.add(primitive)
 
 
 def drop_unused_calls(closed: ClosedJaxpr) -> ClosedJaxpr:
-    """Remove unused calls of registered primitives, keeping the jaxpr's arguments.
+    """Remove unused calls of registered primitives, keeping the jaxpr's inputs.
+
+    Args:
+        closed: jaxpr of a program.
 
     Returns:
-        `closed` itself if nothing changes.
+        the new jaxpr; `closed` itself if it has no such calls, or all are used.
     """
     if not _count_calls(closed):
         return closed
@@ -53,15 +59,15 @@ def _count_calls(closed: ClosedJaxpr) -> int:
 def eliminate_dead_code(
     closed: ClosedJaxpr, used: Sequence[bool], keep: Sequence[bool] | bool = False
 ) -> tuple[ClosedJaxpr, list[bool]]:
-    """Remove unused equations and inputs of a jaxpr, also inside of loops.
+    """Remove unused equations, inputs and results of a jaxpr, also inside of loops.
 
     Args:
         closed: the jaxpr.
-        used: for each result, whether it is used.
+        used: for each result, whether it is used; unused results are removed.
         keep: for each input, or for all inputs, whether to keep it even if unused.
 
     Returns:
-        the jaxpr of the used results, and for each input whether the new jaxpr has it.
+        the jaxpr of the used results, and for each input of `closed` whether the new jaxpr has it.
     """
     keep = [keep] * len(closed.in_avals) if isinstance(keep, bool) else keep
     closed, needed = dce(closed, used, keep)
@@ -79,15 +85,19 @@ def prune_loop_body(
 ) -> tuple[ClosedJaxpr, list[bool], list[bool]]:
     """Remove unused equations and carried values of a loop body, to a fixed point.
 
+    A carried value is kept if it is needed after the loop, or if a later iteration of a kept value
+    depends on it.
+
     Args:
-        body: takes constants, carried values and others; returns carried values and others.
+        body: takes loop-invariant constants, carried values and scanned inputs; returns carried
+            values and other results.
         n_consts: number of constants.
         carried: for each carried value, whether the loop's condition or later code needs it.
         others: for each other result, whether it is needed.
 
     Returns:
-        the body, for each constant whether the body still has it, and for each value whether it is
-        still carried: needed values, and values that these depend on in earlier iterations.
+        the new body; for each constant whether the body still has it; and for each carried value
+        whether the body still has it.
     """
     carried, end = list(carried), n_consts + len(carried)
     n_others = len(body.in_avals) - end
@@ -100,15 +110,26 @@ def prune_loop_body(
 
 
 def _prune_loops(closed: ClosedJaxpr) -> ClosedJaxpr:
-    """Prune the loops of a jaxpr, at any depth.
+    """Prune the loops of a jaxpr, at any depth, keeping its inputs and results.
+
+    Args:
+        closed: the jaxpr.
 
     Returns:
-        `closed` itself if nothing changes.
+        the new jaxpr; `closed` itself if nothing changes.
     """
     jaxpr = closed.jaxpr
 
     def prune(eqn: JaxprEqn, used: list[bool]) -> JaxprEqn:
-        """Prune a loop, and loops in an equation's jaxprs."""
+        """Prune an equation if it is a loop, and the loops in its jaxprs.
+
+        Args:
+            eqn: the equation.
+            used: for each of its results, whether it is used.
+
+        Returns:
+            the new equation; `eqn` itself if nothing changes.
+        """
         eqn = replace_inner_jaxprs(eqn, _prune_loops)
         if eqn.primitive in _PRUNED and not eqn.effects:
             return _PRUNED[eqn.primitive](eqn, used)
@@ -121,14 +142,14 @@ def _prune_loops(closed: ClosedJaxpr) -> ClosedJaxpr:
 
 
 def _prune_while(eqn: JaxprEqn, used: Sequence[bool]) -> JaxprEqn:
-    """Remove unused carried values of a ``while`` equation.
+    """Remove the unused carried values of a ``while``, as operands and as results.
 
     Args:
-        eqn: the equation.
+        eqn: the ``while`` equation.
         used: for each result, whether it is used.
 
     Returns:
-        `eqn` itself if all values are needed.
+        the new equation; `eqn` itself if all values are needed.
     """
     n_cond, n_body = eqn.params["cond_nconsts"], eqn.params["body_nconsts"]
     _, by_condition = eliminate_dead_code(eqn.params["cond_jaxpr"], [True])
@@ -156,12 +177,14 @@ def _prune_while(eqn: JaxprEqn, used: Sequence[bool]) -> JaxprEqn:
 def _prune_scan(eqn: JaxprEqn, used: Sequence[bool]) -> JaxprEqn:
     """Make a ``scan`` return unneeded carried values unchanged, for JAX's DCE.
 
+    JAX then removes these values.
+
     Args:
-        eqn: the equation.
+        eqn: the ``scan`` equation.
         used: for each result, whether it is used.
 
     Returns:
-        `eqn` itself if nothing changes.
+        the new equation, with the same operands and results; `eqn` itself if nothing changes.
     """
     n_consts, n_carried = scan_counts(eqn.params)
     body = eqn.params["jaxpr"]

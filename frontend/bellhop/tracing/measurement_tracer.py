@@ -34,10 +34,13 @@ _COMPARISONS = (operator.eq, operator.ne, operator.lt, operator.le, operator.gt,
 
 
 def to_outcome(value: jax.core.Tracer) -> jax.core.Tracer:
-    """Convert a new boolean tracer to an outcome, in place.
+    """Convert a new boolean tracer to a mid-circuit outcome, in place, and return it.
+
+    The outcome is the same tracer with the arithmetic of outcomes in PennyLane: ``m0 + m1`` adds
+    integers.
 
     Args:
-        value: tracer that has no other references yet.
+        value: boolean scalar tracer that has no other references yet.
     """
     # JAX has no public way to change a tracer's operators. So the tracer's class is replaced by a
     # subclass.
@@ -48,7 +51,14 @@ def to_outcome(value: jax.core.Tracer) -> jax.core.Tracer:
 
 @functools.cache
 def _outcome_type(tracer_type: Any) -> Any:
-    """Return the subclass of a tracer class with the operators of outcomes."""
+    """Return the subclass of a tracer class with outcomes' operators.
+
+    Args:
+        tracer_type: JAX's class of tracers.
+
+    Returns:
+        a class named ``MidCircuitOutcome``; the same class for the same `tracer_type`.
+    """
     number = lambda value: _to_integer(value, tracer_type)
     # PennyLane recognizes JAX arrays by the module of their type.
     methods: dict[str, Any] = {"__slots__": (), "__module__": tracer_type.__module__}
@@ -87,7 +97,14 @@ def _make_comparison(
 
 
 def _make_logic(function: Callable[[Any, Any], Any], tracer_type: Any) -> Callable[..., Any]:
-    """Return a bitwise operator whose boolean scalar results are outcomes."""
+    """Return an operator method, such as ``__and__``, for mid-circuit outcomes.
+
+    Results that are boolean scalars become outcomes; others stay as they are.
+
+    Args:
+        function: implementation in ``jax.numpy``, such as ``jnp.bitwise_and``.
+        tracer_type: JAX's class of tracers that outcomes derive from.
+    """
 
     def method(self: Any, other: object) -> Any:
         result = function(self, other)

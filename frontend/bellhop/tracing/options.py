@@ -158,7 +158,11 @@ class CompileOptions:
 
     @property
     def intermediate_level(self) -> int:
-        """Numeric level of ``keep_intermediate``, from 0 to 3."""
+        """Value of ``keep_intermediate`` as an integer from 0 (none) to 3 (all stages).
+
+        Raises:
+            ValueError: if the option has another value.
+        """
         level = self.keep_intermediate
         number = _LEVELS.get(level, -1) if isinstance(level, str) else int(level or 0)
         if number not in _LEVELS.values():
@@ -174,10 +178,10 @@ def check_modules(label: str, modules: Any) -> None:
 
     Args:
         label: name of the option, for errors.
-        modules: value of the option.
+        modules: value of the option; an empty value is accepted.
 
     Raises:
-        TypeError: for anything but modules and names.
+        TypeError: for anything but modules and names, and for a single string.
     """
     listed = () if isinstance(modules, str) or not isinstance(modules, Iterable) else (*modules,)
     if (modules and not listed) or not all(isinstance(m, str | ModuleType) for m in listed):
@@ -188,7 +192,7 @@ def check_modules(label: str, modules: Any) -> None:
 
 
 class OptionsByName(TypedDict, total=False):
-    """The options of ``CompileOptions`` as optional keyword arguments, for typing."""
+    """Types of the keyword arguments of ``qjit``: the options of `CompileOptions`."""
 
     autograph: bool
     autograph_include: Sequence[Any]
@@ -213,14 +217,15 @@ class OptionsByName(TypedDict, total=False):
 
 
 def compile_options(options: Mapping[str, Any]) -> CompileOptions:
-    """Convert keyword arguments to `CompileOptions`.
+    """Convert the keyword arguments of ``qjit`` to `CompileOptions`.
 
     Args:
-        options: options by name.
+        options: values by name of the option.
 
     Raises:
         CompileError: for an option of Catalyst or ``jax.jit`` that would change results.
-        TypeError: for an unknown option.
+        TypeError: for an unknown option, or a value of a wrong type.
+        ValueError: for a value that an option does not have.
 
     Warns:
         UserWarning: for an option of Catalyst that changes no results.

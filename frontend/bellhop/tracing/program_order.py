@@ -39,9 +39,11 @@ def register_ordered_form(
 ) -> None:
     """Register the ordered replacement of a primitive in qjit programs.
 
+    `order_effects` uses it to keep calls in program order.
+
     Args:
         primitive: primitive of a callback with unordered effects.
-        ordered: primitive with the same operands, parameters and results.
+        ordered: primitive with the same operands, parameters and results, but ordered effects.
         effects: effects of equations of ``ordered``.
     """
     _ordered_forms[primitive] = ordered, effects
@@ -49,10 +51,12 @@ def register_ordered_form(
 
 @runtime_checkable
 class HoldsJaxpr(Protocol):
-    """An equation parameter that contains a jaxpr which the equation runs.
+    """Protocol of an equation parameter that is not a jaxpr but contains one.
+
+    Circuits have such parameters; `order_effects` rewrites the jaxpr in them.
 
     Attributes:
-        closed: the jaxpr.
+        closed: the jaxpr that the equation runs.
     """
 
     closed: ClosedJaxpr
@@ -62,24 +66,32 @@ class HoldsJaxpr(Protocol):
 
 
 def order_effects(closed: ClosedJaxpr) -> ClosedJaxpr:
-    """Replace unordered primitives by their ordered forms, at any depth.
+    """Replace unordered primitives by ordered forms, so effects keep their order.
 
     Args:
-        closed: jaxpr of a program, after all transformations.
+        closed: jaxpr of a program, after all transformations; replaced at any depth.
 
     Returns:
-        the new jaxpr; ``closed`` itself if it has at most one equation with effects.
+        the new jaxpr; ``closed`` itself if it has at most one call with effects, which needs no
+        order.
     """
     return _Rewriting().closed(closed) if _count_effects(closed.jaxpr) > 1 else closed
 
 
 def _count_effects(jaxpr: Jaxpr) -> int:
-    """Count the calls with effects in a lowered program; the count is exact up to 1."""
+    """Count the calls with effects in a jaxpr; only 0, 1 and more are distinguished.
+
+    The program needs an order from two calls on.
+    """
     return sum(_count_in_equation(eqn) for eqn in jaxpr.eqns if eqn.effects)
 
 
 def _count_in_equation(eqn: JaxprEqn) -> int:
-    """Count the calls with effects that one equation is lowered to."""
+    """Count the calls with effects that an equation is lowered to: 0, 1, or more.
+
+    Args:
+        eqn: an equation with effects.
+    """
     inner = list(inner_jaxprs(eqn))
     if len(inner) == 0:
         # Circuits and batched calls may be lowered to several calls.
@@ -91,7 +103,8 @@ def _count_in_equation(eqn: JaxprEqn) -> int:
 class _Rewriting:
     """Replaces primitives by their ordered forms in a jaxpr and all jaxprs inside.
 
-    Each jaxpr is rewritten once, so that shared jaxprs stay shared.
+    Made by `order_effects` for one program. Each jaxpr is rewritten once, so that equations which
+    share a jaxpr still share it.
     """
 
     def __init__(self) -> None:
@@ -99,14 +112,29 @@ class _Rewriting:
         self._done: dict[int, tuple[Any, Any]] = {}
 
     def closed(self, closed: ClosedJaxpr) -> ClosedJaxpr:
-        """Rewrite a closed jaxpr."""
+        """Return a closed jaxpr whose callbacks with effects are in program order.
+
+        Args:
+            closed: the jaxpr; primitives without an order are replaced in it and in all jaxprs
+                inside.
+
+        Returns:
+            the new jaxpr; `closed` itself if nothing changes.
+        """
         jaxpr = self._jaxpr(closed.jaxpr)
         if jaxpr is closed.jaxpr:
             return closed
         return self._once(closed, lambda: ClosedJaxpr(jaxpr, closed.consts))
 
     def _once(self, original: Any, rewrite: Any) -> Any:
-        """Rewrite an object, or return the result of an earlier rewriting."""
+        """Return `rewrite()`, or the value that it returned for the same object before.
+
+        So jaxprs that equations share stay shared.
+
+        Args:
+            original: object to rewrite, identified by its ``id``.
+            rewrite: function without arguments that returns the new object.
+        """
         if id(original) not in self._done:
             self._done[id(original)] = original, rewrite()
         return self._done[id(original)][1]
@@ -116,7 +144,14 @@ class _Rewriting:
         return self._once(jaxpr, lambda: self._rewrite_jaxpr(jaxpr)) if jaxpr.effects else jaxpr
 
     def _rewrite_jaxpr(self, jaxpr: Jaxpr) -> Jaxpr:
-        """Rewrite the equations of a jaxpr that have effects."""
+        """Replace the unordered primitives in a jaxpr's equations that have effects.
+
+        Args:
+            jaxpr: the jaxpr.
+
+        Returns:
+            the new jaxpr with its new effects; `jaxpr` itself if nothing changes.
+        """
         equations = [self._equation(eqn) if eqn.effects else eqn for eqn in jaxpr.eqns]
         changed = [new for new, old in zip(equations, jaxpr.eqns, strict=True) if new is not old]
         if not changed:
@@ -125,7 +160,14 @@ class _Rewriting:
         return jaxpr.replace(eqns=equations, effects=effects)
 
     def _equation(self, eqn: JaxprEqn) -> JaxprEqn:
-        """Replace the primitive of an equation, or the jaxprs in its parameters."""
+        """Replace the primitive of an equation, or the jaxprs in its parameters.
+
+        Args:
+            eqn: an equation with effects.
+
+        Returns:
+            the new equation with its new effects; `eqn` itself if nothing changes.
+        """
         if eqn.primitive in _ordered_forms:
             ordered, effects = _ordered_forms[eqn.primitive]
             return eqn.replace(primitive=ordered, effects=effects)
@@ -136,7 +178,15 @@ class _Rewriting:
         return eqn.replace(params=params, effects=eqn.effects | added)
 
     def _param(self, value: Any, added: set[Effect]) -> Any:
-        """Rewrite the jaxprs in a parameter; add their new effects to ``added``."""
+        """Replace the unordered primitives in the jaxprs of an equation's parameter.
+
+        Args:
+            value: the parameter's value: a jaxpr, an object that holds jaxprs, or anything else.
+            added: set that receives the effects which the new jaxprs have in addition.
+
+        Returns:
+            the new value; `value` itself if nothing changes.
+        """
         if isinstance(value, Jaxpr):
             new = self._jaxpr(value)
             added |= new.effects - value.effects

@@ -32,7 +32,14 @@ from bellhop.tracing.state import is_tracing
 
 
 def get_call_key(eqn: JaxprEqn) -> Any:
-    """Return a key that an equation shares with its copies in derivatives."""
+    """Return a hashable key that an equation shares with its copies in derivatives.
+
+    It consists of the primitive and the identities of the equation's parameters, so it finds the
+    same call in another jaxpr.
+
+    Args:
+        eqn: an equation with effects.
+    """
     return eqn.primitive, *sorted((name, id(value)) for name, value in eqn.params.items())
 
 
@@ -47,9 +54,10 @@ def remove_calls(
     """Remove equations with effects that another jaxpr has executed before.
 
     Args:
-        closed: the jaxpr.
-        was_executed: returns whether an equation with effects was executed before.
-        error: raised if a result of such an equation is used; None keeps the equation.
+        closed: the jaxpr; equations inside of loops and branches are removed too.
+        was_executed: takes an equation with effects; returns whether it was executed before.
+        error: exception to raise if a result of such an equation is used; None keeps the equation
+            then, so that its effects happen again.
 
     Returns:
         the new jaxpr; ``closed`` itself if it has no effects.
@@ -58,7 +66,12 @@ def remove_calls(
         return closed
 
     def remove(eqn: JaxprEqn, used: list[bool]) -> JaxprEqn | None:
-        """Return the replacement of an equation, or None to remove it."""
+        """Return the replacement of an equation, or None to remove it.
+
+        Args:
+            eqn: the equation.
+            used: for each of its results, whether it is used.
+        """
         if eqn.effects and any(inner_jaxprs(eqn)):
             changed = replace_inner_jaxprs(
                 eqn, lambda inner: remove_calls(inner, was_executed, error)
@@ -94,11 +107,14 @@ def drop_repeated_effects() -> None:
 
 
 def _remove_known_calls(recomputed: ClosedJaxpr, known: ClosedJaxpr) -> ClosedJaxpr:
-    """Remove calls with effects from a recomputed jaxpr whose known part ran before.
+    """Remove effects from a jaxpr that recomputes another jaxpr, which has run before.
 
     Args:
-        recomputed: the jaxpr.
-        known: its known part.
+        recomputed: jaxpr of the linear part of a loop, with equations of its known part.
+        known: jaxpr of the known part.
+
+    Returns:
+        the new jaxpr; a call whose result is used stays, and is executed twice.
     """
     keys = get_call_keys(known)
     # Outside of Bellhop's programs, JAX's own callbacks keep JAX's behaviour.

@@ -30,26 +30,29 @@ NOT_TRACEABLE = (*CONCRETIZATION_ERRORS, jax.errors.UnexpectedTracerError)
 
 @dataclass(frozen=True)
 class TraceState:
-    """State of tracing in this thread, set by ``with`` blocks.
+    """State of tracing in this thread, which ``with`` blocks override.
+
+    `trace_state` returns the current state. Outside of programs all fields have their defaults.
 
     Attributes:
         is_tracing: whether a Bellhop program is being traced.
         options: options of the outermost qjit function that is being traced; None outside.
-        seeds: list that receives the seeds of the program's devices.
+        seeds: list that receives the seeds of the program's quantum devices; None outside.
         converts: whether autograph converts called functions, even without the option.
         modules: names of library modules that autograph converts too.
         disabled: nesting depth of ``disable_autograph``.
         unrolls: whether Python runs loops with static trip counts.
         in_region: whether a region on another device is being traced.
         platform: platform of that device, such as "tpu".
-        state_axes: mesh axes over which the region partitions states of circuits.
-        circuit: the circuit that receives gates.
-        mitigation: error mitigation of QNodes.
-        folding: noise scaling of their circuits.
+        state_axes: mesh axes over which the region partitions states of circuits; None if it does
+            not.
+        circuit: the circuit that receives gates; None outside of QNodes.
+        mitigation: error mitigation that QNodes called now use, or None.
+        folding: noise scaling of circuits that are traced now, or None.
         obstacle: reason why gates have no derivative, or an empty string.
         print_options: NumPy's print options when tracing of the qjit function began.
-        transposing: description of the derivative that needs the transpose of dynamic loops, for
-            errors.
+        transposing: description of the derivative in which loops with dynamic trip counts are
+            transposed, for errors; None outside of such derivatives.
     """
 
     is_tracing: bool = False
@@ -71,7 +74,7 @@ class TraceState:
 
     @property
     def partitions_states(self) -> bool:
-        """Whether states of circuits are partitioned over devices."""
+        """Whether a circuit traced now partitions its state vector over devices of a mesh."""
         # Inside of jax.shard_map each device runs its circuits alone.
         is_inside = AxisType.Manual in jax.sharding.get_abstract_mesh().axis_types
         return self.state_axes is not None and not is_inside
@@ -104,10 +107,12 @@ def disable_conversion(levels: int) -> None:
 
 
 def offer_seed(draw: Callable[[], int]) -> None:
-    """Add a seed for the traced program, unless the user passed one.
+    """Offer a seed for the traced program, of a quantum device with random outcomes.
+
+    Ignored if the user passed ``qjit(seed=...)``; else the first offered seed is used.
 
     Args:
-        draw: draws the seed.
+        draw: function without arguments that draws the seed; called only if it is needed.
     """
     state = trace_state()
     if state.options is not None and state.options.seed is None and state.seeds is not None:
@@ -116,7 +121,14 @@ def offer_seed(draw: Callable[[], int]) -> None:
 
 @contextlib.contextmanager
 def trace_with_options(options: "CompileOptions") -> Iterator[list[int]]:
-    """Trace with qjit options inside of a ``with`` block; yield the offered seeds."""
+    """Set the options of the qjit function that is traced in a ``with`` block.
+
+    Args:
+        options: the function's options.
+
+    Yields:
+        list of the seeds that devices offer while the block runs.
+    """
     seeds: list[int] = []
     with override_trace_state(options=options, seeds=seeds, print_options=np.get_printoptions()):
         yield seeds
@@ -124,7 +136,10 @@ def trace_with_options(options: "CompileOptions") -> Iterator[list[int]]:
 
 @contextlib.contextmanager
 def suspend_tracing() -> Iterator[None]:
-    """Run code inside of a ``with`` block as if no program were being traced."""
+    """Run code inside of a ``with`` block as if no program were being traced.
+
+    JAX operations on concrete values are executed at once.
+    """
     outside = {field.name: field.default for field in dataclasses.fields(TraceState)}
     with override_trace_state(**outside), jax.ensure_compile_time_eval():
         yield
@@ -136,11 +151,14 @@ def current_circuit() -> "CurrentCircuit | None":
 
 
 def current_gate_recorder() -> "GateRecorder | None":
-    """Return the object that records control flow with gates, or None outside of circuits."""
+    """Return the object that records loops and conditionals of the current circuit.
+
+    None outside of QNodes, where loops and conditionals are JAX's.
+    """
     circuit = trace_state().circuit
     return None if circuit is None else circuit.get_control_flow_target()
 
 
 def circuit_scope(circuit: "CurrentCircuit") -> contextlib.AbstractContextManager[None]:
-    """Make ``circuit`` the current circuit, to which gates are appended."""
+    """Make ``circuit`` the current circuit inside of a ``with`` block."""
     return override_trace_state(circuit=circuit)

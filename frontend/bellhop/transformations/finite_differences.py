@@ -25,9 +25,9 @@ def check_method(construct: str, method: str | None, h: float | None) -> None:
     """Check the options ``method`` and ``h`` of a derivative.
 
     Args:
-        construct: name of the derivative, for errors.
-        method: the method, or None.
-        h: the step, or None.
+        construct: name of the derivative, such as ``grad``, for errors.
+        method: ``"auto"``, ``"fd"`` or None.
+        h: step of finite differences, or None for the default.
 
     Raises:
         ValueError: for an unknown method, or a step that is zero, not a number, or without
@@ -48,10 +48,10 @@ def check_method(construct: str, method: str | None, h: float | None) -> None:
 
 @dataclass
 class _InnerDifferences:
-    """Nesting depth of finite differences in a function.
+    """Counts how deep finite differences are nested, to choose their step.
 
     Attributes:
-        order: the depth.
+        order: the depth; 0 if the function contains no finite differences.
     """
 
     order: int = 0
@@ -64,7 +64,9 @@ _inner: ContextVar[_InnerDifferences | None] = ContextVar("bellhop_inner_differe
 def _count_differences() -> Iterator[_InnerDifferences]:
     """Count the nested finite differences traced inside of a ``with`` block.
 
-    The enclosing block's depth includes this block.
+    Yields:
+        the counter, which is final when the block ends. The enclosing block's counter includes this
+        block.
     """
     inner, outer = _InnerDifferences(), _inner.get()
     token = _inner.set(inner)
@@ -79,13 +81,16 @@ def _count_differences() -> Iterator[_InnerDifferences]:
 def with_finite_differences(function: Callable[..., Any], h: float | None) -> Callable[..., Any]:
     """Return a function whose JVP is a finite difference, ``(f(x + h t) - f(x)) / h``.
 
-    Only forward mode is supported, since the difference is not linear in ``t``.
+    Only forward mode is supported, since the difference is not linear in the tangent ``t``.
 
     Args:
         function: function of pytrees of arrays, without keyword arguments.
-        h: the step. By default, each argument and each result has a step for its precision, and the
-            derivative uses the larger of both; nested differences use larger steps, since their
+        h: the step. If it is None, each argument and each result has a step for its precision, and
+            the derivative uses the larger of both; nested differences use larger steps, since their
             values are less precise.
+
+    Returns:
+        a function of the same arguments with the same result.
     """
     # Tangents of integers are not arrays, so user classes could not hold them.
     flat_function = lambda *args: FlatTree.flatten(function(*(arg.unflatten() for arg in args)))
@@ -98,11 +103,11 @@ def with_finite_differences(function: Callable[..., Any], h: float | None) -> Ca
         The step size of an argument leaf and a result leaf follows from their precisions.
 
         Args:
-            primals: the arguments.
-            tangents: their tangents.
+            primals: tuple of the arguments, each a ``FlatTree``.
+            tangents: their tangents, in the same structure.
 
         Returns:
-            the value, and the approximate tangent of each result leaf.
+            the value, and its approximate tangent, each a ``FlatTree``.
         """
         with _count_differences() as inner:
             value = flat_function(*primals)

@@ -45,7 +45,7 @@ def grad(
     h: float | None = None,
     argnums: Argnums | None = None,
 ) -> Any:
-    """Return the gradient of a function with a scalar result.
+    """Return a function that computes the gradient of a scalar function.
 
     Circuits are differentiated by their ``diff_method``, callbacks by their registered rules, and
     everything else by JAX in reverse mode, including loops with a dynamic trip count, whose values
@@ -70,6 +70,7 @@ def grad(
             or measurements without derivative, and results of calls with side effects in a loop
             with a dynamic trip count.
         ValueError: for an unknown method or an invalid step.
+        TypeError: if ``fn`` is not callable.
 
     Example:
         >>> import bellhop
@@ -102,9 +103,23 @@ def value_and_grad(
     h: float | None = None,
     argnums: Argnums | None = None,
 ) -> Any:
-    """Return the value of a function and its gradient, computed together.
+    """Return a function that computes a function's value and gradient together.
 
-    Args and errors are the same as for ``grad``; the result is a pair of both.
+    Args:
+        fn: the function, with a scalar result; a QNode, a qjit function or a Python function.
+        method: ``"auto"`` or None for the derivatives of its parts, ``"fd"`` for finite differences
+            of ``fn``; see ``grad``.
+        h: step of the finite differences; None for the default.
+        argnums: positions of the arguments to differentiate; by default the first.
+
+    Returns:
+        a function with the arguments of ``fn`` that returns a pair: the value of ``fn``, and its
+        derivative as from ``grad``. Without ``fn``, a decorator.
+
+    Raises:
+        DifferentiableCompileError: see ``grad``.
+        ValueError: for an unknown method or an invalid step.
+        TypeError: if ``fn`` is not callable.
 
     Example:
         >>> import bellhop
@@ -138,11 +153,26 @@ def jacobian(
     h: float | None = None,
     argnums: Argnums | None = None,
 ) -> Any:
-    """Return the Jacobian of a function with any result.
+    """Return a function that computes the Jacobian of a function.
 
-    Args and errors are the same as for ``grad``, but the result may be a pytree of arrays of any
-    shape; each leaf of the Jacobian has the shape of the result leaf followed by the shape of the
-    argument leaf.
+    Args:
+        fn: the function, whose result may be a pytree of real arrays; a QNode, a qjit function or a
+            Python function.
+        method: ``"auto"`` or None for the derivatives of its parts, ``"fd"`` for finite differences
+            of ``fn``; see ``grad``.
+        h: step of the finite differences; None for the default.
+        argnums: positions of the arguments to differentiate; by default the first.
+
+    Returns:
+        a function with the arguments of ``fn`` that returns the Jacobian in the structure of the
+        result, and in each leaf of the result in the structure of the argument. Each leaf has the
+        shape of the result leaf followed by the shape of the argument leaf. Without ``fn``, a
+        decorator.
+
+    Raises:
+        DifferentiableCompileError: see ``grad``.
+        ValueError: for an unknown method or an invalid step.
+        TypeError: if ``fn`` is not callable.
 
     Example:
         >>> import bellhop, jax.numpy as jnp
@@ -163,14 +193,17 @@ _TRANSFORMS: dict[str, Function] = {
 def _derivative(
     name: str, fn: Function | None, *, method: str | None, h: float | None, argnums: Argnums | None
 ) -> Function:
-    """Return the gradient, value and gradient, or Jacobian of a function.
+    """Implement ``grad``, ``value_and_grad`` and ``jacobian``, as `name` selects.
 
     Args:
         name: ``"grad"``, ``"value_and_grad"`` or ``"jacobian"``.
         fn: the function; None returns a decorator.
         method: ``"auto"``, ``"fd"`` or None.
         h: step of finite differences, or None.
-        argnums: positions of the arguments to differentiate.
+        argnums: positions of the arguments to differentiate; None for the first.
+
+    Returns:
+        a function of the arguments of `fn`, which computes the derivative.
     """
     if fn is None:
         return functools.partial(_derivative, name, method=method, h=h, argnums=argnums)
@@ -182,13 +215,20 @@ def _derivative(
 
     @functools.wraps(fn)
     def derivative(*args: Any, **kwargs: Any) -> Any:
-        """Compute the derivative for these arguments."""
+        """Compute the derivative for these arguments of the user's function."""
         check_arguments(name, fn, differentiated, args)
 
         tree: Any = None
 
         def flat_function(*args: FlatTree) -> Any:
-            """Call the function with flattened arguments; check and flatten its result."""
+            """Call the user's function; check and flatten its result.
+
+            Args:
+                *args: positional arguments, each a ``FlatTree``.
+
+            Returns:
+                the scalar result; for a Jacobian, the result as a ``FlatTree``.
+            """
             nonlocal tree
             result = trace_inline(fn)(*(arg.unflatten() for arg in args), **kwargs)
             _check_result(name, fn, result, scalar=scalar)
@@ -228,10 +268,10 @@ def check_arguments(name: str, fn: Function, argnums: Argnums, args: Sequence[An
     """Raise an error for arguments that cannot be differentiated.
 
     Args:
-        name: name of the derivative, for errors.
-        fn: the function, for errors.
-        argnums: positions of the arguments.
-        args: all positional arguments.
+        name: name of the derivative, such as ``grad``, for errors.
+        fn: the user's function, for errors.
+        argnums: positions of the arguments to differentiate.
+        args: all positional arguments of the call.
 
     Raises:
         DifferentiableCompileError: for arguments that are not float or complex.
@@ -266,12 +306,12 @@ def _type_name(leaf: object) -> str:
 
 
 def _check_result(name: str, fn: Function, result: PyTree, *, scalar: bool) -> None:
-    """Check that the result of a function can be differentiated.
+    """Raise an error if the result of a function cannot be differentiated.
 
     Args:
-        name: name of the derivative, for errors.
-        fn: the function, for errors.
-        result: its result.
+        name: name of the derivative, such as ``grad``, for errors.
+        fn: the user's function, for errors.
+        result: pytree that the function returned.
         scalar: whether the result must be one scalar.
 
     Raises:

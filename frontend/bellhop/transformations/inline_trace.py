@@ -14,10 +14,21 @@ from bellhop.tracing.state import is_converting, override_trace_state
 
 
 def trace_inline(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap a function so that its QNodes become circuits of the traced program."""
+    """Wrap a function so that its QNodes become circuits of the traced program.
+
+    All entry points (``qjit``, ``grad``, ``vmap`` etc.) trace the user's function through this
+    wrapper.
+
+    Args:
+        function: the user's function.
+
+    Returns:
+        a function of the same arguments, which runs `function` in the tracing state of a program,
+        converted by autograph if that is set.
+    """
 
     def run(*args: Any, **kwargs: Any) -> Any:
-        """Run the function as part of the traced program, converted by autograph if set."""
+        """Run the user's function as part of the traced program."""
         with _install_patches(), override_trace_state(is_tracing=True):
             if not is_converting():
                 return function(*args, **kwargs)
@@ -32,8 +43,10 @@ def trace_inline(function: Callable[..., Any]) -> Callable[..., Any]:
 def _install_patches() -> contextlib.AbstractContextManager[None]:
     """Install the patches of JAX and, if it is imported, PennyLane that tracing needs.
 
+    The patches are installed once and stay.
+
     Returns:
-        a context to trace in.
+        a context manager; tracing must happen in its ``with`` block.
     """
     keep_effects_in_loops()
     drop_repeated_effects()

@@ -31,12 +31,13 @@ def jvp(
 
     Args:
         f: the function, whose result may be any pytree of arrays.
-        params: sequence of all arguments.
+        params: sequence of all positional arguments of ``f``.
         tangents: sequence of tangents, one for each differentiated argument, with its structure,
             shapes and dtypes.
-        method: see ``grad``.
-        h: see ``grad``.
-        argnums: see ``grad``.
+        method: ``"auto"`` or None for JAX's derivatives, ``"fd"`` for finite differences; see
+            ``grad``.
+        h: step of the finite differences; None for the default.
+        argnums: positions of the arguments to differentiate; None for the first.
 
     Returns:
         the value, and the derivative with the same structure.
@@ -44,6 +45,7 @@ def jvp(
     Raises:
         TypeError: if the tangents do not match the arguments.
         DifferentiableCompileError: see ``grad``.
+        ValueError: for an unknown method or an invalid step.
 
     Example:
         >>> import bellhop
@@ -85,11 +87,13 @@ def vjp(
 
     Args:
         f: the function, whose result may be any pytree of arrays.
-        params: sequence of all arguments.
-        cotangents: pytree with the leaves of the result, in order.
-        method: see ``grad``.
-        h: see ``grad``.
-        argnums: see ``grad``.
+        params: sequence of all positional arguments of ``f``.
+        cotangents: pytree with as many leaves as the result, in the same order; its structure may
+            differ.
+        method: ``"auto"`` or None for JAX's derivatives, ``"fd"`` for finite differences; see
+            ``grad``.
+        h: step of the finite differences; None for the default.
+        argnums: positions of the arguments to differentiate; None for the first.
 
     Returns:
         the value, and the derivative with respect to the differentiated argument, by default the
@@ -98,6 +102,7 @@ def vjp(
     Raises:
         TypeError: if the cotangents do not match the result.
         DifferentiableCompileError: see ``grad``.
+        ValueError: for an unknown method or an invalid step.
 
     Example:
         >>> import bellhop
@@ -128,7 +133,19 @@ def vjp(
 def _resolve_positions(
     name: str, f: Function, params: Sequence[Any], argnums: Argnums | None
 ) -> list[int]:
-    """Check function, arguments and `argnums`; return the positions as a list."""
+    """Check the arguments of ``jvp`` or ``vjp``; return `argnums` as a list.
+
+    Args:
+        name: ``"jvp"`` or ``"vjp"``, for errors.
+        f: the user's function.
+        params: all arguments of `f`.
+        argnums: positions of the arguments to differentiate; None for the first.
+
+    Raises:
+        TypeError: if `f` is not callable or `params` is not a sequence.
+        DifferentiableCompileError: for arguments that are not float or complex.
+        ValueError: for a position without an argument.
+    """
     if not callable(f):
         raise TypeError(f"{name} takes a function, got {f!r} of type {type(f).__name__}.")
     if not isinstance(params, Sequence):
@@ -144,7 +161,16 @@ def _resolve_positions(
 def _restrict_to_differentiated(
     f: Function, params: Sequence[Any], positions: list[int]
 ) -> tuple[Function, list[Any]]:
-    """Return ``f`` as a function of the differentiated arguments, and their values."""
+    """Return ``f`` as a function of the differentiated arguments, and their values.
+
+    Args:
+        f: the user's function.
+        params: all its arguments; arguments that are not differentiated are fixed.
+        positions: indices of the differentiated arguments.
+
+    Returns:
+        the function, and the list of the differentiated arguments with arrays as leaves.
+    """
 
     def function(*primals: Any) -> Any:
         args = list(params)
@@ -156,7 +182,16 @@ def _restrict_to_differentiated(
 
 
 def _check_cotangents(f: Function, cotangents: PyTree, value: object) -> Any:
-    """Check cotangents against the result; return them in its structure and dtypes."""
+    """Check cotangents against the result; return them in its structure and dtypes.
+
+    Args:
+        f: the user's function, for errors.
+        cotangents: pytree with one leaf for each leaf of the result.
+        value: the function's result.
+
+    Raises:
+        TypeError: if the number of leaves, a shape or a dtype differs.
+    """
     leaves, tree = jax.tree.flatten(value)
     given = jax.tree.leaves(cotangents)
     if len(given) != len(leaves):
@@ -172,7 +207,14 @@ def _check_cotangents(f: Function, cotangents: PyTree, value: object) -> Any:
 
 
 def _inner_product(value: object, cotangents: PyTree) -> Any:
-    """Return the sum of products of cotangents and values; skip integer leaves."""
+    """Return the sum of products of cotangents and values, a scalar.
+
+    Leaves that are integers, whose cotangents are ``float0``, are skipped.
+
+    Args:
+        value: pytree of arrays.
+        cotangents: pytree with as many leaves.
+    """
     return sum(
         jnp.sum(cotangent * leaf)
         for cotangent, leaf in zip(jax.tree.leaves(cotangents), jax.tree.leaves(value), strict=True)
@@ -181,7 +223,15 @@ def _inner_product(value: object, cotangents: PyTree) -> Any:
 
 
 def _cast_tangent(tangent: PyTree, primal: PyTree) -> Any:
-    """Cast a tangent to the dtype of its primal; integers get a zero tangent."""
+    """Cast a tangent to the dtypes of its primal; integers get a zero tangent.
+
+    Args:
+        tangent: pytree of arrays and numbers.
+        primal: pytree of the same structure.
+
+    Returns:
+        pytree of arrays; ``float0`` zeros for integer leaves of the primal.
+    """
 
     def leaf(tangent: PyTree, primal: PyTree) -> Any:
         dtype = jnp.result_type(primal)
@@ -192,7 +242,18 @@ def _cast_tangent(tangent: PyTree, primal: PyTree) -> Any:
 
 
 def _check_same_shape(name: str, f: Function, label: str, tangent: PyTree, primal: PyTree) -> None:
-    """Raise an error unless a tangent has its primal's structure, shapes and dtypes."""
+    """Raise an error unless a tangent has its primal's structure, shapes and dtypes.
+
+    Args:
+        name: ``"jvp"`` or ``"vjp"``, for errors.
+        f: the user's function, for errors.
+        label: description of the tangent, for errors.
+        tangent: pytree of arrays and numbers; a number adopts its primal's dtype.
+        primal: pytree that the tangent belongs to.
+
+    Raises:
+        TypeError: naming the first difference.
+    """
     if jax.tree.structure(tangent) != jax.tree.structure(primal):
         raise TypeError(
             f"{describe_derived_function(name, f)}: {label} has the structure "

@@ -23,20 +23,30 @@ from bellhop.jaxprs.equations import iterate_equations
 
 
 class TransformedJit:
-    """A function's ``jax.jit`` for calls that are transformed outside of programs."""
+    """A qjit function's ``jax.jit`` for calls under eager JAX transformations.
+
+    ``jax.grad(f)(x)`` of a qjit function ``f`` calls it. Each `QJIT` creates one; the ``jax.jit``
+    inside is created at the first call, and dropped while it is not used.
+    """
 
     def __init__(self, make: Callable[[], Any]) -> None:
         """Start without a ``jax.jit``.
 
         Args:
-            make: creates it.
+            make: creates the ``jax.jit``, a function of static arguments and the user's arguments.
         """
         self._make = make
         self._jit: Any = None
         self._is_used = False
 
     def __call__(self, static: Static, args: Args, kwargs: Kwargs) -> Any:
-        """Call the ``jax.jit``; create it if needed."""
+        """Call the ``jax.jit`` with JAX's CPU device as default; create it if needed.
+
+        Args:
+            static: values of the static arguments.
+            args: dynamic positional arguments, some of them tracers.
+            kwargs: dynamic keyword arguments.
+        """
         self._is_used = True
         jit = self._jit
         if jit is None:
@@ -60,7 +70,12 @@ ON_HOST = " on the host"
 
 
 def _is_bellhop_jit(name: str, jaxpr: Any) -> bool:
-    """Return whether a ``jit`` was made here, or contains a Bellhop primitive."""
+    """Return whether a jitted function is made here or has a Bellhop primitive.
+
+    Args:
+        name: name of the jitted function.
+        jaxpr: its jaxpr.
+    """
     prefixes = "bellhop_", "quantum_"
     return name.endswith(ON_HOST) or any(
         eqn.primitive.name.startswith(prefixes) for eqn in iterate_equations(jaxpr)
@@ -85,7 +100,16 @@ def _forget_unused(
     in_view: set[weakref.ref[TransformedJit]] = _live_jits,
     only_full: bool = _ONLY_FULL,
 ) -> None:
-    """Drop unused ``jax.jit`` functions at the start of a full garbage collection."""
+    """Drop unused ``jax.jit`` functions at the start of a full garbage collection.
+
+    Registered in ``gc.callbacks``, which pass `phase` and `info`.
+
+    Args:
+        phase: ``"start"`` or ``"stop"``.
+        info: its ``"generation"`` is 2 for a full collection.
+        in_view: weak references to all objects with a ``jax.jit``.
+        only_full: whether all collections of this Python are full.
+    """
     # At the start, so that this collection frees the dropped functions.
     if phase == "start" and (only_full or info["generation"] == 2):
         # Copying a set is atomic, and other threads may add to it.

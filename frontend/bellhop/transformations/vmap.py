@@ -49,12 +49,13 @@ def vmap(
             integer for all arguments.
         out_axes: position of the mapped axis in each result; None for a result that is equal for
             all elements.
-        axis_size: number of elements, if no argument is mapped.
+        axis_size: number of elements, if no argument is mapped; otherwise None.
 
     Returns:
         the mapped function; without ``fn``, a decorator.
 
     Raises:
+        TypeError: if ``fn`` is not callable; and at the call, for arguments that are not arrays.
         ValueError: at the call, if mapped axes differ in size or do not exist.
 
     Example:
@@ -73,13 +74,17 @@ def vmap(
 
     @functools.wraps(fn)
     def call(*args: Any, **kwargs: Any) -> Any:
-        """Map the function over these arguments."""
+        """Map the user's function over these arguments."""
         is_within = False
 
         # JAX's errors name the arguments.
         @functools.wraps(fn)
         def element(*args: Any, **kwargs: Any) -> Any:
-            """Call the function for one element."""
+            """Call the user's function for one element, with batch tracers of ``jax.vmap``.
+
+            Raises:
+                CompileError: if the function returns a measurement.
+            """
             nonlocal is_within
             is_within = True
             result = trace_inline(fn)(*args, **kwargs)

@@ -61,7 +61,7 @@ def element_type(dtype: np.dtype) -> int:
 def register() -> None:
     """Register custom-call targets with XLA, and dtypes with the runtime.
 
-    Also registers hooks of Python's garbage collector and of forks. Called once, when the package
+    Also registers hooks of the garbage collector and of forks. Called once, when the package
     is imported.
     """
     for number, dtype in _ELEMENT_TYPES.items():

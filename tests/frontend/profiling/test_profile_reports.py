@@ -9,6 +9,8 @@ import pytest
 from tests.frontend.profiling.profiled import circuit, find_line, looped, slow
 
 import bellhop
+from bellhop.profiling.format_bytes import format_bytes
+from bellhop.profiling.table import format_seconds
 
 
 def test_table(monkeypatch):
@@ -116,3 +118,18 @@ def test_plot_without_matplotlib(monkeypatch):
         pass
     with pytest.raises(ImportError, match="pip install matplotlib"):
         p.plot()
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(0.9997, "1 s"), (0.9994, "999 ms"), (1.5e-3, "1.5 ms"), (9.997e-4, "1 ms"), (2e-9, "2 ns")],
+)
+def test_durations_have_three_digits(seconds, text):
+    assert format_seconds(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("count", "text"), [(0, ""), (999, "999 B"), (999_700, "1 MB"), (999_400, "999 kB")]
+)
+def test_byte_counts_have_three_digits(count, text):
+    assert format_bytes(count) == text

@@ -31,12 +31,15 @@ from bellhop._patching import original, patch
 def select_active_elements(
     is_active: Any, after: Sequence[Any], before: Sequence[Any]
 ) -> list[Any]:
-    """Select the new loop-carried values for active batch elements, else the old.
+    """Select the new carried values of a loop for active batch elements, else the old.
 
     Args:
-        is_active: bool[batch], whether an element's loop continues.
+        is_active: bool[batch], whether each batch element's loop continues.
         after: carried values after the iteration, each of shape [batch, ...].
-        before: carried values before the iteration.
+        before: carried values before the iteration, of the same shapes.
+
+    Returns:
+        the selected carried values, each of shape [batch, ...].
     """
     axes = tuple(range(is_active.ndim))
     return [
@@ -52,17 +55,20 @@ def _run_batched_while(
     body_jaxpr: ClosedJaxpr,
     body_nconsts: int,
 ) -> Sequence[Any]:
-    """Run a batched ``while`` loop whose condition is evaluated once an iteration.
+    """Run a batched ``while`` loop; do not change elements whose loop has ended.
+
+    The condition is evaluated once an iteration, so that its effects happen once.
 
     Args:
-        *operands: constants of the condition, constants of the body, and initial values.
-        cond_jaxpr: condition, whose result has the batch axis.
+        *operands: constants of the condition, constants of the body, and initial carried values
+            of shape [batch, ...].
+        cond_jaxpr: condition, ``(*constants, *carried) -> bool[batch]``.
         cond_nconsts: number of its constants.
-        body_jaxpr: body.
+        body_jaxpr: body, ``(*constants, *carried) -> carried``.
         body_nconsts: number of its constants.
 
     Returns:
-        the final carried values.
+        the final carried values, each of shape [batch, ...].
     """
     first = cond_nconsts + body_nconsts
     cond_consts, body_consts = operands[:cond_nconsts], operands[cond_nconsts:first]
@@ -71,6 +77,14 @@ def _run_batched_while(
         return eval_jaxpr(cond_jaxpr.jaxpr, cond_jaxpr.consts, *cond_consts, *carried)[0]
 
     def step(state: Any) -> Any:
+        """Run an iteration, and find out for which batch elements the loop continues.
+
+        Args:
+            state: ``(is_active, carried values)``.
+
+        Returns:
+            the new state, in which finished elements are unchanged.
+        """
         active, carried = state
         after = eval_jaxpr(body_jaxpr.jaxpr, body_jaxpr.consts, *body_consts, *carried)
         carried = tuple(select_active_elements(active, after, carried))
@@ -85,11 +99,16 @@ def _run_batched_while(
 
 @patch("the lowering of while", "elements of a batch that have ended do not change")
 def patch_batched_while() -> None:
-    """Replace the lowering of ``while`` with a batched condition with ordered effects."""
+    """Replace the lowering of ``while``, to keep finished batch elements unchanged.
+
+    The new lowering is used for loops whose condition is batched and has ordered effects. All other
+    loops keep JAX's lowering, in which finished elements do not change either.
+    """
     lower_with_jax = original(loops, "_while_lowering")
     selecting = mlir.lower_fun(_run_batched_while, multiple_results=True)
 
     def lower(ctx: Any, *operands: Any, cond_jaxpr: ClosedJaxpr, **params: Any) -> Any:
+        """Lower a ``while`` equation: `patch_batched_while` registers this rule."""
         is_mapped = bool(cond_jaxpr.out_avals[0].shape)
         rule = selecting if is_mapped and ordered_effects(cond_jaxpr) else lower_with_jax
         return rule(ctx, *operands, cond_jaxpr=cond_jaxpr, **params)

@@ -30,9 +30,12 @@ def patch_callback_lowering(
 ) -> None:
     """Replace the lowering of ``jax.pure_callback`` etc. in Bellhop's modules.
 
+    Other modules keep JAX's lowering.
+
     Args:
         emit: replacement with the signature of ``emit_python_callback``.
-        is_bellhop_module: returns whether the current module belongs to a Bellhop program.
+        is_bellhop_module: returns whether the module that is being lowered belongs to a Bellhop
+            program.
     """
     emit_by_jax = original(callback, "emit_python_callback")
 
@@ -44,15 +47,16 @@ def patch_callback_lowering(
 
 
 def unwrap_callback(function: Any) -> Any:
-    """Return the user's function inside of a function that JAX made for a callback.
+    """Find the user's function inside of a function that JAX made for a callback.
 
-    JAX emits and binds wrappers, which call each other and then the user's function.
+    JAX passes wrappers to its primitives and lowering rules, which call each other and then the
+    user's function. This removes one wrapper.
 
     Args:
-        function: the wrapper.
+        function: a function that JAX passes to a primitive or to ``emit_python_callback``.
 
     Returns:
-        the user's function, or `function` if it wraps none.
+        the wrapped function, or `function` if it wraps none.
     """
     if isinstance(function, callback._FlatCallback):
         return function.callback_func

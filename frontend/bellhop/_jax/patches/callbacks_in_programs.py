@@ -34,15 +34,24 @@ _PRIMITIVES = (
 def wrap_jax_callbacks(change: Callable[[Callable[..., Any]], Any]) -> None:
     """Make JAX's callbacks call ``change(function)`` instead of ``function``.
 
+    Replaces ``bind`` of the primitives of ``jax.pure_callback``, ``io_callback``,
+    ``debug.callback`` and ``buffer_callback``.
+
     Args:
-        change: wraps a user's function when the callback is traced.
+        change: called when a callback is traced, with JAX's function on flat arrays; returns the
+            function to call in its place.
     """
     for module, name in _PRIMITIVES:
         _wrap_primitive(original(module, name), change)
 
 
 def _wrap_primitive(primitive: Any, change: Callable[[Callable[..., Any]], Any]) -> None:
-    """Replace ``bind`` of a callback primitive."""
+    """Replace a callback primitive's ``bind``, to wrap the callback's function.
+
+    Args:
+        primitive: a primitive with the parameter ``callback``.
+        change: takes the function in that parameter; returns the replacement.
+    """
     bind = original(primitive, "bind")
 
     def bind_wrapped(*args: Any, callback: Callable[..., Any], **params: Any) -> Any:

@@ -23,11 +23,24 @@ from bellhop._patching import original, patch
 
 @patch("dead code under jax.checkpoint", "effects whose results nobody uses are kept")
 def keep_effects_under_checkpoint() -> None:
-    """Keep an equation with effects that JAX's dead code rule would remove."""
+    """Keep ``jax.checkpoint`` equations that have effects but no used result.
+
+    Replaces JAX's dead code rule of the primitive.
+    """
     apply_jax_rule = original(partial_eval, "dce_rules")[remat_p]
 
     # Rules take more arguments since jax 0.12.
     def rule(used: list[bool], eqn: Any, *more: Any) -> tuple[Sequence[bool], Any]:
+        """Apply JAX's dead code rule, but keep an equation with effects unchanged.
+
+        Args:
+            used: for each result, whether it is used.
+            eqn: the ``jax.checkpoint`` equation.
+            *more: the dead code rule gets more arguments since jax 0.12.
+
+        Returns:
+            for each operand, whether it is used; and the new equation, or None to remove it.
+        """
         found = apply_jax_rule(used, eqn, *more)
         if found[1] is None and partial_eval.has_effects(eqn):
             return [True] * len(eqn.invars), eqn

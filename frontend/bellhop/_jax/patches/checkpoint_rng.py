@@ -29,15 +29,33 @@ from bellhop.errors import CompileError
 
 @patch("the split of while under jax.checkpoint", "what is drawn there is drawn once")
 def draw_once_in_checkpoints(random_effect: Any) -> None:
-    """Save the results of ``while`` loops that draw samples.
+    """Save the results of ``while`` loops that draw samples under ``jax.checkpoint``.
+
+    JAX would recompute such a loop for the derivative, with other samples. Replaces JAX's partial
+    evaluation rule of ``while`` under ``jax.checkpoint``.
 
     Args:
-        random_effect: effect of operations that draw samples.
+        random_effect: the effect of operations that draw samples.
     """
     apply_jax_rule = partial_eval.partial_eval_jaxpr_custom_rules[while_p]
 
     def rule(saveable: Any, unknown: Sequence[bool], *others: Any) -> Any:
-        """Save a loop that draws samples; raise an error if it has a tangent."""
+        """Save the results of a loop that draws samples; else apply JAX's rule.
+
+        This rule replaces JAX's partial evaluation rule of ``while`` under ``jax.checkpoint``.
+
+        Args:
+            saveable: JAX's policy, passed on.
+            unknown: for each operand, whether it is unknown, that is, depends on a tangent.
+            *others: JAX's further arguments; the last one is the equation of the loop.
+
+        Returns:
+            JAX's tuple: the known equation, the recomputed equation or None, for each result
+            whether it is unknown and whether it is recomputed, and the residuals.
+
+        Raises:
+            CompileError: if a loop that draws samples has a tangent.
+        """
         eqn = others[-1]
         if random_effect not in eqn.effects:
             return apply_jax_rule(saveable, unknown, *others)

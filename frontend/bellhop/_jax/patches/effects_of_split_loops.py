@@ -40,16 +40,24 @@ Change = Callable[[ClosedJaxpr, ClosedJaxpr], ClosedJaxpr]
 
 @patch("the partial evaluation of while", "loops that are computed again do not repeat effects")
 def patch_while_partial_eval(without_known_effects: Change) -> None:
-    """Remove effects from ``while`` loops that are recomputed for derivatives.
+    """Remove repeated effects when JAX splits ``while`` loops for derivatives.
+
+    JAX runs the loop once for the known values and once more for the tangents. Replaces JAX's
+    partial evaluation rule of ``while``.
 
     Args:
-        without_known_effects: takes a jaxpr and its known part, which has been executed before;
-            returns the jaxpr without the effects of the known part.
+        without_known_effects: takes the body or condition of the second loop, and its known part,
+            which the first loop has executed; returns the jaxpr without the effects of the known
+            part.
     """
     apply_jax_rule = partial_eval.custom_partial_eval_rules[while_p]
 
     def rule(trace: Any, *tracers: Any, **params: Any) -> list[Any]:
-        """Split the loop with JAX's rule; remove effects from the second loop."""
+        """Split a ``while`` loop with JAX's rule; remove effects from the second loop.
+
+        This rule replaces JAX's partial evaluation rule of ``while``, with the same arguments and
+        result.
+        """
         n_before = len(trace.effect_handles)
         results = apply_jax_rule(trace, *tracers, **params)
         is_unknown = [not trace.to_jaxpr_tracer(result).is_known() for result in results]
@@ -74,13 +82,17 @@ def patch_while_partial_eval(without_known_effects: Change) -> None:
 
 
 def _remove_effects(recipe: Any, tracers: Any, is_unknown: list[bool], change: Change) -> Any:
-    """Return the recipe of a recomputed loop without the effects of its known part.
+    """Remove the known part's effects from the recipe of a recomputed ``while``.
 
     Args:
-        recipe: JAX's recipe of the equation.
-        tracers: its operands.
-        is_unknown: for each carried value, whether it is unknown.
-        change: removes effects.
+        recipe: JAX's recipe of the equation that recomputes the loop with tangents.
+        tracers: the loop's operands: constants of condition and body, then carried values.
+        is_unknown: for each carried value, whether it is unknown, that is, depends on a tangent.
+        change: takes the body or condition and its known part; returns the jaxpr without the known
+            part's effects.
+
+    Returns:
+        a new recipe.
     """
     params = dict(recipe.params)
     n_cond, n_consts = params["cond_nconsts"], params["cond_nconsts"] + params["body_nconsts"]

@@ -54,10 +54,12 @@ def run_without_fast_calls(
     before_run: Callable[[], None],
     around: Callable[[Any, Sequence[Any], Callable[[], Any]], Any],
 ) -> None:
-    """Keep some programs out of the fast path in JAX, and make their calls synchronous.
+    """Keep selected programs out of the fast path in JAX, and make their calls wait.
 
-    XLA starts an execution late if an argument is not ready. The callbacks must be alive then,
-    although the user may delete the ``jit`` as soon as the call has returned.
+    A selected program runs on JAX's slow path, or through the C++ cache of ``plain_jit_calls``, and
+    its call returns when the execution has ended. XLA starts an execution late if an argument is
+    not ready, and the user may delete the ``jit``, and with it the callbacks, as soon as the call
+    has returned.
 
     If a program with Bellhop's ordered effects fails, its tokens are dropped, whether `predicate`
     selects it or not.
@@ -88,7 +90,15 @@ def run_without_fast_calls(
         return jax_create_cpp_call(executable, *args, **kwargs)
 
     def run_to_the_end(run: Any, *args: Any) -> Any:
-        """Execute a program synchronously if it is selected or has ordered effects."""
+        """Execute a program; wait for its end if it is selected or has ordered effects.
+
+        This function replaces ``ExecuteReplicated.__call__``. While a program is only compiled, it
+        returns placeholders instead.
+
+        Args:
+            run: JAX's ``ExecuteReplicated``, the caller of one executable.
+            *args: flat arguments of the program.
+        """
         if compilation.results is not None:
             return compilation.results
         ordered = list(filter(is_bellhop_effect, run.ordered_effects))
@@ -100,7 +110,13 @@ def run_without_fast_calls(
         )
 
     def run_and_wait(run: Any, ordered: Sequence[Any], *args: Any) -> Any:
-        """Execute a program, wait for results and effects; drop tokens on failure."""
+        """Execute a program and wait for its end; drop its tokens if it fails.
+
+        Args:
+            run: JAX's ``ExecuteReplicated``, the caller of one executable.
+            ordered: the program's ordered effects of Bellhop, whose tokens are awaited.
+            *args: flat arguments of the program.
+        """
         # If KeyboardInterrupt stopped one device, other devices would wait for it until XLA aborts
         # the process.
         devices = run.xla_executable.local_devices()
@@ -125,14 +141,22 @@ def run_without_fast_calls(
 
 
 def _wait_for_effects(devices: Iterable[Any]) -> None:
-    """Wait for the unordered effects of an execution, which may have no results."""
+    """Wait for the unordered effects of the last execution on each device.
+
+    The program may have no results to wait for.
+    """
     for device in devices:
         if device in dispatch.runtime_tokens.output_runtime_tokens:
             dispatch.runtime_tokens.output_runtime_tokens[device].block_until_ready()
 
 
 def _forget_tokens(effects: Iterable[Any], devices: Iterable[Any]) -> None:
-    """Drop the tokens of effects, so that later executions do not depend on them."""
+    """Drop the tokens of a failed execution, on which later executions depend.
+
+    Args:
+        effects: ordered effects, whose tokens are dropped.
+        devices: devices whose tokens of unordered effects are dropped.
+    """
     tokens = dispatch.runtime_tokens
     for effect in effects:
         tokens.current_tokens.pop(effect, None)

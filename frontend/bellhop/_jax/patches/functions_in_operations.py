@@ -51,11 +51,13 @@ _OPERATIONS = (
 
 @patch("the lowerings of reductions and scatters", "functions in them that call Python are refused")
 def check_functions_in_operations(check: Callable[[str, Jaxpr], None]) -> None:
-    """Check the functions of reductions and scatters before they are lowered.
+    """Check the functions of reductions and scatters when JAX lowers them.
+
+    Replaces the lowering rules of the operations in ``_OPERATIONS``.
 
     Args:
-        check: takes the public name of the operation and the jaxpr of a function; raises an error
-            for unsupported functions.
+        check: takes the public name of the operation, such as ``"jax.lax.reduce"``, and the jaxpr
+            of a function in it; raises an error for functions that XLA cannot compile there.
     """
     for primitive, module, name, operation in _OPERATIONS:
         mlir.register_lowering(
@@ -66,15 +68,19 @@ def check_functions_in_operations(check: Callable[[str, Jaxpr], None]) -> None:
 def _make_checked_lowering(
     lower_with_jax: Callable[..., Any], operation: str, check: Callable[[str, Jaxpr], None]
 ) -> Callable[..., Any]:
-    """Return a lowering rule that checks the jaxprs in an equation's parameters.
+    """Make a lowering rule that first checks the jaxprs in an equation's parameters.
 
     Args:
-        lower_with_jax: JAX's lowering rule.
-        operation: public name of the operation.
-        check: raises an error for unsupported functions.
+        lower_with_jax: JAX's lowering rule, which is applied after the checks.
+        operation: public name of the operation, for `check`.
+        check: takes that name and a jaxpr; raises an error for unsupported functions.
     """
 
     def lower(ctx: Any, *operands: Any, **params: Any) -> Any:
+        """Check the jaxprs of an equation and lower it by JAX's rule.
+
+        This is the lowering rule that `_make_checked_lowering` returns.
+        """
         for value in params.values():
             if isinstance(value, ClosedJaxpr | Jaxpr):
                 check(operation, getattr(value, "jaxpr", value))

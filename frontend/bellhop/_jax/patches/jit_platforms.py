@@ -27,7 +27,9 @@ from bellhop._patching import original, patch
 def choose_jit_platforms(
     choose: Callable[[str], tuple[str, dict[str, Any]] | None],
 ) -> None:
-    """Choose the lowering platform of a nested ``jit`` by its name.
+    """Lower some nested ``jit`` functions for another platform than their module.
+
+    Used to lower a region for its device, such as a GPU, in a program for the CPU.
 
     Args:
         choose: takes the name of a nested ``jit``; returns None to use the module's platform, or a
@@ -37,7 +39,10 @@ def choose_jit_platforms(
     lower_jit = original(pjit, "_pjit_lowering")
 
     def lower(ctx: Any, *args: Any, name: str, **params: Any) -> Any:
-        """Lower a nested ``jit`` for the chosen platform, with that platform's caches."""
+        """Lower a nested ``jit`` for the chosen platform, with that platform's caches.
+
+        This rule replaces JAX's lowering rule of ``jit``, with the same arguments and result.
+        """
         chosen = choose(name)
         old = ctx.module_context
         if chosen is None or tuple(old.platforms) == (chosen[0],):

@@ -45,16 +45,22 @@ def keep_rules_around(primitive: Any) -> None:
 
 
 def _must_not_split(jaxpr: ClosedJaxpr) -> bool:
-    """Return whether the body of a loop must not be split for hoisting."""
+    """Return whether JAX must not hoist equations out of a loop body.
+
+    True if the body has a callback of Bellhop or JAX, or a ``jax.custom_jvp`` function around a
+    primitive that was passed to `keep_rules_around`.
+    """
     return any(map(is_callback_effect, jaxpr.effects)) or _needs_rule(jaxpr.jaxpr, has_rule=False)
 
 
 def _needs_rule(jaxpr: Any, *, has_rule: bool) -> bool:
-    """Return whether a registered primitive occurs inside a ``custom_jvp`` function.
+    """Return whether a registered primitive is in a ``jax.custom_jvp`` function.
+
+    `keep_rules_around` registers primitives. Nested jaxprs are searched too.
 
     Args:
         jaxpr: the jaxpr.
-        has_rule: whether the jaxpr itself is inside such a function.
+        has_rule: whether the jaxpr itself is inside of a ``jax.custom_jvp`` function.
     """
     for eqn in jaxpr.eqns:
         if has_rule and eqn.primitive in _custom_jvp_primitives:
@@ -73,14 +79,20 @@ def _hoist_without_effects(
     num_residuals: int,
     *stacked: int,
 ) -> Any:
-    """Hoist loop-invariant equations with JAX's function if the loop may be split.
+    """Hoist loop-invariant equations out of a ``scan``, unless its body has callbacks.
+
+    This function replaces JAX's ``_scan_known_hoisting``, with the same result.
 
     Args:
-        hoist_with_jax: JAX's ``_scan_known_hoisting``.
+        hoist_with_jax: JAX's function.
         jaxpr: body of the loop.
         consts: its constants.
         num_residuals: number of residuals that may be hoisted.
         stacked: number of residuals that must not be hoisted; since jax 0.11.
+
+    Returns:
+        the remaining body, its constants, whether each residual was hoisted, and the hoisted
+        residuals.
     """
     if _must_not_split(jaxpr):
         return jaxpr, consts, [False] * num_residuals, []
@@ -88,9 +100,10 @@ def _hoist_without_effects(
 
 
 class _LoopPartialEval:
-    """Stand-in for JAX's module ``partial_eval`` in the file of its loops.
+    """Replacement for the module ``partial_eval`` in JAX's file of loops.
 
-    In a thread inside of ``disable_hoisting()``, it splits a loop without hoisting equations.
+    It forwards to the module, except that it splits loops without hoisting equations in threads
+    that are inside of `disable_hoisting`. There is one instance in a process.
     """
 
     def __init__(self) -> None:
@@ -101,7 +114,7 @@ class _LoopPartialEval:
 
     @contextlib.contextmanager
     def disable_hoisting(self) -> Iterator[None]:
-        """Disable hoisting in this thread inside of a ``with`` block."""
+        """Let JAX's loop rules hoist nothing, in this thread, inside of a ``with`` block."""
         before = getattr(self._thread, "hoists_nothing", False)
         self._thread.hoists_nothing = True
         try:
@@ -120,7 +133,11 @@ class _LoopPartialEval:
         Args:
             jaxpr: body of a loop.
             unknowns: for each input, whether it is unknown.
-            instantiate: JAX's argument.
+            instantiate: JAX's argument, passed on.
+
+        Returns:
+            the known jaxpr, the unknown jaxpr, whether each result is unknown, and the types of the
+            residuals that the unknown part gets from the known part.
         """
         if not getattr(self._thread, "hoists_nothing", False):
             return partial_eval.partial_eval_jaxpr_nounits(jaxpr, unknowns, instantiate)
@@ -139,13 +156,15 @@ _partial_eval_of_loops = _LoopPartialEval()
 def _split_without_hoisting_effects(
     split_with_jax: Callable[..., Any], saveable: Any, unknown: Any, instantiated: Any, eqn: Any
 ) -> tuple[Any, ...]:
-    """Partially evaluate a ``scan`` under ``jax.checkpoint`` without hoisting callbacks.
+    """Split a ``scan`` under ``jax.checkpoint`` without hoisting callbacks out of it.
+
+    This function replaces JAX's partial evaluation rule of ``scan``, with the same result.
 
     Args:
         split_with_jax: JAX's rule.
-        saveable: JAX's policy.
-        unknown: for each operand, whether it is unknown.
-        instantiated: JAX's argument.
+        saveable: JAX's policy, which selects the values that are saved rather than recomputed.
+        unknown: for each operand, whether it is unknown, that is, depends on a tangent.
+        instantiated: JAX's argument, passed on.
         eqn: the ``scan``.
 
     Raises:
@@ -171,7 +190,11 @@ def _split_without_hoisting_effects(
 
 @patch("the hoisting of scan", "calls with effects are made once an iteration")
 def keep_effects_in_loops() -> None:
-    """Disable hoisting for loops with callbacks or Bellhop's ``custom_jvp`` functions."""
+    """Replace JAX's functions that hoist equations out of ``scan`` loops.
+
+    Loops with callbacks, or with ``jax.custom_jvp`` functions whose rules must be kept (see
+    `keep_rules_around`), are then not split.
+    """
     hoist = original(loops, "_scan_known_hoisting")
     loops._scan_known_hoisting = functools.partial(_hoist_without_effects, hoist)
     original(loops, "pe")

@@ -36,10 +36,13 @@ from bellhop._patching import original, patch
 
 
 class _Compilation(threading.local):
-    """Whether this thread compiles a program without executing it.
+    """State of a thread: whether it compiles a program without executing it.
+
+    `_PlainCall._compile` sets it, and the patch ``fast_calls`` then skips the execution.
 
     Attributes:
-        results: placeholders for the results; None if programs are executed.
+        results: placeholders that the skipped execution returns, one for each result of the
+            program; None if programs are executed.
     """
 
     results: list[Any] | None = None
@@ -49,11 +52,13 @@ compilation = _Compilation()
 
 
 class _PlainCall:
-    """The C++ cache of the programs of one jaxpr.
+    """The compiled programs of one ``jax.jit`` jaxpr, called through a C++ cache.
+
+    It is made after the first execution of a selected program, and lives as long as the jaxpr.
 
     Args:
-        run: JAX's function that compiles and runs a ``jit``.
-        params: parameters of the ``jit``.
+        run: JAX's ``_run_python_pjit``, which compiles and runs a ``jit``.
+        params: parameters of the ``jit`` equation.
 
     Attributes:
         call: takes flat arguments; returns the results, or ``UnexecutedProgram`` on a cache miss.
@@ -74,12 +79,20 @@ class _PlainCall:
         return self._select(params) == self._params
 
     def run(self, p: Any, args: list[Any], *rest: Any) -> Any:
-        """Call the program; return JAX's result tuple, or None on a cache miss.
+        """Call the program through the C++ cache, and wait for its results.
 
         Args:
-            p: the parameters of the call in JAX.
+            p: JAX's description of the call, with the parameters and the structure of the results.
             args: flat arguments.
-            *rest: further arguments of the function in JAX.
+            *rest: further arguments for ``_run_python_pjit``, which compiles on a cache
+                miss.
+
+        Returns:
+            the tuple that JAX's ``_run_python_pjit`` returns; None on a cache miss, when the
+            program has been compiled but not executed.
+
+        Raises:
+            JaxRuntimeError: if the execution fails.
         """
         self._arguments.rest = p, rest
         self._arguments.error = None
@@ -102,7 +115,13 @@ class _PlainCall:
         raise jax.errors.JaxRuntimeError(message)
 
     def _compile(self, *args: Any) -> Any:
-        """Compile the program for flat arguments, without executing it."""
+        """Compile the program for flat arguments without executing it, on a cache miss.
+
+        `run` has stored JAX's description of the call in this thread before.
+
+        Returns:
+            the program, with the attributes that `make_fast_call` needs.
+        """
         p, rest = self._arguments.rest
         compilation.results = [None] * len(p.params["jaxpr"].out_avals)
         try:
@@ -118,7 +137,12 @@ class _PlainCall:
 
 
 class _CallParams:
-    """Result structure and constants of a program, named as in ``jax.stages``."""
+    """Result structure and constants of a program, named as in ``jax.stages``.
+
+    Args:
+        out_tree: the ``PyTreeDef`` of the results.
+        const_args: arrays that JAX passes to the program as its first arguments.
+    """
 
     is_high = False
 
@@ -128,7 +152,12 @@ class _CallParams:
 
 
 class _JitProgram:
-    """The attributes of ``jax.stages.Compiled`` that ``make_fast_call`` needs."""
+    """A compiled program with those attributes of ``Compiled`` that a fast call reads.
+
+    Args:
+        executable: JAX's executable of the program.
+        params: its result structure and constants.
+    """
 
     def __init__(self, executable: Any, params: _CallParams) -> None:
         self._executable = executable
@@ -142,20 +171,26 @@ def _never_called(*_: Any) -> None:
 
 @patch("the slow calls of jit", "programs with circuits in a plain jax.jit are called from C++")
 def patch_plain_jit_calls(predicate: Callable[[Any], bool], before_run: Callable[[], None]) -> None:
-    """Call some programs through a C++ cache, and wait for their results.
+    """Call selected plain ``jax.jit`` programs through a C++ cache, synchronously.
 
-    A program stays on JAX's slow path if it has effects, no results, donated arguments or several
-    devices, and while JAX checks results for NaN or profiles programs.
+    The patch waits for the results of such a call before it returns. A program stays on JAX's slow
+    path if it has effects, no results, donated arguments or several devices, and while JAX checks
+    results for NaN or profiles programs.
 
     Args:
-        predicate: takes a program's executable; returns whether the program is selected.
-        before_run: called on the caller's thread before each execution.
+        predicate: takes JAX's executable of a program; returns whether the program is selected.
+        before_run: called on the caller's thread before each execution through the cache.
     """
     jax_run = original(pjit, "_run_python_pjit")
     calls: weakref.WeakKeyDictionary[Any, _PlainCall] = weakref.WeakKeyDictionary()
 
     def is_selected(executable: Any, params: dict[str, Any]) -> bool:
-        """Return whether the patch may call a program that has run."""
+        """Return whether later calls of a program may go through the C++ cache.
+
+        Args:
+            executable: JAX's executable of a program that has run once.
+            params: parameters of its ``jit``.
+        """
         return (
             isinstance(executable, pxla.MeshExecutable)
             and predicate(executable)
@@ -168,7 +203,10 @@ def patch_plain_jit_calls(predicate: Callable[[Any], bool], before_run: Callable
         )
 
     def run(p: Any, args_flat: list[Any], *rest: Any) -> Any:
-        """Call a program through the C++ cache if the program is selected."""
+        """Run a ``jit``, through the C++ cache if its program is selected.
+
+        This function replaces JAX's ``_run_python_pjit``, with the same arguments and result.
+        """
         params = p.params
         call = calls.get(params["jaxpr"])
         if call is None:

@@ -44,9 +44,10 @@ def patch_jit_evaluation(
     to_host: Callable[[Any], Any],
     use_host: Callable[[], contextlib.AbstractContextManager[None]],
 ) -> None:
-    """Run Bellhop's ``jit`` functions under eager transformations on the host.
+    """Run Bellhop's ``jit`` functions on the host when JAX evaluates them eagerly.
 
-    Functions that may call Python are run without JAX's cache.
+    This is the case in eager transformations such as ``jax.vmap(qjit(f))``. Functions that may call
+    Python are run without JAX's cache, whose lock would block recursive calls.
 
     Args:
         predicate: takes the name of a ``jit`` and its jaxpr; returns whether it belongs to Bellhop.
@@ -60,7 +61,11 @@ def patch_jit_evaluation(
     evaluators: weakref.WeakKeyDictionary[Any, Callable[..., Any]] = weakref.WeakKeyDictionary()
 
     def run(*args: Any, jaxpr: Any, **params: Any) -> Any:
-        """Evaluate a ``jit``: Bellhop's on the host, all others with JAX's function."""
+        """Evaluate a ``jit``: Bellhop's functions on the host, all others as JAX does.
+
+        This function replaces the evaluation rule of ``jit_p``. It remembers for each jaxpr by
+        which function it is evaluated.
+        """
         evaluate = evaluators.get(jaxpr)
         if evaluate is None:
             is_ours = predicate(params["name"], jaxpr.jaxpr)
@@ -71,13 +76,22 @@ def patch_jit_evaluation(
             return evaluate(*to_host(args), jaxpr=jaxpr, **params)
 
     def run_slowly(*args: Any, jaxpr: Any, **params: Any) -> Any:
+        """Evaluate a ``jit`` without JAX's C++ cache, and choose how to do it later.
+
+        Later evaluations of the same jaxpr use the cache if the program cannot call Python.
+        """
         results, compiled, *_ = run_jaxpr(*args, jaxpr=jaxpr, **params)
         if not keeps_alive(compiled, calls_python):
             evaluators[jaxpr] = run_fast
         return results
 
     def run_fast(*args: Any, **params: Any) -> Any:
-        """Evaluate with JAX's cache; raise the original exception of a failure."""
+        """Evaluate a ``jit`` with JAX's C++ cache, and wait for its results.
+
+        Raises:
+            Exception: the original exception of a failure, if `find_exception` finds it; else JAX's
+                ``ValueError``.
+        """
         token = translated.set(True)
         try:
             return jax.block_until_ready(run_with_jax(*args, **params))

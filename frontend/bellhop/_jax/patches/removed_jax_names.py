@@ -26,5 +26,6 @@ def restore_removed_names() -> None:
 
 @patch("jax.core.is_concrete and concrete_or_error", "PennyLane uses them")
 def _install() -> None:
+    """Define ``is_concrete`` and ``concrete_or_error`` in ``jax.core`` again."""
     for name in ("is_concrete", "concrete_or_error"):
         setattr(jax.core, name, original(core, name))

@@ -36,7 +36,15 @@ def patch_runtime_error(find_exception: Callable[[str], BaseException | None]) -
     make = error_type.__new__
 
     def new(cls: type[Exception], *args: Any, **kwargs: Any) -> BaseException:
-        """Return the original exception for an XLA error message, else the new error."""
+        """Return the original exception for an XLA error message, else the new error.
+
+        This function replaces ``JaxRuntimeError.__new__``.
+
+        Args:
+            cls: ``JaxRuntimeError``, or a subclass, whose objects are created as before.
+            *args: the message.
+            **kwargs: passed on to the original constructor.
+        """
         if cls is error_type and args:
             # Python calls the class a second time, with the exception, which is not an instance of
             # it.

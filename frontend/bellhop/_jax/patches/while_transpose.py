@@ -28,10 +28,12 @@ from bellhop._patching import patch
 
 @patch("the transposition rule of while", "loops with a dynamic trip count have a reverse mode")
 def patch_while_transpose(make_rule: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
-    """Replace the transpose rule of ``while_p``.
+    """Replace JAX's transpose rule of ``while``, to give loops a reverse mode.
+
+    JAX's rule raises an error.
 
     Args:
-        make_rule: takes JAX's rule, returns the new rule.
+        make_rule: takes JAX's rule, returns the new rule, which may call JAX's.
     """
     ad.primitive_transposes[while_p] = make_rule(ad.primitive_transposes[while_p])
     patch_while_jvp()
@@ -45,11 +47,14 @@ def patch_while_jvp() -> None:
 
 @patch("the derivative rule of while", "loops with a dynamic trip count have second derivatives")
 def _differentiate_unnamed_conditions() -> None:
-    """Replace the JVP rule of ``while_p``: name the condition's arguments first."""
+    """Replace the JVP rule of ``while``, to support conditions with unnamed arguments."""
     apply_jax_rule = ad.primitive_jvps[while_p]
 
     def rule(primals: Any, tangents: Any, *, cond_jaxpr: ClosedJaxpr, **params: Any) -> Any:
-        """Apply JAX's rule to a loop whose condition has named arguments."""
+        """Give names to the arguments of a loop's condition, and apply JAX's JVP rule.
+
+        This rule replaces JAX's JVP rule of ``while``, with the same arguments and result.
+        """
         jaxpr = cond_jaxpr.jaxpr
         if jaxpr.debug_info.arg_names is None:
             names = jaxpr.debug_info._replace(arg_names=("",) * len(jaxpr.invars))

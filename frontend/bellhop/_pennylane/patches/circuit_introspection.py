@@ -28,12 +28,14 @@ def patch_introspection(
     wrap_loop_tool: Callable[[Tool], Tool],
     wrap_tape_tool: Callable[[Tool], Tool],
 ) -> None:
-    """Replace PennyLane functions that inspect circuits, by wrappers.
+    """Replace PennyLane functions that inspect or execute circuits, by wrappers.
 
     Args:
-        wrap_circuit_tool: wraps functions that take a circuit, such as ``qml.specs``.
-        wrap_loop_tool: wraps ``qml.iterative_qpe``, which appends to a list in a loop.
-        wrap_tape_tool: wraps ``qml.execute``.
+        wrap_circuit_tool: takes a function whose first argument is a circuit, such as
+            ``qml.specs``; returns a function that accepts qjit functions too.
+        wrap_loop_tool: takes ``qml.iterative_qpe``, which appends to a list in a loop; returns the
+            replacement.
+        wrap_tape_tool: takes ``qml.execute``, which executes tapes; returns the replacement.
     """
     for modules, name in (
         ((qml, qml.resource), "specs"),
@@ -52,7 +54,14 @@ def patch_introspection(
 
 
 def _replace_estimate(wrap_circuit_tool: Callable[[Tool], Tool]) -> None:
-    """Replace ``qml.estimator.estimate``, under all names that users imported."""
+    """Make ``qml.estimator.estimate`` accept qjit functions.
+
+    The function that it dispatches to is replaced, so names that users imported earlier work too.
+
+    Args:
+        wrap_circuit_tool: takes a function whose first argument is a circuit; returns a function
+            that accepts qjit functions too.
+    """
     module: Any = sys.modules[original(qml.estimator, "estimate").__module__]
     dispatch = original(module, "_estimate_resources_dispatch")
 

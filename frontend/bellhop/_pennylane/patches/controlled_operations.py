@@ -35,11 +35,11 @@ _CONTROLLED = {
 
 @patch("PennyLane's controlled operations", "control values may be traced")
 def patch_controlled(make: Callable[[type, str, Make], Make]) -> None:
-    """Replace the constructors of controlled operations.
+    """Replace the constructors of controlled operations in PennyLane.
 
     Args:
-        make: takes the class, the name of the argument with control values, and the original
-            ``__new__``; returns the new ``__new__``.
+        make: takes the class, the name of its argument with control values, and the original
+            ``__new__``; returns the new ``__new__``, which supports traced control values.
     """
     for name, (module, values) in _CONTROLLED.items():
         kind = original(module, name)

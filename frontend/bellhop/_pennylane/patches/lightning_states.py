@@ -52,15 +52,20 @@ _METHODS = (
 
 
 def separate_states() -> None:
-    """Give each concurrent call of a Lightning device its own state.
+    """Give each concurrent call of a Lightning device its own state vector.
 
-    The patch is applied when Lightning is imported.
+    Lightning is patched now if it is imported already, and otherwise when it is imported. Versions
+    that Bellhop does not support are not patched.
     """
     call_when_imported(_LIGHTNING, _separate_lightning_states)
 
 
 def _separate_lightning_states(lightning: Any) -> None:
-    """Patch Lightning's base class if its version is supported."""
+    """Patch Lightning's base class if Lightning is installed in a supported version.
+
+    Args:
+        lightning: the module ``lightning_base``, which Python has just imported.
+    """
     package = "pennylane-lightning"
     try:
         version = importlib.metadata.version(package)
@@ -72,10 +77,18 @@ def _separate_lightning_states(lightning: Any) -> None:
 
 @patch("methods of Lightning's devices", "concurrent calls have separate states")
 def _replace_methods(base: Any) -> None:
-    """Wrap the methods that run circuits, in all present and future device classes."""
+    """Wrap the methods that run circuits, in all present and future Lightning devices.
+
+    Args:
+        base: the class ``LightningBase``.
+    """
     init_subclass = base.__init_subclass__.__func__
 
     def wrap_subclass(cls: type, **kwargs: Any) -> None:
+        """Wrap the methods of a new subclass of ``LightningBase``.
+
+        This function replaces ``LightningBase.__init_subclass__``, which it calls first.
+        """
         init_subclass(cls, **kwargs)
         _wrap_methods(cls)
 
@@ -90,11 +103,22 @@ def _wrap_methods(device: type) -> None:
 
 
 def _wrap_method(method: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a method that runs on a copy of the device with an exclusive state."""
+    """Make a method run on a copy of the device with its own state vector.
+
+    Args:
+        method: method of a Lightning device that runs circuits, such as ``execute``.
+
+    Returns:
+        a method with the same arguments and result.
+    """
 
     @functools.wraps(method)
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
-        """Run the method on a copy of the device that owns the state."""
+        """Run the method on a copy of the device, with the state taken from the device.
+
+        A concurrent call finds no state on the device and creates one. The state is put back at the
+        end.
+        """
         # `dict.pop` is atomic, so two threads cannot get the same state; the second gets None.
         device, mine = copy.copy(self), vars(self)
         vars(device).update({name: mine.pop(name, None) for name in _STATES})

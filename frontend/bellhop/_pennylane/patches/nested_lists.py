@@ -35,7 +35,7 @@ _restore = contextlib.ExitStack()
 def allow_tracer_lists() -> Iterator[None]:
     """Make PennyLane's operations and ``qml.math.array`` accept lists of tracers.
 
-    The patch is active while any thread is in the context.
+    The replaced functions are active in all threads while any thread is in the ``with`` block.
     """
     global _tracing
     with _lock:
@@ -52,7 +52,10 @@ def allow_tracer_lists() -> Iterator[None]:
 
 
 def _install() -> None:
-    """Install the patch; `_restore` removes it."""
+    """Replace ``Operator.__init__`` and autoray's functions for lists.
+
+    Closing the exit stack `_restore` puts the original functions back.
+    """
     own = original(qml.operation.Operator, "__init__")
 
     @functools.wraps(own)
@@ -74,11 +77,11 @@ def as_array(value: Any) -> Any:
 
 
 def _make(name: str, *values: Any, **options: Any) -> Any:
-    """Call a function of jax.numpy if an argument contains tracers, else of NumPy.
+    """Call a function of jax.numpy if an argument has tracers in a list, or NumPy's.
 
     Args:
-        name: name of the function.
-        *values: its array arguments.
+        name: name of the function, such as ``"array"``.
+        *values: its array arguments: nested lists, numbers or arrays.
         **options: its options.
     """
     if any(map(_has_tracer, values)):

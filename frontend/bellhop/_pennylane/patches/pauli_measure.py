@@ -19,10 +19,10 @@ from bellhop._patching import original, patch
 
 @patch("qml.pauli_measure", "programs measure Pauli words")
 def patch_pauli_measure(make: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
-    """Replace the implementation of ``qml.pauli_measure``.
+    """Replace the function that ``qml.pauli_measure`` calls, for use in programs.
 
     Args:
-        make: takes the original, returns the replacement.
+        make: takes the original function, returns the replacement.
     """
     module: Any = sys.modules[original(qml.ops, "PauliMeasure").__module__]
     module._pauli_measure_impl = make(original(module, "_pauli_measure_impl"))

@@ -23,11 +23,15 @@ from bellhop._patching import original, patch
 
 @patch("qml.pow", "exponents may be traced")
 def patch_pow() -> None:
-    """Replace ``qml.pow``, so that a traced exponent makes a lazy power."""
+    """Replace ``qml.pow``, so that a traced exponent makes a lazy power.
+
+    With ``lazy=False`` PennyLane would compare the exponent with numbers, which fails for tracers.
+    """
     uncompiled = original(qml, "pow")
 
     @functools.wraps(uncompiled)
     def power(base: Any, z: Any = 1, lazy: bool = True, id: str | None = None) -> Any:
+        """Call PennyLane's ``pow``, with ``lazy=True`` if the exponent `z` is traced."""
         # A lazy power is decomposed later, in `circuits/gates/traced_powers.py`.
         return uncompiled(base, z, lazy=lazy or isinstance(z, jax.core.Tracer), id=id)
 

@@ -23,9 +23,9 @@ from bellhop._patching import original, patch
 
 @patch("QNode.__call__", "QNodes in a program become its circuits")
 def patch_qnode_call(make: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
-    """Replace ``QNode.__call__``.
+    """Replace ``QNode.__call__``, to record calls in a traced program as circuits.
 
     Args:
-        make: takes the original, returns the replacement.
+        make: takes the original method, returns the replacement.
     """
     qml.QNode.__call__ = make(original(qml.QNode, "__call__"))

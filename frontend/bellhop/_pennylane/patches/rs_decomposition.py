@@ -24,7 +24,11 @@ decompose_value = original(qml.ops, "rs_decomposition")
 
 @patch("qml.ops.rs_decomposition", "angles may be traced")
 def patch_rs_decomposition(rs_decomposition: Callable[..., Any]) -> None:
-    """Replace ``qml.ops.rs_decomposition``."""
+    """Replace ``qml.ops.rs_decomposition`` in all modules that call it.
+
+    Args:
+        rs_decomposition: the replacement, which supports traced angles.
+    """
     for module in (qml.ops, qml.ops.op_math, qml.ops.op_math.decompositions):
         original(module, "rs_decomposition")
         module.rs_decomposition = rs_decomposition

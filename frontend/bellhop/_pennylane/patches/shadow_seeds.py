@@ -28,7 +28,10 @@ class DrawnSeed(int):
 
 @patch("numpy in PennyLane's classical shadows", "each execution draws new bases")
 def mark_drawn_seeds() -> None:
-    """Make PennyLane draw seeds of type `DrawnSeed`."""
+    """Make PennyLane mark the seeds that it draws for classical shadows.
+
+    A drawn seed is then a `DrawnSeed`, so that `user_seed` can tell it from the user's seed.
+    """
     module: Any = sys.modules[qml.measurements.ClassicalShadowMP.__module__]
     module.np = _Numpy()
 
@@ -39,7 +42,10 @@ def user_seed(process: Any) -> int | None:
 
 
 class _Random:
-    """`numpy.random`, except that `randint` returns a `DrawnSeed`."""
+    """Replacement for `numpy.random`, whose `randint` returns a `DrawnSeed`.
+
+    PennyLane's module of classical shadows draws its seeds with it; there is one instance.
+    """
 
     def randint(self, *args: Any) -> Any:
         return DrawnSeed(np.random.randint(*args))
@@ -49,7 +55,10 @@ class _Random:
 
 
 class _Numpy:
-    """`numpy`, except for `numpy.random.randint`."""
+    """Replacement for NumPy in PennyLane's module of classical shadows.
+
+    It forwards to `numpy`, except that ``numpy.random.randint`` returns a `DrawnSeed`.
+    """
 
     random = _Random()
 

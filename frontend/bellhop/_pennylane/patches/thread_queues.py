@@ -24,11 +24,14 @@ from bellhop._patching import patch
 
 
 class _Contexts(threading.local, UserList[AnnotatedQueue]):
-    """Active queues of this thread, innermost last."""
+    """PennyLane's stack of active queues, one for each thread, innermost queue last."""
 
 
 class _NoLock:
-    """Lock that never blocks, since each thread has its own stack of queues."""
+    """Lock that never blocks, since each thread has its own stack of queues.
+
+    It replaces the lock in the class ``AnnotatedQueue``.
+    """
 
     def acquire(self) -> None: ...
 
@@ -40,7 +43,13 @@ class _NoLock:
 
 
 def _stop_recording(cls: Any) -> Iterator[None]:
-    """Empty this thread's stack of queues inside of a ``with`` block."""
+    """Remove all queues from this thread's stack inside of a ``with`` block.
+
+    Its code replaces the body of ``QueuingManager.stop_recording``.
+
+    Args:
+        cls: the class ``QueuingManager``.
+    """
     contexts = cls._active_contexts
     stopped = list(contexts)
     contexts.clear()
@@ -54,8 +63,8 @@ def _stop_recording(cls: Any) -> Iterator[None]:
 def use_thread_queues() -> None:
     """Give each thread its own stack of queues, also in uncompiled circuits.
 
-    Call this before each trace: a ``stop_recording()`` of PennyLane that was active when the patch
-    was installed restores the shared stack when it ends.
+    Call this before each trace, not only once: a ``stop_recording()`` of PennyLane that was active
+    when the patch was installed restores the shared stack when it ends.
     """
     with AnnotatedQueue._lock:
         recording = QueuingManager._active_contexts
@@ -69,6 +78,7 @@ def use_thread_queues() -> None:
 
 @patch("PennyLane's queues", "threads record circuits at once")
 def _remove_lock() -> None:
+    """Replace the code of ``stop_recording`` and the lock of the queues in PennyLane."""
     # Functions decorated with stop_recording() reference the function object, so its code is
     # replaced.
     QueuingManager.stop_recording.__func__.__wrapped__.__code__ = _stop_recording.__code__

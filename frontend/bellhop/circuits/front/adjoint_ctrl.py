@@ -25,11 +25,14 @@ from bellhop.tracing.current_circuit import CurrentCircuit, RecordingCircuit
 
 
 class AppliedFunction(Gates):
-    """The gates that an adjoint or controlled quantum function applied to a circuit.
+    """Result of an adjoint or controlled function call: the applied gates.
+
+    Users may inspect it like the operation that PennyLane returns.  It does not apply gates: when
+    it is made, the circuit has the gates already.
 
     Args:
-        circuit: the circuit.
-        gates: the quantum function, before inversion or control.
+        circuit: the circuit to which the gates were applied.
+        gates: the traced quantum function, before inversion or control.
         controls: control wires and control values; None for an adjoint.
     """
 
@@ -57,7 +60,10 @@ class AppliedFunction(Gates):
 
     @property
     def wires(self) -> qml.wires.Wires:
-        """The wires of all operations; all wires of the circuit if any wire is traced."""
+        """The control wires and the wires of all gates, also in loops and conditionals.
+
+        All wires of the circuit if any of these wires is traced.
+        """
         controls = [] if self._controls is None else list(self._controls[0])
         if any(isinstance(wire, jax.core.Tracer) for wire in controls):
             return qml.wires.Wires(self._circuit.labels())
@@ -69,11 +75,11 @@ def apply_adjoint(circuit: RecordingCircuit, function: Callable[[], Any]) -> App
     """Trace a quantum function and apply its adjoint to a circuit.
 
     Args:
-        circuit: the circuit that is traced.
+        circuit: the circuit that is traced, to which a ``quantum_region`` equation is appended.
         function: the quantum function, without arguments; its result is ignored.
 
     Returns:
-        the applied gates.
+        a description of the applied gates, which the user may inspect.
     """
     tracing = TracingCircuit(circuit.where, circuit, is_inverted=True)
     return _append_region(circuit, tracing.trace_gates(_drop_result(function)), None)
@@ -85,13 +91,14 @@ def apply_controlled(
     """Trace a quantum function and apply its controlled operations to a circuit.
 
     Args:
-        circuit: the circuit that is traced.
-        wires: the control wires.
-        values: a control value for each wire, or one for a single wire; None for true.
+        circuit: the circuit that is traced, to which a ``quantum_region`` equation is appended.
+        wires: the control wires: a label, a tracer or a sequence.
+        values: a sequence with a control value for each wire, or one value for all wires; None for
+            True. Values may be traced.
         function: the quantum function, without arguments; its result is ignored.
 
     Returns:
-        the applied gates.
+        a description of the applied gates, which the user may inspect.
     """
     labels = qml.wires.Wires(wires)
     if values is None:
@@ -105,7 +112,16 @@ def apply_controlled(
 def _append_region(
     circuit: RecordingCircuit, gates: GateJaxpr, controls: tuple[Any, Any] | None
 ) -> AppliedFunction:
-    """Append a traced function to a circuit; ``controls`` is None for an adjoint."""
+    """Append the adjoint or controlled form of a traced function to a circuit.
+
+    Args:
+        circuit: the circuit that is traced.
+        gates: the traced quantum function, before inversion or control.
+        controls: control wires and a list of control values; None for an adjoint.
+
+    Returns:
+        a description of the applied gates.
+    """
     circuit.append_region(gates, controls)
     return AppliedFunction(circuit, gates, controls)
 

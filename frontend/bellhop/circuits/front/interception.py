@@ -55,7 +55,11 @@ from bellhop.tracing.state import is_tracing, override_trace_state, trace_state
 
 @functools.cache
 def intercept_qnodes() -> None:
-    """Patch PennyLane so that QNodes called during tracing become part of the program."""
+    """Patch PennyLane so that QNodes called during tracing become part of the program.
+
+    The first call patches classes and functions of PennyLane in place, for the whole process;
+    further calls do nothing.
+    """
     restore_removed_names()
     patch_controlled(wrap_controlled_constructor)
     patch_pow()
@@ -68,7 +72,10 @@ def intercept_qnodes() -> None:
 
 @contextlib.contextmanager
 def _without_precision_warnings() -> Iterator[None]:
-    """Ignore JAX's warnings about unavailable 64-bit dtypes if x64 mode is off."""
+    """Ignore JAX's warnings about unavailable 64-bit dtypes within the ``with`` block.
+
+    PennyLane requests 64-bit dtypes.  With JAX's x64 mode nothing is ignored.
+    """
     if Precision.is_double():
         yield
         return
@@ -80,7 +87,9 @@ def _without_precision_warnings() -> Iterator[None]:
 
 
 def _intercept_call(uncompiled: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a ``QNode.__call__`` that uses ``call_qnode`` while a program is traced.
+    """Make a ``QNode.__call__`` that traces the call while a program is traced.
+
+    The returned method calls ``call_qnode`` then, and PennyLane's method otherwise.
 
     Args:
         uncompiled: PennyLane's ``QNode.__call__``.
@@ -99,13 +108,16 @@ def _intercept_call(uncompiled: Callable[..., Any]) -> Callable[..., Any]:
 def call_qnode(qnode: qml.QNode, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Trace a call of a QNode into the program.
 
+    If the first choice of a backend does not support the circuit, another backend is chosen and the
+    circuit is traced again.
+
     Args:
         qnode: the QNode.
         args: its positional arguments.
         kwargs: its keyword arguments; may include PennyLane's legacy argument ``shots``.
 
     Returns:
-        the measurements' values, in the structure of the quantum function's result.
+        the measurements' values, traced arrays in the structure of the quantum function's result.
 
     Raises:
         CompileError: if the circuit is not supported; names the QNode and its line.
@@ -127,7 +139,17 @@ def call_qnode(qnode: qml.QNode, args: tuple[Any, ...], kwargs: dict[str, Any]) 
 
 
 def _merge_function_transforms(qnode: qml.QNode) -> qml.QNode:
-    """Prepend the transforms of a QNode's quantum function to the QNode's transforms."""
+    """Move the transforms of a QNode's quantum function to the QNode.
+
+    PennyLane's transforms can be applied to the function before ``qml.qnode`` wraps it.  They run
+    before the QNode's own transforms.
+
+    Args:
+        qnode: the QNode; it is not changed.
+
+    Returns:
+        a copy with the bare function and all transforms; ``qnode`` itself if the function has none.
+    """
     function, transforms = split_transforms(qnode.func)
     if not transforms:
         return qnode
@@ -145,14 +167,19 @@ def _merge_function_transforms(qnode: qml.QNode) -> qml.QNode:
 def _call_with_plan(
     qnode: qml.QNode, args: Any, kwargs: Any, config: CircuitConfig, plan: ExecutionPlan
 ) -> Any:
-    """Trace a QNode call; return ``Declined`` if it has to be traced again for another backend.
+    """Trace a QNode call with one choice of what executes its circuit.
+
+    Under ``qml.snapshots``, the snapshots are measured too.
 
     Args:
         qnode: the QNode.
         args: its positional arguments.
         kwargs: its keyword arguments.
         config: the execution settings.
-        plan: how its circuit is executed.
+        plan: the choice of a backend, with the treatment of outcomes and derivatives.
+
+    Returns:
+        the measurements' values; ``Declined`` if the call must be traced again for another backend.
     """
     debugger = getattr(qnode.device, "_debugger", None)
     if debugger is not None and debugger.active:
@@ -175,9 +202,21 @@ def _trace_call(
     config: CircuitConfig,
     plan: ExecutionPlan,
 ) -> Any:
-    """Trace the quantum function, on a tape if its transforms need one.
+    """Trace the quantum function of a QNode call, and run its circuit on a backend.
 
-    Same arguments as ``_call_with_plan``; ``function`` caches the traced function.
+    If the backend does not support the circuit, another backend gets the same traced function.
+
+    Args:
+        qnode: the QNode. Transforms that need a tape are applied to a tape of its circuit.
+        function: the quantum function, which caches its traced form.
+        args: its positional arguments.
+        kwargs: its keyword arguments.
+        config: the execution settings.
+        plan: the choice of a backend, with the treatment of outcomes and derivatives.
+
+    Returns:
+        the measurements' values; ``Declined`` if the circuit must be traced again, as it has
+        mid-circuit measurements and falls back to a device that Python calls.
     """
     where = config.where
     if PAULI_TWIRLING in config.passes:
@@ -194,7 +233,14 @@ def _trace_call(
     device = qnode.device
 
     def run(plan: ExecutionPlan) -> Any:
-        """Run the circuit on the backend of a plan."""
+        """Run the traced circuit on the backend of a plan, and note the plan for the user.
+
+        Args:
+            plan: the choice of a backend.
+
+        Returns:
+            the measurements' values, or ``Declined`` if the backend does not support the circuit.
+        """
         circuit = Circuit(once, inputs, config, plan)
         # A device that Python calls maps wire labels itself.
         wires = (
@@ -219,10 +265,12 @@ def _trace_call(
 
 
 def _prepare_twirling(qnode: qml.QNode, config: CircuitConfig) -> None:
-    """Seed the Paulis of Pauli twirling; reject noise that is added before them.
+    """Seed the random Paulis of Pauli twirling; reject noise added before them.
+
+    Without shots, the device's random generator offers a seed to the program.
 
     Args:
-        qnode: the QNode.
+        qnode: the QNode, whose passes include Pauli twirling.
         config: its execution settings.
 
     Raises:
@@ -250,7 +298,13 @@ def _has_outcomes(function: TracedQuantumFunction) -> bool:
 
 @contextmanager
 def _add_error_note(where: str) -> Iterator[None]:
-    """Add a note with the QNode and the user's line to exceptions without it."""
+    """Add a note to exceptions that are raised within the ``with`` block.
+
+    The note names the QNode and the user's line; an exception that names the QNode gets none.
+
+    Args:
+        where: the QNode's name and line.
+    """
     try:
         yield
     except Exception as error:
@@ -265,10 +319,21 @@ def _add_error_note(where: str) -> Iterator[None]:
 def _make_wire_map(
     qnode: qml.QNode, function: QuantumFunction, inputs: Sequence[Any], where: str
 ) -> WireMap:
-    """Return the wires of the device; without them, the wires that the circuit uses.
+    """Map wire labels to qubits: the labels of the device, or of the circuit.
+
+    Args:
+        qnode: the QNode. If its device has no wires, the map has the wires that the circuit uses,
+            and additional wires for ``qml.allocate``.
+        function: the quantum function, which is traced if necessary.
+        inputs: its arguments that are arrays.
+        where: the QNode's name and line, for error messages.
+
+    Returns:
+        the map, which finds the wires that ``qml.allocate`` may use.
 
     Raises:
-        CompileError: if the number of wires of the device is traced.
+        CompileError: if the number of wires of the device is traced; or if the device has no wires
+            and a wire of the circuit is traced.
     """
     if any(map(is_dynamic, qnode.device.wires or ())):
         raise CompileError(
@@ -295,7 +360,16 @@ def _has_only_gates_and_allocations(function: TracedQuantumFunction) -> bool:
 def _find_used_wires(
     function: QuantumFunction, inputs: Sequence[Any], where: str
 ) -> tuple[Sequence[Any], Sequence[int]]:
-    """Return a circuit's wire labels in order, and labels for allocated wires.
+    """Find the wires that a circuit uses, and choose labels for allocated wires.
+
+    Args:
+        function: the quantum function, which is traced if necessary.
+        inputs: its arguments that are arrays.
+        where: the QNode's name and line, for error messages.
+
+    Returns:
+        the wire labels of gates and measurements, in PennyLane's order; and new integer labels, one
+        for each additional wire that ``qml.allocate`` needs.
 
     Raises:
         CompileError: if a wire is traced, even in unrolled loops.
@@ -320,14 +394,16 @@ def _find_used_wires(
 def _collect_wires(
     function: TracedQuantumFunction, *, unroll_loops: bool
 ) -> tuple[UsedWires, list[Any]]:
-    """Return the wires of the gates and measurements of a traced function.
+    """Collect the wires of the gates and measurements of a traced function.
 
     Args:
         function: the traced function.
-        unroll_loops: whether each iteration of a loop is visited with a static index.
+        unroll_loops: whether each iteration of a loop is visited with a static index, which finds
+            wires that are computed from the index.
 
     Returns:
-        the analysis of the gates, and the wire labels; ``UnknownValue`` for traced wires.
+        the analysis of the gates; and the wire labels in PennyLane's order, each once, with an
+        ``UnknownValue`` for each traced wire.
     """
     used = UsedWires(function.closed, unroll_loops=unroll_loops)
     leaves = function.leaves.with_values(used.results)
@@ -342,16 +418,16 @@ def _call_with_snapshots(
 ) -> Any:
     """Trace a QNode under ``qml.snapshots``, with one circuit for each snapshot.
 
-    For devices whose simulator would collect the snapshots in PennyLane.
+    Used for devices whose simulator would collect the snapshots in PennyLane.
 
     Args:
         qnode: the QNode.
-        debugger: the device's debugger, which receives the snapshots.
+        debugger: the device's debugger; its ``snapshots`` receive traced values by tag.
         args: the QNode's positional arguments.
         kwargs: the QNode's keyword arguments.
 
     Returns:
-        the result of the QNode.
+        the measurements' values of the QNode without its snapshots.
 
     Raises:
         CompileError: if the device has no fixed wires.

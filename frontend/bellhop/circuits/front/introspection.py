@@ -27,10 +27,11 @@ _QNODE_OPTIONS = {"diff_method", "gradient_kwargs", "mcm_method", "postselect_mo
 def register_introspection(compiled: type) -> None:
     """Patch PennyLane's introspection functions to accept compiled functions.
 
-    Also lets ``qml.execute`` and iterative phase estimation run while a program is traced.
+    These are ``qml.specs``, ``construct_tape``, ``construct_batch`` and the resource estimator. The
+    patches also let ``qml.execute`` and ``qml.iterative_qpe`` run while a program is traced.
 
     Args:
-        compiled: the class of compiled functions.
+        compiled: the class of compiled functions, ``QJIT``; ``circuits`` does not import it.
     """
     patch_introspection(
         functools.partial(_accept_compiled, compiled), _force_unrolled_loops, _execute_in_program
@@ -38,16 +39,26 @@ def register_introspection(compiled: type) -> None:
 
 
 def _accept_compiled(compiled: type, tool: Tool) -> Tool:
-    """Wrap an introspection function to unwrap a compiled QNode.
+    """Wrap an introspection function so that it accepts a compiled QNode.
 
     Args:
         compiled: the class of compiled functions.
-        tool: PennyLane's introspection function of a QNode.
+        tool: PennyLane's introspection function, whose first argument is a QNode.
+
+    Returns:
+        a function with the arguments of ``tool``, whose first argument may be compiled.
     """
 
     @functools.wraps(tool)
     def run_tool(qnode: Any, *args: Any, **kwargs: Any) -> Any:
-        """Call ``tool`` with the QNode of a compiled function."""
+        """Call PennyLane's introspection function with the QNode of a compiled function.
+
+        Args:
+            qnode: a compiled function, or a QNode or function that ``tool`` accepts.
+
+        Raises:
+            ValueError: if the compiled function does not wrap a QNode directly.
+        """
         if not isinstance(qnode, compiled):
             return tool(qnode, *args, **kwargs)
         function: Any = qnode.user_function  # type: ignore[attr-defined]
@@ -64,15 +75,26 @@ def _accept_compiled(compiled: type, tool: Tool) -> Tool:
 
 
 def _force_unrolled_loops(function: Tool) -> Tool:
-    """Wrap a PennyLane function to unroll loops that append to a Python list.
+    """Wrap ``qml.iterative_qpe``, whose loop appends to a Python list.
+
+    While a program is traced, the wrapper unrolls the loop.
 
     Args:
-        function: ``(base, aux_wire, iters) -> list``.
+        function: PennyLane's ``(base, aux_wire, iters) -> list of outcomes``.
     """
 
     @functools.wraps(function)
     def run_unrolled(base: Any, aux_wire: Any, iters: int) -> Any:
-        """Call ``function`` with loops unrolled in a program; ``iters`` must be static."""
+        """Call ``qml.iterative_qpe`` with loops unrolled while a program is traced.
+
+        Args:
+            base: the unitary whose phase is estimated.
+            aux_wire: the wire that is measured.
+            iters: the number of results.
+
+        Raises:
+            CompileError: if ``iters`` is traced.
+        """
         if not is_tracing():
             return function(base, aux_wire, iters)
         if is_dynamic(iters):
@@ -87,11 +109,31 @@ def _force_unrolled_loops(function: Tool) -> Tool:
 
 
 def _execute_in_program(execute: Tool) -> Tool:
-    """Wrap ``qml.execute`` to trace its tapes as circuits while a program is traced."""
+    """Wrap ``qml.execute`` so that its tapes become circuits of a traced program.
+
+    PennyLane's transforms call ``qml.execute``.  Outside of tracing, PennyLane's function is
+    called.
+
+    Args:
+        execute: PennyLane's ``qml.execute``.
+    """
 
     @functools.wraps(execute)
     def execute_tapes(tapes: Sequence[Any], device: Any, *args: Any, **options: Any) -> Any:
-        """Call a QNode for each transformed tape, and combine the results."""
+        """Execute tapes: in a program by a QNode for each, else by PennyLane.
+
+        Args:
+            tapes: PennyLane's tapes. In a program, the argument ``transform_program`` of
+                ``qml.execute`` is applied to them, and its postprocessing to their results.
+            device: the PennyLane device.
+            args: further positional arguments of ``qml.execute``.
+            options: keyword arguments of ``qml.execute``. A program uses ``diff_method``,
+                ``gradient_kwargs``, ``mcm_method``, ``postselect_mode`` and ``transform_program``,
+                and ignores further options.
+
+        Returns:
+            the result of each tape of ``tapes``.
+        """
         if not is_tracing():
             return execute(tapes, device, *args, **options)
         arguments = inspect.signature(execute).bind(tapes, device, *args, **options).arguments

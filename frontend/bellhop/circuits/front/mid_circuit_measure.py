@@ -35,13 +35,16 @@ def measure_wire(
 ) -> Any:
     """Add a mid-circuit measurement of one wire to a circuit.
 
+    Operations that the quantum function queued before are applied first.
+
     Args:
         circuit: the circuit that is traced; None outside a QNode, which is an error.
         wires: the wire, or a sequence with one wire.
         reset: whether the wire is reset to zero after the measurement.
         postselect: the outcome to postselect, 0 or 1; None without postselection.
-        site: ``file:line`` of the measurement, for errors.
-        is_joint: whether gates around the measurement make it a measurement of several wires.
+        site: the user's ``file:line`` of the measurement, for errors.
+        is_joint: whether gates around the measurement make it a measurement of several wires, as
+            ``qml.pauli_measure`` is.
 
     Returns:
         the outcome, a traced bool; on a tape, PennyLane's ``MeasurementValue``.
@@ -74,10 +77,13 @@ def measure_wire(
 
 
 def wrap_pauli_measure(uncompiled: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a ``qml.pauli_measure`` that also works while a program is traced.
+    """Make a ``qml.pauli_measure`` that also works while a program is traced.
 
     Args:
         uncompiled: PennyLane's ``qml.pauli_measure``, which is called outside programs.
+
+    Returns:
+        a function with the arguments of ``qml.pauli_measure``.
     """
 
     def measure(wires: Any, pauli_word: str, postselect: int | None = None) -> Any:
@@ -88,7 +94,19 @@ def wrap_pauli_measure(uncompiled: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _measure_pauli_word(wires: Any, pauli_word: str, postselect: int | None) -> Any:
-    """Measure a Pauli word by gates and one ``measure_wire``; return the outcome."""
+    """Measure a Pauli word by gates and the measurement of one wire.
+
+    The gates before the measurement write the parity into the last wire; their inverses follow.
+
+    Args:
+        wires: the wires, one for each letter.
+        pauli_word: letters X, Y and Z.
+        postselect: the outcome to postselect, 0 or 1; None without postselection.
+
+    Returns:
+        the outcome: 0 for the eigenvalue 1, and 1 for -1, as a traced bool; on a tape, PennyLane's
+        ``MeasurementValue``.
+    """
     with qml.QueuingManager.stop_recording():
         # PennyLane validates the Pauli word.
         labels = list(qml.ops.PauliMeasure(pauli_word, wires).wires)

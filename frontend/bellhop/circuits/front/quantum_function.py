@@ -40,10 +40,12 @@ class TracedQuantumFunction:
     """A quantum function traced to a jaxpr with gates.
 
     Attributes:
-        closed: jaxpr, ``inputs -> tracers in the leaves of the result``.
-        leaves: template of the leaves, to be filled with the results of ``closed``.
-        sites: for each leaf, the source line of the leaf and of its observable.
-        tree: the tree structure of the result.
+        closed: jaxpr, ``inputs -> tracers in the leaves of the function's result``.
+        leaves: template of the leaves (measurement processes, numbers), which
+            ``leaves.with_values`` fills with the results of ``closed``.
+        sites: for each leaf, the user's ``file:line`` of the leaf and of its observable, or empty
+            texts.
+        tree: the tree structure of the function's result.
     """
 
     closed: ClosedJaxpr
@@ -58,18 +60,27 @@ def _trace_function(
     function: Callable[..., Any],
     inputs: Sequence[Any],
 ) -> TracedQuantumFunction:
-    """Trace a quantum function to a jaxpr with gates.
+    """Call the user's quantum function, and trace it to a jaxpr with gates.
 
     Args:
-        where: the QNode and its line, for errors.
-        circuit: the enclosing circuit, if any.
+        where: the QNode's name and line, for error messages.
+        circuit: the circuit that will receive the gates; None before this circuit exists.
         function: the quantum function of arrays.
         inputs: its arguments.
     """
     static_parts: Any = None
 
     def run(*inputs: Any) -> list[Any]:
-        """Call the function in a tracing circuit; return the tracers in its result."""
+        """Call the user's function in a tracing circuit, as the function that JAX traces.
+
+        The static parts of the result are stored outside.
+
+        Args:
+            inputs: tracers, the arguments of the function.
+
+        Returns:
+            the tracers in the leaves of the function's result.
+        """
         nonlocal static_parts
         # Constructed inside the trace, since it holds tracers, which must not leak.
         tracing = TracingCircuit(where, circuit, is_whole=True)
@@ -124,6 +135,9 @@ def _check_result(leaves: Sequence[Any], where: str, *, allows_outcomes: bool) -
 class CachedFunction:
     """A quantum function of any arguments, with a cache of its traced jaxprs.
 
+    One object belongs to one call of a QNode, so each static argument has one value.  If the call
+    is executed several times, as for zero-noise extrapolation, the user's function is called once.
+
     Args:
         function: the user's quantum function.
     """
@@ -142,14 +156,14 @@ class CachedFunction:
         """Split arguments into array inputs and static values, and bind the static values.
 
         Args:
-            args: the positional arguments.
-            kwargs: the keyword arguments.
+            args: the positional arguments of the quantum function.
+            kwargs: its keyword arguments.
             leaf_type: leaves of this type are inputs; all other leaves are static.
             passes: the passes before a circuit receives the gates; None for the expansion of
                 adjoint and controlled functions alone.
 
         Returns:
-            the quantum function of the inputs, and the inputs.
+            the quantum function of the inputs alone, and the inputs.
         """
         is_computed = lambda leaf: isinstance(leaf, leaf_type)
         places, leaves, filled = split_leaves((args, kwargs), is_computed)
@@ -165,8 +179,10 @@ class CachedFunction:
 class QuantumFunction:
     """A quantum function of arrays, which is traced at most once.
 
+    Backends hold it as ``Circuit.function`` and may apply it to several circuits.
+
     Args:
-        traced: cache of the traced function: empty before tracing, else with one element.
+        traced: a list that caches the traced function: empty before tracing, then with one element.
         function: the quantum function of the arrays.
         passes: the passes before a circuit receives the gates.
     """
@@ -184,11 +200,11 @@ class QuantumFunction:
     def get_traced(
         self, where: str, inputs: Sequence[Any], circuit: CurrentCircuit | None = None
     ) -> TracedQuantumFunction:
-        """Return the traced function; trace it if necessary.
+        """Return this function's traced form; the first call traces the user's function.
 
         Args:
-            where: the QNode and its line, for errors.
-            inputs: the arrays.
+            where: the QNode's name and line, for error messages.
+            inputs: the arrays, as example arguments.
             circuit: the circuit that will receive the gates, if it exists already.
         """
         if not self._traced:
@@ -198,16 +214,24 @@ class QuantumFunction:
     def apply_to_circuit(
         self, circuit: GateReceiver, inputs: Sequence[Any], first: Interpreter | None = None
     ) -> tuple[list[Any], Any]:
-        """Apply the gates to a circuit; trace the function if necessary.
+        """Apply the gates of this function to a circuit; trace the function if necessary.
+
+        The measurements' parameters also count for the precision of the circuit's results.
 
         Args:
-            circuit: receives the gates.
+            circuit: the backend's circuit, which receives the gates and the measurements' source
+                lines.
             inputs: the arrays.
-            first: the first interpreter of a chain of passes that ends in ``circuit``. The default
-                chain rewrites operations.
+            first: the first interpreter of a chain of passes that ends in ``circuit``; None for the
+                passes of the constructor.
 
         Returns:
-            the leaves and the tree structure of the function's result.
+            the leaves (measurement processes, numbers and arrays) and the tree structure of the
+            function's result.
+
+        Raises:
+            CompileError: if the function returns nothing, or a leaf that is neither a
+                measurement nor a number.
         """
         # Decompositions with control flow call further methods, which `BackendCircuit` has.
         current = cast(CurrentCircuit, circuit)
@@ -240,7 +264,11 @@ class QuantumFunction:
 
     @contextmanager
     def override_constants(self, constants: Sequence[Any]) -> Iterator[None]:
-        """Replace the arrays of ``get_constants()`` within the ``with`` block."""
+        """Replace the arrays that the traced function closes over, in a ``with`` block.
+
+        Args:
+            constants: an array for each of ``get_constants()``, in order.
+        """
         [traced] = self._traced
         closed = ClosedJaxpr(traced.closed.jaxpr, list(constants))
         self._traced[0] = replace(traced, closed=closed)

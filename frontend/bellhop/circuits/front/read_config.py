@@ -34,11 +34,13 @@ _MOST_SHOTS = 2**31 - 1
 
 
 def read_config(qnode: qml.QNode, where: str) -> CircuitConfig:
-    """Read the execution settings of a QNode.
+    """Read the execution settings of a QNode, and check its number of shots.
+
+    The options of the ``qjit`` function that is being traced are included.
 
     Args:
         qnode: the QNode.
-        where: the QNode and its line, for errors.
+        where: the QNode's name and line, for error messages.
 
     Raises:
         CompileError: if the number of shots is traced, a bool or too large.
@@ -70,7 +72,10 @@ def read_config(qnode: qml.QNode, where: str) -> CircuitConfig:
 
 
 def _read_shots(qnode: qml.QNode) -> Shots:
-    """Convert PennyLane's shots to ``Shots``."""
+    """Convert PennyLane's shots of a QNode to ``Shots``.
+
+    ``(10, (5, 2))`` becomes the entries 10, 5, 5 of a shot vector.
+    """
     shots = qnode.shots
     if not shots.total_shots:
         return Shots()
@@ -79,7 +84,15 @@ def _read_shots(qnode: qml.QNode) -> Shots:
 
 
 def _check_number_of_shots(qnode: qml.QNode, where: str) -> None:
-    """Raise an error if the number of shots is traced, a bool or too large."""
+    """Raise an error if the number of shots is traced, a bool or too large.
+
+    Args:
+        qnode: the QNode.
+        where: the QNode's name and line, for error messages.
+
+    Raises:
+        CompileError: in these cases, and if one number per shot does not fit into memory.
+    """
     total: Any = qnode.shots.total_shots
     if isinstance(total, jax.core.Tracer):
         raise CompileError(

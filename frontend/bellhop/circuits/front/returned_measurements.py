@@ -24,11 +24,15 @@ def mark_returned(result: PyTree) -> None:
 
 
 def replace_measurements(before: Any, after: Any) -> None:
-    """Replace the measurements of one result by another's in the active queue.
+    """Replace measurements in the active queue by the measurements of another result.
+
+    A quantum function must return all measurements in its queue.  The measurements of ``before``
+    are marked as returned, so that they are not reported as an error, and measurements of ``after``
+    are appended.
 
     Args:
-        before: pytree with the measurements to remove.
-        after: pytree with the measurements to add.
+        before: pytree with the measurements that are not used any more.
+        after: pytree with the measurements that take their place.
     """
     processes = {id(process): process for process in _find_measurements(after)}
     for process in _find_measurements(before):
@@ -45,9 +49,14 @@ def has_measurements(result: PyTree) -> bool:
 
 
 def can_select_between(one: object, other: object) -> bool:
-    """Return whether ``select_measurements`` supports two results.
+    """Return whether ``select_measurements`` supports two results of branches.
 
-    Both must have the same structure, and all leaves must be expectation values.
+    Args:
+        one: pytree, the result of one branch.
+        other: pytree, the result of the other branch.
+
+    Returns:
+        True if both have the same structure, and all leaves are expectation values of observables.
     """
     (ones, one_tree), (others, other_tree) = map(_flatten, (one, other))
     return one_tree == other_tree and all(map(_is_expval, ones + others))
@@ -56,12 +65,15 @@ def can_select_between(one: object, other: object) -> bool:
 def select_measurements(pred: Any, one: object, other: object) -> Any:
     """Select between expectation values by a traced condition, like ``jnp.where``.
 
-    Each result is the expectation value of ``weight * A + (1 - weight) * B``, with weight 1 or 0.
+    Each leaf is the expectation value of ``weight * A + (1 - weight) * B``, with weight 1 or 0.
 
     Args:
         pred: bool scalar.
-        one: pytree of expectation values if ``pred`` is True.
-        other: pytree of expectation values if ``pred`` is False.
+        one: pytree of expectation values, which are selected if ``pred`` is True.
+        other: pytree of the same structure, selected if ``pred`` is False.
+
+    Returns:
+        pytree of the same structure, with PennyLane's expectation values as leaves.
     """
     weight = jnp.where(pred, 1.0, 0.0)
 

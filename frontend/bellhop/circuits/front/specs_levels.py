@@ -19,15 +19,21 @@ def has_several_levels(level: Any) -> bool:
 def count_resources_at_levels(
     specs: Callable[..., Any], qnode: qml.QNode, level: Any
 ) -> Callable[..., Any]:
-    """Return a function that counts the resources of a QNode at several levels.
+    """Make a function that counts the resources of a QNode at several levels.
+
+    A level is the circuit after some of the QNode's transforms.  The function returned here stands
+    for ``qml.specs(qnode, level=...)`` of a compiled function.
 
     Args:
-        specs: ``qml.specs``.
+        specs: ``qml.specs``, which is called once for each level.
         qnode: the QNode.
         level: ``"all"``, ``"all-mlir"``, or a sequence of level numbers and names.
 
     Returns:
-        a function of the QNode's arguments, which returns ``CircuitSpecs``.
+        a function of the QNode's arguments, which returns PennyLane's ``CircuitSpecs``.
+
+    Raises:
+        ValueError: if the QNode has no such level.
     """
     stages = list(_iterate_stages(qnode))
     if level == "all-mlir":
@@ -39,7 +45,16 @@ def count_resources_at_levels(
         numbers = [_find_stage("qml.specs", each, stages) for each in level]
 
     def count(*args: Any, **kwargs: Any) -> Any:
-        """Call ``specs`` at each level; return the resources of all levels."""
+        """Count the resources of the QNode at each selected level.
+
+        Args:
+            args: the QNode's positional arguments.
+            kwargs: the QNode's keyword arguments.
+
+        Returns:
+            ``CircuitSpecs`` whose ``level`` has names by level number, and whose ``resources`` has
+            the resources by name.
+        """
         names: dict[int, str] = {}
         resources: dict[Any, Any] = {}
         for number in numbers:
@@ -59,9 +74,14 @@ def count_resources_at_levels(
 
 
 def _iterate_stages(qnode: qml.QNode) -> Iterator[tuple[str, int]]:
-    """Yield the name and the number of applied transforms of each level.
+    """Yield the name and the number of applied transforms of each level of a QNode.
 
-    Tape transforms are applied before the circuit is lowered.
+    Names are as in PennyLane: the transform that was applied last, or the user's marker; a repeated
+    name ends in ``-2``, ``-3``, ...  ``"Before Tape Transforms"`` is the level without transforms,
+    and ``"Before MLIR Passes"`` the level after the last tape transform.
+
+    Args:
+        qnode: the QNode, whose transforms are read and not applied.
     """
     pipeline = list(qnode.compile_pipeline)
     n_tape = max((n for n, t in enumerate(pipeline, 1) if t.pass_name is None), default=0)
@@ -81,11 +101,16 @@ def _iterate_stages(qnode: qml.QNode) -> Iterator[tuple[str, int]]:
 
 
 def draw_at_level(function: Callable[..., Any], level: Any) -> Callable[..., Any]:
-    """Return a function that draws a QNode with ``qml.draw_mpl`` at one level.
+    """Make a function that draws a QNode with ``qml.draw_mpl`` at one level.
+
+    A level is the circuit after some of the QNode's transforms.
 
     Args:
         function: a QNode.
-        level: the number or the name of the level.
+        level: the name of the level, or its position among all levels.
+
+    Returns:
+        a function of the QNode's arguments, which returns Matplotlib's figure and axes.
 
     Raises:
         ValueError: if ``function`` is not a QNode, or has no such level.
@@ -102,12 +127,12 @@ def draw_at_level(function: Callable[..., Any], level: Any) -> Callable[..., Any
 
 
 def _find_stage(tool_name: str, level: Any, stages: list[tuple[str, int]]) -> int:
-    """Return the index of a level by its number or name.
+    """Return the position of a level among the levels of a QNode, by number or name.
 
     Args:
-        tool_name: the calling function, for errors.
-        level: the number or the name.
-        stages: the levels of ``_iterate_stages``.
+        tool_name: the function that the user called, for errors.
+        level: the position in ``stages``, or the name of the level.
+        stages: name and number of applied transforms of each level, from ``_iterate_stages``.
 
     Raises:
         ValueError: if the level does not exist.

@@ -23,13 +23,14 @@ from bellhop.tracing.state import current_circuit
 def wrap_controlled_constructor(
     kind: Any, name: str, original: Callable[..., Any]
 ) -> Callable[..., Any]:
-    """Wrap a controlled operation's ``__new__`` to support traced control values.
+    """Make a ``__new__`` of a controlled operation for traced control values.
 
-    With traced control values it returns a product of conditional flips and the operation with
-    static values.
+    With traced control values it returns a product: conditional flips of the control wires, the
+    operation with static values, and the flips again.  Other calls construct the operation as
+    before.
 
     Args:
-        kind: the class.
+        kind: the class of the operation.
         name: the name of the constructor's argument with the control values.
         original: the original ``__new__`` of the class.
     """
@@ -37,7 +38,13 @@ def wrap_controlled_constructor(
 
     @functools.wraps(original)
     def new(cls: Any, *args: Any, **options: Any) -> Any:
-        """Create the operation, or a product with conditional flips for traced values."""
+        """Construct the operation, or a product with conditional flips for traced values.
+
+        Args:
+            cls: the class that is constructed; subclasses of ``kind`` are constructed as before.
+            args: positional arguments of the operation.
+            options: keyword arguments of the operation.
+        """
         # Subclasses may have other arguments.
         is_supported = cls is kind and current_circuit() is not None
         if not is_supported or not _has_dynamic((*args, *options.values())):
@@ -65,11 +72,14 @@ def _has_dynamic(values: Sequence[Any]) -> bool:
 
 @dataclass(frozen=True)
 class SplitControlValues:
-    """Static control values, and conditional flips for the traced ones.
+    """Static control values, and conditional flips in place of traced control values.
+
+    A control on a traced value is a control on one between two flips that depend on the value.
 
     Attributes:
-        static: static control values.
-        flips: the gates to apply before and again after the controlled operation.
+        static: static control values, with True for each traced one.
+        flips: PennyLane gates to apply before and again after the controlled operation; empty if no
+            control value is traced.
     """
 
     static: Any
@@ -81,7 +91,8 @@ class SplitControlValues:
 
         Args:
             control: the control wires.
-            values: control values, one per wire or a single value, or None.
+            values: a control value for each wire, or a single value, or None. Without traced values
+                they are kept as they are.
         """
         each = _to_list(values)
         if not any(map(is_dynamic, each)):
@@ -97,7 +108,14 @@ class SplitControlValues:
         return cls(static, flips)
 
     def surround(self, op: qml.operation.Operator) -> Any:
-        """Return the product that applies the flips, an operation, and the flips again."""
+        """Multiply an operation by these flips, before and after it.
+
+        Args:
+            op: the operation, controlled on the static values.
+
+        Returns:
+            a product of the flips, ``op``, and copies of the flips; ``op`` itself without flips.
+        """
         if not self.flips:
             return op
         # The first factor of a product is applied last.

@@ -27,10 +27,10 @@ from bellhop.errors import CompileError
 
 @dataclass
 class _AllocatedWire:
-    """A device wire that is allocated now.
+    """A device wire that is allocated now, until it is deallocated.
 
     Attributes:
-        wire: the device wire.
+        wire: the device wire's label.
         was_zero: whether the wire was in the state zero when it was allocated.
         is_restored: whether the quantum function promises to restore the wire's state.
         depth: the number of loops and branches around the allocation.
@@ -45,9 +45,11 @@ class _AllocatedWire:
 class Allocations:
     """Allocator of spare device wires, for ``Allocate`` and ``Deallocate`` operations.
 
+    One object serves one circuit while the circuit is traced.
+
     Args:
         wires: the wires of the device; allocated wires are added to this map.
-        where: the QNode and its line, for errors.
+        where: the QNode's name and line, for error messages.
     """
 
     def __init__(self, wires: WireMap, where: str) -> None:
@@ -71,7 +73,14 @@ class Allocations:
 
     @classmethod
     def count_needed(cls, operations: Sequence[Any]) -> int:
-        """Return the number of device wires that the allocations among operations need."""
+        """Count the device wires that the allocations among operations need.
+
+        A deallocated wire is reused: after ``restored=True`` for each allocation, else for
+        ``state="any"``.
+
+        Args:
+            operations: PennyLane operations, in order.
+        """
         needed = 0
         free: dict[bool, int] = {True: 0, False: 0}
         is_restored: dict[Any, bool] = {}
@@ -89,9 +98,12 @@ class Allocations:
     def apply(self, op: Any, reset: Callable[[Any], Any]) -> None:
         """Allocate or deallocate the wires of an operation.
 
+        The wire map is changed: it maps each allocated wire to a device wire.
+
         Args:
             op: an ``Allocate`` or ``Deallocate`` operation.
-            reset: measures a device wire and resets it to zero.
+            reset: function of a device wire that measures the wire and resets it to zero; called if
+                the operation needs a wire in the state zero.
 
         Raises:
             CompileError: if no wires are left, if a wire is not allocated, or if a wire was
@@ -105,7 +117,10 @@ class Allocations:
 
     @contextmanager
     def enter_part(self) -> Iterator[None]:
-        """Enter the body of a loop or a branch; restore the free wires at the end.
+        """Enter the body of a loop or a branch for a ``with`` block.
+
+        At the end of the block, the free wires are again the free wires before it, as the block is
+        traced once and may run any number of times.
 
         Raises:
             CompileError: if a wire allocated in the ``with`` block is not deallocated there.
@@ -127,7 +142,17 @@ class Allocations:
     def _allocate(
         self, label: Wire, reset: Callable[[Any], Any], *, state: str, restored: bool
     ) -> None:
-        """Map a label to a free device wire; reset the wire if zero is required."""
+        """Map a label to a free device wire; reset the wire if it must be zero but is not.
+
+        Args:
+            label: the ``DynamicWire`` of ``qml.allocate``.
+            reset: function of a device wire that measures the wire and resets it to zero.
+            state: ``"zero"``, or ``"any"``, which takes wires that are not zero first.
+            restored: whether the quantum function promises to restore the wire's state.
+
+        Raises:
+            CompileError: if no wires are left.
+        """
         if self._free is None:
             self._free = {True: list(reversed(self._wires.find_spare())), False: []}
         is_zero = bool(self._free[True]) if state == "zero" else not self._free[False]
@@ -143,9 +168,17 @@ class Allocations:
         self._wires.map_allocated(label, wire)
 
     def _deallocate(self, label: Wire, reset: Callable[[Any], Any]) -> None:
-        """Return a label's device wire to the free wires.
+        """Return an allocated wire's device wire to the free wires.
 
         Inside a loop or a branch, a wire that was zero and is not restored is reset first.
+
+        Args:
+            label: the ``DynamicWire`` of ``qml.allocate``.
+            reset: function of a device wire that measures the wire and resets it to zero.
+
+        Raises:
+            CompileError: if the wire is not allocated, or was allocated outside the current loop or
+                branch.
         """
         loan = self._allocated.get(label)
         if self._free is None or loan is None:

@@ -28,10 +28,10 @@ def explain_concretization(op: qml.operation.Operator, where: str) -> Iterator[N
 
     Args:
         op: the operation that the ``with`` block decomposes.
-        where: the QNode and its line, for errors.
+        where: the QNode's name and line, for error messages.
 
     Raises:
-        CompileError: if the block needs the value of a tracer.
+        CompileError: if the ``with`` block needs the value of a tracer.
     """
     try:
         yield
@@ -51,7 +51,11 @@ def explain_concretization(op: qml.operation.Operator, where: str) -> Iterator[N
 
 
 def _find_traced_power(op: Any) -> Any:
-    """Return the outermost power with a traced exponent inside an operation, or None."""
+    """Return the outermost power with a traced exponent inside an operation, or None.
+
+    Args:
+        op: PennyLane operation, such as an adjoint or controlled power.
+    """
     # Symbolic operations have a base, and only powers have an exponent ``z``.
     while hasattr(op, "base"):
         if is_dynamic(getattr(op, "z", None)):

@@ -43,13 +43,20 @@ _ROTATIONS = {
 def decompose(
     op: qml.operation.Operator, depth: int, into: GateSet | None = None
 ) -> Sequence[Any] | None:
-    """Decompose an operation into gates or a matrix; return None if neither exists.
+    """Decompose an operation by one step, into gates or its matrix.
+
+    The returned operations may need further decompositions.
 
     Args:
         op: the operation, without adjoints and controls.
-        depth: how many decompositions the operation results from.
+        depth: how many decompositions the operation results from; from a limit on, only the matrix
+            is used.
         into: the gates of a device, to return None unless the operation decomposes completely into
-            them.
+            these gates; None to skip this check.
+
+    Returns:
+        PennyLane operations in order; None if the operation has neither a decomposition nor a
+        matrix.
     """
     parts = _find_gates_or_matrix(op, depth)
     if parts is None or into is None or _can_decompose_fully(parts, depth + 1, into):
@@ -58,7 +65,17 @@ def decompose(
 
 
 def _find_gates_or_matrix(op: qml.operation.Operator, depth: int) -> Sequence[Any] | None:
-    """Decompose an operation into gates or a matrix; return None if neither exists."""
+    """Decompose an operation by one step, into gates or its matrix.
+
+    Args:
+        op: the operation, without adjoints and controls.
+        depth: how many decompositions the operation results from; from `_MAX_DEPTH` on, only the
+            matrix is used.
+
+    Returns:
+        PennyLane operations in order; None if the operation has neither a decomposition nor a
+        matrix.
+    """
     with qml.QueuingManager.stop_recording():
         rotation = find_rotation(op)
         if rotation is not None:
@@ -89,10 +106,16 @@ def _find_gates_or_matrix(op: qml.operation.Operator, depth: int) -> Sequence[An
 
 
 def _decompose_power(op: qml.operation.Operator) -> Sequence[Any] | None:
-    """Decompose a power by its matrix if PennyLane's decomposition fails or is wrong.
+    """Decompose a power where PennyLane's decomposition fails or is wrong.
+
+    It fails for a traced exponent that it must read, and is wrong for a power of a power.
+
+    Args:
+        op: any operation.
 
     Returns:
-        the gates, or None if PennyLane's decomposition is to be used.
+        the gates; None if ``op`` is not a power, if PennyLane's decomposition works, or if Bellhop
+        has no decomposition either.
     """
     if not isinstance(op, qml.ops.Pow):
         return None
@@ -118,7 +141,8 @@ def find_parts(
 
     Args:
         op: the operation.
-        depth: how many decompositions the operation results from; very deep ones count as endless.
+        depth: how many decompositions the operation results from; from a limit on they count as
+            endless, and the result is None.
         of_base: whether to decompose the operation's base, and to add the adjoint and controls to
             each gate: ``ctrl(pow(RX(x), z))`` becomes ``ctrl(RX(z x))``. PennyLane's decomposition
             of the controlled operation would read the value of ``x``.
@@ -143,6 +167,9 @@ def _decompose_with_pennylane(op: qml.operation.Operator) -> Sequence[Any]:
 class Modifiers(NamedTuple):
     """An adjoint and controls around an operation.
 
+    ``strip`` takes them off an operation; ``apply`` puts them on another, such as each gate of the
+    operation's decomposition.
+
     Attributes:
         adjoint: whether the operation is inverted.
         controls: pairs of control wire and control value, empty for no control.
@@ -157,9 +184,14 @@ class Modifiers(NamedTuple):
     ) -> tuple[qml.operation.Operator, "Modifiers"]:
         """Split an operation into its base and its modifiers.
 
+        ``ctrl(adjoint(RX(x, 0)), 1)`` has the base ``RX(x, 0)``, an adjoint and a control.
+
         Args:
             op: the operation.
             gates: names of gates that are kept whole, such as CNOT, which is a controlled X.
+
+        Returns:
+            the operation without adjoints and controls, and the modifiers.
         """
         adjoint = False
         controls: list[tuple[Any, Any]] = []
@@ -180,7 +212,11 @@ class Modifiers(NamedTuple):
         return OperationKind.classify(base).is_pure_preparation
 
     def apply(self, part: Any) -> Any:
-        """Return an operation with the adjoint and the controls."""
+        """Put this adjoint and these controls on an operation.
+
+        Args:
+            part: PennyLane operation; returned unchanged without modifiers.
+        """
         if not self.adjoint and not self.controls:
             return part
         with qml.QueuingManager.stop_recording():
@@ -196,7 +232,7 @@ class Modifiers(NamedTuple):
         """Return the adjoints of gates, in reverse order.
 
         Args:
-            gates: PennyLane operations, first applied first.
+            gates: PennyLane operations in the order of application.
             is_lazy: whether an inverse is always an ``Adjoint``; else it is a plain gate if
                 PennyLane has this gate, as ``RX(-x)`` for ``RX(x)``.
         """
@@ -205,7 +241,13 @@ class Modifiers(NamedTuple):
 
     @staticmethod
     def find_control_wires(op: qml.operation.Operator) -> set[Any]:
-        """Return the wires of an operator that are only controls, in all of its parts."""
+        """Return the wires of an operator that are only controls, in all of its parts.
+
+        Of ``CNOT([0, 1])`` it is wire 0; of ``CNOT([0, 1]) @ X(0)`` there is none.
+
+        Args:
+            op: PennyLane operator.
+        """
         if isinstance(op, qml.ops.Adjoint | qml.ops.Pow | qml.ops.SProd):
             return Modifiers.find_control_wires(op.base)
         if isinstance(op, qml.ops.CompositeOp):
@@ -215,10 +257,14 @@ class Modifiers(NamedTuple):
         return set(getattr(op, "control_wires", ()))
 
     def decompose_phase(self, phase: Any) -> list[qml.operation.Operator]:
-        """Decompose a controlled global phase into a (controlled) phase shift.
+        """Decompose a global phase with these controls into a (controlled) phase shift.
 
         Args:
             phase: a ``GlobalPhase`` without its controls, of which there is at least one.
+
+        Returns:
+            the phase shift on the last control wire, between two flips if its control value is
+            false.
         """
         *others, (wire, value) = self.controls
         angle = phase.data[0] if self.adjoint else -phase.data[0]
@@ -235,7 +281,7 @@ def _can_decompose_fully(operations: Sequence[Any], depth: int, gates: GateSet) 
     """Return whether operations decompose completely into gates that a device applies.
 
     Args:
-        operations: the operations.
+        operations: PennyLane operations, with adjoints and controls.
         depth: how many decompositions the operations result from.
         gates: the gates of the device.
     """
@@ -259,12 +305,15 @@ def _can_decompose_fully(operations: Sequence[Any], depth: int, gates: GateSet) 
 def unsupported_operation_error(
     op: qml.operation.Operator, where: str, written: str = ""
 ) -> CompileError:
-    """Return the error for an operation that the device cannot apply or decompose.
+    """Make the error for an operation that the device cannot apply or decompose.
 
     Args:
         op: the operation.
-        where: the QNode and its line, for errors.
-        written: the name of the user's operation, if ``op`` is in its decomposition.
+        where: the QNode's name and line, with which the message begins.
+        written: the name of the user's operation, if ``op`` is in its decomposition; else empty.
+
+    Returns:
+        the exception, which the caller raises.
     """
     if isinstance(op, qml.ops.SymbolicOp) and (
         OperationKind.classify(op.base) is OperationKind.CHANNEL
@@ -295,11 +344,14 @@ def _is_mixed_operation(op: qml.operation.Operator) -> bool:
 def find_rotation(op: qml.operation.Operator) -> Any | None:
     """Convert a unitary ``qml.exp`` or ``qml.evolve`` of one Pauli word to a rotation.
 
+    ``qml.exp(qml.X(0), -0.5j * x)`` becomes ``qml.RX(x, 0)``.
+
     Args:
         op: any operation.
 
     Returns:
-        the rotation, or None for other operations and for exponentials that may be not unitary.
+        the rotation (for the identity a ``GlobalPhase``), or None for other operations and for
+        exponentials that may be not unitary.
     """
     if not isinstance(op, qml.ops.Exp):
         return None
@@ -323,13 +375,17 @@ def find_rotation(op: qml.operation.Operator) -> Any | None:
 def is_nonunitary_exponential(op: qml.operation.Operator) -> bool:
     """Return whether an operation is an exponential that may be not unitary.
 
-    Such an exponential has no gates and is applied as its matrix.
+    Its coefficient may have a real part. Such an exponential has no gates and is applied as its
+    matrix.
+
+    Args:
+        op: any operation.
     """
     return isinstance(op, qml.ops.Exp) and find_nonzero_parts(_get_exponent(op)).real
 
 
 def _find_angle(op: qml.operation.Operator, factor: Any) -> Any | None:
-    """Return the angle ``x`` of ``exp(-i x word / 2)``, None if it may be complex.
+    """Return the angle ``x`` of ``exp(-i x word / 2)``; None if it may be complex.
 
     Args:
         op: an exponential of one Pauli word.
@@ -356,8 +412,11 @@ def merge_preparations(operations: Sequence[Any]) -> list[Any]:
     respect to an amplitude of zero.
 
     Args:
-        operations: the circuit's operations, in order. They are returned unchanged if the first
-            preparations have traced or overlapping wires.
+        operations: the circuit's operations, in order.
+
+    Returns:
+        the operations with one ``StatePrep``, of the product state; all operations unchanged if
+        there are fewer than two preparations, or if these have traced or overlapping wires.
     """
     first = list(itertools.takewhile(_is_preparation, operations))
     wires = [wire for op in first for wire in op.wires]

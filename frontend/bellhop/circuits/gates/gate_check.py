@@ -27,7 +27,7 @@ def check_is_gate(
 
     Args:
         op: the operation.
-        where: the QNode and its line, for errors.
+        where: the QNode's name and line, for error messages.
         is_part: whether the operation results from a decomposition; observables are then allowed.
         can_apply_matrices: whether the device applies an observable as its matrix; static unitary
             observables are then allowed.
@@ -51,7 +51,10 @@ def check_is_gate(
 
 
 def _is_static_unitary(op: qml.operation.Operator) -> bool:
-    """Return whether an operator has a unitary matrix that is known while tracing."""
+    """Return whether an operator has a unitary matrix that is known while tracing.
+
+    Always False for more than `_MAX_CHECKED_WIRES` wires, whose matrix is too large to compute.
+    """
     if any(map(is_dynamic, (*op.data, *op.wires))) or len(op.wires) > _MAX_CHECKED_WIRES:
         return False
     if not op.has_matrix:

@@ -13,7 +13,11 @@ from bellhop.circuits.ir.precision import Precision
 def promote_half_precision(operator: Any) -> Any:
     """Cast an operator's half-precision parameters to single precision.
 
-    An operator without half-precision parameters is returned unchanged.
+    Args:
+        operator: PennyLane operator, with parameters of any dtype.
+
+    Returns:
+        a copy with float32 parameters; ``operator`` itself if no parameter is in half precision.
     """
     parameters = get_parameters(operator)
     data = list(map(_promote, parameters))

@@ -14,14 +14,19 @@ def may_change_norm(gates: Sequence[Gate], *, if_traced: bool) -> bool:
     """Return whether a ``QubitUnitary`` among the gates may change the state's norm.
 
     Args:
-        gates: a sequence of gates.
-        if_traced: the answer for a matrix that is traced.
+        gates: recorded gates of a circuit, each with its constants.
+        if_traced: the answer for a matrix that is traced, whose values are unknown.
     """
     return any(_may_change_norm(gate, if_traced) for gate in gates)
 
 
 def _may_change_norm(gate: Gate, if_traced: bool) -> bool:
-    """Return whether a gate is a ``QubitUnitary`` whose matrix may be not unitary."""
+    """Return whether a gate is a ``QubitUnitary`` whose matrix may be not unitary.
+
+    Args:
+        gate: a recorded gate.
+        if_traced: the answer for a matrix that is traced.
+    """
     if gate.name.partition("@")[0] != "QubitUnitary":
         return False
     if gate.slots[0] >= 0:

@@ -11,7 +11,11 @@ import pennylane as qml
 
 
 class OperationKind(enum.Enum):
-    """What an operation does to a state; a subclass has the kind of its base class."""
+    """What an operation does to a state, as far as backends treat it specially.
+
+    The class of an operation decides; a subclass has the kind of its base class. The value of each
+    kind is a text that describes its operations.
+    """
 
     IGNORED = "no effect"
     SNAPSHOT = "a value that PennyLane's devices record"
@@ -27,7 +31,8 @@ class OperationKind(enum.Enum):
         """Return the kind of an operation.
 
         Args:
-            op: the operation. With modifiers (``qml.adjoint``, ``qml.ctrl``) it is a gate.
+            op: PennyLane operation. With modifiers (``qml.adjoint``, ``qml.ctrl``) every
+                operation is a ``GATE``.
         """
         cls_of_op: Any = type(op)
         return _classify_class(cls_of_op)

@@ -27,11 +27,14 @@ def get_parameters(op: qml.operation.Operator) -> tuple[Any, ...]:
 
 
 def replace_parameters(op: qml.operation.Operator, parameters: Sequence[Any]) -> Any:
-    """Return an operator with new parameters, or ``op`` itself if all are identical.
+    """Copy an operator with new parameters.
 
     Args:
         op: the operator.
         parameters: the new parameters, in the order of `get_parameters`.
+
+    Returns:
+        the copy; ``op`` itself if all parameters are identical objects.
     """
     expanded = _expand_evolutions(op)
     if all(new is old for new, old in zip(parameters, expanded.data, strict=True)):
@@ -41,7 +44,14 @@ def replace_parameters(op: qml.operation.Operator, parameters: Sequence[Any]) ->
 
 
 def _expand_evolutions(op: qml.operation.Operator) -> Any:
-    """Replace evolutions by exponentials, whose ``data`` has all parameters."""
+    """Replace evolutions by exponentials, whose ``data`` has all parameters.
+
+    Args:
+        op: PennyLane operator, in which evolutions may be nested.
+
+    Returns:
+        an equal operator; ``op`` itself if it has no evolution whose generator has parameters.
+    """
     # Fast path: most operators are Pauli words, or gates with plain parameters.
     kind: Any = type(op)
     if not op.data or _has_plain_data(kind) or op.pauli_rep is not None:
@@ -75,12 +85,12 @@ def _to_exponential(op: qml.ops.Evolution) -> qml.ops.Exp:
 def select_row(op: qml.operation.Operator, row: TracedRow) -> Any:
     """Replace the batched parameters of an operation by their entries of a batch row.
 
-    An operation with nested parameters is returned unchanged: the row is selected in its parts
-    when it is decomposed.
+    The batch size is registered in ``row.rows``, also if the operation is returned unchanged: an
+    operation with nested parameters is, as the row is selected in its parts when it is decomposed.
 
     Args:
-        op: the operation.
-        row: the row.
+        op: the operation; without a batch it is returned unchanged.
+        row: the batch row, with a traced index.
 
     Raises:
         CompileError: for an empty batch, for a batch size that differs from an earlier
@@ -114,6 +124,9 @@ def _has_nested_parameters(op: qml.operation.Operator) -> bool:
     """Return whether an operation's parameters are stored only in its operands.
 
     Sums and products of operators are examples.
+
+    Args:
+        op: PennyLane operation, whose adjoints, controls and powers are ignored.
     """
     while isinstance(op, qml.ops.SymbolicOp) and not isinstance(op, qml.ops.Exp | qml.ops.SProd):
         op = op.base

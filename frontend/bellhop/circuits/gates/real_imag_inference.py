@@ -33,11 +33,13 @@ _BOTH = NonzeroParts(True, True)
 
 
 def find_nonzero_parts(number: Any, depth: int = _MAX_DEPTH) -> NonzeroParts:
-    """Return which parts of a scalar or an array may be nonzero.
+    """Infer whether the real and the imaginary part of a value may be nonzero.
+
+    The equations that compute a tracer are searched: ``1j * x`` with real ``x`` has no real part.
 
     Args:
         number: a number, an array or a tracer.
-        depth: how many nested equations to search.
+        depth: how many nested equations to search; beyond them, both parts may be nonzero.
     """
     if not jnp.iscomplexobj(number):
         return NonzeroParts(True, False)
@@ -66,7 +68,13 @@ def find_nonzero_parts(number: Any, depth: int = _MAX_DEPTH) -> NonzeroParts:
 
 
 def is_hermitian(op: Any) -> bool:
-    """Return whether an operator is Hermitian for all values of its traced parameters."""
+    """Return whether an operator is Hermitian for all values of its traced parameters.
+
+    False if this is not known.
+
+    Args:
+        op: PennyLane operator.
+    """
     if op.pauli_rep is not None:
         return not any(find_nonzero_parts(factor).imaginary for factor in op.pauli_rep.values())
     if isinstance(op, qml.ops.Exp | qml.ops.SProd):

@@ -43,10 +43,14 @@ _AMPLITUDE_TERMS = np.array([[0.5, 1.0], [-0.5, -1.0]])
 class FrequencyBits:
     """The frequencies of a gate's parameter, as the bits of an int.
 
+    As a function of a parameter ``x`` with frequencies ``f``, an expectation value is a sum of
+    ``cos(f x)`` and ``sin(f x)``.  Bit ``k`` is the frequency ``(k + 1) / 2``, for ``k`` from 0 to
+    6. The class is not instantiated.
+
     Attributes:
         NONE: the bits of a parameter that does not change the results.
-        ONE: the bits of a phase of some amplitudes.
-        AMPLITUDE: the bits of the real or imaginary part of an amplitude.
+        ONE: the bits of the frequency 1, of a phase of some amplitudes.
+        AMPLITUDE: the bits of the real or imaginary part of an amplitude, which has no frequencies.
         UNKNOWN: the bits of a parameter without a rule.
     """
 
@@ -58,12 +62,18 @@ class FrequencyBits:
     @staticmethod
     @functools.cache
     def find(gate: Any, n_wires: int, is_controlled: bool) -> int:
-        """Return the frequencies that each of a gate's parameters has, as bits.
+        """Find the frequencies of a gate's parameters, as bits.
+
+        ``qml.RX`` has the frequency 1, and so the bits 2; with controls it also has 1/2, and the
+        bits 3.
 
         Args:
             gate: the gate's class.
             n_wires: the number of wires, without the wires of added controls.
             is_controlled: whether the gate has added controls.
+
+        Returns:
+            the bits, which are the same for each parameter of the gate.
         """
         if gate in _WITHOUT_GENERATOR:
             return _WITHOUT_GENERATOR[gate]
@@ -88,7 +98,15 @@ _WITHOUT_GENERATOR: dict[Any, int] = {
 
 
 def _find_eigenvalues(gate: Any, n_wires: int) -> Any:
-    """Return the eigenvalues of a gate's generator, or None if they are unknown."""
+    """Return the eigenvalues of a gate's generator ``G`` in ``exp(i x G)``.
+
+    Args:
+        gate: the gate's class.
+        n_wires: the number of wires, without the wires of added controls.
+
+    Returns:
+        real NumPy array; None if the gate has no generator, or too many wires or parameters.
+    """
     if gate in (qml.MultiRZ, qml.PauliRot, qml.Rot):
         return np.array([-0.5, 0.5])
     if gate is qml.GlobalPhase:
@@ -108,10 +126,14 @@ def _find_eigenvalues(gate: Any, n_wires: int) -> Any:
 class ShiftRules:
     """Rules for the derivative with respect to each parameter of a circuit.
 
+    A rule is a linear combination of the circuit's values at shifted parameters. The runtime gets
+    the rules as attributes.
+
     Attributes:
-        rule_indices: ``[n_params]``, the index of the rule of each static-count parameter.
-        terms: for each rule ``[n_terms, 2]``, the coefficient and the shift of each term. The last
-            rule is for all dynamic-count parameters.
+        rule_indices: int32 array ``[n_params]``, the index in ``terms`` of each static-count
+            parameter's rule.
+        terms: for each rule an array ``[n_terms, 2]``, the coefficient and the shift of each term;
+            no terms for a derivative of zero. The last rule is for all dynamic-count parameters.
     """
 
     rule_indices: np.ndarray
@@ -119,20 +141,22 @@ class ShiftRules:
 
     @classmethod
     def from_frequencies(cls, parameters: bytes, dynamic_bits: int) -> "ShiftRules":
-        """Return exact parameter-shift rules.
+        """Make exact parameter-shift rules.
 
         Args:
-            parameters: a byte per static-count parameter, the bits of its frequencies.
-            dynamic_bits: the bits of the frequencies of all dynamic-count parameters.
+            parameters: a byte per static-count parameter, its frequencies as `FrequencyBits`.
+            dynamic_bits: the frequencies of all dynamic-count parameters together, as such bits.
         """
         return cls._make_rules(parameters, dynamic_bits, _compute_exact_terms)
 
     @classmethod
     def from_shifts(cls, parameters: bytes, shifts: Sequence[Sequence[float]]) -> "ShiftRules":
-        """Return exact parameter-shift rules with the user's shifts.
+        """Make exact parameter-shift rules with the user's shifts.
+
+        Derivatives with respect to dynamic-count parameters are not supported.
 
         Args:
-            parameters: a byte per static-count parameter, the bits of its frequencies.
+            parameters: a byte per static-count parameter, its frequencies as `FrequencyBits`.
             shifts: the shifts of each parameter, one per frequency.
 
         Raises:
@@ -149,19 +173,26 @@ class ShiftRules:
                     f"parameter {number} has {len(present)} frequencies, expected a shift for "
                     f"each, got {len(given)}"
                 )
-            terms.append(np.asarray(qml.gradients.generate_shift_rule(present, tuple(given))))
+            # Bits of a basis state, and amplitudes, have no frequencies.
+            terms.append(
+                np.asarray(qml.gradients.generate_shift_rule(present, tuple(given)))
+                if present
+                else _compute_exact_terms(bits)
+            )
         return cls(np.arange(len(terms), dtype=np.int32), (*terms, _NO_TERMS))
 
     @classmethod
     def from_differences(
         cls, parameters: bytes, dynamic_bits: int, terms: np.ndarray
     ) -> "ShiftRules":
-        """Return finite-difference rules for all parameters that change the results.
+        """Make finite-difference rules for all parameters that change the results.
 
         Args:
-            parameters: a byte per static-count parameter, the bits of its frequencies.
-            dynamic_bits: the bits of the frequencies of all dynamic-count parameters.
-            terms: ``[n_terms, 2]``, the rule, see `compute_difference_terms`.
+            parameters: a byte per static-count parameter, its frequencies as `FrequencyBits`; the
+                derivative is zero for the bits ``NONE``. For SPSA a byte per direction, not
+                ``NONE``.
+            dynamic_bits: the frequencies of all dynamic-count parameters together, as such bits.
+            terms: ``[n_terms, 2]``, the rule of every parameter, see `compute_difference_terms`.
         """
         return cls._make_rules(
             parameters,
@@ -171,7 +202,7 @@ class ShiftRules:
 
     @staticmethod
     def compute_difference_terms(h: float, approx_order: int, strategy: str) -> np.ndarray:
-        """Compute a finite-difference rule.
+        """Compute a finite-difference rule for a first derivative.
 
         Args:
             h: the step.
@@ -188,11 +219,13 @@ class ShiftRules:
     def _make_rules(
         cls, parameters: bytes, dynamic_bits: int, find_rule_terms: Callable[[int], np.ndarray]
     ) -> "ShiftRules":
-        """Return one rule for each distinct set of frequencies, and one for dynamic parameters.
+        """Make a rule for each set of frequencies, and one for dynamic-count parameters.
+
+        Static-count parameters with equal frequencies share a rule.
 
         Args:
-            parameters: a byte per static-count parameter, the bits of its frequencies.
-            dynamic_bits: the bits of the frequencies of all dynamic-count parameters.
+            parameters: a byte per static-count parameter, its frequencies as `FrequencyBits`.
+            dynamic_bits: the frequencies of all dynamic-count parameters together, as such bits.
             find_rule_terms: maps the bits of frequencies to a rule ``[n_terms, 2]``.
         """
         distinct, rule_indices = np.unique(np.frombuffer(parameters, np.uint8), return_inverse=True)
@@ -210,7 +243,7 @@ class ShiftRules:
                 new directions whenever the program runs.
 
         Returns:
-            ``[num_directions, n_params]``.
+            real array ``[num_directions, n_params]``.
         """
         if sampler_rng is None:
             return jax.random.rademacher(
@@ -221,7 +254,13 @@ class ShiftRules:
         return jnp.asarray(np.stack(rows), Precision.real_type())
 
     def attributes(self) -> dict[str, Any]:
-        """Return the rules as attributes for the runtime: all terms, and each rule's end."""
+        """Return these rules as attributes for the runtime, which has no nested lists.
+
+        Returns:
+            lists by attribute name: ``coefficients`` and ``amounts`` (shifts) have an entry for
+            each term of all rules, one rule after the other; ``ends`` has the end of each rule in
+            them.
+        """
         together = np.concatenate(self.terms)
         return {
             "ends": np.cumsum([len(terms) for terms in self.terms]).tolist(),
@@ -232,7 +271,14 @@ class ShiftRules:
 
 @functools.cache
 def _compute_exact_terms(bits: int) -> np.ndarray:
-    """Return the exact rule ``[n_terms, 2]`` for frequencies given as bits."""
+    """Compute the exact shift rule of a parameter.
+
+    Args:
+        bits: the parameter's frequencies, as `FrequencyBits`.
+
+    Returns:
+        ``[n_terms, 2]``, the coefficient and the shift of each term; no terms for ``NONE``.
+    """
     if bits == FrequencyBits.NONE:
         return _NO_TERMS
     if bits == FrequencyBits.AMPLITUDE:

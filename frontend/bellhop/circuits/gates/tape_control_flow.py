@@ -14,9 +14,12 @@ from jax.extend.core import ClosedJaxpr
 class ControlFlow(qml.operation.Operation):
     """A loop or conditional, as an operation on PennyLane's queue or a tape.
 
+    It is created when control flow is recorded where a tape collects operations, and lives until
+    the circuit applies it.
+
     Args:
         gates: the jaxpr of the loop or conditional.
-        operands: the inputs of the jaxpr.
+        operands: the inputs of the jaxpr, which may be traced.
         kept: saved values of the jaxpr's first evaluation, see ``EvaluatedGates.saved``.
         wires: the wires that the jaxpr's gates act on.
     """

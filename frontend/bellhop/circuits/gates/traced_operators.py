@@ -30,15 +30,19 @@ _Constructor = Callable[[Sequence[Any], dict[Any, Any]], Any]
 
 
 class TracedOperator:
-    """A static template of PennyLane objects, with slots for their tracers.
+    """A static template of PennyLane objects, with placeholders for their tracers.
+
+    It is a parameter of an equation whose operands are the tracers. ``partition`` creates it, and
+    ``with_values`` rebuilds the objects when the equation is interpreted.
 
     Args:
         name: the name to print in a jaxpr.
         make: rebuilds the objects from values.
-        is_closed: whether no function in the objects refers to a tracer.
+        is_closed: see the attribute.
 
     Attributes:
-        is_closed: whether no function in the objects refers to a tracer.
+        is_closed: whether no function in the objects refers to a tracer; such a function could not
+            be called after the end of the trace.
     """
 
     def __init__(self, name: str, make: _Constructor, *, is_closed: bool) -> None:
@@ -57,7 +61,7 @@ class TracedOperator:
             leaf_type: the type of the values to extract; tracers by default.
 
         Returns:
-            the template, and the extracted values, each once.
+            the template, and the extracted values, each once, in the order of the placeholders.
         """
         parts = _OperandCollector(leaf_type)
         make = parts.find_constructor(objects) or (lambda *_: objects)
@@ -65,10 +69,15 @@ class TracedOperator:
         return cls(_describe(objects), make, is_closed=is_closed), parts.operands
 
     def with_values(self, values: Sequence[Any]) -> Any:
-        """Rebuild the objects with new values; components without tracers are not copied.
+        """Rebuild the objects of this template with new values.
+
+        Components without placeholders are not copied.
 
         Args:
-            values: a value for each extracted value, in order.
+            values: a value for each value that ``partition`` extracted, in order.
+
+        Returns:
+            the objects, in the structure that was passed to ``partition``.
         """
         # Wires must be hashable, so NumPy arrays without axes become NumPy scalars.
         scalars = [value[()] if isinstance(value, np.ndarray) else value for value in values]
@@ -80,10 +89,16 @@ class TracedOperator:
     ) -> Iterator[Any]:
         """Decompose an operation until no function in the gates refers to a tracer.
 
+        Must be called in the trace of the tracers. An operation without decomposition is kept.
+
         Args:
             op: the operation.
-            where: the QNode and its line, for errors.
+            where: the QNode's name and line, for error messages.
             depth: how many decompositions the operation results from.
+
+        Yields:
+            PennyLane operations, in order; ``op`` itself if none of its functions refers to a
+            tracer.
         """
         base, modifiers = Modifiers.strip(op)
         parts = None
@@ -105,7 +120,13 @@ hold_weakly_in_caches(TracedOperator)
 
 
 def _has_traced_reference(function: Any) -> bool:
-    """Return whether a tracer is reachable from a function, not counting globals."""
+    """Return whether a tracer is reachable from a function, not counting globals.
+
+    Closures, default values and the objects that they refer to are searched.
+
+    Args:
+        function: a Python function or another callable.
+    """
     seen, rest = {id(function): function}, [function]
     while rest:
         value = rest.pop()
@@ -134,7 +155,13 @@ _PAULIS = frozenset((qml.X, qml.Y, qml.Z, qml.Identity))
 
 
 def _is_pauli_expression(op: qml.operation.Operator) -> bool:
-    """Return whether an operation has only sums and products of Pauli operators."""
+    """Return whether an operation has only sums and products of Pauli operators.
+
+    Such an operation is defined by its Pauli representation.
+
+    Args:
+        op: PennyLane operator.
+    """
     kind = type(op)
     if kind in _PAULIS:
         return True
@@ -181,6 +208,8 @@ def _is_surely_static(value: Any) -> bool:
 class _OperandCollector:
     """Searches objects for values of a type and finds how to rebuild the objects.
 
+    ``TracedOperator.partition`` uses an instance for one search.
+
     Args:
         leaf_type: the type of the values to extract.
 
@@ -197,14 +226,34 @@ class _OperandCollector:
         self._constructors: dict[int, tuple[Any, _Constructor | None]] = {}
 
     def find_constructor(self, value: object) -> _Constructor | None:
-        """Return a function that rebuilds a value from operands, None if it contains none."""
+        """Search an object, and return a function that rebuilds it from new operands.
+
+        The object's operands are appended to ``operands``, and its functions to ``functions``. An
+        object that was searched before has the same constructor.
+
+        Args:
+            value: the object.
+
+        Returns:
+            ``(values, memo) -> object``, see `_Constructor`; None if the object contains no
+            operand.
+        """
         key = id(value)
         if key not in self._constructors:
             self._constructors[key] = value, self._make_constructor(value)
         return self._constructors[key][1]
 
     def _make_constructor(self, value: Any) -> _Constructor | None:
-        """Search a value and its components; extract operands and collect functions."""
+        """Search an object that was not searched before; see ``find_constructor``.
+
+        Args:
+            value: the object. Only lists, tuples, dictionaries and PennyLane's objects are searched
+                for components.
+
+        Returns:
+            ``(values, memo) -> object``, see `_Constructor`; None if the object contains no
+            operand.
+        """
         if isinstance(value, list | tuple):
             return self._combine_constructors(
                 enumerate(value), lambda makes: _assemble_sequence(value, makes)
@@ -239,12 +288,16 @@ class _OperandCollector:
     def _combine_constructors(
         self, parts: Iterable[tuple[Any, Any]], make_assembler: Callable[..., Any]
     ) -> _Constructor | None:
-        """Return a function that rebuilds an object, None if it contains no operand.
+        """Make a function that rebuilds an object from its components.
 
         Args:
             parts: pairs of name or index, and component.
-            make_assembler: maps the constructors of the components with operands to an
-                `_Assembler` of the object.
+            make_assembler: receives the constructors of the components with operands, by name or
+                index; returns a function from the rebuilt components to the object.
+
+        Returns:
+            ``(values, memo) -> object``, see `_Constructor`; None if no component contains an
+            operand.
         """
         makes = {
             name: found
@@ -268,11 +321,15 @@ _Assembler = Callable[[dict[Any, Any]], Any]
 
 
 def _assemble_sequence(like: Any, makes: Any) -> _Assembler:
-    """Return an assembler of a list, tuple or named tuple.
+    """Make a function that rebuilds a list, tuple or named tuple with new components.
 
     Args:
         like: the sequence; its components without operands are reused.
-        makes: the constructors of the components with operands, by index.
+        makes: the constructors of the components with operands, by index; only the indices are
+            read.
+
+    Returns:
+        a function from the new components, by index, to the sequence.
     """
     kind = type(like)
     rest = [None if place in makes else part for place, part in enumerate(like)]
@@ -297,17 +354,26 @@ def _assemble_pairs(kind: type, pairs: Any, makes: Any) -> _Assembler:
 
 
 def _assemble_object(like: Any, makes: Any) -> _Assembler:
-    """Return an assembler of an object with attributes.
+    """Make a function that rebuilds an object with new values of some attributes.
 
     Args:
         like: the object; its attributes without operands are reused.
-        makes: the constructors of the attributes with operands, by name.
+        makes: the constructors of the attributes with operands, by name; only the names are read.
+
+    Returns:
+        a function from the new attributes, by name, to a copy of the object.
     """
     kind = type(like)
     rest = {name: part for name, part in like.__dict__.items() if name not in makes}
 
     def whole(parts: dict[str, Any]) -> Any:
-        """Create a copy of the object with the rebuilt attributes."""
+        """Create a copy of the object with the rebuilt attributes.
+
+        This is the function that ``_assemble_object`` returns. It does not call the constructor.
+
+        Args:
+            parts: the rebuilt attributes, by name.
+        """
         # Not by the constructor, which would queue the object and may read traced values.
         copy = object.__new__(kind)
         copy.__dict__.update(rest, **parts)

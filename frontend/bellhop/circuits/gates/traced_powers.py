@@ -25,15 +25,16 @@ _TOLERANCE = 1e-12
 def decompose_traced_power(op: qml.operation.Operator) -> list[Any] | None:
     """Decompose a power with a traced exponent into rotations.
 
-    The result is the principal power: its eigenvalues have the phases ``z * a`` with ``a`` in
+    The gates apply the principal power: its eigenvalues have the phases ``z * a`` with ``a`` in
     (-pi, pi].
 
     Args:
         op: any operation.
 
     Returns:
-        the gates, or None if ``op`` is not a power with one traced exponent, or if the matrix of
-        its base is traced, not unitary, or too large.
+        the gates in order, or None if ``op`` is not a power with one traced exponent, or if the
+        matrix of its base is traced, not unitary, or too large. A controlled base gives one
+        operation: the controlled power.
     """
     if not isinstance(op, qml.ops.Pow) or not is_dynamic(op.z) or np.ndim(op.z):
         return None
@@ -56,7 +57,15 @@ def decompose_traced_power(op: qml.operation.Operator) -> list[Any] | None:
 
 
 def _find_static_matrix(base: qml.operation.Operator) -> np.ndarray | None:
-    """Return the matrix of a small static unitary gate, None for other gates."""
+    """Return the matrix of a small static unitary gate.
+
+    Args:
+        base: PennyLane operation.
+
+    Returns:
+        complex array ``[2**wires, 2**wires]``; None if the matrix is traced, not unitary, unknown
+        or on more than `_MAX_WIRES` wires.
+    """
     has_components = isinstance(base, qml.ops.SymbolicOp | qml.ops.CompositeOp)
     if (
         any(map(is_dynamic, base.data))
@@ -78,7 +87,10 @@ def _make_diagonal_gates(angles: np.ndarray, z: Any, wires: Any) -> list[Any]:
     Args:
         angles: ``[2**n]``, static.
         z: a traced scalar.
-        wires: the n wires.
+        wires: the n wires, the first one for the most significant bit.
+
+    Returns:
+        ``GlobalPhase``, ``RZ`` and ``MultiRZ`` gates, which commute.
     """
     n_wires = len(wires)
     gates: list[Any] = []

@@ -23,7 +23,11 @@ from bellhop.circuits.ir.wires import WireMap
 
 
 class MeasurementSite(Protocol):
-    """Context of a measurement: resolves wires and source lines."""
+    """The end of a circuit, as code that checks a measurement's wires sees it.
+
+    The object is a backend's circuit after all gates.  Checks need its wire labels, and the source
+    lines of its measurements for error messages, but no results.
+    """
 
     @property
     def where(self) -> str:
@@ -38,26 +42,32 @@ class MeasurementSite(Protocol):
         """Whether the circuit has a mid-circuit measurement."""
 
     def error_location(self, operation: Any, /) -> AbstractContextManager[None]:
-        """Add a measurement's source line to errors within the ``with`` block.
+        """Return a context manager that adds a measurement's source line to errors.
 
         Args:
-            operation: PennyLane's measurement process.
+            operation: PennyLane's measurement process, which the ``with`` block handles.
         """
 
     def check_wires(self, wires: Sequence[Any], process: Any, /) -> None:
-        """Check a measurement's wires: known ones now, traced ones when the program runs.
+        """Check a measurement's wires: static ones now, traced ones when the program runs.
+
+        The check at run time requires that the wires exist and are distinct.
 
         Args:
             wires: wire labels, some of which may be tracers.
             process: PennyLane's measurement process, whose source line the error names.
 
         Raises:
-            CompileError: if a wire label is unknown to the device.
+            CompileError: if a static wire label is unknown to the device.
         """
 
 
 class Answers(MeasurementSite, Protocol):
-    """Interface of a backend that samples the final state of a circuit."""
+    """Interface of a backend that samples the final state of a circuit.
+
+    The backend's circuit implements this interface and passes itself to ``measure_results`` when
+    all gates have been applied.  Measurement code calls the methods in the trace of the circuit.
+    """
 
     @property
     def groups(self) -> tuple[int, ...]:
@@ -85,34 +95,44 @@ class Answers(MeasurementSite, Protocol):
         """Sample all shots once, and compute each requested result from this sample.
 
         Args:
-            asked: the requested results.
+            asked: the requested results: objects that describe them, such as ``Samples()``.
 
         Returns:
-            an array for each request: ``[groups, outcomes]`` for ``Frequencies``, ``[shots,
-            qubits]`` for ``Samples``, ``[shots, 2, wires]`` for ``ShadowSnapshots`` and ``[groups,
-            words]`` for ``ShadowMeans``.
+            an array for each request, in order: ``[groups, outcomes]`` for ``Frequencies``,
+            ``[shots, qubits]`` for ``Samples``, ``[shots, 2, wires]`` for ``ShadowSnapshots`` and
+            ``[groups, words]`` for ``ShadowMeans``.
         """
 
     def average_over_groups(self, value: Any, /) -> Any:
-        """Return this execution's contribution to the mean over each shot group.
+        """Return this execution's contribution to a value's mean over each group of shots.
+
+        A group is an entry of the shot vector.  If several executions of the circuit share the
+        shots, the value is multiplied by the fraction of each group's shots that belong to this
+        execution.  The sum over all executions is then the mean.
 
         Args:
-            value: array of any shape, a function of the mid-circuit outcomes.
+            value: array ``[*shape]``, computed from the mid-circuit outcomes of this execution.
 
         Returns:
             array ``[groups, *shape]``.
         """
 
     def broadcast_to_shots(self, value: Any, /) -> Any:
-        """Add an axis of shots to a function of the mid-circuit outcomes.
+        """Repeat a value of this execution for each of its shots.
 
         Args:
-            value: array ``[*shape]``, the value in the current execution.
+            value: array ``[*shape]``, computed from the mid-circuit outcomes of this execution.
+
+        Returns:
+            array ``[shots, *shape]``.
         """
 
 
 class DeviceAnswers(Answers, Protocol):
-    """Interface of a backend whose device executes ``Measurement`` objects."""
+    """Interface of a backend whose device executes ``Measurement`` objects.
+
+    The engine and compiled plugins are such devices.  Without shots, they compute exact values.
+    """
 
     @property
     def device(self) -> DeviceSpec:
@@ -133,5 +153,6 @@ class DeviceAnswers(Answers, Protocol):
             request: the measurements, with the coefficients and matrices of their observables.
 
         Returns:
-            an array for each measurement, in order.
+            an array for each of ``request.measurements``, in order, with the shape and dtype of its
+            ``result_aval``.
         """

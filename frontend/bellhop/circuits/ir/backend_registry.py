@@ -21,11 +21,16 @@ _RUNNERS: dict[type, Runner] = {}
 
 
 def register_backend(device_type: type, run: Runner) -> None:
-    """Register the backend that runs circuits on devices of a class.
+    """Register the function that runs circuits on PennyLane devices of a class.
+
+    The function replaces Bellhop's own backends for these devices, and an earlier registered
+    function.
 
     Args:
         device_type: the class of the devices; subclasses are not included.
-        run: the backend.
+        run: ``(circuit, device, wires) -> results``, called in the trace of the program with a
+            ``Circuit``, the PennyLane device and a ``WireMap``.  It returns the measurements'
+            values in the structure of the quantum function's result, or a ``Declined``.
     """
     _RUNNERS[device_type] = run
 

@@ -16,13 +16,17 @@ from bellhop.errors import CompileError
 
 
 class Rows:
-    """The batch axis of a circuit, whose size is found while the circuit is traced.
+    """The batch axis of a circuit with broadcast gate parameters.
+
+    A backend creates the object before it traces the circuit, and each batched operation that is
+    traced registers its batch size.
 
     Args:
-        where: the QNode, for errors.
+        where: the QNode's name and line, for error messages.
 
     Attributes:
-        size: the batch size; None if no operation is batched.
+        where: the same text.
+        size: the batch size; None as long as no operation is batched.
     """
 
     # The type of the row index.
@@ -42,7 +46,10 @@ class Rows:
 
         Args:
             size: the batch size.
-            name: the name of the operation, for errors.
+            name: the name of the operation, for error messages.
+
+        Raises:
+            CompileError: if an operation with another batch size was registered before.
         """
         if self.size not in (None, size):
             raise CompileError(
@@ -56,8 +63,11 @@ class Rows:
         """Map a function over all batch rows, or call it once if no operation is batched.
 
         Args:
-            function: ``row_index -> results``.
+            function: ``row_index -> results`` for an int32 scalar; it is mapped by ``jax.vmap``.
             finish: postprocesses batched results, which have a leading batch axis.
+
+        Returns:
+            ``finish(results)`` with a batch; without a batch, the results of row 0 as they are.
         """
         if self.size is None:
             return function(jnp.int32(0))
@@ -65,10 +75,13 @@ class Rows:
 
 
 class TracedRow:
-    """One batch row of a circuit, by a traced index.
+    """One batch row of a circuit, selected by a traced index.
+
+    Gates read their parameters of this row while the circuit is traced; ``jax.vmap`` then maps the
+    traced circuit over all values of ``index``.
 
     Attributes:
-        rows: the batch axis of the circuit.
+        rows: the batch axis of the circuit, where gates register their batch size.
         index: the row index, a traced int32 scalar.
     """
 

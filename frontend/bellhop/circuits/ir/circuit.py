@@ -20,32 +20,42 @@ from bellhop.tracing.current_circuit import CurrentCircuit
 
 
 class GateFunction(Protocol):
-    """Interface of a quantum function, which is traced once to a jaxpr with gates."""
+    """Interface of a quantum function, which is traced once to a jaxpr with gates.
+
+    Backends see a quantum function only through this interface; ``QuantumFunction`` in ``front``
+    implements it.
+    """
 
     def get_traced(
         self, where: str, inputs: Sequence[Any], circuit: CurrentCircuit | None = None
     ) -> Any:
-        """Return the jaxpr with gates and the returned measurements; trace if necessary.
+        """Return the traced quantum function; trace it in the first call.
 
         Args:
-            where: the QNode and its line, for errors.
-            inputs: the arguments that are arrays.
-            circuit: the enclosing circuit, if any.
+            where: the QNode's name and line, for error messages.
+            inputs: the arguments of the quantum function that are arrays.
+            circuit: the circuit that will receive the gates, which tracing consults; None before
+                this circuit exists.
+
+        Returns:
+            a ``TracedQuantumFunction``: the jaxpr with gates, and a template of the returned
+            leaves.
         """
 
     def apply_to_circuit(
         self, circuit: GateReceiver, inputs: Sequence[Any], first: Interpreter | None = None
     ) -> tuple[list[Any], Any]:
-        """Apply the gates to a circuit.
+        """Apply the gates of the quantum function to a circuit.
 
         Args:
-            circuit: receives the gates.
-            inputs: the arguments that are arrays.
+            circuit: the backend's circuit, which receives the gates.
+            inputs: the arguments of the quantum function that are arrays.
             first: the first interpreter of a chain of passes that ends in ``circuit``; None for the
                 default passes.
 
         Returns:
-            the leaves and the tree structure of the function's result.
+            the leaves (measurement processes, numbers and arrays) and the tree structure of the
+            quantum function's result.
         """
 
     def get_constants(self) -> list[Any]:
@@ -59,13 +69,13 @@ class GateFunction(Protocol):
 class Circuit:
     """A quantum function, its inputs and its execution settings.
 
-    Backends receive a ``Circuit``, a PennyLane device and a ``WireMap``. A ``Circuit`` refers to no
-    QNode, device or queue.
+    One object describes one call of a QNode in the traced program. Backends receive a ``Circuit``,
+    a PennyLane device and a ``WireMap``. A ``Circuit`` refers to no QNode, device or queue.
 
     Attributes:
-        function: applies the gates to a backend's circuit.
-        inputs: the arguments that are arrays of the program.
-        config: the execution settings.
+        function: the quantum function, which applies its gates to a backend's circuit.
+        inputs: the arguments of the quantum function that are arrays of the program.
+        config: the execution settings, from the QNode and the ``qjit`` options.
         plan: what executes the circuit, and how.
     """
 
@@ -93,14 +103,14 @@ class Circuit:
 
         Args:
             run_row: ``(traced_row, row_index, *inputs) -> (results, leaves, tree)``: traces one
-                batch row. ``traced_row`` selects the row of batched parameters, and ``row_index``
-                is its index, a traced int32. ``results`` is None if another backend must run the
-                circuit; ``leaves`` and ``tree``, of the quantum function's result, tell which
-                results are measurements.
+                batch row. ``traced_row`` is a ``TracedRow``, with which gates select the row of
+                batched parameters, and ``row_index`` is its index, a traced int32. ``results`` is
+                None if another backend must run the circuit; ``leaves`` and ``tree``, of the
+                quantum function's result, tell which results are measurements.
 
         Returns:
-            the results; if parameters are broadcast, measurements have a leading batch axis, and
-            other leaves have none. None if ``run_row`` returned None as results.
+            the results of ``run_row``; if parameters are broadcast, measurements have a leading
+            batch axis, and other leaves have none. None if ``run_row`` returned None as results.
         """
         rows = Rows(self.where)
         are_measured: list[bool] = []

@@ -90,10 +90,17 @@ class CircuitConfig:
         return is_dropping and bool(self.shots.total)
 
     def read_diff_options(self) -> dict[str, Any]:
-        """Return ``gradient_kwargs`` with defaults for missing options.
+        """Validate ``gradient_kwargs``, and return it with defaults for missing options.
+
+        An option that has no effect is left out, and the user is warned.
+
+        Returns:
+            the options by name. ``h`` (the step of finite differences) is a number, and ``shifts``
+            is None or a tuple of tuples of floats.
 
         Raises:
-            CompileError: for an unknown or unsupported option.
+            CompileError: for an unknown or unsupported option, and for a ``sampler_rng`` that is
+                not an integer or None.
         """
         method, where = self.diff_method, self.where
         options = read_options(self.gradient_kwargs, method, where)

@@ -21,11 +21,14 @@ from bellhop.circuits.ir.precision import Precision
 
 @dataclass(frozen=True)
 class Measurement:
-    """Static description of a measurement.
+    """Static description of one measurement that the runtime performs.
+
+    Measurement code creates the objects and collects them in a ``MeasurementRequest``. Traced
+    numbers (coefficients, matrices) are in the request, and a measurement refers to them by index.
 
     Attributes:
-        kind: the kind of measurement, a key of ``executors.toml``, which lists the offers of
-            each executor.
+        kind: the kind of measurement, a key of ``executors.toml``, which lists the results that
+            each executor computes of this kind (the value, the Jacobian, ...).
         obstacle: error text for a derivative without the engine's adjoint method; empty if other
             methods support it.
     """
@@ -47,10 +50,14 @@ class Measurement:
         return is_offered(Offer.VALUE, self.kind, Executor.ENGINE)
 
     def encode(self, first_matrix: int) -> tuple[int, ...]:
-        """Return the code of the measurement, a sequence of integers for the runtime.
+        """Encode this measurement as integers, the form in which the runtime receives it.
 
         Args:
-            first_matrix: the offset of the matrices in the runtime's array of numbers.
+            first_matrix: the index of the request's first matrix entry in the runtime's 1-D array
+                of numbers, where the coefficients precede the matrices.
+
+        Returns:
+            the code of the kind, followed by the operands of the kind (``runtime/contract.toml``).
         """
         return (get_kind_code(self.kind), *self._encode_operands(first_matrix))
 
@@ -90,8 +97,9 @@ class _ObservableMoment(Measurement):
 
     Attributes:
         terms: the products of the linear combination.
-        first_coefficient: index of the first term's coefficient; None for a single term without
-            coefficient.
+        first_coefficient: index of the first term's coefficient in
+            ``MeasurementRequest.coefficients``, where the other terms' coefficients follow; None
+            for a single term with coefficient 1.
     """
 
     terms: tuple[Product, ...] = ()
@@ -106,7 +114,12 @@ class _ObservableMoment(Measurement):
         return ()
 
     def list_terms(self) -> tuple[tuple[Product, int | None], ...]:
-        """Return each term of the observable with the index of its coefficient, or None."""
+        """Return each term of the observable with the index of its coefficient.
+
+        Returns:
+            pairs of a product and its index in ``MeasurementRequest.coefficients``; the index is
+            None for a term with coefficient 1.
+        """
         first = self.first_coefficient
         return tuple(
             (term, None if first is None else first + number)
@@ -123,7 +136,10 @@ class Expval(_ObservableMoment):
 
 @dataclass(frozen=True)
 class Var(_ObservableMoment):
-    """The variance of an observable, ``E[A**2] - E[A]**2``."""
+    """The runtime's measurement of a variance.
+
+    For an observable ``A`` it is ``E[A**2] - E[A]**2``.
+    """
 
     kind = "var"
 
@@ -134,10 +150,10 @@ class Var(_ObservableMoment):
 
 @dataclass(frozen=True)
 class Probs(Measurement):
-    """The outcome probabilities of wires.
+    """The runtime's measurement of outcome probabilities, an array ``[2**wires]``.
 
     Attributes:
-        wires: qubit indices; empty for all wires.
+        wires: qubit indices, the most significant bit of an outcome first; empty for all qubits.
     """
 
     wires: tuple[int, ...] = ()
@@ -153,10 +169,11 @@ class Probs(Measurement):
 
 @dataclass(frozen=True)
 class State(Measurement):
-    """The amplitudes of the state vector.
+    """The runtime's measurement of all amplitudes, a complex array ``[2**qubits]``.
 
     Attributes:
-        name: the measurement that uses the amplitudes, such as ``state``, for errors.
+        name: the user's measurement that is computed from the amplitudes, such as ``state`` or
+            ``density_matrix``, for error messages.
     """
 
     name: str = "state"
@@ -186,7 +203,10 @@ _SAMPLES_OR_COUNTS = (
 
 @dataclass(frozen=True)
 class Samples(Measurement):
-    """The outcomes of all wires, as an array ``[shots, qubits]``."""
+    """The runtime's measurement of all wires' bits in each shot.
+
+    The result is a ``uint8`` array ``[shots, qubits]``.
+    """
 
     kind = "sample"
     obstacle = _SAMPLES_OR_COUNTS
@@ -205,7 +225,8 @@ class Samples(Measurement):
         """Convert rows of bits to integers.
 
         Args:
-            bits: array ``[rows, digits]``; the first digit is the most significant.
+            bits: array ``[rows, digits]``; the first digit is the most significant. No digits are
+                the integer 0.
 
         Returns:
             integer array ``[rows]``.
@@ -216,11 +237,14 @@ class Samples(Measurement):
 
 @dataclass(frozen=True)
 class Frequencies(Measurement):
-    """The relative frequency of each outcome of some wires, in each group of shots.
+    """The runtime's measurement of how often each outcome of some wires occurs.
+
+    The result is a real array ``[groups, 2**len(wires)]``: for each group of shots (an entry of the
+    shot vector) the relative frequency of each outcome.
 
     Attributes:
-        wires: the wires whose outcomes are counted.
-        signs: a shot counts with sign -1 if the outcomes of these wires have odd parity.
+        wires: qubit indices of the wires whose outcomes are counted.
+        signs: qubit indices; a shot counts as -1 if the outcomes of these qubits have odd parity.
         groups: the number of shots of each group.
     """
 
@@ -249,10 +273,13 @@ class Frequencies(Measurement):
     def sum_weights(self, bits: Any, signs: Any, weights: Any) -> Any:
         """Sum the signed weights of the shots with each outcome, in each group of shots.
 
+        With the weight ``1 / shots`` for each shot of a group, the sums are the frequencies.
+
         Args:
-            bits: array ``[shots, len(wires)]``, the outcomes of ``wires``.
-            signs: array ``[shots, len(signs)]``, the outcomes of ``signs``.
-            weights: array ``[shots]``; the sign of a shot is multiplied to its weight.
+            bits: array ``[shots, len(wires)]``, the outcomes of ``self.wires``.
+            signs: array ``[shots, len(self.signs)]``, the outcomes of ``self.signs``. A shot whose
+                row has odd parity has its weight negated.
+            weights: array ``[shots]``.
 
         Returns:
             array ``[groups, 2**len(wires)]``.
@@ -267,7 +294,9 @@ class Frequencies(Measurement):
     def index_groups(groups: Sequence[int]) -> Any:
         """Return the index of each shot's group.
 
-        The program computes the indices, since the size of a constant would grow with the shots.
+        A group is an entry of the shot vector: for groups of 2 and 1 shots the indices are ``[0, 0,
+        1]``. The program computes the indices, since the size of a constant would grow with the
+        shots.
 
         Args:
             groups: the number of shots of each group.
@@ -291,11 +320,14 @@ class _CountedFrequencies(Frequencies):
 class ShadowSnapshots(Measurement):
     """A classical shadow: outcomes of wires in random Pauli bases, and these bases.
 
+    The result is a ``uint8`` array ``[shots, 2, wires]``: for each shot the outcomes, then the
+    bases.
+
     Attributes:
-        wires: the measured wires.
+        wires: qubit indices of the measured wires.
         seed: the seed of the bases; None to draw new bases in each run.
         copies: the number of shots of each entry of the shot vector; the seed restarts for each.
-        recipes: the offset of the bases among the request's matrices; None without a seed.
+        recipes: the offset of the drawn bases among the request's matrices; None without a seed.
     """
 
     wires: tuple[int, ...] = ()
@@ -310,10 +342,11 @@ class ShadowSnapshots(Measurement):
     )
 
     def draw_bases(self) -> np.ndarray | None:
-        """Draw the bases with the seed, as PennyLane does.
+        """Draw the Pauli basis of each shot and wire with the seed, as PennyLane does.
 
         Returns:
-            integer array ``[shots, wires]`` of 0, 1, 2 for X, Y, Z; None without a seed.
+            integer array ``[shots, wires]`` of 0, 1, 2 for X, Y, Z; None without a seed, as the
+            runtime then draws the bases.
         """
         if self.seed is None:
             return None
@@ -326,7 +359,15 @@ class ShadowSnapshots(Measurement):
         )
 
     def _encode_operands(self, first_matrix: int) -> tuple[int, ...]:
-        """Return the wires, the number of bases and, with a seed, the offset of the bases."""
+        """Return the wires, the number of bases and, with a seed, the offset of the bases.
+
+        Args:
+            first_matrix: the index of the request's first matrix entry in the runtime's array.
+
+        Returns:
+            the number of wires, the wires, and 0 without a seed; with a seed, the number of bases
+            (shots times wires) and the index of the first basis in the runtime's array.
+        """
         if self.recipes is None:
             return (*_encode_list(self.wires), 0)
         return (
@@ -344,10 +385,12 @@ class ShadowSnapshots(Measurement):
 
 @dataclass(frozen=True)
 class ShadowMeans(ShadowSnapshots):
-    """The means of Pauli words over snapshots, in each group of shots.
+    """The means of Pauli words over a classical shadow, in each group of shots.
+
+    The result is a real array ``[groups, words]``.
 
     Attributes:
-        groups: the number of shots of each group.
+        groups: the number of shots of each group: an entry of the shot vector, or a part of it.
         words: for each Pauli word, a factor for each wire: 0, 1, 2 for X, Y, Z, 3 for the identity.
     """
 
@@ -369,17 +412,17 @@ class ShadowMeans(ShadowSnapshots):
         return Precision.real_type()
 
     def compute_word_values(self, bits: Any, bases: Any) -> Any:
-        """Compute the estimate of each Pauli word from each snapshot.
+        """Compute the estimate of each Pauli word from each shot of a classical shadow.
 
         The estimate is the product of ``3 * (1 - 2 * outcome)`` over all factors but identities. It
         is zero if a wire was measured in another basis than its factor.
 
         Args:
             bits: integer array ``[shots, wires]``, the outcomes.
-            bases: integer array ``[shots, wires]``: 0, 1, 2 for X, Y, Z.
+            bases: integer array ``[shots, wires]``, the basis of each outcome: 0, 1, 2 for X, Y, Z.
 
         Returns:
-            array ``[shots, words]``.
+            array ``[shots, words]``, whose mean over shots estimates the expectation values.
         """
         factors = np.array(self.words, int).reshape(-1, bits.shape[1])
         is_identity = factors == 3

@@ -17,9 +17,9 @@ class DeviceSpec:
     """The parameters with which the runtime opens a device.
 
     Attributes:
-        name: PennyLane's name of the device, for errors.
+        name: PennyLane's name of the device, such as ``lightning.qubit``.
         library: path of the plugin's shared object.
-        factory: name of the plugin's factory in the shared object.
+        factory: name of the plugin's factory function in the shared object.
         kwargs: options, in the plugin's text format.
         qubits: the number of qubits of the circuit.
         shots: the number of shots; 0 for analytic results.
@@ -45,7 +45,9 @@ class DeviceSpec:
 
     @staticmethod
     def has_engine(name: str) -> bool:
-        """Return whether the engine runs circuits of any size for the plugin of a device.
+        """Return whether the engine may replace a device's plugin for any circuit size.
+
+        True for ``lightning.qubit`` and ``lightning.kokkos``.
 
         Args:
             name: PennyLane's name of the device.
@@ -85,15 +87,17 @@ _WRONG_DERIVATIVE = ("PSWAP",)
 
 @dataclass(frozen=True)
 class _PluginDefects:
-    """Differences between a plugin and PennyLane's semantics.
+    """Differences between a compiled plugin and PennyLane's semantics.
+
+    ``GateSet`` avoids the listed operations, which are decomposed or rejected.
 
     Attributes:
-        gates: gates that the plugin lists but applies differently.
-        controlled: gates that are wrong with control wires.
-        variances: whether variances are wrong.
-        projections: whether non-unitary matrices leave a state with a wrong norm.
-        samples: whether samples are sorted, and so are not independent.
-        preparations: state preparations that work.
+        gates: names of gates that the plugin lists but applies differently.
+        controlled: names of gates that are wrong with control wires.
+        variances: True if the plugin computes wrong variances.
+        projections: True if non-unitary matrices leave a state with a wrong norm.
+        samples: True if the plugin sorts its samples, which then are not independent.
+        preparations: names of the state preparations that work.
     """
 
     gates: tuple[str, ...] = ()
@@ -121,15 +125,16 @@ class GateSet:
     """The operations and observables that a device supports without decomposition.
 
     Args:
-        device: the PennyLane device.
-        keeps_matrices: see the attribute; False for plugins with a wrong norm after projections.
+        device: the PennyLane device, whose capabilities are read.
+        keeps_matrices: see the attribute, which is always False for a plugin with a wrong norm
+            after non-unitary matrices.
         can_apply_matrices: see the attribute.
 
     Attributes:
         has_adjoint: whether the device has an adjoint method, that is, differentiable gates.
         observables: names of the supported observables.
-        measures_pauli_words: whether only expectation values of Pauli words are measured, since
-            variances are wrong.
+        measures_pauli_words: whether only expectation values of single Pauli words may be measured,
+            since the plugin's variances are wrong.
         keeps_matrices: whether one-wire matrices are applied as matrices instead of rotation
             angles, which exist for unitary matrices only and whose derivatives have poles.
         can_apply_matrices: whether every operation with a matrix is applied by its matrix,
@@ -179,9 +184,10 @@ class GateSet:
         )
 
     def can_differentiate(self, name: str) -> bool:
-        """Return whether the device's adjoint method differentiates an operation.
+        """Return whether the device's derivative method supports an operation.
 
-        Always True for devices without an adjoint method, which use parameter shift.
+        For a device with an adjoint method: whether this method differentiates the operation.
+        Always True for other devices, whose circuits are differentiated by parameter shift.
 
         Args:
             name: PennyLane's name of the operation.

@@ -18,10 +18,11 @@ from bellhop.errors import CompileError
 
 
 class DiffMethod(enum.StrEnum):
-    """A derivative method; each value equals the user's name, a string.
+    """A derivative method, equal to the string that users pass as ``diff_method``.
 
     Values:
         HADAMARD: runs on PennyLane's tapes, which its transform expands to Hadamard tests.
+        BEST: Bellhop chooses a method for each measurement.
         LIKELIHOOD_RATIO: internal, not a ``diff_method`` of users: the score-function estimator,
             from the samples.
     """
@@ -52,7 +53,7 @@ class DiffMethod(enum.StrEnum):
 
 @dataclass(frozen=True)
 class SupportedOption:
-    """An option that works as PennyLane documents it.
+    """An entry of ``gradient_kwargs`` that works as PennyLane documents it.
 
     Attributes:
         default: the value if the QNode does not set the option.
@@ -63,7 +64,7 @@ class SupportedOption:
 
 @dataclass(frozen=True)
 class IgnoredOption:
-    """An option that changes no result and raises a warning.
+    """An entry of ``gradient_kwargs`` that changes no result: a warning.
 
     Attributes:
         reason: why the option has no effect, for the warning.
@@ -74,11 +75,11 @@ class IgnoredOption:
 
 @dataclass(frozen=True)
 class UnsupportedOption:
-    """An option that would change the result and is not supported.
+    """An entry of ``gradient_kwargs`` that would change the result: an error.
 
     Attributes:
         effect: the change, as the end of a sentence that begins with "it would".
-        remedy: an alternative for the user, for the error.
+        remedy: a sentence with an alternative for the user, for the error message.
         neutral: the value that changes nothing and is therefore accepted; None if there is none.
     """
 
@@ -159,16 +160,16 @@ def read_options(given: Mapping[str, Any], method: str, where: str) -> dict[str,
     """Validate ``gradient_kwargs``, add defaults and warn about useless options.
 
     Args:
-        given: the QNode's ``gradient_kwargs``.
-        method: the derivative method. The options of an unknown method are not validated, since
-            differentiation raises an error that names the method.
-        where: the QNode and its line, for messages.
+        given: the QNode's ``gradient_kwargs``. An option whose value is None counts as not set.
+        method: the derivative method. The options of an unknown method are returned as they are,
+            since differentiation raises an error that names the method.
+        where: the QNode's name and line, for messages.
 
     Returns:
-        the supported options by name.
+        the value of each option that the method supports, by name.
 
     Raises:
-        CompileError: for options that are not supported.
+        CompileError: for an option that is unknown or not supported.
     """
     known = _OPTIONS.get(method)
     if known is None:

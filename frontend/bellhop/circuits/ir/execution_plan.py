@@ -9,7 +9,9 @@ from bellhop.circuits.ir.executors import Executor, Outcomes
 
 @dataclass(frozen=True)
 class ExecutionPlan:
-    """What executes a circuit, and how; made by ``backends/choose``.
+    """What executes a circuit, and how.
+
+    ``backends/choose`` makes the plan, and backends complete it while they trace the circuit.
 
     ``f.mlir``, drawings, profiles and ``verbose=True`` print it::
 
@@ -18,11 +20,11 @@ class ExecutionPlan:
 
     Attributes:
         executor: what executes the circuit.
-        reason: why it is not the engine; empty for the engine.
+        reason: why the engine does not execute it; empty for the engine.
         outcomes: how random outcomes are treated.
         diff_method: the derivative method, or the user's name of an unknown one.  ``BEST`` leaves
             the choice to each measurement.
-        diff_options: the ``gradient_kwargs`` of the method.
+        diff_options: the method's ``gradient_kwargs``, as pairs of name and value.
         precision: 32 or 64, the bits of the real part of an amplitude.
     """
 
@@ -51,12 +53,12 @@ class ExecutionPlan:
 
 @dataclass(frozen=True)
 class Declined:
-    """A backend's answer for a circuit that it does not support, in place of results.
+    """A backend's return value for a circuit that it does not support.
 
-    ``choose`` then chooses another backend.
+    It takes the place of results; ``backends/choose`` then chooses another backend.
 
     Attributes:
-        reason: what the backend does not support.
+        reason: the unsupported feature, for example a measurement; later the plan's ``reason``.
     """
 
     reason: str

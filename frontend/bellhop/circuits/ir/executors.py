@@ -36,7 +36,20 @@ class Executor(enum.Enum):
 
 
 class Outcomes(enum.Enum):
-    """How a circuit treats random outcomes; ``executors.toml`` describes each value."""
+    """How a circuit treats random outcomes of measurements.
+
+    Values:
+        NONE: the circuit draws no random numbers.
+        SAMPLES: final measurements are sampled, without mid-circuit outcomes.
+        ONE_RUN: mid-circuit outcomes are drawn in one run.
+        RUN_PER_SHOT: mid-circuit outcomes are drawn in a separate run for each shot.
+        ALL: exact, by one run for each combination of mid-circuit outcomes that happens.
+        ALL_WITH_IMPOSSIBLE: as ``ALL``, with combinations of probability zero, for second
+            derivatives.
+        REPEATED: outcomes are drawn, and runs are repeated until all postselections hold.
+        REPEATED_ANEW: as ``REPEATED``, for circuits whose gates may differ between runs.
+        SHARED_RUNS: outcomes are drawn for all shots, and shots with equal outcomes share a run.
+    """
 
     NONE = "none"
     SAMPLES = "samples"
@@ -86,10 +99,13 @@ class Outcomes(enum.Enum):
         return self in (Outcomes.RUN_PER_SHOT, Outcomes.SHARED_RUNS)
 
     def get_tree(self, derivative_order: int) -> int:
-        """Return attribute ``tree`` of ``bellhop_circuit_begin`` (``contract.toml``).
+        """Return the integer by which the runtime knows this treatment of outcomes.
+
+        It is the attribute ``tree`` of the handler ``bellhop_circuit_begin`` (``contract.toml``).
 
         Args:
-            derivative_order: the order of differentiation, 0 for the value.
+            derivative_order: the order of differentiation, 0 for the value. Orders above 1 change
+                ``ALL`` to ``ALL_WITH_IMPOSSIBLE``.
         """
         # Second derivatives also need the combinations of outcomes with probability zero.
         is_second = self is Outcomes.ALL and derivative_order > 1
@@ -97,7 +113,18 @@ class Outcomes(enum.Enum):
 
 
 class Offer(enum.Enum):
-    """What an executor may offer for a kind of measurement; see ``executors.toml``."""
+    """What an executor may compute for a kind of measurement.
+
+    ``executors.toml`` lists the offers of each executor.
+
+    Values:
+        VALUE: the result.
+        JACOBIAN: the Jacobian, by one adjoint sweep.
+        VJP: the Jacobian's product with a cotangent.
+        JVP: its product with a tangent, and the derivative of the Jacobian along the tangent.
+        SCORE: the derivative by the likelihood ratio of samples.
+        ANY_ORDER: derivatives of any order by shift rules, which run the circuit again.
+    """
 
     VALUE = "value"
     JACOBIAN = "jacobian"
@@ -113,11 +140,11 @@ def get_kind_code(kind: str) -> int:
 
 
 def is_offered(offer: Offer, kind: str, executor: Executor) -> bool:
-    """Return whether an executor offers something for a kind of measurement.
+    """Return whether an executor computes a value or a derivative of a measurement.
 
     Args:
-        offer: for instance the Jacobian.
-        kind: the kind of measurement, a key of ``executors.toml``.
+        offer: the value, or a derivative such as the Jacobian.
+        kind: the kind of measurement, a key of ``executors.toml``, such as ``"expval"``.
         executor: the engine or the plugin.
     """
     return offer.value in _TABLES["measurements"][kind][executor.value]

@@ -101,7 +101,11 @@ def has_other_effects(eqn: JaxprEqn) -> bool:
 
 
 def _iterate_gates(jaxpr: Jaxpr) -> Iterator[JaxprEqn]:
-    """Yield the equations with gates of a jaxpr, and of the jaxprs in them."""
+    """Yield the equations of a jaxpr that apply gates, also nested ones.
+
+    An equation with inner jaxprs (a region, a loop, a conditional) comes before the equations in
+    these jaxprs.
+    """
     for eqn in filter(has_gates, jaxpr.eqns):
         yield eqn
         if eqn.primitive not in (operations_p, outcome_p):
@@ -113,10 +117,13 @@ def _iterate_gates(jaxpr: Jaxpr) -> Iterator[JaxprEqn]:
 class GateJaxpr:
     """A quantum function traced to a jaxpr with gates.
 
+    It is the body of a loop, or the argument of ``qml.adjoint`` or ``qml.ctrl``.  An object without
+    operands wraps a jaxpr whose gates are only inspected.
+
     Attributes:
-        closed: jaxpr, ``operands -> leaves of the function's result``.
-        operands: the values of the enclosing program that the function reads.
-        tree: the tree structure of the function's result.
+        closed: jaxpr, ``(*operands, *arguments) -> leaves of the function's result``.
+        operands: the values of the enclosing program that the function closes over.
+        tree: the tree structure of the function's result; None if the result is not needed.
     """
 
     closed: ClosedJaxpr
@@ -127,9 +134,12 @@ class GateJaxpr:
     def trace(cls, function: Callable[..., Any], *args: Any) -> "GateJaxpr":
         """Trace a quantum function whose results are arrays.
 
+        Values of the enclosing program that the function closes over become ``operands``.  The
+        arguments are not stored: they are inputs of ``closed`` after the operands.
+
         Args:
-            function: the quantum function; values that it closes over become operands.
-            args: the arguments of the function, arrays.
+            function: the quantum function, which applies gates to the circuit that is being traced.
+            args: example arguments of the function, arrays.
         """
         closed, types = make_flat_jaxpr(function, *args)
         jaxpr = convert_constvars_jaxpr(closed)
@@ -139,13 +149,15 @@ class GateJaxpr:
     def from_region(cls, eqn: JaxprEqn, operands: Sequence[Any]) -> tuple["GateJaxpr", Any]:
         """Return the quantum function and the controls of a ``quantum_region`` equation.
 
+        Such an equation is the adjoint of a quantum function, or a controlled quantum function.
+
         Args:
             eqn: the equation.
-            operands: the values of its operands.
+            operands: the values of the equation's operands, in order.
 
         Returns:
-            the quantum function, and a tuple of control wires and control values; None for an
-            adjoint.
+            the quantum function, before inversion or control; and a tuple of control wires and
+            control values, or None for an adjoint.
         """
         body, controls = eqn.params["body"], eqn.params["controls"]
         n = len(body.in_avals)
@@ -183,11 +195,15 @@ class GateJaxpr:
         return outcome
 
     def bind_region(self, controls: Any, control_operands: Sequence[Any]) -> None:
-        """Add an equation for the adjoint of the function, or for the controlled function.
+        """Append an equation for this function's adjoint, or with controls.
+
+        The ``quantum_region`` equation, for the adjoint or the controlled function, is appended to
+        the jaxpr that is being traced.
 
         Args:
-            controls: control wires and values with placeholders for tracers; None for the adjoint.
-            control_operands: the tracers.
+            controls: a ``TracedOperator``, the template of the pair of control wires and control
+                values with placeholders for tracers; None for the adjoint.
+            control_operands: the tracers that fill the placeholders, in order.
         """
         region_p.bind(*self.operands, *control_operands, body=self.closed, controls=controls)
 
@@ -214,7 +230,7 @@ class GateJaxpr:
 
     @property
     def has_nested_loops(self) -> bool:
-        """Whether a for loop is in another for loop."""
+        """Whether this function has a for loop in another for loop."""
         loops = (eqn for eqn in self.iterate_gates() if eqn.primitive is for_loop_p)
         return any(
             inner.primitive is for_loop_p
@@ -236,11 +252,12 @@ def get_operations(eqn: JaxprEqn, values: Sequence[Any] | None = None) -> Sequen
     """Rebuild the PennyLane operations of a ``quantum_operations`` equation.
 
     Args:
-        eqn: the equation.
-        values: the values of its operands; ``UnknownValue`` objects by default.
+        eqn: any equation.
+        values: the values of the equation's operands, which replace the tracers in the operations;
+            None to replace each tracer by an ``UnknownValue``.
 
     Returns:
-        the operations; an empty tuple for other equations.
+        the operations in order; an empty tuple for an equation of another primitive.
     """
     if eqn.primitive is not operations_p:
         return ()
@@ -275,12 +292,15 @@ class ForLoop:
 
     @staticmethod
     def bind(body: GateJaxpr, carried: Sequence[Any], length: Any) -> list[Any]:
-        """Add an equation for a loop; return the carried values after it.
+        """Append a ``quantum_for_loop`` equation to the jaxpr that is being traced.
 
         Args:
             body: the traced function of one iteration, ``(index, *carried) -> carried``.
             carried: the initial carried values.
             length: the trip count: an int, or a tracer if it is dynamic.
+
+        Returns:
+            the carried values after the last iteration.
         """
         is_static = isinstance(length, int)
         last: list[Any] = for_loop_p.bind(
@@ -299,7 +319,8 @@ class ForLoop:
 
         Args:
             eqn: the equation.
-            operands: the values of its operands.
+            operands: the values of the equation's operands: constants, initial carried values and,
+                if it is dynamic, the trip count. A NumPy trip count becomes a static one.
         """
         length, rest = eqn.params["length"], list(operands)
         if length is None:
@@ -318,15 +339,23 @@ class ForLoop:
 
     @staticmethod
     def make_indices(n_iterations: int) -> Any:
-        """Return the indices ``[n_iterations]`` to scan over with ``jax.lax.scan``.
+        """Return the iteration indices ``0, ..., n_iterations - 1`` for ``jax.lax.scan``.
 
-        A short array is a constant, which saves the kernel that XLA would generate to fill it.
+        A short array is a NumPy constant, which saves the kernel that XLA would generate to fill
+        it.
+
+        Args:
+            n_iterations: the static trip count.
         """
         return (np if n_iterations <= _MAX_CONSTANT_SIZE else jnp).arange(n_iterations)
 
 
 def _count_min_gates(jaxpr: Jaxpr) -> int:
-    """Count a jaxpr's operations, without loops with a dynamic trip count."""
+    """Count the operations that one evaluation of a jaxpr applies at least.
+
+    Operations in a loop count once for each iteration.  Loops with a dynamic trip count, ``while``
+    loops and conditionals count as zero.
+    """
     count = 0
     for eqn in filter(has_gates, jaxpr.eqns):
         if eqn.primitive is operations_p:
@@ -339,10 +368,18 @@ def _count_min_gates(jaxpr: Jaxpr) -> int:
 
 
 def _has_only_loops(jaxpr: Jaxpr) -> bool:
-    """Return whether a jaxpr has only gates, loops, regions and elementwise equations."""
+    """Return whether a jaxpr has only gates, loops and elementwise equations.
+
+    Then a loop around the jaxpr can be unrolled, with the parameters of all iterations computed as
+    arrays.  Regions (adjoint or controlled functions) are allowed.  Loops that carry values,
+    effects such as callbacks, and allocations of wires are excluded.
+    """
 
     def is_allowed(eqn: JaxprEqn) -> bool:
-        """Return whether an equation is elementwise, or gates, or a loop of such equations."""
+        """Return whether one equation of the jaxpr permits unrolling.
+
+        True for elementwise equations, for gates, and for loops and regions of such equations.
+        """
         # Loops must not carry values, and regions and loops must not call Python.
         if not has_gates(eqn):
             return is_elementwise(eqn) or (eqn.primitive is iota_p)
@@ -360,7 +397,8 @@ class WhileLoop:
     """A ``while`` equation of JAX with the values of its operands.
 
     Attributes:
-        condition: ``carried -> bool``.
+        condition: ``carried -> bool``, whether another iteration follows; ``carried`` is a
+            sequence.
         body: jaxpr of one iteration, ``(*constants, *carried) -> carried``.
         constants: the loop-invariant operands of the body.
         carried: the initial carried values.
@@ -373,11 +411,12 @@ class WhileLoop:
 
     @classmethod
     def from_equation(cls, eqn: JaxprEqn, operands: Sequence[Any]) -> "WhileLoop":
-        """Build the loop from a ``while`` equation.
+        """Build the loop from a ``while`` equation of JAX.
 
         Args:
             eqn: the equation.
-            operands: the values of its operands.
+            operands: the values of the equation's operands: the constants of the condition, the
+                constants of the body, and the initial carried values.
         """
         counts = eqn.params["cond_nconsts"], eqn.params["body_nconsts"]
         rest = iter(operands)

@@ -38,17 +38,22 @@ from bellhop.tracing.current_circuit import Branches
 
 
 class GateInterpreter(ABC):
-    """Interprets a jaxpr with gates, with one method for each kind of equation."""
+    """Interprets a jaxpr with gates, by one method for each kind of equation.
+
+    Subclasses define the ``_interpret_...`` methods, which receive the equation and the values of
+    its operands, and return the values of its results.  Equations without gates are evaluated as
+    they are.
+    """
 
     def interpret(self, closed: ClosedJaxpr, *inputs: Any) -> list[Any]:
-        """Evaluate a jaxpr with gates.
+        """Evaluate a jaxpr with gates, equation by equation.
 
         Args:
             closed: the jaxpr.
-            inputs: the values of its inputs.
+            inputs: a value for each input of the jaxpr, static or traced.
 
         Returns:
-            the values of its outputs.
+            the values of the jaxpr's outputs.
         """
         rules: dict[Primitive, Rule] = {
             operations_p: self._interpret_operations,
@@ -79,15 +84,17 @@ class GateInterpreter(ABC):
 
 
 class Interpreter(GateInterpreter):
-    """Interprets a circuit, with one method for each construct.
+    """Interprets a circuit, by one method for each construct.
 
-    Passes derive from it by `CircuitPass`, and backends by `GateReceiver`.
+    The constructs are operations (`apply`), measurements, loops and branches.  Passes derive from
+    this class by `CircuitPass`, and backends by `GateReceiver`. A pass calls the same method of the
+    next interpreter in its chain; a backend is the last one and executes the construct.
 
-    Loops and branches get their bodies as functions, which call `interpret` of the first
-    interpreter of the chain when they are called.
+    The bodies of loops and branches are functions that call `interpret` of the first interpreter of
+    the chain, so the gates in them go through all passes.
 
     Attributes:
-        where: the QNode and its line, for errors.
+        where: the QNode's name and line, for error messages.
         precision: derives the precision of the results from the parameters' dtypes.
     """
 
@@ -102,14 +109,18 @@ class Interpreter(GateInterpreter):
     def mid_measure(
         self, label: Wire, *, reset: bool, postselect: int, site: str, is_joint: bool = False
     ) -> Any:
-        """Measure a wire mid-circuit, collapse the state, and return the outcome.
+        """Measure a wire mid-circuit and collapse the state.
 
         Args:
-            label: the wire.
+            label: the wire, a label of the device or a tracer.
             reset: whether to reset the wire to zero afterwards.
-            postselect: the outcome to postselect on, or -1.
-            site: the user's ``file:line``.
-            is_joint: whether gates around it make it a measurement of several wires.
+            postselect: the outcome to postselect on, 0 or 1; -1 without postselection.
+            site: the user's ``file:line`` of the measurement, for error messages.
+            is_joint: whether gates around the measurement make it a measurement of several wires,
+                as ``qml.pauli_measure`` is.
+
+        Returns:
+            the outcome: a traced bool, or PennyLane's ``MeasurementValue`` on a tape.
         """
 
     @abstractmethod
@@ -121,24 +132,25 @@ class Interpreter(GateInterpreter):
         *,
         is_nest: bool = False,
     ) -> tuple[Any, ...]:
-        """Add a for loop whose body applies gates; return the carried values after it.
+        """Apply a for loop whose body applies gates; return the carried values after it.
 
         Args:
             n_iterations: the trip count: an ``int``, or a tracer.
-            body: maps the carried values and the iteration's index to the next carried values.
+            body: maps the carried values, a tuple, and the iteration's index to the next carried
+                values.
             carried: the carried values of the first iteration.
-            is_nest: whether the body has only loops, gates and elementwise computations, so that
-                the loop can be unrolled.
+            is_nest: whether the loop nests other loops and can be unrolled, see
+                ``ForLoop.is_nest``.
         """
 
     @abstractmethod
     def while_loop(
         self, condition: Callable[..., Any], body: Callable[..., Any], carried: tuple[Any, ...]
     ) -> tuple[Any, ...]:
-        """Add a while loop whose body applies gates; return the carried values after it.
+        """Apply a while loop whose body applies gates; return the carried values after it.
 
         Args:
-            condition: maps the carried values to whether another iteration follows.
+            condition: maps the carried values, a tuple, to whether another iteration follows.
             body: maps the carried values to the next carried values.
             carried: the carried values of the first iteration.
         """
@@ -156,11 +168,13 @@ class Interpreter(GateInterpreter):
         """Return the user's ``file:line`` that created an operation, or ``""`` if unknown."""
 
     def apply_at_sites(self, operations: Sequence[Any], sites: Sequence[str]) -> None:
-        """Apply operations of the user.
+        """Apply operations that the user wrote, and record their source lines.
+
+        The precision of the circuit's results takes the operations' parameters into account.
 
         Args:
-            operations: the operations.
-            sites: the ``file:line`` of each operation.
+            operations: PennyLane operations, in order.
+            sites: for each operation, the user's ``file:line``; empty if it is unknown.
         """
         for op, site in zip(operations, sites, strict=True):
             self.record_site(op, site)
@@ -185,7 +199,15 @@ class Interpreter(GateInterpreter):
         )
 
     def _interpret_for_loop(self, eqn: JaxprEqn, *operands: Operand) -> Sequence[Any]:
-        """Interpret a for loop by `for_loop`."""
+        """Interpret a ``quantum_for_loop`` equation by a call of `for_loop`.
+
+        Args:
+            eqn: the equation.
+            operands: the values of the equation's operands.
+
+        Returns:
+            the carried values after the loop.
+        """
         loop = ForLoop.from_equation(eqn, operands)
 
         def body(carried: tuple[Any, ...], number: Any) -> tuple[Any, ...]:
@@ -194,7 +216,15 @@ class Interpreter(GateInterpreter):
         return self.for_loop(loop.length, body, loop.carried, is_nest=loop.is_nest)
 
     def _interpret_while_loop(self, eqn: JaxprEqn, *operands: Operand) -> Sequence[Any]:
-        """Interpret a while loop by `while_loop`."""
+        """Interpret a ``while`` equation whose body has gates by a call of `while_loop`.
+
+        Args:
+            eqn: the equation.
+            operands: the values of the equation's operands.
+
+        Returns:
+            the carried values after the loop.
+        """
         loop = WhileLoop.from_equation(eqn, operands)
 
         def body(carried: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -203,7 +233,15 @@ class Interpreter(GateInterpreter):
         return self.while_loop(loop.condition, body, loop.carried)
 
     def _interpret_cond(self, eqn: JaxprEqn, *given: Any) -> Sequence[Any]:
-        """Interpret a conditional by `branch`."""
+        """Interpret a ``cond`` equation whose branches have gates by a call of `branch`.
+
+        Args:
+            eqn: the equation.
+            given: the index of the branch, and the operands of all branches.
+
+        Returns:
+            the results of the branch that runs.
+        """
         index, *operands = given
         functions = [
             partial(self.interpret, branch, *operands) for branch in eqn.params["branches"]
@@ -217,21 +255,22 @@ class Interpreter(GateInterpreter):
 
 
 class GateReceiver(Interpreter):
-    """An interpreter that executes a circuit, the last one of a chain; backends subclass it.
+    """The last interpreter of a chain, which executes a circuit; backends subclass it.
 
+    An instance is one circuit of a backend, and lives while the circuit is traced into the program.
     ``Circuit.function.apply_to_circuit`` applies a quantum function to it: after the passes, there
     are only operations, mid-circuit measurements, loops and conditionals.
 
     Args:
         wires: maps wire labels to qubits.
-        where: the QNode and its line, for errors.
+        where: the QNode's name and line, for error messages.
 
     Attributes:
         has_operation_outcomes: whether mid-circuit outcomes are PennyLane objects, not arrays.
-        allocates_wires: whether the backend executes allocations of wires itself; for others they
-            become wires of the device.
+        allocates_wires: whether the backend executes allocations of wires itself; if not, a pass
+            before the backend maps allocated wires to wires of the device.
         has_users_callbacks: whether callbacks that are called now are the user's; PennyLane's
-            transforms execute tapes in theirs.
+            transforms execute tapes in callbacks of their own.
     """
 
     has_operation_outcomes: bool = False
@@ -247,10 +286,13 @@ class GateReceiver(Interpreter):
         self._sites: dict[int, tuple[weakref.ref[Any], str]] = {}
 
     def add_own_passes(self, closed: ClosedJaxpr) -> Interpreter:
-        """Return the first of the backend's own passes for a circuit; without any, ``self``.
+        """Return the first of the passes that this backend needs for a circuit.
+
+        The chain of these passes ends in ``self``; a backend without own passes returns ``self``.
 
         Args:
-            closed: the circuit, a jaxpr with gates.
+            closed: the circuit, a jaxpr with gates, by which subclasses decide which passes they
+                need.
         """
         del closed
         return self
@@ -266,7 +308,12 @@ class GateReceiver(Interpreter):
     def record_site(self, operation: Any, site: str) -> None:
         """Record the user's ``file:line`` that created an operation or measurement.
 
-        An empty ``site`` means that the line is unknown, and records nothing.
+        `find_site` returns the line for this object, as long as the object exists.
+
+        Args:
+            operation: PennyLane's operation or measurement process.
+            site: the ``file:line``; an empty text means that the line is unknown, and records
+                nothing.
         """
         if site:
             self._sites[id(operation)] = weakref.ref(operation), site

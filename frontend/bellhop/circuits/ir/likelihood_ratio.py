@@ -11,14 +11,16 @@ from bellhop.circuits.ir.tangents import forbid_derivative
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(2,))
 def make_zero_with_ratio_tangent(value: Any, divisor: Any, obstacle: str) -> Any:
-    """Return zero with the tangent ``d(value) / divisor``.
+    """Return zeros whose tangent is ``d(value) / divisor``.
 
-    With ``divisor = value``, the tangent is the derivative of ``log(value)``.
+    Adding the zeros to an estimate gives the estimate this derivative.  With ``divisor = value``,
+    the tangent is the derivative of ``log(value)``.
 
     Args:
-        value: array.
-        divisor: array that broadcasts with ``value``; must not be differentiated.
-        obstacle: the error for a derivative of ``divisor``.
+        value: array; the zeros have its shape and dtype.
+        divisor: array that broadcasts with ``value``.
+        obstacle: the message of the ``DifferentiableCompileError`` that differentiation of
+            ``divisor`` raises, as in a second derivative.
     """
     # A result that does not use `value` lets the compiler remove its computation.
     return jnp.zeros_like(value)

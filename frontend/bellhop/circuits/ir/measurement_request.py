@@ -17,10 +17,14 @@ from bellhop.circuits.ir.wires import is_dynamic
 class MeasurementRequest:
     """Measurements of one runtime call, with their coefficients and matrices.
 
+    Measurement code appends to the lists; the backend then performs all measurements together.
+    Coefficients and matrices may be traced; the measurements, which are static, refer to them by
+    index.
+
     Attributes:
-        measurements: the measurements, in order.
+        measurements: the measurements, in the order of the results.
         coefficients: scalars, the coefficients of all linear combinations.
-        matrices: 1-D real arrays, the entries of all matrices.
+        matrices: 1-D real arrays, the entries of each matrix.
     """
 
     measurements: list[Measurement] = field(default_factory=list)
@@ -29,7 +33,7 @@ class MeasurementRequest:
 
     @classmethod
     def from_samples(cls, asked: Sequence[SampleRequest]) -> "MeasurementRequest":
-        """Build a request whose results are all computed from one sample.
+        """Build a request for results that are all computed from one sample.
 
         Args:
             asked: the measurements. The bases of ``ShadowSnapshots`` with a seed are drawn here and
@@ -45,13 +49,14 @@ class MeasurementRequest:
         return request
 
     def add_matrix(self, numbers: Any) -> int:
-        """Append the entries of a matrix.
+        """Append the entries of a matrix to this request.
 
         Args:
-            numbers: real array of any shape.
+            numbers: real array of any shape; a complex matrix is passed as interleaved real and
+                imaginary parts.
 
         Returns:
-            the offset of the matrix in ``stack_matrices()``.
+            the offset of the matrix's first entry in ``stack_matrices()``.
         """
         start = sum(matrix.size for matrix in self.matrices)
         self.matrices.append(jnp.ravel(numbers).astype(Precision.real_type()))
@@ -69,7 +74,14 @@ class MeasurementRequest:
 
 
 def _to_real(coefficient: Any) -> Any:
-    """Return the real part of a scalar, cast to ``Precision.real_type()``."""
+    """Cast the real part of a scalar to ``Precision.real_type()``.
+
+    Args:
+        coefficient: a number or a tracer, real or complex.
+
+    Returns:
+        a NumPy array for a number, a tracer for a tracer.
+    """
     if not is_dynamic(coefficient):
         return np.asarray(np.real(coefficient), Precision.real_type())
     real = jnp.real(coefficient) if jnp.iscomplexobj(coefficient) else coefficient

@@ -37,14 +37,14 @@ _STATES_AT_ONCE = 2
 
 @dataclass(frozen=True)
 class MemoryCheck:
-    """Raises errors for states, results and shots of a circuit that do not fit into memory.
+    """Checks that states, results and shots of a circuit fit into memory.
 
-    Each check raises a ``CompileError`` that names the circuit, its qubits or shots, the required
-    and the available memory.
+    The checks run at compile time. Each check raises a ``CompileError`` that names the circuit, its
+    qubits or shots, the required and the available memory.
 
     Attributes:
-        where: the QNode and its line, for errors.
-        rows: the batch size; None without a batch.
+        where: the QNode's name and line, for error messages.
+        rows: the batch size, by which the required memory is multiplied; None without a batch.
     """
 
     where: str
@@ -55,8 +55,11 @@ class MemoryCheck:
 
         Args:
             qubits: the number of qubits.
-            axes: 1 for a state vector, 2 for a density matrix.
+            axes: the number of axes of the state: 1 for a state vector, 2 for a density matrix.
             amplitude: bytes of one amplitude.
+
+        Raises:
+            CompileError: if the state is too large.
         """
         noun = "the state" if axes == 1 else "a density matrix"
         self._check_size(amplitude << axes * qubits, f"{noun} of {qubits} qubits", "wires")
@@ -66,11 +69,16 @@ class MemoryCheck:
     ) -> None:
         """Raise an error if a sharded state certainly exceeds its devices' memory.
 
+        Each device must hold at least its shard of the state before and after a gate.
+
         Args:
             qubits: the number of qubits.
-            devices: the devices of the mesh.
+            devices: the devices of the mesh; the smallest memory among them counts.
             n_shards: the number of shards of the state.
             amplitude: bytes of one amplitude.
+
+        Raises:
+            CompileError: if the shards are too large.
         """
         required = _STATES_AT_ONCE * amplitude << qubits
         available = min_device_memory(devices)
@@ -93,7 +101,10 @@ class MemoryCheck:
         Args:
             shape: shape of the result.
             dtype: dtype of the result.
-            qubits: the number of qubits of the circuit.
+            qubits: the number of qubits of the circuit, for the error message.
+
+        Raises:
+            CompileError: if the result is too large.
         """
         numbers = math.prod(shape)
         what = f"a result of {numbers} numbers, of {qubits} qubits"
@@ -102,10 +113,15 @@ class MemoryCheck:
     def _check_size(self, n_bytes: int, what: str, fewer: str) -> None:
         """Raise an error if ``rows * n_bytes`` exceeds the memory of this process.
 
+        A batch with a symbolic size (``jax.export``) is not checked.
+
         Args:
             n_bytes: the bytes for one batch row.
-            what: the object that needs the memory, for errors.
-            fewer: the quantity that the user should reduce, for errors.
+            what: the object that needs the memory, such as "the state of 40 qubits".
+            fewer: the quantity that the user should reduce, such as "wires".
+
+        Raises:
+            CompileError: if the memory is not sufficient.
         """
         available, rows = memory_of_process(), self.rows
         if rows is not None:
@@ -123,12 +139,15 @@ class MemoryCheck:
     def guard_batched_state(
         self, state: Any, qubits: int, sides: int, shots: int, box: tuple[str, ...]
     ) -> Any:
-        """Identity function of a state; batches that exceed the memory are an error.
+        """Return a state, tagged so that ``jax.vmap`` over it checks the memory.
+
+        Values are unchanged. If a batch of states, or the samples drawn from one state, exceed the
+        memory of this process, ``jax.vmap`` raises a ``CompileError``.
 
         Args:
             state: state vector or density matrix.
             qubits: the number of qubits.
-            sides: 1 for a state vector, 2 for a density matrix.
+            sides: the number of axes of the state: 1 for a state vector, 2 for a density matrix.
             shots: the number of samples drawn from the state.
             box: lines of text that describe the circuit in drawings.
         """
@@ -137,7 +156,18 @@ class MemoryCheck:
 
 @dataclass(frozen=True)
 class _StateTag(ValueTag):
-    """Tag of ``MemoryCheck.guard_batched_state``: checks the memory when a state is batched."""
+    """Tag of a state that checks the memory when the state is batched.
+
+    ``MemoryCheck.guard_batched_state`` makes it.
+
+    Attributes:
+        size: the number of entries of the state without a batch.
+        qubits: the number of qubits.
+        sides: 1 for a state vector, 2 for a density matrix.
+        shots: the number of samples drawn from the state.
+        where: the QNode's name and line, for error messages.
+        box: lines of text that describe the circuit in drawings.
+    """
 
     size: int
     qubits: int
@@ -147,7 +177,18 @@ class _StateTag(ValueTag):
     box: tuple[str, ...]
 
     def batch(self, operands: Sequence[Operand], dims: Sequence[int | None]) -> Operand:
-        """Check that the batched state and its samples fit into memory, and batch the tag."""
+        """Check that a batch of states and samples fits into memory; return the states.
+
+        ``jax.vmap`` calls this rule when it batches a state that has this tag. The returned batch
+        is tagged too.
+
+        Args:
+            operands: the batch of states, as the only operand.
+            dims: the batch axis of the operand.
+
+        Raises:
+            CompileError: if the memory is not sufficient.
+        """
         states = jax.typeof(operands[0])
         rows = states.size // self.size
         amplitude = self.size * states.dtype.itemsize >> self.sides * self.qubits

@@ -19,12 +19,13 @@ _HERMITIAN, _PRODUCT, _SUM = 5, 6, 7
 
 
 class QubitFactor(NamedTuple):
-    """A factor of a product of observables.
+    """A factor of a product of observables, on qubit indices.
 
     Attributes:
         name: ``Identity``, ``PauliX``, ``PauliY``, ``PauliZ``, ``Hadamard`` or ``Hermitian``.
         wires: qubit indices.
-        matrix_offset: for ``Hermitian``, the offset of its entries among all matrices.
+        matrix_offset: for ``Hermitian``, the offset of the matrix's first entry in
+            ``MeasurementRequest.stack_matrices()``; 0 for other names.
     """
 
     name: str
@@ -42,10 +43,13 @@ class QubitFactor(NamedTuple):
         return self.name in ("Identity", "PauliZ")
 
     def encode(self, first_matrix: int) -> Code:
-        """Return the code of the factor.
+        """Encode this factor as integers for the runtime.
+
+        In the prefix notation of ``observable_encoding``, ``PauliZ`` on qubit 2 is ``(3, 2)``.
 
         Args:
-            first_matrix: the offset of the circuit's matrices in the runtime's array.
+            first_matrix: the index of the request's first matrix entry in the runtime's array of
+                numbers.
         """
         if self.is_matrix:
             return (_HERMITIAN, len(self.wires), *self.wires, first_matrix + self.matrix_offset)
@@ -57,11 +61,17 @@ Product = tuple[QubitFactor, ...]
 
 
 def encode_product(product: Product, first_matrix: int) -> Code:
-    """Return the code of a product.
+    """Encode a product of factors as integers for the runtime.
+
+    The product of ``PauliX`` on qubit 0 and ``PauliZ`` on qubit 2 is ``(6, 2, 1, 0, 3, 2)``.
 
     Args:
-        product: the factors.
-        first_matrix: the offset of the circuit's matrices in the runtime's array.
+        product: the factors; an empty product is the identity.
+        first_matrix: the index of the request's first matrix entry in the runtime's array of
+            numbers.
+
+    Returns:
+        integers in the prefix notation of this module.
     """
     if not product:
         # The code of the identity needs a wire; any wire has the same effect.
@@ -77,8 +87,10 @@ def encode_sum(products: Sequence[Product], start: int, first_matrix: int) -> Co
 
     Args:
         products: the products.
-        start: the offset of the first coefficient among all coefficients of the runtime call.
-        first_matrix: the offset of the circuit's matrices in the runtime's array.
+        start: the index of the first product's coefficient among all coefficients of the runtime
+            call; the other products' coefficients follow it.
+        first_matrix: the index of the request's first matrix entry in the runtime's array of
+            numbers.
 
     Returns:
         integers in the prefix notation of this module.

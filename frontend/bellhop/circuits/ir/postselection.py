@@ -14,10 +14,15 @@ from bellhop.errors import CompileError
 
 
 def mask_impossible(total: Any) -> Any:
-    """Return the acceptance probability, or NaN if it is zero up to rounding errors.
+    """Replace an acceptance probability that is zero up to rounding errors by NaN.
+
+    Results that are divided by it are then NaN, as a postselection that never holds has no result.
 
     Args:
         total: real array, the summed probability of the accepted branches.
+
+    Returns:
+        array of the shape of ``total``.
     """
     least = max(1e-15, 100 * float(jnp.finfo(total.dtype).eps) ** 2)
     return jnp.where(total >= least, total, jnp.nan)
@@ -27,9 +32,13 @@ def fill_rejected_samples(samples: Any, is_accepted: Any, where: str) -> Any:
     """Replace samples of rejected shots by ``FILL_VALUE``, an invalid sample.
 
     Args:
-        samples: array ``[shots, ...]``.
-        is_accepted: bool ``[shots]``, or a scalar for all shots.
-        where: the QNode, for errors.
+        samples: array ``[shots, ...]``. A small integer type is filled with its least value.
+        is_accepted: bool ``[shots]``, whether all postselections of the shot hold; or a scalar for
+            all shots.
+        where: the QNode's name and line, for error messages.
+
+    Returns:
+        array of the shape and dtype of ``samples``.
 
     Raises:
         CompileError: for samples of an unsigned or boolean type.

@@ -24,12 +24,13 @@ if TYPE_CHECKING:
 class Precision:
     """Infers the precision of a circuit's results from its parameters.
 
+    Each circuit has an instance, to which ``include`` adds parameters while the circuit is traced.
     Results are in single precision if all traced floating-point parameters of operations and
     observables are.  Integers, Python and NumPy constants, weakly typed values and values that the
     circuit only carries do not count.  Without parameters that count, results are in double
     precision.
 
-    Its static methods answer for all circuits of the process, or of a device.
+    The static methods do not depend on the instance: they answer for the process or for a device.
     """
 
     def __init__(self) -> None:
@@ -79,12 +80,16 @@ class Precision:
 
     @staticmethod
     def get_state_bits(device: qml.devices.Device) -> int:
-        """Return 32 or 64, the bits of the real part of an amplitude in the engine.
+        """Return the precision in which the engine stores amplitudes on a device.
 
-        The option ``precision`` of ``qjit`` decides, then the device, then ``jax_enable_x64``.
+        The option ``precision`` of ``qjit`` decides; without it the device's ``c_dtype``; without
+        this ``jax_enable_x64``.
 
         Args:
             device: the PennyLane device.
+
+        Returns:
+            32 or 64, the bits of the real part of an amplitude.
         """
         options = current_options()
         precision = options.precision if options else None
@@ -95,7 +100,11 @@ class Precision:
 
 
 def to_single_precision(result: Any) -> Any:
-    """Cast the floating-point and complex arrays of a pytree to single precision."""
+    """Cast the floating-point and complex leaves of a pytree to float32 and complex64.
+
+    Args:
+        result: pytree of arrays and numbers. Integers and booleans are returned unchanged.
+    """
 
     def cast_leaf(value: Any) -> Any:
         if not _is_inexact(value):

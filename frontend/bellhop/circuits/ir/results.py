@@ -18,14 +18,18 @@ from bellhop.circuits.ir.statistics import Statistic
 
 @dataclasses.dataclass
 class Results:
-    """Computes the QNode's result from the values of the circuit's executions.
+    """Computes a QNode's result from the values of its circuit's executions.
+
+    A backend traces one execution of the circuit, which gives the statistics.  It takes their
+    arrays (``take_values``), combines these over all executions, and passes the combined arrays to
+    ``finish``.
 
     Attributes:
         statistics: one ``Statistic`` for each leaf of the quantum function's result.
         tree: the tree structure of the quantum function's result.
         shots: the shots of the circuit.
-        precision: the precision of measurement results.
-        where: the QNode, for errors.
+        precision: the precision to which measurement results are cast.
+        where: the QNode's name and line, for error messages.
     """
 
     statistics: Sequence[Statistic]
@@ -35,9 +39,13 @@ class Results:
     where: str
 
     def take_values(self) -> list[Any]:
-        """Move the arrays of one execution from the statistics to a list.
+        """Move the arrays of one execution out of ``statistics``, as a flat list.
 
-        The statistics keep the tree structure, from which ``finish`` rebuilds the values.
+        This object is changed: its statistics keep zeros in the place of the arrays, so that
+        ``finish`` can rebuild their tree structure from a flat list.
+
+        Returns:
+            the arrays of the first statistic, then of the second, and so on.
         """
         values = [statistic.values for statistic in self.statistics]
         self.statistics = [statistic.map_values(lambda _: 0) for statistic in self.statistics]
@@ -47,10 +55,12 @@ class Results:
         """Compute the QNode's result from the values of all executions.
 
         Args:
-            values: arrays in the order of ``take_values()``, combined over all executions.
-            total: scalar by which measured values are divided; None for no division.
+            values: arrays in the order of ``take_values()``, combined over all executions: summed,
+                or with an entry for each shot.
+            total: scalar by which measured values are divided, the probability that all
+                postselections hold; None for no division.
             is_accepted: bool ``[shots]``, or a scalar for all shots: whether postselection kept the
-                shot; None if all shots are kept.
+                shot; None if all shots are kept. Samples of other shots become a fill value.
 
         Returns:
             the result in the structure ``tree``; a tuple of results for a shot vector.
@@ -68,7 +78,14 @@ class Results:
         ends = list(itertools.accumulate(self.shots.copies))
 
         def finish_copy(number: int) -> Any:
-            """Return the result for one entry of the shot vector, by its index."""
+            """Compute the result for one entry of the shot vector.
+
+            Args:
+                number: index of the entry; 0 without a shot vector.
+
+            Returns:
+                the result in the structure of the quantum function's result.
+            """
             shot_slice = slice(ends[number] - self.shots.copies[number], ends[number])
 
             def select_copy(statistic: Statistic, value: object) -> Any:
@@ -82,10 +99,15 @@ class Results:
     def finish_rows(self, rows: Any, *, differ: bool) -> Any:
         """Remove the batch axis from returned values that are not measurements.
 
+        Such values do not depend on the batch row unless they depend on mid-circuit outcomes.
+
         Args:
-            rows: the results, with a leading batch axis.
-            differ: whether values that are not measurements may differ between batch rows, as
-                mid-circuit outcomes do. They then keep the batch axis.
+            rows: the QNode's results, with a leading batch axis in each array.
+            differ: whether the circuit has mid-circuit outcomes, so that these values may differ
+                between batch rows. They then keep the batch axis.
+
+        Returns:
+            ``rows`` with the entry of row 0 for each value that is not a measurement.
         """
         if differ:
             return rows
@@ -95,7 +117,15 @@ class Results:
     def _map_measured(
         self, each: Sequence[Any], change: Callable[[Statistic, Any], Any]
     ) -> list[Any]:
-        """Apply ``change(statistic, array)`` to measured values only."""
+        """Apply a function to the arrays of measurements, and keep other returned values.
+
+        Args:
+            each: for each statistic, a pytree of arrays.
+            change: ``(statistic, array) -> array``.
+
+        Returns:
+            a pytree for each statistic, in order.
+        """
         return [
             jax.tree.map(functools.partial(change, statistic), values)
             if statistic.is_measured
@@ -104,7 +134,19 @@ class Results:
         ]
 
     def _mask_rejected(self, statistic: Statistic, values: Any, is_accepted: Any) -> Any:
-        """Replace the values of shots that postselection dropped: by a fill value, 0 or NaN."""
+        """Replace the values of shots that postselection dropped.
+
+        Args:
+            statistic: the statistic of the values.
+            values: array ``[shots, ...]`` of samples, which are replaced by a fill value; or means
+                or counts over shots.
+            is_accepted: bool array ``[shots]``: means and counts are unchanged, as they include
+                accepted shots only. Or a bool scalar for all shots: if it is False, means become
+                NaN and counts 0.
+
+        Returns:
+            array of the shape and dtype of ``values``.
+        """
         if statistic.is_per_shot:
             return fill_rejected_samples(values, is_accepted, self.where)
         # Means and counts over shots include accepted shots only.
@@ -114,7 +156,16 @@ class Results:
         return jnp.where(is_accepted, values, jnp.asarray(no_shots, values.dtype))
 
     def _build_results(self, each: Sequence[Any]) -> Any:
-        """Apply each statistic's ``finish``; return results in the structure ``tree``."""
+        """Compute the QNode's result by each statistic's ``finish``.
+
+        Measurement results are cast to the circuit's precision.
+
+        Args:
+            each: for each statistic, a pytree with the structure of its ``values``.
+
+        Returns:
+            the results in the structure ``tree``.
+        """
         results = [s.finish(values) for s, values in zip(self.statistics, each, strict=True)]
         return jax.tree.unflatten(
             self.tree, self._map_measured(results, lambda _, r: self.precision.cast_result(r))
@@ -126,15 +177,28 @@ def drop_duplicate_rows(
 ) -> Any:
     """Remove the batch axis from leaves that are not measurements, by selecting row 0.
 
+    All rows of such a leaf are equal.
+
     Args:
-        rows: pytree of results with a leading batch axis; a tuple of them for a shot vector.
+        rows: pytree of results with a leading batch axis; a tuple of such pytrees for a shot
+            vector.
         tree: the tree structure of the quantum function's result.
         are_measured: for each leaf of ``tree``, whether it is a measurement.
         is_vector: whether the circuit has a shot vector.
+
+    Returns:
+        pytree like ``rows``, where only measurements have a batch axis.
     """
 
     def finish_copy(rows: Any) -> Any:
-        """Remove the batch axis for one entry of the shot vector."""
+        """Remove the batch axis of unmeasured leaves for one entry of the shot vector.
+
+        Args:
+            rows: pytree of the entry's results, with a leading batch axis.
+
+        Returns:
+            pytree like ``rows``, where only measurements have a batch axis.
+        """
         leaves = [
             values if is_measured else jax.tree.map(lambda array: array[0], values)
             for values, is_measured in zip(tree.flatten_up_to(rows), are_measured, strict=True)

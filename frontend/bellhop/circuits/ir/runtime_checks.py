@@ -31,8 +31,8 @@ _PROBLEM_SEPARATOR = "\t"
 def guard_values(values: Any, check: BuiltinFunction, operand: Any, *, fails: Any) -> Any:
     """Return ``values``, or raise the error of a check when the program runs.
 
-    The check is called only if ``fails``, so that accelerators do not wait for the host. It is
-    never called in a region over several devices, since each device would call it: there,
+    The check is called in Python only if ``fails``, so that accelerators do not wait for the host.
+    It is never called in a region over several devices, since each device would call it: there,
     ``values`` become NaN, or -1 for integers.
 
     Args:
@@ -40,6 +40,9 @@ def guard_values(values: Any, check: BuiltinFunction, operand: Any, *, fails: An
         check: host function of ``operand``, which raises the error.
         operand: array, the argument of ``check``.
         fails: bool scalar, whether ``check`` will raise.
+
+    Returns:
+        ``values``, with a data dependence on the check.
     """
     if trace_state().state_axes is not None:
         is_valid = ~fails
@@ -57,7 +60,8 @@ def guard_values(values: Any, check: BuiltinFunction, operand: Any, *, fails: An
 class DrawCheck(BuiltinFunction):
     """Host function that raises an error if outcome probabilities are NaN.
 
-    Its only static argument is the QNode, for the error.
+    Calling it with the sums of the probabilities returns True for each sum, or raises
+    ``CircuitError``. Its only static argument is the QNode's name and line, for the error message.
     """
 
     __name__ = "draw_check"
@@ -78,12 +82,14 @@ class DrawCheck(BuiltinFunction):
 class FaultRecorder:
     """Computes the first fault of a circuit at run time, and its source location.
 
-    A fault is an ``i32[2]``: the location number, counted from one and negated if a wire is
-    repeated, and the qubit index.  Both are zero for a circuit without a fault.
+    A fault is an invalid traced wire or channel, as an ``i32[2]``: the number of the faulty
+    operation's location, counted from one and negated if a wire is repeated, and the qubit index.
+    Both are zero for a circuit without a fault.  The circuit of a backend carries the fault
+    together with its state.
 
     Args:
         wires: the wires of the circuit.
-        where: the QNode, for errors.
+        where: the QNode's name and line, for error messages.
     """
 
     def __init__(self, wires: WireMap, where: str) -> None:
@@ -97,16 +103,18 @@ class FaultRecorder:
         return jnp.zeros(2, jnp.int32)
 
     def record_wires(self, fault: Any, labels: Sequence[Any], subject: str, site: str) -> Any:
-        """Check traced wires of an operation for range and repetition.
+        """Check that traced wires of an operation exist and are distinct.
+
+        The check is computed in the program. Operations whose wires are all static are not checked.
 
         Args:
-            fault: the first fault of earlier operations.
+            fault: ``i32[2]``, the first fault of earlier operations.
             labels: the wires of the operation, static or traced.
-            subject: the operation or measurement, for errors.
+            subject: the operation or measurement, for error messages.
             site: its ``file:line``; may be empty.
 
         Returns:
-            the first fault up to this operation.
+            ``i32[2]``, the first fault up to this operation.
         """
         if not any(map(is_dynamic, labels)):
             return fault
@@ -126,16 +134,17 @@ class FaultRecorder:
     ) -> Any:
         """Check that traced Kraus matrices of a channel preserve the trace.
 
-        PennyLane checks static matrices when the channel is constructed.
+        The check is computed in the program. PennyLane checks static matrices when the channel is
+        constructed.
 
         Args:
-            fault: the first fault of earlier operations.
-            kraus_matrices: the Kraus matrices.
-            subject: the channel, for errors.
+            fault: ``i32[2]``, the first fault of earlier operations.
+            kraus_matrices: the Kraus matrices ``[2**wires, 2**wires]``, static or traced.
+            subject: the channel, for error messages.
             site: its ``file:line``; may be empty.
 
         Returns:
-            the first fault up to this channel.
+            ``i32[2]``, the first fault up to this channel.
         """
         if not any(map(is_dynamic, kraus_matrices)):
             return fault
@@ -165,8 +174,11 @@ class FaultRecorder:
 
         Args:
             values: pytree of arrays, the samples.
-            total: real scalar, the sum of the probabilities.
-            where: the QNode, for errors.
+            total: real scalar, the sum of the probabilities from which the samples were drawn.
+            where: the QNode's name and line, for error messages.
+
+        Returns:
+            ``values``; in a region over several devices NaN or -1 instead of an error.
         """
         return guard_values(values, DrawCheck(where), total, fails=jnp.isnan(total))
 
@@ -174,10 +186,14 @@ class FaultRecorder:
         """Return ``values``, or raise the circuit's fault when the program runs.
 
         Args:
-            values: pytree of arrays.
+            values: pytree of arrays, the results of the circuit.
             faults: ``i32[2]``, or ``i32[executions, 2]`` with ``weights``.
             weights: real ``[executions]``, the probability of each execution; faults of impossible
                 executions are ignored.
+
+        Returns:
+            ``values``, with a data dependence on the check; in a region over several devices NaN or
+            -1 instead of an error.
         """
         if not self._locations:
             return values
@@ -199,9 +215,11 @@ def _describe_wire(wire: int) -> str:
 
 
 class FaultCheck(BuiltinFunction):
-    """Host function that raises the error of a fault.
+    """Host function that raises the error of a fault, see ``FaultRecorder``.
 
-    Its static arguments are the QNode, the locations (one per line) and the number of wires.
+    Calling it with faults ``i32[..., 2]`` returns True for each row, or raises ``CircuitError`` for
+    the first fault.  Its static arguments are texts: the QNode's name and line, the locations (one
+    per line), and the number of wires.
     """
 
     __name__ = "fault_check"

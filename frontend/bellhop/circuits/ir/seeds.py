@@ -32,10 +32,11 @@ class _RandomEffect(Effect):
 def offer_device_seed(device: Any) -> None:
     """Offer a seed drawn from a PennyLane device's random generator to the program.
 
-    It is not used if the user passed a seed to qjit.  A device without a generator offers none.
+    The seed is used for the program's random numbers unless the user passed a seed to ``qjit``.  A
+    device without a generator offers none.
 
     Args:
-        device: PennyLane device; its option ``seed=`` seeds the generator.
+        device: PennyLane device; its option ``seed=`` seeds the generator, which a draw advances.
     """
     generator = getattr(device, "_rng", None)
     if generator is not None:
@@ -55,8 +56,8 @@ def make_random_key(*anchors: Any) -> Any:
     """Return a ``jax.random`` key that differs in each run of the program.
 
     Args:
-        anchors: arrays that the key depends on. Under ``jax.vmap`` over an anchor, each batch
-            element gets a different key.
+        anchors: arrays that the key depends on, which have no other effect. Under ``jax.vmap`` over
+            an anchor, each batch element gets a different key.
     """
     draw_once_in_checkpoints(random_effect)
     (words,) = _seed_p.bind(*anchors)
@@ -85,7 +86,17 @@ register_sequential_batching(_seed_p)
 
 
 def _lower(ctx: mlir.LoweringRuleContext, *anchors: Any) -> Any:
-    """Lower to ``quantum.seed``, or to a separate program outside of ``qjit``."""
+    """Lower the seed primitive to ``quantum.seed``, the random words of this run.
+
+    Outside of ``qjit`` it is lowered to a call of a separate Bellhop program.
+
+    Args:
+        ctx: JAX's lowering context.
+        anchors: the operands of the equation, which are not used in ``qjit``.
+
+    Returns:
+        the MLIR value ``ui32[4]``.
+    """
     lowering = current_lowering()
     if lowering is None:
         return lower_as_program(ctx, _seed_p, anchors, {}, "the seed of a circuit")

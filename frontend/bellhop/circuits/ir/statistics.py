@@ -18,13 +18,16 @@ from bellhop.errors import CompileError
 
 @dataclass(frozen=True)
 class Statistic:
-    """One result of a circuit.
+    """One result of a circuit, as a function of values that every execution computes.
+
+    For ``var``, ``values`` are the two moments of an execution, and ``finish`` subtracts the
+    squared mean.  Backends combine the values of all executions before they call ``finish``.
 
     Attributes:
         values: pytree of arrays of one execution; with shots, they have a leading axis of shot
             groups or of shots.
-        finish: computes the result from the mean of ``values`` over executions, or from the samples
-            of all shots; with shots, called for each shot group.
+        finish: computes the result from the combined ``values``. With shots, it is called for each
+            group of shots, without the axis of groups, or with the samples of this group's shots.
         is_per_shot: whether the leading axis is an axis of shots.
         is_measured: whether the result is a measurement's; False for other returned values.
     """
@@ -36,7 +39,9 @@ class Statistic:
 
     @classmethod
     def from_moments(cls, mean: Any, square: Any) -> "Statistic":
-        """Return the statistic of a variance, ``square - mean**2``.
+        """Make the statistic of a variance, ``square - mean**2``.
+
+        The subtraction is done after the moments of all executions were combined.
 
         Args:
             mean: array, the expectation value of an observable.
@@ -56,13 +61,14 @@ class Statistic:
 class ExactValues(ABC):
     """Exact values of a circuit, which are requested first and then computed together.
 
-    Each ``request_...`` method requests one value, and returns a function from the result of
-    ``compute()`` to this value.  If the circuit is executed once for each combination of
-    mid-circuit outcomes, this value is already multiplied by the probability of the combination, so
-    the caller adds the values of all executions.
+    Backends implement this interface for circuits without shots.  Each ``request_...`` method
+    requests one value, and returns a function from the result of ``compute()`` to this value.  If
+    the circuit is executed once for each combination of mid-circuit outcomes, this value is already
+    multiplied by the probability of the combination, so the caller adds the values of all
+    executions.
 
     Attributes:
-        where: the QNode, for errors.
+        where: the QNode's name and line, for error messages.
     """
 
     where: str
@@ -90,8 +96,13 @@ class ExactValues(ABC):
         """Request the reduced density matrix of qubits.
 
         Args:
-            qubits: the qubit indices.
-            name: the measurement that uses the matrix, for errors.
+            qubits: the qubit indices, the most significant bit of a row's index first.
+            name: the user's measurement that needs the matrix, such as ``purity``, for error
+                messages.
+
+        Returns:
+            a function from the result of ``compute()`` to a complex matrix of ``2**len(qubits)``
+            rows.
         """
 
     @abstractmethod
@@ -99,7 +110,12 @@ class ExactValues(ABC):
         """Request the state of the circuit: a state vector, or a density matrix.
 
         Args:
-            name: the measurement that uses the state, for errors.
+            name: the user's measurement that needs the state, such as ``state``, for error
+                messages.
+
+        Returns:
+            a function from the result of ``compute()`` to a complex vector of ``2**n`` entries for
+            ``n`` qubits, or a matrix of ``2**n`` rows.
         """
 
     @abstractmethod
@@ -108,7 +124,14 @@ class ExactValues(ABC):
 
     @staticmethod
     def mixed_state_error(where: str) -> CompileError:
-        """Return the error for ``qml.state`` of a circuit whose final state is mixed."""
+        """Make the error for ``qml.state`` of a circuit whose final state is mixed.
+
+        Args:
+            where: the QNode's name and line, with which the message begins.
+
+        Returns:
+            the exception, which the caller raises.
+        """
         return unsupported_error(
             where,
             "state after mid-circuit measurements, where it is a mixture of several",
@@ -118,11 +141,14 @@ class ExactValues(ABC):
 
 
 def unsupported_error(where: str, label: str, instead: str) -> CompileError:
-    """Return the error for an unsupported measurement.
+    """Make the error for an unsupported measurement.
 
     Args:
-        where: the QNode, for errors.
-        label: the measurement.
-        instead: a sentence with the remedy.
+        where: the QNode's name and line, with which the message begins.
+        label: the measurement, such as "counts without shots".
+        instead: a sentence that tells the user what to do instead.
+
+    Returns:
+        the exception, which the caller raises.
     """
     return CompileError(f"{where}: {label}: not supported by bellhop. {instead}")

@@ -20,15 +20,15 @@ from bellhop.errors import DifferentiableCompileError
 def fill_zero_tangents(
     results: Sequence[Any], tangents: Sequence[Any], is_perturbed: Sequence[bool]
 ) -> list[Any]:
-    """Insert symbolic zeros for the results without a tangent.
+    """Insert symbolic zeros for the results of a JVP rule that have no tangent.
 
     Args:
-        results: the results.
-        tangents: the tangents of the perturbed results, in order.
+        results: the primal results of the rule.
+        tangents: the tangents of the perturbed results only, in order.
         is_perturbed: for each result, whether it has a tangent.
 
     Returns:
-        a tangent for each result.
+        a tangent for each result: the given one, or a symbolic zero.
     """
     rest = iter(tangents)
     return [
@@ -40,9 +40,14 @@ def fill_zero_tangents(
 def split_last_axis(array: Any, shapes: Sequence[tuple[int, ...]]) -> list[Any]:
     """Split an array along its last axis, and reshape this axis of each part.
 
+    ``split_last_axis(jnp.arange(6.0), [(2,), (2, 2)])`` has parts of shapes ``[2]`` and ``[2, 2]``.
+
     Args:
         array: array ``[..., n]``.
         shapes: the shape that replaces the last axis of each part; their sizes add up to ``n``.
+
+    Returns:
+        a list of arrays ``[..., *shape]``, one for each of ``shapes``.
     """
     ends = [0, *itertools.accumulate(map(math.prod, shapes))]
     return [
@@ -53,7 +58,7 @@ def split_last_axis(array: Any, shapes: Sequence[tuple[int, ...]]) -> list[Any]:
 
 @dataclass(frozen=True)
 class UndifferentiableTag(ValueTag):
-    """Tag of a value whose differentiation raises an error.
+    """Tag of a value whose differentiation raises an error; see ``forbid_derivative``.
 
     Attributes:
         obstacle: the error message: why the value has no derivative.
@@ -69,11 +74,11 @@ class UndifferentiableTag(ValueTag):
 
 
 def forbid_derivative(x: Any, obstacle: str, by: Any = None) -> Any:
-    """Identity function of ``x`` that raises an error if it is differentiated.
+    """Return ``x``, tagged so that its differentiation raises an error.
 
     Args:
-        x: array.
-        obstacle: the error message: why ``x`` has no derivative.
+        x: array. Without ``by``, an array of integers or booleans is returned without a tag.
+        obstacle: the message of the ``DifferentiableCompileError``: why ``x`` has no derivative.
         by: another array whose differentiation raises the same error; None for ``x`` alone.
     """
     if by is None and not jnp.issubdtype(x.dtype, jnp.inexact):

@@ -25,9 +25,12 @@ def _is_allocated(label: Wire) -> bool:
 class WireMap:
     """Maps wire labels to qubit indices.
 
+    Each call of a QNode has its own map. A call of the object, ``wires(label)``, returns the qubit
+    index of a static label.
+
     Args:
         labels: the wire labels, in the order of the qubits.
-        where: the QNode, for errors.
+        where: the QNode's name and line, for error messages.
         find_spare: returns the labels that no gate uses, which ``qml.allocate`` may use.
     """
 
@@ -80,7 +83,7 @@ class WireMap:
         return self._index[label]
 
     def map_allocated(self, label: Wire, wire: Wire) -> None:
-        """Map an allocated wire to a wire of the device.
+        """Map an allocated wire to a wire of the device, until ``unmap_allocated``.
 
         Args:
             label: the ``DynamicWire`` of ``qml.allocate``.
@@ -93,7 +96,15 @@ class WireMap:
         del self._allocated[label]
 
     def map_process(self, process: Any) -> Any:
-        """Replace allocated wires in a measurement process by wires of the device."""
+        """Replace allocated wires in a measurement process by wires of the device.
+
+        Args:
+            process: PennyLane's measurement process.
+
+        Returns:
+            a copy on wires of the device; ``process`` itself if it has no allocated wires, or
+            measures mid-circuit outcomes.
+        """
         if not self._allocated or process.mv is not None:
             return process
         lent = {
@@ -104,6 +115,8 @@ class WireMap:
     @staticmethod
     def as_int32(qubit: Any) -> Any:
         """Convert a traced qubit index to int32, clipped so that it stays out of range.
+
+        An index that is too large for int32 becomes the largest int32, not a valid index.
 
         Args:
             qubit: integer scalar of any integer type.
@@ -120,9 +133,18 @@ class WireMap:
         return self.get_dynamic_qubit(wire) if is_dynamic(wire) else self(wire)
 
     def find_static_qubit(self, wire: Wire) -> int | None:
-        """Return the qubit index of a wire as an int, or None if it is not a constant.
+        """Return the qubit index of a wire that is known during tracing.
 
         A traced wire that depends on constants alone is evaluated.
+
+        Args:
+            wire: wire label, or a tracer.
+
+        Returns:
+            the index as an int; None if the value of a traced wire is unknown or out of range.
+
+        Raises:
+            CompileError: if a static label is unknown to the device.
         """
         if not is_dynamic(wire):
             return self(wire)
@@ -131,6 +153,9 @@ class WireMap:
 
     def get_dynamic_qubit(self, wire: Any) -> Any:
         """Return the qubit index of a traced wire, without a range check.
+
+        The labels must be ``0, 1, ...`` in order, so the index is the wire itself, except that a
+        bool becomes int32.
 
         Args:
             wire: integer or bool scalar tracer.

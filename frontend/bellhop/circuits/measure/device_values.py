@@ -32,13 +32,17 @@ if TYPE_CHECKING:
 class DeviceValues(ExactValues):
     """Exact values of a circuit, computed by a device from one list of measurements.
 
+    Backends pass an instance to ``measure_results``: each ``request_...`` method appends
+    measurements to the list, and ``compute`` performs all of them in one call of the device.
+
     Args:
         answers: measures on the device, after all gates were applied.
         is_tree: whether the circuit is executed for each combination of mid-circuit outcomes.
 
     Attributes:
-        weights: the probability of the current execution, if postselection makes the sum of all
-            probabilities less than one, so that results must be divided by this sum; else empty.
+        weights: after ``compute``, the probability of the current execution as the only entry, if
+            postselection makes the sum of all probabilities less than one, so that results must be
+            divided by this sum; else empty.
     """
 
     def __init__(self, answers: DeviceAnswers, *, is_tree: bool = False) -> None:
@@ -58,7 +62,13 @@ class DeviceValues(ExactValues):
         return lambda values: values[index]
 
     def request_probability(self) -> Callable[[Any], Any]:
-        """Request the probability of the current execution: the squared norm of its state."""
+        """Request the probability of the current execution: the squared norm of its state.
+
+        Nothing is measured for a circuit with a single execution, whose probability is 1.
+
+        Returns:
+            a function from the result of ``compute()`` to a real scalar.
+        """
         if not self._is_tree:
             return lambda _: 1.0
         if self._weight is None:
@@ -70,7 +80,14 @@ class DeviceValues(ExactValues):
         return self._request_observable(Expval, observable)
 
     def request_variance(self, observable: qml.operation.Operator) -> Callable[[Any], Statistic]:
-        """Request a variance, or both moments if the circuit has several executions."""
+        """Request the variance of an observable, or both moments for several executions.
+
+        Args:
+            observable: PennyLane operator on static wires.
+
+        Returns:
+            a function from the result of ``compute()`` to the ``Statistic`` of the variance.
+        """
         variance = self._request_observable(Var, observable)
         if not self._is_tree:
             return lambda values: Statistic(variance(values))
@@ -83,16 +100,34 @@ class DeviceValues(ExactValues):
     def request_probabilities(
         self, wires: Sequence[Any], rotations: Sequence[Any] = ()
     ) -> Callable[[Any], Any]:
-        """Request the probabilities of wires, after `rotations`.
+        """Request the outcome probabilities of wires, after the gates ``rotations``.
 
         Probabilities with rotations are measured after all other measurements: the rotations are
         applied, the wires measured, and the rotations undone.
+
+        Args:
+            wires: static wire labels, the most significant bit of an outcome first; empty for all
+                wires.
+            rotations: PennyLane gates that rotate the wires to the basis of the measurement.
+
+        Returns:
+            a function from the result of ``compute()`` to a real array ``[2**wires]``.
         """
         if not rotations:
             return self._add_measurement(Probs(self._find_qubits(wires)))
 
         def rotated(_: object) -> Any:
-            """Rotate the circuit's state, measure the probabilities and rotate the state back."""
+            """Measure probabilities in a rotated basis, in a separate call of the device.
+
+            This is the function that ``request_probabilities`` returns for gates ``rotations``.  It
+            applies them to the circuit, measures, and applies their inverses.
+
+            Args:
+                _: the result of ``compute()``, which is not used.
+
+            Returns:
+                real array ``[2**wires]``.
+            """
             self._answers.apply(rotations)
             after = DeviceValues(self._answers)
             take = after.request_probabilities(wires)
@@ -103,11 +138,15 @@ class DeviceValues(ExactValues):
         return rotated
 
     def request_density_matrix(self, qubits: Sequence[int], name: str) -> Callable[[Any], Any]:
-        """Request the state; return a function that computes the density matrix.
+        """Request the state vector, from which the reduced density matrix is computed.
 
         Args:
-            qubits: qubits of the density matrix, in its order.
+            qubits: qubits of the density matrix, the most significant bit of a row's index first.
             name: measurement that the user wrote, for errors.
+
+        Returns:
+            a function from the result of ``compute()`` to a complex matrix of ``2**len(qubits)``
+            rows.
         """
         take = self._add_measurement(State(name))
 
@@ -123,6 +162,10 @@ class DeviceValues(ExactValues):
         Args:
             name: measurement that the user wrote, for errors.
 
+        Returns:
+            a function from the result of ``compute()`` to a complex array ``[2**n]`` for ``n``
+            qubits.
+
         Raises:
             CompileError: if the circuit ends in a mixture of several executions.
         """
@@ -131,7 +174,12 @@ class DeviceValues(ExactValues):
         return self._add_measurement(State(name))
 
     def compute(self) -> list[Any]:
-        """Measure all requested values, and return an array for each measurement."""
+        """Measure all requested values in one call of the device, and set ``weights``.
+
+        Returns:
+            an array for each measurement, which the functions that the ``request_...`` methods
+            returned read.
+        """
         values = self._answers.measure(self._request)
         is_part = self._is_tree and self._answers.postselects
         self.weights = [self.request_probability()(values)] if is_part else []
@@ -143,7 +191,18 @@ class DeviceValues(ExactValues):
     def _request_observable(
         self, kind: type[Expval | Var], observable: qml.operation.Operator
     ) -> Callable[[Any], Any]:
-        """Request an expectation value or variance, by Pauli words if necessary."""
+        """Request an expectation value or variance of an observable.
+
+        The device measures each Pauli word of the observable separately if it does not support the
+        observable as a whole.
+
+        Args:
+            kind: ``Expval`` or ``Var``.
+            observable: PennyLane operator on static wires.
+
+        Returns:
+            a function from the result of ``compute()`` to a real scalar.
+        """
         sum_of_products = find_terms(observable, self.where)
         device = self._answers.gate_set
         if device.measures_pauli_words or needs_pauli_words(sum_of_products, device.observables):
@@ -162,6 +221,13 @@ class DeviceValues(ExactValues):
         """Request the expectation value or variance of a sum of Pauli words.
 
         The device measures each word; a variance also needs the words of the squared sum.
+
+        Args:
+            kind: ``Expval`` or ``Var``.
+            words: distinct Pauli words with their coefficients.
+
+        Returns:
+            a function from the result of ``compute()`` to a real scalar.
         """
         mean = self._request_word_mean(words)
         if kind is Expval:
@@ -170,7 +236,15 @@ class DeviceValues(ExactValues):
         return lambda values: square(values) - mean(values) ** 2
 
     def _request_word_mean(self, words: Sequence[Term]) -> Callable[[Any], Any]:
-        """Request each Pauli word; return a function that sums their expectation values."""
+        """Request the expectation value of each Pauli word in a sum.
+
+        Args:
+            words: distinct Pauli words with their coefficients; the empty word is the identity.
+
+        Returns:
+            a function from the result of ``compute()`` to the sum of all coefficients times
+            expectation values, a real scalar.
+        """
         takes = [
             (
                 jnp.real(coefficient),

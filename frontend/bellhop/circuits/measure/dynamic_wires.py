@@ -31,13 +31,16 @@ def expand_dynamic_wires(
 ) -> Any:
     """Rewrite an observable on traced wires as an equivalent one on static wires.
 
+    ``X(i)`` on two wires becomes ``(i == 0) * X(0) + (i == 1) * X(1)``.
+
     Args:
         observable: PennyLane operator, some of whose wires may be traced.
         process: the process that measures the observable, for errors.
-        site: the end of the circuit, where the program checks the traced wires.
+        site: the backend's circuit after its gates, to which a check of traced wires is added.
 
     Returns:
-        PennyLane operator with the same expectation value and variance.
+        PennyLane operator with the same expectation value and variance; ``observable`` itself if no
+        wire is traced.
 
     Raises:
         CompileError: if the sum has too many terms, or the observable is a product of sums.
@@ -49,14 +52,17 @@ def expand_dynamic_wires(
 def make_dynamic_wire_marginal(
     site: MeasurementSite, process: qml.measurements.MeasurementProcess
 ) -> Callable[[Any], Any]:
-    """Return a function from probabilities of all wires to those on traced wires.
+    """Make a function that sums probabilities of all wires to a marginal.
+
+    The marginal has the probabilities of the process's wires, some of which are traced.
 
     Args:
-        site: the end of the circuit, where the program checks the traced wires.
+        site: the backend's circuit after its gates, to which a check of traced wires is added.
         process: PennyLane's ``probs`` of wires, some of them traced.
 
     Returns:
-        a function from an array ``[2**all wires]`` to an array ``[2**wires of the process]``.
+        a function from an array ``[2**all wires]``, the probabilities of all wires, to an array
+        ``[2**wires of the process]``.
     """
     with qml.QueuingManager.stop_recording():
         site.check_wires(process.wires, process)
@@ -77,9 +83,12 @@ def _expand(
     """Rewrite an observable on traced wires as a sum of observables on static wires.
 
     Args:
-        observable: the observable.
-        process: the measurement process that contains it.
-        site: the circuit, for errors.
+        observable: PennyLane operator, whose sums and products are rewritten recursively.
+        process: the measurement process that contains it, for errors.
+        site: the backend's circuit after its gates, to which a check of traced wires is added.
+
+    Returns:
+        PennyLane operator on static wires.
 
     Raises:
         CompileError: for a product of sums, and for too many terms.
@@ -105,7 +114,14 @@ def _expand(
 
 
 def _split_product(observable: qml.operation.Operator) -> tuple[Any, list[Any]]:
-    """Flatten nested products into one scalar (None for 1) and a list of factors."""
+    """Flatten nested products and scalar factors of an observable.
+
+    Args:
+        observable: PennyLane operator.
+
+    Returns:
+        the product of all scalars, None for 1; and a list of the other factors, in order.
+    """
     if isinstance(observable, qml.ops.SProd):
         scalar, factors = _split_product(observable.base)
         return observable.scalar if scalar is None else observable.scalar * scalar, factors
@@ -122,7 +138,22 @@ def _split_product(observable: qml.operation.Operator) -> tuple[Any, list[Any]]:
 def _sum_over_wires(
     factors: list[Any], process: qml.measurements.MeasurementProcess, site: MeasurementSite
 ) -> Any:
-    """Rewrite a product as a sum over all assignments of its traced wires."""
+    """Rewrite a product as a sum over all assignments of static wires to traced ones.
+
+    A traced coefficient of each term is 1 for the assignment that the traced wires have at run
+    time, and 0 for others.
+
+    Args:
+        factors: PennyLane operators, the factors of the product.
+        process: the measurement process that contains the product, for errors.
+        site: the backend's circuit after its gates, to which a check of traced wires is added.
+
+    Returns:
+        PennyLane's ``LinearCombination`` on static wires.
+
+    Raises:
+        CompileError: for more than `_MAX_TERMS` terms, or if two factors share a traced wire.
+    """
     wires = site.wires
     all_wires = [wire for factor in factors for wire in factor.wires]
     if len(set(map(id, all_wires))) < len(all_wires):
@@ -152,7 +183,7 @@ def _sum_over_wires(
 
 
 def _map_wires(observable: qml.operation.Operator, label_of: Mapping[int, Any]) -> Any:
-    """Replace the traced wires of an observable.
+    """Copy an observable with static wires in the place of traced wires.
 
     Args:
         observable: PennyLane operator.

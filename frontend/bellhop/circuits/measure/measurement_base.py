@@ -31,15 +31,21 @@ if TYPE_CHECKING:
 
 
 class Process:
-    """A measurement process at the end of a circuit.
+    """A value that a quantum function returns, as Bellhop measures it.
+
+    The base class of Bellhop's classes for PennyLane's measurement processes; an instance lives
+    while one circuit is traced. ``measure_results`` calls ``request_exact`` or ``request_samples``
+    of all instances, and then computes all requested values together.
 
     Args:
         name: the function that users call, such as ``"expval"``, for errors.
         process: PennyLane's measurement process.
-        answers: queries the backend about the circuit.
+        answers: the backend's circuit after its gates, which is sampled and checks wires.
 
     Attributes:
-        needs_snapshots: whether the process is computed from a basis for each shot.
+        process: PennyLane's measurement process.
+        needs_snapshots: whether the result is computed from a random basis for each shot, as a
+            classical shadow is.
     """
 
     needs_snapshots: ClassVar[bool] = False
@@ -54,13 +60,14 @@ class Process:
         self._where = answers.where
 
     def request_exact(self, asked: ExactValues) -> Callable[[Any], Statistic]:
-        """Request exact values from the backend.
+        """Request the exact values from which this process computes its result.
 
         Args:
             asked: collects the exact values that the circuit's processes request.
 
         Returns:
-            a function from the computed values to this process's statistic.
+            a function from the result of ``asked.compute()`` to a ``Statistic``, from which the
+            result is computed.
 
         Raises:
             CompileError: if the process needs shots or is not supported.
@@ -73,13 +80,14 @@ class Process:
         return lambda values: statistic.map_values(lambda value: weight(values) * value)
 
     def request_samples(self, rounds: SamplingRounds) -> Callable[[Any], Statistic]:
-        """Request samples from the backend.
+        """Request the samples from which this process computes its result.
 
         Args:
             rounds: collects the samples that the circuit's processes request.
 
         Returns:
-            a function from the sampled values to this process's statistic.
+            a function from the result of ``rounds.sample()`` to a ``Statistic``, from which the
+            result is computed.
 
         Raises:
             CompileError: if the process does not support shots.
@@ -96,7 +104,16 @@ class Process:
         )
 
     def _request_samples(self, rounds: SamplingRounds) -> Callable[[Any], Statistic]:
-        """Implement `request_samples` for a process of wires or an observable."""
+        """Implement `request_samples` for a process of wires or an observable.
+
+        Subclasses that support shots override this method; the base class raises an error.
+
+        Args:
+            rounds: collects the samples that the circuit's processes request.
+
+        Raises:
+            CompileError: always.
+        """
         instead = "Measure expval, var, probs, sample or counts"
         has_exact = type(self)._request_exact is not Process._request_exact
         raise self._unsupported_error(
@@ -104,9 +121,16 @@ class Process:
         )
 
     def _make_outcome_statistic(self, outcomes: Sequence[Any]) -> Statistic:
-        """Return the statistic of mid-circuit outcomes in the current execution.
+        """Make the statistic of mid-circuit outcomes in the current execution.
 
-        Its values are averaged over all executions.
+        Its values are averaged over all executions. Subclasses override this method; the base class
+        raises an error.
+
+        Args:
+            outcomes: traced scalars, the outcomes that the process measures.
+
+        Raises:
+            CompileError: always, as the process needs shots.
         """
         raise self._needs_shots_error()
 
@@ -126,7 +150,10 @@ class Process:
         return unsupported_error(self._where, f"{self._name} {how}", instead)
 
     def _get_observable(self) -> Any:
-        """Return the observable, as a diagonal matrix if the process only has eigenvalues."""
+        """Return the observable that this process measures, a PennyLane operator.
+
+        If PennyLane's process has only eigenvalues, it is a diagonal Hermitian matrix on the wires.
+        """
         if self.process.obs is not None:
             return self.process.obs
         diagonal = np.diag(self.process.eigvals())
@@ -149,12 +176,12 @@ class Process:
 def checked_outcomes(
     process: qml.measurements.MeasurementProcess, name: str, site: MeasurementSite
 ) -> Sequence[Any]:
-    """Return the mid-circuit outcomes that a process measures.
+    """Return the mid-circuit outcomes that a process measures, and check them.
 
     Args:
         process: PennyLane's process, whose ``mv`` is one outcome or a list of outcomes.
         name: the function that users call, for errors.
-        site: the end of the circuit.
+        site: the backend's circuit after its gates.
 
     Returns:
         boolean or integer scalars, all traced.
@@ -179,7 +206,14 @@ def checked_outcomes(
 
 
 def as_index(outcomes: Sequence[Any]) -> Any:
-    """Combine outcomes into an integer, the first outcome as the most significant bit."""
+    """Combine outcomes into an integer, the first outcome as the most significant bit.
+
+    Args:
+        outcomes: scalars that are 0 or 1.
+
+    Returns:
+        integer scalar in ``[0, 2**len(outcomes))``.
+    """
     index: Any = jnp.zeros((), int)
     for outcome in outcomes:
         index = 2 * index + jnp.asarray(outcome, int)

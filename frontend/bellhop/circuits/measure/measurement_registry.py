@@ -46,14 +46,22 @@ mp = qml.measurements
 
 
 class ExpvalProcess(Process):
-    """The expectation value of an observable or of a mid-circuit outcome."""
+    """Measures ``qml.expval`` of an observable or of a mid-circuit outcome."""
 
     def _request_exact(self, asked: ExactValues) -> Callable[[Any], Statistic]:
         take = asked.request_expval(self._expand_dynamic_wires())
         return lambda values: Statistic(take(values))
 
     def _request_samples(self, rounds: SamplingRounds) -> Callable[[Any], Statistic]:
-        """Estimate the expectation value term by term, each term in its own basis."""
+        """Request frequencies for each term of the observable, in the term's eigenbasis.
+
+        Args:
+            rounds: collects the samples that the circuit's processes request.
+
+        Returns:
+            a function from the result of ``rounds.sample()`` to the ``Statistic`` of the estimate,
+            with an axis of shot groups.
+        """
         means = [
             (
                 jnp.real(c),
@@ -68,13 +76,21 @@ class ExpvalProcess(Process):
 
 
 class VarProcess(Process):
-    """The variance of an observable or of a mid-circuit outcome."""
+    """Measures ``qml.var`` of an observable or of a mid-circuit outcome."""
 
     def _request_exact(self, asked: ExactValues) -> Callable[[Any], Statistic]:
         return asked.request_variance(self._expand_dynamic_wires())
 
     def _request_samples(self, rounds: SamplingRounds) -> Callable[[Any], Statistic]:
-        """Estimate the variance from samples in the observable's eigenbasis."""
+        """Request frequencies in the observable's eigenbasis.
+
+        Args:
+            rounds: collects the samples that the circuit's processes request.
+
+        Returns:
+            a function from the result of ``rounds.sample()`` to the ``Statistic`` of the estimate,
+            with an axis of shot groups.
+        """
         coefficient, diagonals = as_diagonals(self._expand_dynamic_wires(), self._where)
         mean, square = (
             request_product_mean(diagonals, rounds, self._wires, power=p) for p in (1, 2)
@@ -90,10 +106,24 @@ class VarProcess(Process):
 
 
 class ProbabilitiesProcess(Process):
-    """Probabilities of wires (by default all), eigenvalues or mid-circuit outcomes."""
+    """Measures ``qml.probs`` of wires (by default all), an observable or outcomes.
+
+    For an observable, the result has the probabilities of its eigenvalues, in PennyLane's order;
+    for mid-circuit outcomes, of each combination of outcomes.
+    """
 
     def _request_exact(self, asked: ExactValues) -> Callable[[Any], Statistic]:
-        """Request probabilities of static wires, or in the observable's eigenbasis."""
+        """Request probabilities of the process's wires, or in the observable's eigenbasis.
+
+        If some wires are traced, the probabilities of all wires are requested.
+
+        Args:
+            asked: collects the exact values that the circuit's processes request.
+
+        Returns:
+            a function from the result of ``asked.compute()`` to the ``Statistic`` of the
+            probabilities.
+        """
         if self.process.obs is None:
             return self._make_marginal_statistic(
                 asked.request_probabilities(self._get_static_labels()), lambda add: add
@@ -104,7 +134,17 @@ class ProbabilitiesProcess(Process):
         return lambda values: Statistic(take(values))
 
     def _request_samples(self, rounds: SamplingRounds) -> Callable[[Any], Statistic]:
-        """Request frequencies of static wires, or in the observable's eigenbasis."""
+        """Request frequencies of the process's wires, or in the observable's eigenbasis.
+
+        If some wires are traced, the frequencies of all wires are requested.
+
+        Args:
+            rounds: collects the samples that the circuit's processes request.
+
+        Returns:
+            a function from the result of ``rounds.sample()`` to the ``Statistic`` of the
+            frequencies, with an axis of shot groups.
+        """
         if self.process.obs is None:
             known = self._get_static_labels()
             take = rounds.request_frequencies(
@@ -116,7 +156,12 @@ class ProbabilitiesProcess(Process):
         return lambda values: Statistic(take(values))
 
     def _diagonalize(self) -> list[DiagonalFactor]:
-        """Return the observable's diagonal factors, and a factor for identity wires."""
+        """Diagonalize the observable of this process.
+
+        Returns:
+            its diagonal factors, and a factor in the computational basis for the wires on which the
+            observable is the identity.
+        """
         diagonals = diagonalize_with_pennylane(self.process.obs, self._where)
         labels = [wire for diagonal in diagonals for wire in diagonal.wires]
         others = [wire for wire in self.process.obs.wires if wire not in labels]
@@ -125,14 +170,15 @@ class ProbabilitiesProcess(Process):
     def _make_marginal_statistic(
         self, take: Callable[[Any], Any], of_groups: Callable[..., Any]
     ) -> Callable[[Any], Statistic]:
-        """Return a function from backend values to the statistic of probabilities.
+        """Make a function from backend values to the ``Statistic`` of probabilities.
 
         If some wires are traced, the backend measures all wires, and the probabilities are summed
         over the wires that the process does not measure.
 
         Args:
-            take: returns the probabilities of the static wires from the backend values.
-            of_groups: maps the summation over groups of shots; the identity without shots.
+            take: returns the probabilities of the measured wires from the backend values.
+            of_groups: maps the summation over an axis of shot groups, ``jax.vmap``; without shots,
+                the identity function.
         """
         if not any(map(is_dynamic, self.process.wires)):
             return lambda values: Statistic(take(values))
@@ -144,10 +190,20 @@ class ProbabilitiesProcess(Process):
 
 
 class StateFunction(Process):
-    """A function of the state, computed by PennyLane, as of a `StateMeasurement`."""
+    """Measures a value that PennyLane computes from the state, a `StateMeasurement`.
+
+    Examples are measurement classes of the user; the subclass for ``qml.state`` returns the state.
+    """
 
     def _request_exact(self, asked: ExactValues) -> Callable[[Any], Statistic]:
-        """Request the state, and apply PennyLane's function to the state."""
+        """Request the state, to which PennyLane's function is applied.
+
+        Args:
+            asked: collects the exact values that the circuit's processes request.
+
+        Returns:
+            a function from the result of ``asked.compute()`` to the ``Statistic`` of the result.
+        """
         take = asked.request_state(self._name)
         qubits = {wire: self._wires(wire) for wire in self.process.wires}
         process = self.process.map_wires(qubits)
@@ -160,12 +216,15 @@ class StateFunction(Process):
     def _process_state(
         cls, process: qml.measurements.MeasurementProcess, state: Any, order: Any
     ) -> Any:
-        """Compute the result with PennyLane.
+        """Compute the result of a measurement from the state, with PennyLane.
 
         Args:
-            process: measurement process on qubits.
-            state: state vector, or a density matrix.
-            order: the qubits of the state in order.
+            process: measurement process on qubit indices.
+            state: state vector ``[2**n]``, or a density matrix ``[2**n, 2**n]``.
+            order: the qubits of the state in order, PennyLane's ``Wires``.
+
+        Returns:
+            the value that ``process_state`` or ``process_density_matrix`` of the process returns.
         """
         if state.ndim == 2:
             return process.process_density_matrix(state, order)
@@ -173,7 +232,7 @@ class StateFunction(Process):
 
 
 class StateProcess(StateFunction):
-    """The state itself."""
+    """Measures ``qml.state``: a state vector, or a density matrix of a mixed state."""
 
     @classmethod
     def _process_state(
@@ -183,10 +242,21 @@ class StateProcess(StateFunction):
 
 
 class DensityMatrixFunction(Process):
-    """A function of the density matrix of some wires, such as purity or an entropy."""
+    """Measures a function of the density matrix of some wires, such as ``qml.purity``."""
 
     def _request_exact(self, asked: ExactValues) -> Callable[[Any], Statistic]:
-        """Request the density matrix of the process's wires."""
+        """Request the reduced density matrix of this process's wires.
+
+        Args:
+            asked: collects the exact values that the circuit's processes request.
+
+        Returns:
+            a function from the result of ``asked.compute()`` to the ``Statistic`` of the result.
+            PennyLane's function is applied to the sum of the density matrices of all executions.
+
+        Raises:
+            CompileError: if the matrix does not fit into memory.
+        """
         qubits = list(map(self._wires, self.process.wires))
         MemoryCheck(self._where).check_state(len(qubits), axes=2)
         take = asked.request_density_matrix(qubits, self._name)
@@ -195,7 +265,12 @@ class DensityMatrixFunction(Process):
 
     @staticmethod
     def _process_matrix(process: qml.measurements.MeasurementProcess, matrix: Operand) -> Any:
-        """Compute the result from a density matrix ``[2**wires, 2**wires]``."""
+        """Compute the result of a measurement from a density matrix, with PennyLane.
+
+        Args:
+            process: measurement process on wire labels.
+            matrix: ``[2**wires, 2**wires]``, the reduced density matrix of the process's wires.
+        """
         wires = process.wires
         with qml.QueuingManager.stop_recording():
             on_first = process.map_wires(dict(zip(wires, range(len(wires)), strict=True)))
@@ -203,7 +278,7 @@ class DensityMatrixFunction(Process):
 
 
 class DensityMatrixProcess(DensityMatrixFunction):
-    """The density matrix itself."""
+    """Measures ``qml.density_matrix``: the reduced density matrix of some wires."""
 
     @staticmethod
     def _process_matrix(process: qml.measurements.MeasurementProcess, matrix: Operand) -> Any:
@@ -211,17 +286,23 @@ class DensityMatrixProcess(DensityMatrixFunction):
 
 
 class ClassicalValue(Process):
-    """A return value that is not a measurement, such as a number or an array."""
+    """A return value that is not a measurement, such as a number or an array.
+
+    It takes part in ``measure_results`` like a measurement, and requests nothing from the backend.
+    """
 
     def request_exact(self, asked: ExactValues) -> Callable[[Any], Statistic]:
         """Return a function that ignores its argument and returns the statistic."""
         return lambda _: Statistic(self.process, is_measured=False)
 
     def request_samples(self, rounds: SamplingRounds) -> Callable[[Any], Statistic]:
-        """Return a function that ignores samples and returns the value's statistic.
+        """Return a function that ignores samples and returns this value's statistic.
 
         The statistic has a copy of the value for each shot if each shot may have its own
-        mid-circuit outcomes, else for each group of shots.
+        mid-circuit outcomes, else for each group of shots. Nothing is requested.
+
+        Args:
+            rounds: collects the samples of other processes.
         """
         answers, value = self._answers, self.process
         if answers.is_one_shot:
@@ -257,13 +338,15 @@ def measure_results(
 ) -> list[Statistic]:
     """Measure the return values of a quantum function, after all gates were applied.
 
+    Backends call this function once for each execution that they trace.
+
     Args:
         leaves: PennyLane's measurement processes, and numbers or arrays.
-        answers: queries the backend about the circuit.
+        answers: the backend's circuit, which is sampled if the circuit has shots.
         exact: computes the exact values of a circuit without shots; None with shots.
 
     Returns:
-        a statistic for each leaf.
+        a ``Statistic`` for each leaf, in order.
 
     Raises:
         CompileError: if a measurement is not supported, or needs shots.
@@ -288,11 +371,14 @@ def needs_snapshots(leaf: object) -> bool:
 def find_outcomes(
     process: qml.measurements.MeasurementProcess, site: MeasurementSite
 ) -> Sequence[Any]:
-    """Return the mid-circuit outcomes that a measurement process measures.
+    """Return the mid-circuit outcomes that a process measures, and check them.
 
     Args:
-        process: PennyLane's process, whose ``mv`` is not None.
-        site: the end of the circuit.
+        process: PennyLane's measurement process, whose ``mv`` is not None.
+        site: the backend's circuit after its gates.
+
+    Returns:
+        boolean or integer scalars, all traced.
 
     Raises:
         CompileError: if the values are not outcomes of mid-circuit measurements in this circuit.
@@ -301,7 +387,12 @@ def find_outcomes(
 
 
 def _as_process(leaf: object, answers: Answers) -> Process:
-    """Wrap a return value of a quantum function in Bellhop's class for its kind."""
+    """Wrap a return value of a quantum function in Bellhop's class for its kind.
+
+    Args:
+        leaf: PennyLane's measurement process, or a number or array.
+        answers: the backend's circuit.
+    """
     if not is_measurement(leaf):
         return ClassicalValue("", jnp.asarray(leaf), answers)
     name, kind = _find_class(leaf)

@@ -23,7 +23,7 @@ _PAULIS = ("PauliX", "PauliY", "PauliZ")
 
 @dataclass(frozen=True, eq=False)
 class MatrixFactor:
-    """A factor of a product that is defined by its matrix.
+    """A factor of a product of observables that is defined by its matrix.
 
     Attributes:
         wires: wire labels, the first one for the most significant bit.
@@ -36,7 +36,7 @@ class MatrixFactor:
 
 @dataclass(frozen=True)
 class NamedFactor:
-    """A factor that devices know by its name: a Pauli matrix or Hadamard.
+    """A factor that devices know by its name: a Pauli matrix or Hadamard, on one wire.
 
     Attributes:
         name: name of the PennyLane class, such as ``"PauliX"``.
@@ -60,10 +60,13 @@ _MAX_WIRES = 8
 
 
 class _InvalidObservableError(Exception):
-    """The operator is not a supported observable; the message describes the operator.
+    """Raised while an observable is expanded, if the operator is not supported.
+
+    The message describes the operator, as the end of "the observable ...". `find_terms` converts
+    the exception to a ``CompileError``.
 
     Attributes:
-        instead: remedy, which `find_terms` appends to the message.
+        instead: a sentence with the remedy, which `find_terms` appends to the message.
     """
 
     instead = "Write it as a sum of Paulis."
@@ -85,14 +88,18 @@ class _BatchError(_InvalidObservableError):
 
 
 def find_terms(observable: Any, where: str) -> list[Term]:
-    """Expand an observable into pairs of a coefficient and a tuple of factors.
+    """Expand an observable into a sum of products of factors on disjoint wires.
+
+    ``2 * qml.X(0) @ qml.Z(1)`` has one term: the coefficient 2, and a `NamedFactor` for each Pauli
+    matrix. A traced complex coefficient causes a ``ComplexWarning``.
 
     Args:
-        observable: PennyLane operator.
-        where: the QNode and its line, for errors.
+        observable: PennyLane operator on static wires.
+        where: the QNode's name and line, for error messages.
 
     Returns:
-        at least one term. An empty tuple of factors is the identity.
+        pairs of a coefficient and a tuple of factors, at least one. An empty tuple of factors is
+        the identity.
 
     Raises:
         CompileError: if the observable is not Hermitian, has a batch of coefficients, or has no
@@ -117,6 +124,13 @@ def find_terms(observable: Any, where: str) -> list[Term]:
 
 def _as_sum_of_products(observable: Any) -> list[Term]:
     """Expand an observable into terms of Hermitian factors.
+
+    Args:
+        observable: PennyLane operator on static wires.
+
+    Returns:
+        at least one pair of a coefficient and a tuple of factors on disjoint wires. Static
+        coefficients may be complex; for equal products, their imaginary parts add up to zero.
 
     Raises:
         _InvalidObservableError: if the observable is not supported.
@@ -144,6 +158,13 @@ def _merge_nonhermitian(terms: list[Term], observable: Any) -> list[Term]:
     """Merge all terms that have a non-Hermitian factor into one Hermitian matrix.
 
     The sum of such terms may be Hermitian, as in S + S^dagger.
+
+    Args:
+        terms: pairs of a coefficient and a tuple of factors on disjoint wires.
+        observable: the observable of which these are the terms, for errors.
+
+    Returns:
+        the terms with Hermitian factors, and at most one term of the matrix.
 
     Raises:
         _NotHermitianError: if the sum is not Hermitian, is traced, or has more than `_MAX_WIRES`
@@ -196,7 +217,17 @@ def _is_imaginary(coefficient: Any) -> bool:
 
 
 def _absorb_imaginary(term: Term) -> Term:
-    """Multiply an imaginary coefficient into the term's first matrix, if any."""
+    """Multiply a static complex coefficient into a matrix of its term.
+
+    The matrix may then be Hermitian, as in ``1j * A`` for an anti-Hermitian matrix.
+
+    Args:
+        term: a coefficient and a tuple of factors.
+
+    Returns:
+        the term with coefficient 1 and the first matrix multiplied; ``term`` itself if it has no
+        matrix, or if its coefficient is real or traced.
+    """
     coefficient, factors = term
     position = next((i for i, f in enumerate(factors) if isinstance(f, MatrixFactor)), None)
     if position is None or not _is_imaginary(coefficient):
@@ -209,7 +240,15 @@ def _absorb_imaginary(term: Term) -> Term:
 def _expand(observable: Any) -> list[tuple[Any, tuple[Any, ...]]]:
     """Expand sums, scalar products and products recursively into terms.
 
-    Factors of one term may still share wires; see `merge_shared_wires`.
+    Args:
+        observable: PennyLane operator.
+
+    Returns:
+        pairs of a coefficient and a tuple of factors, which may still share wires and be
+        non-Hermitian; see `merge_shared_wires`.
+
+    Raises:
+        _InvalidObservableError: if a factor has no valid matrix, or a coefficient is an array.
     """
     ops = qml.ops
     if isinstance(observable, ops.LinearCombination):
@@ -234,7 +273,14 @@ def _expand(observable: Any) -> list[tuple[Any, tuple[Any, ...]]]:
 
 
 def _check_scalar(coefficient: Any) -> Any:
-    """Return a coefficient, or raise `_BatchError` if it is an array."""
+    """Check that a coefficient is a scalar, and return it.
+
+    Args:
+        coefficient: a number or an array, static or traced.
+
+    Raises:
+        _BatchError: if the coefficient has axes.
+    """
     shape = np.shape(coefficient)
     if shape:
         raise _BatchError(f"with an array of shape {shape} for a coefficient")
@@ -254,6 +300,10 @@ def _multiply_terms(one: tuple[Any, Any], other: tuple[Any, Any]) -> tuple[Any, 
 
 def _to_factor(observable: Any) -> Factor:
     """Convert an operator that is neither a sum nor a product to a factor.
+
+    Args:
+        observable: PennyLane operator; Pauli matrices and Hadamard become a `NamedFactor`, others a
+            `MatrixFactor`.
 
     Raises:
         _InvalidObservableError: if the operator has no matrix, a matrix of wrong shape, or a traced
@@ -278,6 +328,8 @@ def _to_factor(observable: Any) -> Factor:
 def merge_shared_wires(coefficient: Any, factors: tuple[Factor, ...]) -> Term:
     """Multiply factors that share wires, so that all factors act on disjoint wires.
 
+    ``X(0) @ Y(0)`` becomes the coefficient ``1j`` and the factor ``Z(0)``.
+
     Args:
         coefficient: scalar of the term.
         factors: factors in the order of the matrix product.
@@ -299,7 +351,14 @@ def merge_shared_wires(coefficient: Any, factors: tuple[Factor, ...]) -> Term:
 
 
 def _multiply_factors(factors: list[Factor]) -> tuple[complex, list[Factor]]:
-    """Return the phase and factors of a product: Paulis if possible, else one matrix."""
+    """Multiply factors into one: a Pauli if possible, else a matrix.
+
+    Args:
+        factors: factors in the order of the matrix product.
+
+    Returns:
+        the phase, and a list with the product; an empty list if it is the identity.
+    """
     if len(factors) == 1:
         return 1.0, factors
     if len(factors) == 2:
@@ -322,7 +381,16 @@ _CYCLE = ("PauliX", "PauliY", "PauliZ", "PauliX")
 
 
 def _multiply_paulis(one: NamedFactor, other: NamedFactor) -> tuple[complex, list[Factor]]:
-    """Return the phase and the Pauli factor of a product; no factor for the identity."""
+    """Multiply two Pauli matrices on the same wire.
+
+    Args:
+        one: the left factor.
+        other: the right factor.
+
+    Returns:
+        the phase (1, 1j or -1j), and a list with the third Pauli matrix; an empty list if the
+        product is the identity.
+    """
     if one.name == other.name:
         return 1.0, []
     (third,) = set(_PAULIS) - {one.name, other.name}

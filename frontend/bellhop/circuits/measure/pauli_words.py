@@ -36,7 +36,7 @@ def needs_pauli_words(terms: Sequence[Term], observables: frozenset[str]) -> boo
     """Return whether a device must measure terms as single Pauli words.
 
     Args:
-        terms: terms of the observable.
+        terms: terms of the observable, from ``find_terms``.
         observables: names of the observables that the device supports.
 
     Returns:
@@ -53,7 +53,14 @@ def needs_pauli_words(terms: Sequence[Term], observables: frozenset[str]) -> boo
 
 
 def to_pauli_words(terms: Sequence[Term]) -> list[Term]:
-    """Expand terms into distinct Pauli words with their coefficients."""
+    """Expand the terms of an observable into a sum of distinct Pauli words.
+
+    Args:
+        terms: terms from ``find_terms``, with factors on disjoint wires.
+
+    Returns:
+        pairs of a coefficient and a tuple of `NamedFactor` Paulis. The empty tuple is the identity.
+    """
     words: list[Term] = []
     for coefficient, factors in terms:
         for parts in itertools.product(*map(_decompose_factor, factors)):
@@ -65,7 +72,14 @@ def to_pauli_words(terms: Sequence[Term]) -> list[Term]:
 
 
 def square_words(words: Sequence[Term]) -> list[Term]:
-    """Return the Pauli words of the square of a sum of Pauli words."""
+    """Square a sum of Pauli words.
+
+    Args:
+        words: pairs of a coefficient and a tuple of `NamedFactor` Paulis on different wires.
+
+    Returns:
+        the square, as such pairs; each Pauli word occurs once.
+    """
     pairs = itertools.product(words, repeat=2)
     return _merge_equal_words(
         [merge_shared_wires(a * b, (*one, *other)) for (a, one), (b, other) in pairs]
@@ -73,7 +87,15 @@ def square_words(words: Sequence[Term]) -> list[Term]:
 
 
 def _decompose_factor(factor: Factor) -> list[tuple[Any, tuple[NamedFactor, ...]]]:
-    """Return coefficients and Paulis of the words whose sum is the factor."""
+    """Write a factor of an observable as a sum of Pauli words.
+
+    Args:
+        factor: a Pauli matrix, Hadamard or a Hermitian matrix, static or traced.
+
+    Returns:
+        pairs of a real coefficient and a tuple of Paulis, without identities. Words with a static
+        coefficient of zero are left out.
+    """
     if isinstance(factor, NamedFactor) and factor.name != "Hadamard":
         return [(1.0, (factor,))]
     matrix = get_factor_matrix(factor)
@@ -89,7 +111,14 @@ def _decompose_factor(factor: Factor) -> list[tuple[Any, tuple[NamedFactor, ...]
 
 
 def _merge_equal_words(words: Sequence[Term]) -> list[Term]:
-    """Add the coefficients of equal Pauli words."""
+    """Add the coefficients of equal Pauli words, in any order of their factors.
+
+    Args:
+        words: pairs of a coefficient and a tuple of Paulis on different wires.
+
+    Returns:
+        a pair for each distinct word.
+    """
     totals: dict[Any, Term] = {}
     for coefficient, word in words:
         key = frozenset(word)

@@ -24,13 +24,16 @@ _DIFFERENTIABLE = (mp.ExpectationMP, mp.VarianceMP, mp.ProbabilityMP, mp.ShadowE
 
 @dataclass(frozen=True, eq=False)
 class ProcessResult:
-    """The result of a measurement process for one group of shots.
+    """The shape and type of a measurement process's result, for one group of shots.
+
+    It describes what a PennyLane device returns that the program calls through Python;
+    ``find_result`` makes it while the circuit is traced.
 
     Attributes:
         process: PennyLane's measurement process.
         shape: shape of the result array.
         dtype: type of the result array.
-        values: sorted values that ``counts`` counts; None for other processes.
+        values: NumPy array, the sorted values that ``counts`` counts; None for other processes.
         levels: dimension of a wire, 2 for qubits and 3 for qutrits.
     """
 
@@ -51,10 +54,21 @@ class ProcessResult:
         return isinstance(self.process, _DIFFERENTIABLE)
 
     def read_array(self, value: Any) -> Any:
-        """Convert a device's return value to an array of `shape` and `dtype`.
+        """Convert a device's return value to an array of this result's shape and dtype.
+
+        Called when the program runs.
+
+        Args:
+            value: the device's result for the process: an array, or a dictionary for ``counts``. If
+                the device dropped rows of ``sample``, the missing rows are filled with
+                `FILL_VALUE`.
+
+        Returns:
+            NumPy array; with another dtype if the values cannot be converted, which is an error of
+            the callback.
 
         Raises:
-            CircuitError: if the value is not a result of this measurement.
+            CircuitError: if the value has another shape, or is complex for a real dtype.
         """
         if self.values is not None:
             value = self._count_outcomes(value)
@@ -88,13 +102,24 @@ class ProcessResult:
     def finish(self, array: Operand) -> Any:
         """Convert the result array to the result of a compiled circuit.
 
+        Args:
+            array: traced array of this result's shape and dtype.
+
         Returns:
             the array, or for ``counts`` the pair ``(values, counts)``.
         """
         return array if self.values is None else (jax.numpy.asarray(self.values), array)
 
     def _count_outcomes(self, counts: dict[Any, Any]) -> np.ndarray:
-        """Convert a dictionary of counts to an array with an entry for each of `values`."""
+        """Convert a device's dictionary of counts to an array of counts.
+
+        Args:
+            counts: number of shots by outcome: a string of digits, or an eigenvalue, which is
+                assigned to the closest of ``self.values``.
+
+        Returns:
+            integer array with an entry for each of ``self.values``.
+        """
         array = np.zeros(self.shape, int)
         for outcome, number in counts.items():
             value = int(outcome, self.levels) if isinstance(outcome, str) else float(outcome)
@@ -109,14 +134,14 @@ def find_result(
     shots: int | None,
     where: str,
 ) -> ProcessResult:
-    """Return the shape, type and counted values of a measurement process's result.
+    """Find the shape, type and counted values of a measurement process's result.
 
     Args:
         process: PennyLane's measurement process.
         device: the QNode's device.
         n_wires: number of wires of the device, or of the circuit if the device has none.
         shots: number of shots of the group; None without shots.
-        where: the QNode and its line, for errors.
+        where: the QNode's name and line, for error messages.
 
     Raises:
         CompileError: if the process needs shots, or counts values that are not static.
@@ -163,7 +188,17 @@ def is_state_sized(value: object) -> bool:
 def _list_counted_values(
     process: qml.measurements.MeasurementProcess, n_wires: int, levels: int, where: str
 ) -> np.ndarray:
-    """Return the sorted values that ``counts`` counts.
+    """Find the values that ``counts`` counts: basis states, outcomes or eigenvalues.
+
+    Args:
+        process: PennyLane's ``counts``.
+        n_wires: number of wires of the circuit, which are counted if the process names none.
+        levels: dimension of a wire, 2 for qubits and 3 for qutrits.
+        where: the QNode's name and line, for error messages.
+
+    Returns:
+        sorted array without duplicates: integers for basis states and outcomes, floats for
+        eigenvalues.
 
     Raises:
         CompileError: for an expression of outcomes, whose values are not static.

@@ -26,13 +26,21 @@ _MOST_SHOTS_IN_SINGLE = 1 << 22
 
 
 class _ShotProcess(Process):
-    """The base class of processes that need a value for each shot."""
+    """Base class for ``qml.sample`` and ``qml.counts``: a value for each shot."""
 
     def _request_exact(self, asked: ExactValues) -> Callable[[Any], Statistic]:
         raise self._needs_shots_error()
 
     def _request_samples(self, rounds: SamplingRounds) -> Callable[[Any], Statistic]:
-        """Request bits of wires, or of the observable's eigenbasis."""
+        """Request bits of wires, in the observable's eigenbasis if there is an observable.
+
+        Args:
+            rounds: collects the samples that the circuit's processes request.
+
+        Returns:
+            a function from the result of ``rounds.sample()`` to a ``Statistic``, from which the
+            result is computed.
+        """
         if self.process.obs is None and self.process.eigvals() is None:
             return self._request_wires(rounds)
         coefficient, diagonals = as_diagonals(self._get_observable(), self._where)
@@ -40,7 +48,18 @@ class _ShotProcess(Process):
         return lambda values: self._make_eigenvalue_statistic(coefficient, diagonals, take(values))
 
     def _request_wires(self, rounds: SamplingRounds) -> Callable[[Any], Statistic]:
-        """Request bits of the process's wires, some of which may be traced."""
+        """Request bits of this process's wires in the computational basis.
+
+        If some of the wires are traced, all wires are sampled, and the columns are selected at run
+        time.
+
+        Args:
+            rounds: collects the samples that the circuit's processes request.
+
+        Returns:
+            a function from the result of ``rounds.sample()`` to a ``Statistic``, from which the
+            result is computed.
+        """
         labels = self._get_labels()
         if any(map(is_dynamic, labels)):
             self._answers.check_wires(labels, self.process)
@@ -65,12 +84,12 @@ class _ShotProcess(Process):
     def _make_eigenvalue_statistic(
         self, coefficient: Operand, diagonals: Sequence[DiagonalFactor], bits: Any
     ) -> Statistic:
-        """Return the statistic of an observable.
+        """Make the statistic of an observable from sampled bits; subclasses define it.
 
         Args:
-            coefficient: scalar factor of the observable.
+            coefficient: scalar factor of the observable, static or traced.
             diagonals: diagonal factors of the observable.
-            bits: ``[shots, qubits]``, bits of all qubits in the eigenbasis.
+            bits: ``[shots, qubits]``, bits of all qubits in the eigenbasis of the factors.
         """
 
 
@@ -81,7 +100,7 @@ def _select_columns(bits: Any, columns: Any) -> Any:
 
 
 class SampleProcess(_ShotProcess):
-    """The samples of wires, of an observable or of mid-circuit outcomes."""
+    """Measures ``qml.sample`` of wires, of an observable or of mid-circuit outcomes."""
 
     def _make_bits_statistic(self, bits: Any) -> Statistic:
         return self._make_typed_statistic(bits, int)
@@ -89,7 +108,16 @@ class SampleProcess(_ShotProcess):
     def _make_eigenvalue_statistic(
         self, coefficient: Operand, diagonals: Sequence[DiagonalFactor], bits: Any
     ) -> Statistic:
-        """Return the observable's eigenvalue for each shot."""
+        """Make the statistic of the observable's eigenvalue in each shot.
+
+        Args:
+            coefficient: scalar factor of the observable, static or traced.
+            diagonals: diagonal factors of the observable.
+            bits: ``[shots, qubits]``, bits of all qubits in the eigenbasis of the factors.
+
+        Returns:
+            a ``Statistic`` of real values ``[shots]``.
+        """
         values = jnp.full(bits.shape[0], jnp.real(coefficient))
         for diagonal in diagonals:
             outcome = Samples.to_integers(bits[:, self._find_columns(diagonal.wires)])
@@ -107,16 +135,20 @@ class SampleProcess(_ShotProcess):
 
 
 class CountsProcess(_ShotProcess):
-    """The distinct values, and the number of shots that gave each value."""
+    """Measures ``qml.counts``: distinct values, and how many shots gave each value.
+
+    The result is a pair of arrays; PennyLane returns a dictionary.
+    """
 
     def _request_samples(self, rounds: SamplingRounds) -> Callable[[Any], Statistic]:
-        """Request counts if frequencies are exact, and samples otherwise.
+        """Request counts if frequencies give exact counts, and samples otherwise.
 
         Args:
-            rounds: collects the requests of all measurements.
+            rounds: collects the samples that the circuit's processes request.
 
         Returns:
-            a function that computes the statistic from the answers to the requests.
+            a function from the result of ``rounds.sample()`` to a ``Statistic``, from which the
+            result is computed.
         """
         if not self._has_exact_frequencies() or any(map(is_dynamic, self._get_labels())):
             return super()._request_samples(rounds)
@@ -131,7 +163,11 @@ class CountsProcess(_ShotProcess):
         return lambda answers: _sum_of_counts(take(answers), values)
 
     def _has_exact_frequencies(self) -> bool:
-        """Return whether frequencies, times the shots of a group, are counts of its shots."""
+        """Return whether frequencies, times the shots of a group, round to its counts.
+
+        They do not if shots may be dropped, if each shot is a separate execution, or if there are
+        too many shots for single precision.
+        """
         answers = self._answers
         if answers.drops_shots or answers.has_run_per_shot:
             return False
@@ -143,12 +179,18 @@ class CountsProcess(_ShotProcess):
     def _make_eigenvalue_statistic(
         self, coefficient: Operand, diagonals: Sequence[DiagonalFactor], bits: Any
     ) -> Statistic:
-        """Return the counts of an observable's eigenvalues.
+        """Make the statistic of the counts of an observable's eigenvalues.
 
         Args:
-            coefficient: factor of the observable.
-            diagonals: its factors after diagonalization.
-            bits: ``[shots, wires]`` samples.
+            coefficient: scalar factor of the observable.
+            diagonals: diagonal factors of the observable.
+            bits: ``[shots, qubits]``, bits of all qubits in the eigenbasis of the factors.
+
+        Returns:
+            a ``Statistic`` whose result is the pair (distinct eigenvalues, counts).
+
+        Raises:
+            CompileError: if an eigenvalue is traced.
         """
         eigenvalues = self._compute_known_eigenvalues(coefficient, diagonals)
         columns = self._find_columns([wire for diagonal in diagonals for wire in diagonal.wires])
@@ -157,7 +199,14 @@ class CountsProcess(_ShotProcess):
     def _compute_known_eigenvalues(
         self, coefficient: Operand, diagonals: Sequence[DiagonalFactor]
     ) -> np.ndarray:
-        """Return the eigenvalue of each outcome, which must be known while tracing.
+        """Compute the eigenvalue of each outcome, which must be known while tracing.
+
+        Args:
+            coefficient: scalar factor of the observable.
+            diagonals: diagonal factors of the observable.
+
+        Returns:
+            real NumPy array ``[2**wires]`` for all wires of the factors together.
 
         Raises:
             CompileError: if an eigenvalue is traced.
@@ -170,7 +219,17 @@ class CountsProcess(_ShotProcess):
         return np.real(eigenvalues)
 
     def _make_sampled_outcome_statistic(self, outcomes: Sequence[Any]) -> Statistic:
-        """Count the combinations of mid-circuit outcomes."""
+        """Make the statistic of the counts of combinations of mid-circuit outcomes.
+
+        Args:
+            outcomes: traced bools; the first is the most significant bit of a combination.
+
+        Returns:
+            a ``Statistic`` whose result is the pair (combinations as integers, counts).
+
+        Raises:
+            CompileError: for an expression of outcomes, whose values are not static.
+        """
         if len(outcomes) == 1 and outcomes[0].dtype != bool:
             raise self._unsupported_error(
                 "of an expression of outcomes, whose values are not known beforehand",
@@ -187,11 +246,14 @@ def _distinct(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _sum_of_counts(counts: Any, values: np.ndarray) -> Statistic:
-    """Add up the counts of outcomes that have the same value.
+    """Make a statistic that adds up the counts of outcomes that have the same value.
 
     Args:
-        counts: integers, a row for each group of shots and a column for each outcome.
-        values: the value of each outcome.
+        counts: integers ``[groups, outcomes]``.
+        values: the value of each outcome; values that differ by rounding errors are equal.
+
+    Returns:
+        a ``Statistic`` whose result is the pair (distinct values, counts).
     """
     distinct, place = _distinct(values)
 
@@ -204,7 +266,16 @@ def _sum_of_counts(counts: Any, values: np.ndarray) -> Statistic:
 
 
 def _make_counts_statistic(samples: Any, values: np.ndarray) -> Statistic:
-    """Count the values of outcomes, equal ones together, without the shots that were dropped."""
+    """Make a statistic that counts how many shots gave each value.
+
+    Args:
+        samples: integers ``[shots]``, the outcome of each shot; negative for a dropped shot, which
+            is not counted.
+        values: the value of each outcome; values that differ by rounding errors are equal.
+
+    Returns:
+        a ``Statistic`` whose result is the pair (distinct values, counts).
+    """
     distinct, place = _distinct(values)
 
     def finish(samples: Any) -> Any:

@@ -34,7 +34,7 @@ SampledValues = Sequence[dict[Any, Any]]
 
 @dataclass(frozen=True)
 class DiagonalFactor:
-    """A diagonalized factor of an observable.
+    """A factor of an observable, with gates that diagonalize it.
 
     Attributes:
         wires: wire labels, the first one for the most significant bit of an outcome.
@@ -58,7 +58,11 @@ def make_computational_factor(wires: Sequence[Any]) -> DiagonalFactor:
 
 
 def diagonalize(factor: Factor) -> DiagonalFactor:
-    """Return a factor's eigenvalues, and the gates that diagonalize it."""
+    """Find the eigenvalues of a factor, and gates that diagonalize it.
+
+    Args:
+        factor: a factor of an observable; the eigenvalues of a traced matrix are traced.
+    """
     if isinstance(factor, MatrixFactor):
         is_traced = is_dynamic(factor.matrix)
         eigenvalues, vectors = (jnp if is_traced else np).linalg.eigh(factor.matrix)
@@ -76,8 +80,18 @@ def as_diagonals(
 ) -> tuple[Any, list[DiagonalFactor]]:
     """Write an observable as a coefficient times a product of diagonal factors.
 
+    A sum becomes one factor, diagonal in a common basis of its terms or in the eigenbasis of its
+    matrix.
+
+    Args:
+        observable: PennyLane operator on static wires.
+        where: the QNode's name and line, for error messages.
+
+    Returns:
+        the coefficient, static or traced, and the factors, which act on disjoint wires.
+
     Raises:
-        CompileError: if the observable is a sum without a matrix.
+        CompileError: if the observable is a sum without a matrix, or not a valid observable.
     """
     terms = find_terms(observable, where)
     if len(terms) == 1:
@@ -98,10 +112,16 @@ def as_diagonals(
 def _find_common_basis(
     wires: tuple[Any, ...], terms: Sequence[tuple[Any, Sequence[DiagonalFactor]]]
 ) -> DiagonalFactor | None:
-    """Merge terms into one diagonal factor, if each wire has one basis in all terms.
+    """Merge the terms of a sum into one diagonal factor, if they share a basis.
+
+    ``X(0) @ Z(1) + X(0)`` is diagonal after a Hadamard gate on wire 0.
+
+    Args:
+        wires: wire labels of the sum, in order.
+        terms: pairs of a coefficient and diagonal factors on one wire each.
 
     Returns:
-        None if two terms have different bases on a wire.
+        the sum as one factor; None if two terms have different bases on a wire.
     """
     basis = Basis()
     if not all(basis.try_add(factors) for _, factors in terms):
@@ -123,9 +143,17 @@ def _find_common_basis(
 def diagonalize_with_pennylane(
     observable: qml.operation.Operator, where: str
 ) -> list[DiagonalFactor]:
-    """Return diagonal factors that use PennyLane's diagonalizing gates.
+    """Diagonalize an observable with PennyLane's diagonalizing gates.
 
-    The order of eigenvalues, and the basis of each eigenspace, then agree with PennyLane.
+    The order of eigenvalues, and the basis of each eigenspace, then agree with PennyLane. An
+    observable with traced parameters is diagonalized by ``as_diagonals``.
+
+    Args:
+        observable: PennyLane operator on static wires.
+        where: the QNode's name and line, for error messages.
+
+    Returns:
+        factors on disjoint wires; their eigenvalues are None if PennyLane's gates are used.
     """
     # PennyLane caches diagonalizations by a key that is equal for different tracers.
     is_computed = any(map(is_dynamic, observable.data))
@@ -140,7 +168,14 @@ _NAMES = {"PauliX": "X", "PauliY": "Y", "PauliZ": COMPUTATIONAL, "Hadamard": "H"
 
 
 def _find_rotation(factor: NamedFactor) -> tuple[Any, ...]:
-    """Return the gates that rotate a factor's eigenvectors to the computational basis."""
+    """Return gates that rotate a factor's eigenvectors to the computational basis.
+
+    Args:
+        factor: a Pauli matrix or Hadamard.
+
+    Returns:
+        PennyLane gates on the factor's wire, in order; empty for ``PauliZ``.
+    """
     match factor.name:
         case "PauliX":
             return (qml.Hadamard(factor.wire),)
@@ -152,14 +187,14 @@ def _find_rotation(factor: NamedFactor) -> tuple[Any, ...]:
 
 
 def make_basis_rotations(bases: Operand, wires: Sequence[Wire]) -> list[Any]:
-    """Return gates that rotate wires from traced bases to the computational basis.
+    """Make gates that rotate wires from traced Pauli bases to the computational basis.
 
     Args:
         bases: integer array ``[wires]``: 0, 1, 2 for X, Y, Z.
         wires: the wires' labels.
 
     Returns:
-        PennyLane operations, two for each wire.
+        PennyLane operations, two for each wire, with traced angles.
     """
     quarter = jnp.asarray(np.pi / 2, Precision.real_type())
     return [
@@ -176,16 +211,25 @@ def make_basis_rotations(bases: Operand, wires: Sequence[Wire]) -> list[Any]:
 class Basis:
     """The basis of each wire in one round of samples, and the gates that rotate to it.
 
+    `SamplingRounds` has an instance for each round, which grows with the requests.
+
     Attributes:
-        bases: key of the basis by wire label.
-        gates: PennyLane gates.
+        bases: key of the basis by wire label, see `DiagonalFactor`; other wires have no basis yet.
+        gates: PennyLane gates, in order.
     """
 
     bases: dict[Any, Any] = field(default_factory=dict)
     gates: list[Any] = field(default_factory=list)
 
     def try_add(self, diagonals: Sequence[DiagonalFactor]) -> bool:
-        """Add factors if they agree with the bases of this round; return whether they do."""
+        """Add the bases of factors to this round, if they agree with its bases.
+
+        Args:
+            diagonals: diagonal factors on disjoint wires.
+
+        Returns:
+            whether the factors were added; if not, the round is unchanged.
+        """
         if any(self.bases.get(w, d.basis) != d.basis for d in diagonals for w in d.wires):
             return False
         for diagonal in diagonals:
@@ -198,10 +242,11 @@ class Basis:
 class SamplingRounds:
     """Rounds of samples, each in its own basis, and the requests for each round.
 
-    A request is added to the first round whose basis agrees.
+    Measurements request samples, and ``sample`` then draws all of them. A request is added to the
+    first round whose basis agrees, so that compatible measurements share samples.
 
     Args:
-        groups: number of shots of each group.
+        groups: the number of shots of each group, an entry of the shot vector.
     """
 
     def __init__(self, groups: tuple[int, ...]) -> None:
@@ -212,25 +257,31 @@ class SamplingRounds:
     def request_frequencies(
         self, diagonals: Sequence[DiagonalFactor], wires: Sequence[int], signs: Sequence[int] = ()
     ) -> Callable[[SampledValues], Any]:
-        """Request the frequencies of outcomes in each group of shots.
+        """Request the relative frequencies of outcomes in each group of shots.
 
         Args:
-            diagonals: factors whose bases the wires are measured in.
-            wires: qubits whose outcomes are counted.
-            signs: qubits whose parity is a sign of each shot.
+            diagonals: factors in whose bases the wires are measured.
+            wires: qubit indices of the wires whose outcomes are counted.
+            signs: qubit indices; a shot counts as -1 if the outcomes of these qubits have odd
+                parity.
 
         Returns:
-            a function that reads the frequencies ``[groups, 2**wires]`` from the sampled values.
+            a function from the result of ``sample()`` to the frequencies, a real array
+            ``[groups, 2**len(wires)]``.
         """
         return self._add_request(diagonals, Frequencies(tuple(wires), tuple(signs), self._groups))
 
     def counts(
         self, diagonals: Sequence[DiagonalFactor], wires: Sequence[int]
     ) -> Callable[[SampledValues], Any]:
-        """Request how many shots of each group have each outcome of some qubits.
+        """Request how many shots of each group have each outcome of some wires.
+
+        Args:
+            diagonals: factors in whose bases the wires are measured.
+            wires: qubit indices of the wires whose outcomes are counted.
 
         Returns:
-            a function from the sampled values to integers of shape [groups, 2**len(wires)].
+            a function from the result of ``sample()`` to integers ``[groups, 2**len(wires)]``.
         """
         take = self._add_request(diagonals, Frequencies.for_counts(wires, self._groups))
         sizes = np.array(self._groups)[:, None]
@@ -251,7 +302,15 @@ class SamplingRounds:
     def _add_request(
         self, diagonals: Sequence[DiagonalFactor], what: SampleRequest
     ) -> Callable[[SampledValues], Any]:
-        """Add a request to a round; return a function that reads its result."""
+        """Add a request to the first round whose basis agrees, or to a new round.
+
+        Args:
+            diagonals: factors in whose bases the wires are measured.
+            what: the requested result; equal requests of a round are sampled once.
+
+        Returns:
+            a function from the result of ``sample()`` to the request's result.
+        """
         number = self._assign_round(diagonals)
         _, asked = self._rounds[number]
         if what not in asked:
@@ -278,12 +337,15 @@ class SamplingRounds:
     def sample(self, answers: Answers) -> SampledValues:
         """Sample all rounds, each in its basis.
 
+        Gates are applied to the circuit: each round's rotations, which are undone before the next
+        round.
+
         Args:
-            answers: draws the samples, after all gates of the circuit were applied.
+            answers: the backend's circuit, after all gates of the quantum function.
 
         Returns:
-            the sampled values, which the functions returned by ``request_frequencies``,
-            ``request_outcomes`` and ``request_snapshots`` read.
+            for each round a dictionary of results by request, then a dictionary of snapshots by
+            index. The functions that the ``request_...`` methods returned read the dictionaries.
         """
         values = []
         # Snapshots need the state as it is, and the last basis is not undone.
@@ -299,7 +361,19 @@ class SamplingRounds:
 def request_product_mean(
     diagonals: Sequence[DiagonalFactor], rounds: SamplingRounds, wires: WireMap, *, power: int = 1
 ) -> Callable[[SampledValues], Any]:
-    """Request the mean of a product of factors, to a power, over each group of shots."""
+    """Request the mean of a power of a product of factors, over each group of shots.
+
+    With ``power=1`` it is the expectation value of the product.
+
+    Args:
+        diagonals: diagonal factors on disjoint wires, with eigenvalues.
+        rounds: collects the samples that the circuit's processes request.
+        wires: maps wire labels to qubits.
+        power: the exponent, 1 or 2.
+
+    Returns:
+        a function from the result of ``rounds.sample()`` to a real array ``[groups]``.
+    """
     others = [diagonal for diagonal in diagonals if not _has_sign_eigenvalues(diagonal)]
     of_signs = [
         wire for diagonal in diagonals if _has_sign_eigenvalues(diagonal) for wire in diagonal.wires
@@ -319,7 +393,15 @@ def _has_sign_eigenvalues(diagonal: DiagonalFactor) -> bool:
 
 
 def compute_eigenvalues(diagonals: Sequence[DiagonalFactor]) -> Any:
-    """Return the eigenvalues of a product of factors, for each outcome of all wires."""
+    """Compute the eigenvalues of a product of factors.
+
+    Args:
+        diagonals: diagonal factors on disjoint wires, with eigenvalues.
+
+    Returns:
+        array ``[2**wires]``, static or traced: the eigenvalue of each outcome of all wires, where
+        the first factor's wires are the most significant bits.
+    """
     values: Any = np.ones(1)
     for diagonal in diagonals:
         values = qml.math.kron(values, diagonal.eigenvalues)

@@ -25,7 +25,7 @@ _IDENTITY = 3
 
 
 class _ShadowProcess(Process):
-    """The base class of classical shadows and expectation values estimated from them."""
+    """Base class for ``qml.classical_shadow`` and ``qml.shadow_expval``."""
 
     needs_snapshots: ClassVar[bool] = True
 
@@ -33,7 +33,9 @@ class _ShadowProcess(Process):
         raise self._needs_shots_error()
 
     def _get_snapshot_options(self) -> dict[str, Any]:
-        """Return the fields that `ShadowSnapshots` and `ShadowMeans` share.
+        """Return the fields that `ShadowSnapshots` and `ShadowMeans` share, by name.
+
+        The wires, the seed and the number of shots of each group are read from this process.
 
         Raises:
             CompileError: if the process has a seed for the bases of all shots, and each shot is a
@@ -53,7 +55,10 @@ class _ShadowProcess(Process):
 
 
 class ClassicalShadow(_ShadowProcess):
-    """The bits and bases of ``qml.classical_shadow``: an array ``[2, shots, wires]``."""
+    """Measures ``qml.classical_shadow``: an array ``[2, shots, wires]``.
+
+    The first entry has the bits, and the second one the bases: 0, 1, 2 for X, Y, Z.
+    """
 
     def _request_samples(self, rounds: SamplingRounds) -> Callable[[Any], Statistic]:
         take = rounds.request_snapshots(ShadowSnapshots(**self._get_snapshot_options()))
@@ -63,10 +68,22 @@ class ClassicalShadow(_ShadowProcess):
 
 
 class ShadowExpval(_ShadowProcess):
-    """Expectation values from classical shadows: the median of means over ``k`` parts."""
+    """Measures ``qml.shadow_expval``: expectation values from a classical shadow.
+
+    As in PennyLane, the shots are split into ``k`` parts, and the median of the parts' means is
+    taken.
+    """
 
     def _request_samples(self, rounds: SamplingRounds) -> Callable[[Any], Statistic]:
-        """Request means of Pauli words over ``k`` parts of each group of shots."""
+        """Request means of Pauli words over ``k`` parts of each group of shots.
+
+        Args:
+            rounds: collects the samples that the circuit's processes request.
+
+        Returns:
+            a function from the result of ``rounds.sample()`` to a ``Statistic``, from which the
+            result is computed.
+        """
         observables = list_observables(self.process.H)
         of_each = [list(to_pauli_words(find_terms(each, self._where))) for each in observables]
         terms = [term for words in of_each for term in words]
@@ -80,10 +97,16 @@ class ShadowExpval(_ShadowProcess):
         coefficients = jnp.stack([jnp.real(coefficient) for coefficient, _ in terms])
 
         def finish(means: Any) -> Any:
-            """Take the median over the parts, and add up the words of each observable.
+            """Compute the result of one group of shots, as the statistic's ``finish``.
+
+            Each Pauli word contributes the median over the parts; the words of an observable are
+            added up.
 
             Args:
                 means: array ``[k, words]``, means times coefficients.
+
+            Returns:
+                array ``[observables]``, or a scalar for one observable.
             """
             medians = means[0] if k == 1 else jnp.median(means, axis=0)
             sums = [jnp.sum(part) for part in jnp.split(medians, ends[:-1])]
@@ -94,9 +117,15 @@ class ShadowExpval(_ShadowProcess):
         )
 
     def _split_shots(self, shots: int) -> list[int]:
-        """Return the number of shots in each of ``k`` parts.
+        """Split a group of shots into ``k`` parts.
 
         As in PennyLane, the last part may have fewer shots.
+
+        Args:
+            shots: the number of shots of the group.
+
+        Returns:
+            the number of shots of each part.
 
         Raises:
             CompileError: if the last part has no shot.

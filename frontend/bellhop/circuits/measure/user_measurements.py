@@ -31,13 +31,21 @@ _NEEDS_NUMPY = jax.errors.TracerArrayConversionError, jax.errors.ConcretizationT
 
 
 class UserSampleProcess(Process):
-    """A measurement of a user's class derived from `SampleMeasurement`."""
+    """Measures a user's class that is derived from PennyLane's `SampleMeasurement`."""
 
     def _request_exact(self, asked: ExactValues) -> Callable[[Any], Statistic]:
         raise self._needs_shots_error()
 
     def _request_samples(self, rounds: SamplingRounds) -> Callable[[Any], Statistic]:
-        """Request samples, in the eigenbasis of the observable if any."""
+        """Request samples, in the eigenbasis of the observable if any.
+
+        Args:
+            rounds: collects the samples that the circuit's processes request.
+
+        Returns:
+            a function from the result of ``rounds.sample()`` to a ``Statistic``, whose ``finish``
+            calls the user's ``process_samples``.
+        """
         process = self.process
         measured = process.wires or qml.wires.Wires(self._wires.labels)
         diagonals = [make_computational_factor(measured)]
@@ -82,10 +90,18 @@ def _process_samples(
 def _process_in_python(
     process: qml.measurements.SampleMeasurement, samples: Any, wire_order: qml.wires.Wires
 ) -> Any:
-    """Call a user's `process_samples` on NumPy samples in a pure callback.
+    """Call a user's `process_samples` on NumPy samples, in a pure callback.
 
     The result type is the class's `shape` and `numeric_type`; where it does not define them, the
     type of the result for samples of zeros.
+
+    Args:
+        process: the user's measurement.
+        samples: traced integer array ``[shots, wires]``, the bits of each shot.
+        wire_order: the label of each column.
+
+    Returns:
+        the result of `process_samples`, traced arrays.
     """
     dtype, result = None, infer
     try:

@@ -26,11 +26,17 @@ from bellhop.tracing.current_circuit import Branches
 
 
 class AllocationPass(CircuitPass):
-    """Allocates spare device wires; each execution of a body or a branch frees its own.
+    """Maps each wire of ``qml.allocate`` to a spare wire of the device.
+
+    This pass removes ``Allocate`` and ``Deallocate`` operations from a circuit and passes
+    everything else on. Operations keep the labels of allocated wires (``DynamicWire``): the
+    circuit's `WireMap` maps them to qubits. The body of a loop or a branch must deallocate the
+    wires that it allocates.
 
     Args:
-        target: the interpreter that gets the other operations.
-        circuit: the circuit, whose wire map gets the allocated wires.
+        target: the next interpreter, which gets all operations that are not allocations.
+        circuit: the backend's circuit at the end of the chain of passes. Its ``wires`` map is
+            changed: labels are added when they are allocated and removed when they are deallocated.
     """
 
     def __init__(self, target: Interpreter, circuit: GateReceiver) -> None:
@@ -39,18 +45,37 @@ class AllocationPass(CircuitPass):
 
     @staticmethod
     def is_needed(closed: ClosedJaxpr) -> bool:
-        """Return whether a jaxpr with gates allocates wires."""
+        """Return whether a jaxpr with gate equations allocates or deallocates wires."""
         return GateJaxpr(closed, ()).has_allocations
 
     @classmethod
     def wrap_circuit(cls, circuit: GateReceiver, closed: ClosedJaxpr) -> Interpreter:
-        """Return a circuit behind its own passes and, if the jaxpr needs it, this pass."""
+        """Put the backend's own passes, and this pass if needed, before a circuit.
+
+        Args:
+            circuit: the backend's circuit.
+            closed: the jaxpr with gate equations that will be interpreted. Without allocations in
+                it, or if the backend allocates wires itself, this pass is left out.
+
+        Returns:
+            the first interpreter of this part of the chain; ``circuit`` itself if no pass is
+            needed.
+        """
         target = circuit.add_own_passes(closed)
         is_needed = not circuit.allocates_wires and cls.is_needed(closed)
         return cls(target, circuit) if is_needed else target
 
     def apply(self, operations: Sequence[Any]) -> None:
-        """Apply operations in order; allocate or deallocate wires for allocations."""
+        """Pass operations on in order, and execute allocations of wires here.
+
+        Args:
+            operations: PennyLane operations. An ``Allocate`` or ``Deallocate`` changes the
+                circuit's wire map, and may reset a wire by a mid-circuit measurement. The other
+                operations go to ``self.target``, the next interpreter.
+
+        Raises:
+            CompileError: if no spare wire is left, or a wire is not allocated in the current body.
+        """
 
         def reset(wire: Any) -> None:
             self.mid_measure(wire, reset=True, postselect=-1, site=user_site())
@@ -70,16 +95,31 @@ class AllocationPass(CircuitPass):
         *,
         is_nest: bool = False,
     ) -> tuple[Any, ...]:
-        """Hand a for loop to the target, whose iterations free the wires that they allocate."""
+        """Pass a for loop on, whose body must deallocate the wires that it allocates.
+
+        So each iteration begins with the same spare wires.
+
+        Args:
+            n_iterations: the trip count, an ``int``, or a tracer if it is dynamic.
+            body: ``(carried, index) -> carried``, which applies the gates of one iteration.
+            carried: the carried values of the first iteration, a tuple of arrays.
+            is_nest: whether the loop can be unrolled, as in `Interpreter.for_loop`.
+
+        Returns:
+            the carried values after the loop.
+
+        Raises:
+            CompileError: if a wire that the body allocates is still allocated at its end.
+        """
         body = self._allocations.enter_part()(body)
         return super().for_loop(n_iterations, body, carried, is_nest=is_nest)
 
     def while_loop(
         self, condition: Callable[..., Any], body: Callable[..., Any], carried: tuple[Any, ...]
     ) -> tuple[Any, ...]:
-        """Hand a while loop to the target, whose iterations free the wires that they allocate."""
+        """Pass a while loop on, whose body must deallocate the wires that it allocates."""
         return super().while_loop(condition, self._allocations.enter_part()(body), carried)
 
     def branch(self, branches: Branches) -> Any:
-        """Hand a conditional to the target, whose branches free the wires that they allocate."""
+        """Pass a conditional on; each branch must deallocate the wires that it allocates."""
         return super().branch(branches.map_functions(self._allocations.enter_part()))

@@ -28,17 +28,24 @@ from bellhop.tracing.current_circuit import GateRecorder
 
 
 class BackendCircuit(GateReceiver):
-    """A circuit of one of Bellhop's backends.
+    """Base class of the circuits to which Bellhop's own backends apply gates.
+
+    An instance receives one circuit, after all passes, while the circuit is traced into the
+    program. This class applies control flow that decompositions contain, and checks traced wires of
+    measurements. A subclass defines what a gate, a loop and a conditional become.
 
     Args:
-        wires: maps wire labels to qubits.
-        where: the QNode and its line, for errors.
-        rows: selects the current row of batched parameters.
+        wires: maps wire labels to qubit indices.
+        where: the QNode's name and line, which begin error messages.
+        rows: the batch row whose gate parameters are used, by a traced index (parameter
+            broadcasting).
 
     Attributes:
-        has_mid_circuit: whether the circuit has measured a wire mid-circuit so far.
-        treatment: how random outcomes are treated, see ``choose_outcomes``.
-        drops_shots: whether a run may drop shots, so that frequencies do not give counts.
+        has_mid_circuit: whether a wire was measured mid-circuit so far.
+        treatment: how random outcomes are treated, for instance sampled or summed over. The backend
+            sets it after the last gate, by ``choose_outcomes``.
+        drops_shots: whether an execution may drop shots, so that counts cannot be computed from
+            relative frequencies.
     """
 
     treatment: Outcomes = Outcomes.NONE
@@ -81,14 +88,29 @@ class BackendCircuit(GateReceiver):
     def unroll_iterations(
         self, n_iterations: int, body: Callable[..., Any], carried: tuple[Any, ...]
     ) -> tuple[Any, ...]:
-        """Unroll a loop with a static trip count; the body gets its index as a constant."""
+        """Run a loop's body once per iteration while tracing, instead of adding a loop.
+
+        Args:
+            n_iterations: the static trip count.
+            body: ``(carried, index) -> carried``, which applies gates. The index is a NumPy array
+                of shape ``()``, so that wires and angles computed from it are static.
+            carried: the carried values of the first iteration, a tuple of arrays.
+
+        Returns:
+            the carried values after the last iteration.
+        """
         for number in range(n_iterations):
             carried = body(carried, np.asarray(number))
         return carried
 
     @contextmanager
     def error_location(self, operation: Any) -> Iterator[None]:
-        """Add the operation's line as a note to exceptions raised in the ``with`` block."""
+        """Add the user's line as a note to exceptions raised in the ``with`` block.
+
+        Args:
+            operation: the operation or measurement process that is being handled. If the line that
+                created it is unknown, no note is added.
+        """
         try:
             yield
         except Exception as error:
@@ -98,13 +120,15 @@ class BackendCircuit(GateReceiver):
             raise
 
     def check_wires(self, wires: Any, process: Any) -> None:
-        """Add a runtime check of the traced wires of a measurement process.
+        """Apply an identity gate that makes the runtime check the wires of a measurement.
 
-        The check is an identity gate on the wires: the runtime checks the wires of all gates.
+        The runtime checks the traced wires of gates when the program runs, and so of this gate; its
+        error message names the measurement.
 
         Args:
-            wires: the wires to check.
-            process: the measurement process, for the line in the error.
+            wires: wire labels, static or traced.
+            process: the final measurement process on these wires. Its line in the user's code, or
+                the line of its observable, appears in the error.
         """
         check = Identity(wires=wires)
         # With this site, the runtime's error names a measurement and not an Identity.
@@ -115,11 +139,11 @@ class BackendCircuit(GateReceiver):
     # Methods of `CurrentCircuit`, for control flow inside decompositions applied to this circuit.
 
     def flush_queue(self, construct: str) -> NoReturn:
-        """Reject a function such as ``measure`` where gates are collected for another use.
+        """Raise an error: ``measure`` or ``adjoint`` is called in a decomposition.
 
-        `TracingCircuit` records these functions; here operations are applied, for instance the
-        operations of a decomposition, and PennyLane's queue is not flushed.  Loops and
-        conditionals are supported, see `get_control_flow_target`.
+        `TracingCircuit.flush_queue` empties PennyLane's queue before such a function is recorded.
+        Here the operations of a decomposition are being applied, and the queue does not belong to
+        this circuit. Loops and conditionals are supported, see `get_control_flow_target`.
 
         Args:
             construct: the function that the user called: ``"measure"``, ``"adjoint"`` or

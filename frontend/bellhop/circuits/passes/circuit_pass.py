@@ -19,10 +19,13 @@ from bellhop.tracing.current_circuit import Branches
 
 
 class CircuitPass(Interpreter):
-    """An interpreter that hands each construct of a circuit to another interpreter.
+    """Base class of passes, which hands each construct to the next interpreter.
+
+    A pass interprets a jaxpr with gate equations and changes some constructs; a subclass overrides
+    the methods of these constructs (operations, loops, conditionals, mid-circuit measurements).
 
     Args:
-        target: the interpreter that gets the constructs.
+        target: the next interpreter of the chain, another pass or the backend's circuit.
     """
 
     def __init__(self, target: Interpreter) -> None:
@@ -37,7 +40,19 @@ class CircuitPass(Interpreter):
     def mid_measure(
         self, label: Wire, *, reset: bool, postselect: int, site: str, is_joint: bool = False
     ) -> Any:
-        """Hand a mid-circuit measurement to the target; return the outcome."""
+        """Pass a mid-circuit measurement on to ``self.target``, the next interpreter.
+
+        Args:
+            label: the wire label, static or traced.
+            reset: whether the wire is reset to zero after the measurement.
+            postselect: the outcome to postselect on, 0 or 1; -1 for none.
+            site: the user's ``file:line``, for errors.
+            is_joint: whether the measurement is a part of a ``pauli_measure``, with gates around
+                it.
+
+        Returns:
+            the outcome, a traced bool scalar (for a tape: PennyLane's ``MeasurementValue``).
+        """
         return self.target.mid_measure(
             label, reset=reset, postselect=postselect, site=site, is_joint=is_joint
         )
@@ -50,7 +65,18 @@ class CircuitPass(Interpreter):
         *,
         is_nest: bool = False,
     ) -> tuple[Any, ...]:
-        """Hand a for loop to the target; return the carried values after it."""
+        """Pass a for loop on to ``self.target``, the next interpreter.
+
+        Args:
+            n_iterations: the trip count, an ``int``, or a tracer if it is dynamic.
+            body: ``(carried, index) -> carried``, which applies the gates of one iteration.
+            carried: the carried values of the first iteration, a tuple of arrays.
+            is_nest: whether the loop can be unrolled: it contains only loops, gates and elementwise
+                computations, and carries no values.
+
+        Returns:
+            the carried values after the loop.
+        """
         return self.target.for_loop(n_iterations, body, carried, is_nest=is_nest)
 
     def while_loop(

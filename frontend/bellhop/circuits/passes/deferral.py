@@ -72,20 +72,22 @@ _FINITE_PRIMITIVES = frozenset((
 
 
 class _DeferredTag(ValueTag):
-    """The tag of a deferred measurement's outcome.
+    """Tag of the placeholder of a deferred measurement's outcome.
 
-    The tagged value is a placeholder, so no equation of the recorded circuit may use it.
+    The tagged value is always False. The recorded circuit must not use it: see
+    `DeferralPass.uses_outcome`.
     """
 
 
 @dataclass
 class _Deferral:
-    """The state of deferring a circuit's measurements.
+    """Progress of deferring the measurements of one circuit, shared by its passes.
 
     Attributes:
-        outcomes: label and outcome of each measurement, by qubit, since an allocated wire may be a
-            qubit that was measured.
-        fails: whether an operation needs an outcome.  No more gates are applied then.
+        outcomes: by the qubit index of each measured wire, its label and the placeholder of its
+            outcome. Not by label, since an allocated wire may map to a qubit that was measured.
+        fails: whether an operation needs a real outcome, so that the circuit must be traced again
+            without deferral. Once this is True, no more gates are applied.
     """
 
     outcomes: dict[int, tuple[Any, Any]] = field(default_factory=dict)
@@ -93,23 +95,27 @@ class _Deferral:
 
 
 def _can_be_controlled(wires: Sequence[Wire], op: qml.operation.Operator) -> bool:
-    """Return whether an operation can be controlled by these wires.
+    """Return whether ``qml.ctrl`` can control an operation by the measured wires.
 
-    Channels cannot be controlled, nor can operations on these wires or on traced wires.
+    Args:
+        wires: the labels of the wires that were measured.
+        op: the operation. A channel cannot be controlled, nor an operation on one of these wires or
+            on a traced wire, which may be one of them.
     """
     is_apart = set(wires).isdisjoint(op.wires) and not any(map(is_dynamic, op.wires))
     return is_apart and OperationKind.classify(op) is not OperationKind.CHANNEL
 
 
 class _DeferredWiresCheck(CircuitPass):
-    """Fails the deferral if an operation uses a deferred wire, but as a control.
+    """Pass that fails the deferral if a gate changes a measured wire.
 
-    It comes after other passes, which may replace operations.
+    After its measurement, a wire may only control gates; otherwise a measurement at the end would
+    see another state. This pass is the last one, since transforms may replace operations.
 
     Args:
-        target: gets the operations until deferral fails.
-        circuit: the circuit.
-        deferral: the state of deferring, which is updated.
+        target: the next interpreter, which gets the operations until deferral fails.
+        circuit: the backend's circuit.
+        deferral: the progress of deferring. This pass sets its ``fails``.
     """
 
     def __init__(self, target: Interpreter, circuit: BackendCircuit, deferral: _Deferral) -> None:
@@ -118,7 +124,12 @@ class _DeferredWiresCheck(CircuitPass):
         self._deferral = deferral
 
     def apply(self, operations: Sequence[Any]) -> None:
-        """Apply operations, which may use deferred wires only as controls."""
+        """Pass operations on, and fail at the first that acts on a measured wire.
+
+        A measured wire may be a control. After a failure, only allocations are passed on, so that
+        the circuit's wire map stays consistent. An allocation that resets a wire fails the deferral
+        too.
+        """
         deferral, circuit = self._deferral, self._circuit
         for are_allocations, group in itertools.groupby(operations, Allocations.is_allocation):
             part = list(group)
@@ -142,13 +153,15 @@ class _DeferredWiresCheck(CircuitPass):
 
 
 class _DeferredControl(ControlPass):
-    """Controls a branch by deferred wires, or fails the deferral.
+    """Pass that controls the gates of a branch by the measured wires.
+
+    If a gate cannot be controlled, the deferral fails.
 
     Args:
-        target: the interpreter that gets the controlled operations.
-        wires: the deferred wires that decide whether the branch runs.
-        values: their outcomes if it runs.
-        deferral: the state of deferring, which is updated.
+        target: the next interpreter, which gets the controlled operations.
+        wires: the labels of the measured wires on whose outcomes the conditional depends.
+        values: for each of these wires, the outcome for which the branch runs.
+        deferral: the progress of deferring. This pass sets its ``fails``.
     """
 
     def __init__(
@@ -166,12 +179,16 @@ class _DeferredControl(ControlPass):
 
 
 class DeferralPass(CircuitPass):
-    """Defers mid-circuit measurements, and controls branches by the measured wires.
+    """Pass that replaces mid-circuit measurements by controls on the measured wires.
+
+    A conditional on outcomes becomes the gates of all its branches, each controlled by the measured
+    wires. If this turns out to be impossible while gates are applied, `has_succeeded` returns
+    False.
 
     Args:
-        circuit: the circuit.
-        closed: the jaxpr with gates.
-        config: the circuit's configuration, whose transforms see the controlled operations.
+        circuit: the backend's circuit, at the end of the chain of passes.
+        closed: the quantum function, a jaxpr with gate equations.
+        config: the QNode's settings. Its transforms are applied to the controlled operations.
     """
 
     def __init__(self, circuit: BackendCircuit, closed: ClosedJaxpr, config: CircuitConfig) -> None:
@@ -183,10 +200,15 @@ class DeferralPass(CircuitPass):
 
     @staticmethod
     def is_needed(closed: ClosedJaxpr) -> bool:
-        """Return whether a jaxpr with gates has measurements that can be deferred.
+        """Return whether a circuit has mid-circuit measurements that may be deferred.
 
-        Deferral computes all branches, so branches must be free of effects and of non-finite
-        values.
+        All of them must be outside of loops and branches, without reset and postselection, and the
+        circuit must have no callbacks with effects. With deferral, the gates of all branches are
+        applied, so branches must have no values that may be infinite or NaN, no allocations and no
+        loops with a dynamic trip count.
+
+        Args:
+            closed: the quantum function, a jaxpr with gate equations.
         """
         jaxpr = closed.jaxpr
         outcomes = GateJaxpr(closed, ()).outcomes
@@ -208,12 +230,14 @@ class DeferralPass(CircuitPass):
         )
 
     def has_succeeded(self, leaves: Sequence[Any]) -> bool:
-        """Return whether the gates and results of the circuit need no outcome.
+        """Return whether the circuit was applied completely without using an outcome.
 
-        A result that is not a measurement at the end of the circuit needs a run with outcomes.
+        If not, the caller applies the circuit again, with real mid-circuit measurements.
 
         Args:
-            leaves: the results of the quantum function.
+            leaves: the leaves of the quantum function's result. A leaf that is not a measurement of
+                wires at the end of the circuit, such as ``qml.expval(m)`` of an outcome, needs the
+                outcome.
         """
         deferral = self._deferral
         is_at_end = lambda leaf: is_measurement(leaf) and leaf.mv is None
@@ -226,28 +250,30 @@ class DeferralPass(CircuitPass):
 
     @staticmethod
     def uses_outcome(eqn: JaxprEqn) -> bool:
-        """Return whether an equation of a recorded circuit is the placeholder of an outcome.
+        """Return whether an equation defines the placeholder of a deferred outcome.
 
-        If it is not dead code, the program uses the outcome.
+        Args:
+            eqn: an equation of the recorded circuit after dead code was eliminated, so that an
+                equation that is left is used: the circuit must be traced again without deferral.
         """
         return has_tag(eqn, _DeferredTag)
 
     def mid_measure(
         self, label: Wire, *, reset: bool, postselect: int, site: str, is_joint: bool = False
     ) -> Any:
-        """Note a wire as measured instead of measuring it, or fail the deferral.
+        """Register a wire as measured without measuring it, or fail the deferral.
 
         Deferral fails for a traced wire, a wire that was measured before, and a reset.
 
         Args:
-            label: the wire label, or a tracer.
-            reset: whether the wire is brought to zero afterwards.
-            postselect: not used; `is_needed` excludes postselection.
+            label: the wire label, static or traced.
+            reset: whether the wire is to be reset to zero after the measurement.
+            postselect: not used, since `is_needed` excludes postselection.
             site: not used.
             is_joint: not used.
 
         Returns:
-            False, tagged so that uses of the outcome are found in the recorded circuit.
+            a traced False in place of the outcome, tagged so that its uses can be found.
         """
         del postselect, site
         deferral, wires = self._deferral, self._circuit.wires
@@ -259,7 +285,15 @@ class DeferralPass(CircuitPass):
         return outcome
 
     def branch(self, branches: Branches) -> Any:
-        """Run a conditional; control each branch if deferred outcomes decide."""
+        """Apply a conditional; if outcomes decide, apply all branches with controls.
+
+        For ``cond(m, f)`` of the outcome ``m`` of wire 0, this applies the gates of ``f``
+        controlled by wire 0. Deferral fails if more than `_MAX_OUTCOMES` outcomes decide, or if a
+        branch returns values.
+
+        Returns:
+            the result of the conditional: empty if outcomes decide.
+        """
         deferral = self._deferral
         measured = list(deferral.outcomes.values())
         used = find_deciding_inputs(branches.index, [outcome for _, outcome in measured])

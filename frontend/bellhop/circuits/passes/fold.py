@@ -26,15 +26,16 @@ from bellhop.circuits.passes.regions.region_pass import RegionPass
 def append_folds(
     interpreter: Interpreter, closed: ClosedJaxpr, inputs: Sequence[Any], n_folds: int
 ) -> None:
-    """Apply a circuit's inverse and the circuit again, ``n_folds`` times.
+    """Apply the inverse of a circuit and the circuit again, ``n_folds`` times.
 
-    State preparations are not repeated.
+    This follows the circuit itself, whose noise it scales by ``1 + 2 * n_folds`` for zero-noise
+    extrapolation. State preparations are not repeated.
 
     Args:
-        interpreter: gets the gates; the circuit was applied once already.
-        closed: the circuit, a jaxpr with gates.
-        inputs: the inputs of the jaxpr.
-        n_folds: the number of repetitions.
+        interpreter: receives the gates. It has received the circuit once already.
+        closed: the circuit, a jaxpr with gate equations.
+        inputs: the values of the jaxpr's inputs.
+        n_folds: the number of times that inverse and circuit are applied.
     """
     again = _NoPreparations(interpreter)
     for _ in range(n_folds):
@@ -43,7 +44,7 @@ def append_folds(
 
 
 class _NoPreparations(CircuitPass):
-    """Drops state preparations."""
+    """Pass that drops state preparations and passes all other constructs on."""
 
     def apply(self, operations: Sequence[Any]) -> None:
         kept = [op for op in operations if not Modifiers.is_preparation(op)]

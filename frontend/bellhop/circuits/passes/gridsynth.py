@@ -56,16 +56,20 @@ _EXTRA_GATES = 40
 def rs_decomposition(
     op: qml.operation.Operator, epsilon: float, is_qjit: bool = False, **options: Any
 ) -> Any:
-    """Decompose a rotation as ``qml.ops.rs_decomposition``, also for a traced angle.
+    """Decompose a rotation like ``qml.ops.rs_decomposition``, also for a traced angle.
+
+    Bellhop replaces the PennyLane function, which needs a concrete angle, by this one.
 
     Args:
-        op: an RZ or PhaseShift gate.
-        epsilon: the error of the decomposition.
-        is_qjit: an option of PennyLane, ignored while Bellhop traces a circuit.
-        options: further options of ``qml.ops.rs_decomposition``.
+        op: an ``RZ`` or ``PhaseShift`` gate. If its angle is traced, it is removed from PennyLane's
+            queue.
+        epsilon: the largest error of the decomposition.
+        is_qjit: an option of the PennyLane function, ignored while Bellhop traces a circuit.
+        options: further keyword arguments of the PennyLane function.
 
     Returns:
-        the gates. For a traced angle: one operation that applies all gates, and a trivial phase.
+        a list of Clifford and T gates, then a global phase. For a traced angle: one operation that
+        applies all gates and the phase at run time, then ``GlobalPhase(0.0)``.
     """
     if not is_tracing():
         return decompose_value(op, epsilon, is_qjit, **options)
@@ -80,13 +84,16 @@ def rs_decomposition(
 def decompose_rotations(
     operations: Sequence[Any], *, epsilon: float = 1e-4, ppr_basis: bool = False, **options: Any
 ) -> Any:
-    """Decompose RZ and PhaseShift into Clifford and T gates; keep other operations.
+    """Decompose RZ and PhaseShift into Clifford and T gates: pass ``gridsynth``.
 
     Args:
-        operations: the operations of a piece of a circuit.
-        epsilon: the error of each decomposition.
-        ppr_basis: must be False.
-        options: further options of ``qml.ops.rs_decomposition``.
+        operations: PennyLane operations, in order.
+        epsilon: the largest error of the decomposition of each rotation.
+        ppr_basis: an option of the pass that is not supported; must be False.
+        options: further keyword arguments of ``qml.ops.rs_decomposition``.
+
+    Returns:
+        a list of the gates in order; other operations are kept.
 
     Raises:
         CompileError: if ``ppr_basis`` is True.
@@ -101,7 +108,16 @@ def decompose_rotations(
 
 
 def _decompose(op: qml.operation.Operator, epsilon: float, options: dict[str, Any]) -> list[Any]:
-    """Decompose RZ, PhaseShift and their adjoints; return other operations unchanged."""
+    """Decompose one RZ, PhaseShift or adjoint of these; keep any other operation.
+
+    Args:
+        op: the operation.
+        epsilon: the largest error of the decomposition.
+        options: further keyword arguments of ``qml.ops.rs_decomposition``.
+
+    Returns:
+        Clifford and T gates, or one operation that applies them at run time if the angle is traced.
+    """
     rotation = qml.simplify(op) if isinstance(op, qml.ops.Adjoint) else op
     if not isinstance(rotation, qml.RZ | qml.PhaseShift):
         return [op]
@@ -114,16 +130,19 @@ def _decompose(op: qml.operation.Operator, epsilon: float, options: dict[str, An
 def _decompose_at_runtime(
     circuit: CurrentCircuit, rotation: Any, epsilon: float, options: dict[str, Any]
 ) -> ControlFlow:
-    """Return an operation that finds and applies a rotation's gates at run time.
+    """Return an operation that computes a rotation's Clifford and T gates at run time.
+
+    The operation calls PennyLane's algorithm through a callback, and applies the gates that it
+    returns in a loop with a dynamic trip count.
 
     Args:
-        circuit: the current circuit.
+        circuit: the circuit that is being traced, which will apply the operation.
         rotation: an RZ or PhaseShift gate with a traced angle.
-        epsilon: the error of the decomposition.
-        options: further options of ``qml.ops.rs_decomposition``.
+        epsilon: the largest error of the decomposition.
+        options: further keyword arguments of ``qml.ops.rs_decomposition``.
 
     Returns:
-        the operation, which also applies the rotation's global phase.
+        the operation. It also applies the rotation's global phase.
 
     Raises:
         CompileError: for a batch of angles.
@@ -139,7 +158,15 @@ def _decompose_at_runtime(
     kind = type(rotation)
 
     def gridsynth(angle: Any) -> Any:
-        """Return padded gate codes, the number of gates, and the global phase for an angle."""
+        """Decompose a rotation by a concrete angle; the callback that the program calls.
+
+        Args:
+            angle: real scalar.
+
+        Returns:
+            int32 ``[most]``, the index of each gate in `_GATES`, padded with zeros; int32 scalar,
+            the number of gates; and the global phase.
+        """
         with qml.QueuingManager.stop_recording():
             *gates, phase = decompose_value(kind(float(angle), wires=0), epsilon, **options)
         codes = [_NAMES.index(gate.name) for gate in gates]
@@ -149,7 +176,11 @@ def _decompose_at_runtime(
     find = pure_callback(gridsynth, (*types, jax.ShapeDtypeStruct((), Precision.real_type())))
 
     def record(recorder: GateRecorder) -> None:
-        """Call the callback, and apply its gates in a loop."""
+        """Apply the rotation: call the callback, then loop over the gates that it returns.
+
+        Args:
+            recorder: the circuit that records the loop and its conditional.
+        """
         codes, count, phase = find(angle)
         (wire,) = rotation.wires
         branches = [lambda make=make: make(wire) and None for make in _GATES]
@@ -166,9 +197,14 @@ def _decompose_at_runtime(
 
 
 def support_traced_angles(transform: Any) -> Any:
-    """Replace ``clifford_t_decomposition`` by a version that supports traced angles.
+    """Make a QNode's ``clifford_t_decomposition`` accept traced angles.
 
-    Other transforms of a QNode are returned unchanged.
+    Args:
+        transform: a ``BoundTransform`` of the QNode.
+
+    Returns:
+        for ``clifford_t_decomposition``, a transform with the same arguments that runs Bellhop's
+        version; any other transform unchanged.
     """
     if transform.tape_transform is not _CLIFFORD_T_TRANSFORM:
         return transform
@@ -183,10 +219,20 @@ def _clifford_t(
     cache_eps_rtol: float | None = None,
     **options: Any,
 ) -> Any:
-    """Decompose a tape as ``clifford_t_decomposition``, also for traced angles.
+    """Decompose a tape like ``clifford_t_decomposition``, also for traced angles.
 
-    Without traced parameters this calls PennyLane's ``clifford_t_decomposition``. The arguments are
-    the arguments of that transform.
+    Without traced parameters, this calls PennyLane's transform.
+
+    Args:
+        tape: the tape.
+        epsilon: the largest total error, divided evenly between the rotations.
+        method: ``"gridsynth"`` or, without traced parameters, another method of PennyLane.
+        cache_size: an option for static angles only.
+        cache_eps_rtol: an option for static angles only.
+        options: further keyword arguments of ``qml.ops.rs_decomposition``.
+
+    Returns:
+        a batch of one tape, and the postprocessing function, as of any PennyLane transform.
 
     Raises:
         CompileError: for traced parameters with a method other than ``"gridsynth"``.
@@ -216,8 +262,12 @@ def _decompose_about_z(op: qml.operation.Operator, depth: int = 0) -> list[Any]:
     """Decompose an operation into Clifford gates, T gates and RZ rotations.
 
     Args:
-        op: the operation.
-        depth: how many decompositions the operation results from.
+        op: the operation. ``RX(x)`` becomes ``H RZ(x) H``, for instance.
+        depth: the number of decompositions that produced the operation, 0 for the user's operation.
+            A decomposition that is nested too deeply counts as endless.
+
+    Returns:
+        a list of the gates in order. A conditional operation becomes conditional gates.
 
     Raises:
         CompileError: if PennyLane has no such decomposition.

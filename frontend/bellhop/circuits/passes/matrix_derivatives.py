@@ -32,16 +32,29 @@ Operations = Sequence[Any]
 def keep_derivatives(
     apply: Callable[[Operations], Operations], name: str, *, has_shots: bool
 ) -> Callable[[Operations], Operations]:
-    """Return a decomposition of operations that is differentiable where matrices are computed.
+    """Make a decomposition differentiable with respect to traced matrices.
+
+    The angles of a decomposed matrix have no derivative where eigenvalues are equal. The returned
+    function computes them without derivatives, and appends gates that are the identity and have the
+    derivative of the matrix.
 
     Args:
-        apply: decomposes operations; the derivatives of its angles may be NaN.
+        apply: maps a list of operations to the decomposed operations, as a PennyLane transform
+            does.
         name: the name of the transform, for errors.
-        has_shots: whether the circuit has shots, so that its device takes no matrix.
+        has_shots: whether the circuit has shots. Its device applies no matrices then, and the
+            appended gates are Pauli rotations; otherwise they are one ``QubitUnitary``.
+
+    Returns:
+        a function like ``apply``.
     """
 
     def apply_with_derivatives(operations: Operations) -> Operations:
-        """Decompose operations, each computed matrix by itself."""
+        """Implement the function that `keep_derivatives` returns.
+
+        Operations without a traced matrix are decomposed together by ``apply``; each traced matrix
+        is decomposed separately, with gates for its derivative.
+        """
         if not any(map(_has_computed_matrix, operations)):
             return apply(operations)
         made: list[Any] = []
@@ -57,7 +70,7 @@ def keep_derivatives(
 
 
 def _has_computed_matrix(op: qml.operation.Operator) -> bool:
-    """Return whether an operation is a matrix with a traced value."""
+    """Return whether an operation is a ``QubitUnitary`` of one traced matrix."""
     is_matrix = isinstance(op, qml.QubitUnitary) and is_dynamic(op.data[0])
     return is_matrix and op.batch_size is None
 
@@ -69,7 +82,18 @@ def _decompose(
     *,
     has_shots: bool,
 ) -> Operations:
-    """Return the rotations of a matrix, and gates behind them that have its derivative."""
+    """Decompose a traced matrix into rotations that have its derivative.
+
+    Args:
+        op: the operation with the traced matrix.
+        apply: maps a list of operations to the decomposed operations.
+        name: the name of the transform, for errors.
+        has_shots: whether to append Pauli rotations instead of a matrix.
+
+    Returns:
+        the rotations, then gates that act as the identity. If ``apply`` keeps matrices: ``op``
+        alone.
+    """
     matrix = op.data[0]
     known = jax.lax.stop_gradient(matrix)
     with qml.QueuingManager.stop_recording():
@@ -86,7 +110,14 @@ def _decompose(
 
 
 def _rotate(angle: Any, word: str, wires: Sequence[Any]) -> qml.operation.Operator:
-    """Return a rotation about a Pauli word, without its identities."""
+    """Return the rotation ``exp(-i angle / 2 * P)`` about a Pauli word ``P``.
+
+    Args:
+        angle: real scalar.
+        word: a letter of ``IXYZ`` for each wire, not all of them I. Wires with I are left out: the
+            word "IX" gives ``RX(angle, wires[1])``.
+        wires: the wire labels.
+    """
     kept = [(letter, wire) for letter, wire in zip(word, wires, strict=True) if letter != "I"]
     letters = "".join(letter for letter, _ in kept)
     if len(kept) == 1:
@@ -95,10 +126,18 @@ def _rotate(angle: Any, word: str, wires: Sequence[Any]) -> qml.operation.Operat
 
 
 def _make_pauli_angles(words: tuple[str, ...], name: str) -> Callable[[Any], Any]:
-    """Return a function of a matrix: zeros, whose tangents are the angles of Pauli rotations.
+    """Return a function from a matrix to Pauli-rotation angles, all zero.
 
-    The product of the rotations has the first derivative of the matrix and no higher one, so a
-    second derivative is an error.
+    Only its tangents matter: at the angles zero, the product of the rotations has the same first
+    derivative as the matrix. It has no correct second derivative, so a second derivative is an
+    error.
+
+    Args:
+        words: the Pauli words, in the order of the angles.
+        name: the name of the transform, for errors.
+
+    Returns:
+        a function ``matrix -> zeros[len(words)]`` with a custom JVP.
     """
 
     @jax.custom_jvp
@@ -118,7 +157,11 @@ def _make_pauli_angles(words: tuple[str, ...], name: str) -> Callable[[Any], Any
 
     @pauli_angles.defjvp
     def _pauli_angles_jvp(primals: Any, tangents: Any) -> Any:
-        """Compute the tangents of the angles from the tangent of the matrix."""
+        """Compute the tangents of the angles from the tangent of the matrix.
+
+        This is the JVP rule of ``pauli_angles``. The tangent of the angle for the Pauli word ``P``
+        is ``2 Re(i tr(P dU U^-1)) / 2^n``.
+        """
         (matrix,), (tangent,) = primals, tangents
         product = tangent @ jnp.conj(only_once(matrix)).T
         paulis = np.stack([_compute_word_matrix(word) for word in words])
@@ -131,7 +174,11 @@ def _make_pauli_angles(words: tuple[str, ...], name: str) -> Callable[[Any], Any
 
 @functools.cache
 def _compute_word_matrix(word: str) -> np.ndarray:
-    """Return the matrix of a Pauli word, identities included."""
+    """Return the matrix of a Pauli word.
+
+    Args:
+        word: letters of ``IXYZ``, one per wire: "IX" gives the Kronecker product of I and X.
+    """
     letters = {
         "I": np.eye(2),
         "X": np.array([[0, 1], [1, 0]]),

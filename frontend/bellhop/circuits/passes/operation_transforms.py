@@ -42,10 +42,10 @@ Operations = Sequence[Any]
 
 @dataclass(frozen=True)
 class QNodeTransforms:
-    """The transforms of a QNode, as a whole.
+    """The PennyLane transforms of one QNode, and their common properties.
 
     Attributes:
-        transforms: PennyLane's ``BoundTransform`` objects, in order.
+        transforms: PennyLane's ``BoundTransform`` objects, in the order in which they are applied.
     """
 
     transforms: Sequence[Any]
@@ -66,7 +66,10 @@ class QNodeTransforms:
         return all(map(_is_piecewise, self.transforms))
 
     def find_passes(self) -> tuple[str, ...]:
-        """Return the names of Bellhop's passes, which ``qml.transform(pass_name=...)`` adds.
+        """Return the names of the Bellhop passes among the transforms, in order.
+
+        ``qml.transform(pass_name="merge-rotations")`` adds such a pass. PennyLane's own transforms
+        are left out.
 
         Raises:
             ValueError: for an unknown pass, or an unknown option of a pass.
@@ -86,10 +89,13 @@ class QNodeTransforms:
             raise
 
     def keep_matrix_derivatives(self, *, has_shots: bool) -> list[Any]:
-        """Return transforms of tapes that are differentiable with respect to traced matrices.
+        """Make the transforms differentiable with respect to traced matrices.
 
         Args:
-            has_shots: whether the circuit has shots.
+            has_shots: whether the circuit has shots, so that its device applies no matrices.
+
+        Returns:
+            the list of transforms, in which transforms that decompose matrices are replaced.
         """
         return [_keep_matrix_derivatives(each, has_shots) for each in self.transforms]
 
@@ -100,11 +106,14 @@ class QNodeTransforms:
         return list(map(support_traced_angles, self.transforms))
 
     def insert_folding(self) -> tuple[list[Any], bool]:
-        """Insert folding before the first transform that adds noise.
+        """Insert circuit folding before the first transform that adds noise.
+
+        Folding repeats gates to scale their noise, so it must see the circuit before noise is
+        added.
 
         Returns:
-            the transforms, and whether folding was inserted: circuits are folded now and a
-            transform adds noise.
+            the list of transforms, and whether folding was inserted. It is inserted only inside
+            `Folding.fold_circuits`, and only if a transform adds noise.
         """
         folding = trace_state().folding
         if folding is None or not self.adds_noise:
@@ -120,15 +129,17 @@ class QNodeTransforms:
 
 
 def make_rewrite(config: CircuitConfig) -> Rewrite | None:
-    """Combine piecewise transforms, twirling and gate folding into one function.
+    """Combine a QNode's transforms, twirling and gate folding into one function.
 
-    Noise models are left out, because circuits add noise themselves.
+    The transforms must be piecewise. Transforms that add noise are left out, because circuits add
+    noise by a `NoisePass`.
 
     Args:
-        config: the QNode's configuration, with its transforms and passes.
+        config: the QNode's settings, with its transforms and passes.
 
     Returns:
-        the function; None if operations stay as they are.
+        a function that maps the operations between two constructs (loops, conditionals, mid-circuit
+        measurements) to the operations that replace them; None if nothing would change.
     """
     has_shots = bool(config.shots.total)
     rewrites = [
@@ -155,18 +166,24 @@ def make_rewrite(config: CircuitConfig) -> Rewrite | None:
 
 
 def make_rewrite_before_noise(config: CircuitConfig) -> Rewrite | None:
-    """Return a function that twirls operations before noise is added; None without twirling.
+    """Return the function that twirls operations before noise is added to them.
 
     Args:
-        config: the QNode's configuration, with its passes.
+        config: the QNode's settings, whose passes may include ``pauli-twirling``.
+
+    Returns:
+        a function from a list of operations to a list of operations; None without twirling.
     """
     return functools.partial(twirl, names_paulis=True) if PAULI_TWIRLING in config.passes else None
 
 
 def _is_pass(transform: Any) -> bool:
-    """Return whether a transform is a compiler pass, with a name and no tape function.
+    """Return whether a transform only names a Bellhop pass, and has no tape function.
 
-    ``gridsynth`` is not one: its decomposition is done during tracing.
+    The pass ``gridsynth`` is excluded: its decomposition is a transform of operations.
+
+    Args:
+        transform: a ``BoundTransform`` of the QNode.
     """
     return transform.tape_transform is None and transform.pass_name not in (None, "gridsynth")
 
@@ -189,7 +206,14 @@ def _get_name(transform: Any) -> str:
 
 
 def _is_piecewise(transform: Any) -> bool:
-    """Return whether a transform may see the pieces of a circuit one at a time."""
+    """Return whether a transform may see a circuit's operations piece by piece.
+
+    A piece is the operations between two loops, conditionals or mid-circuit measurements. True for
+    passes and for transforms that change gates independent of the gates before and after the piece.
+
+    Args:
+        transform: a ``BoundTransform`` of the QNode.
+    """
     if _is_pass(transform) or _is_gridsynth(transform):
         return True
     name = _get_name(transform)
@@ -203,7 +227,16 @@ _MATRIX_DECOMPOSITIONS = ("decompose", "unitary_to_rot")
 
 
 def _make_transform_rewrite(transform: Any, has_shots: bool) -> Rewrite:
-    """Apply a piecewise transform to operations, with correct derivatives of matrices."""
+    """Convert a piecewise transform to a function of operations.
+
+    Args:
+        transform: a ``BoundTransform`` of the QNode.
+        has_shots: whether the circuit has shots.
+
+    Returns:
+        a function from a list of operations to a list of operations. For a transform that
+        decomposes matrices, it is differentiable with respect to traced matrices.
+    """
     apply, name = _make_tape_rewrite(transform), _get_name(transform)
     if name not in _MATRIX_DECOMPOSITIONS:
         return apply
@@ -211,11 +244,14 @@ def _make_transform_rewrite(transform: Any, has_shots: bool) -> Rewrite:
 
 
 def _keep_matrix_derivatives(transform: Any, has_shots: bool) -> Any:
-    """Return a transform of tapes that is differentiable with respect to traced matrices.
+    """Make one transform differentiable with respect to traced matrices.
 
     Args:
-        transform: of the QNode.
+        transform: a ``BoundTransform`` of the QNode.
         has_shots: whether the circuit has shots.
+
+    Returns:
+        a ``BoundTransform``; the same object if the transform does not decompose matrices.
     """
     if _get_name(transform) not in _MATRIX_DECOMPOSITIONS:
         return transform
@@ -229,7 +265,13 @@ def _keep_matrix_derivatives(transform: Any, has_shots: bool) -> Any:
 
 
 def _make_tape_rewrite(transform: Any) -> Rewrite:
-    """Return a function that applies a PennyLane transform to operations as one tape."""
+    """Convert a PennyLane transform of tapes to a function of operations.
+
+    The function applies the transform to a tape of the operations, without measurements.
+
+    Args:
+        transform: a ``BoundTransform`` that returns one tape.
+    """
     function = transform.tape_transform
 
     def apply(operations: Operations) -> Operations:
@@ -243,11 +285,13 @@ def _make_tape_rewrite(transform: Any) -> Rewrite:
 
 @dataclass(frozen=True)
 class Folding:
-    """Options of circuit folding, which repeats inverse and original gates.
+    """How circuits are folded: ``G`` becomes ``G G^-1 G``, which scales its noise.
+
+    It is set while circuits for zero-noise extrapolation (``mitigate_with_zne``) are traced.
 
     Attributes:
-        n_folds: the number of times that inverse and original are appended.
-        is_global: whether to fold the circuit as a whole; otherwise each gate is folded.
+        n_folds: the number of pairs of inverse and original that are appended.
+        is_global: True to fold the circuit as a whole, False to fold each gate.
     """
 
     n_folds: int
@@ -255,11 +299,12 @@ class Folding:
 
     @staticmethod
     def fold_circuits(scale: int, folding: str) -> AbstractContextManager[None]:
-        """Fold the circuits traced in the ``with`` block.
+        """Fold all circuits that are traced in the ``with`` block.
 
         Args:
-            scale: an odd number, the factor by which folding multiplies the number of gates.
-            folding: ``"global"`` to fold circuits as a whole, otherwise each gate is folded.
+            scale: an odd integer, the factor by which folding multiplies the number of gates.
+            folding: ``"global"`` to fold each circuit as a whole; any other string to fold each
+                gate.
         """
         return override_trace_state(folding=Folding((scale - 1) // 2, folding == "global"))
 
@@ -271,7 +316,15 @@ class Folding:
 
 
 def _fold(operations: Operations, folding: Folding) -> Operations:
-    """Fold a tape's operations, as a whole or gate by gate, except state preparations."""
+    """Append inverses and originals to a tape's operations, as `Folding` describes.
+
+    Args:
+        operations: the operations in order. State preparations are not folded.
+        folding: the number of folds, and whether the whole or each gate is folded.
+
+    Returns:
+        for one global fold of ``[A, B]``: ``[A, B, B^-1, A^-1, A, B]``.
+    """
     # Not lazy: noise models find gates by name, and an inverse such as RX(-x) has the gate's name.
     if not folding.is_global:
         return _fold_each(operations, folding.n_folds, is_lazy=False)
@@ -281,14 +334,15 @@ def _fold(operations: Operations, folding: Folding) -> Operations:
 
 
 def _fold_each(operations: Operations, n_folds: int, *, is_lazy: bool = True) -> Operations:
-    """Append inverse and gate ``n_folds`` times after each gate.
-
-    State preparations are not folded.
+    """Append the inverse and the gate itself ``n_folds`` times after each gate.
 
     Args:
-        operations: operations in order.
+        operations: the operations in order. State preparations are not folded.
         n_folds: the number of pairs of inverse and gate after each gate.
-        is_lazy: whether inverses are symbolic, as by ``qml.adjoint(op, lazy=True)``.
+        is_lazy: whether an inverse is a symbolic ``Adjoint``, as by ``qml.adjoint(op, lazy=True)``.
+
+    Returns:
+        for one fold of ``[A, B]``: ``[A, A^-1, A, B, B^-1, B]``.
     """
     folded: list[Any] = []
     for op in operations:

@@ -24,11 +24,15 @@ from bellhop.circuits.passes.rewrite import Rewrite, add_rewrite
 
 @dataclass(frozen=True)
 class PassChain:
-    """Expands adjoints and controls, folds the circuit, rewrites operations, allocates wires.
+    """The passes that a circuit goes through on every backend.
+
+    They expand adjoint and controlled functions, fold the circuit, rewrite operations and allocate
+    wires. A quantum function owns one chain, with which it applies itself to backends' circuits.
 
     Attributes:
-        n_folds: the number of global foldings for zero-noise extrapolation.
-        rewrite: replaces operations after all are expanded and folded; None to keep them.
+        n_folds: the number of global foldings for zero-noise extrapolation, 0 for none.
+        rewrite: maps a list of operations to the operations that replace them, after expansion and
+            folding; None to keep all operations.
     """
 
     n_folds: int = 0
@@ -46,17 +50,19 @@ class PassChain:
         closed: ClosedJaxpr,
         inputs: Sequence[Any],
     ) -> list[Any]:
-        """Interpret a circuit.
+        """Apply a circuit to a backend's circuit through the passes that it needs.
 
         Args:
-            circuit: the backend's circuit, which gets the plain gates.
-            first: the first of the backend's own passes, which rewrite operations themselves and
-                end in ``circuit``; None for a backend without passes.
-            closed: the circuit, a jaxpr with gates.
-            inputs: the inputs of the jaxpr.
+            circuit: the backend's circuit, which gets only operations, mid-circuit measurements,
+                loops and conditionals.
+            first: the first of the backend's own passes, such as a `NoisePass`, whose chain ends in
+                ``circuit``. These passes replace the chain's rewriting and allocation. None for a
+                backend without such passes.
+            closed: the quantum function, a jaxpr with gate equations.
+            inputs: the values of the jaxpr's inputs.
 
         Returns:
-            the results of the jaxpr.
+            the values of the jaxpr's outputs.
         """
         target = first or add_rewrite(AllocationPass.wrap_circuit(circuit, closed), self.rewrite)
         expanding = RegionPass(target) if RegionPass.is_needed(closed) else target

@@ -37,14 +37,15 @@ _N_PAIRS = 16
 
 
 class _Twirls(NamedTuple):
-    """Table of the Paulis around a two-qubit gate that leave it unchanged.
+    """Table of the Paulis around a two-qubit gate that leave its effect unchanged.
 
-    There is a row for each of the 16 pairs of Paulis before the gate.
+    Row ``i`` has the Paulis ``divmod(i, 4)`` before the gate, as indices into `_PAULIS`.
 
     Attributes:
-        paulis: ``[16, 4]``, indices into `_PAULIS`: before the gate on both wires, then after it.
-        phases: ``[16]``, the angle of a `GlobalPhase` that cancels the phases of the `Rot` gates
-            that act as Paulis, and the sign of the Paulis after the gate.
+        paulis: integer array ``[16, 4]``, indices into `_PAULIS`: before the gate on its first and
+            second wire, then after the gate on its first and second wire.
+        phases: real array ``[16]``, the angle of the `GlobalPhase` that cancels the phases of the
+            four `Rot` gates that act as Paulis, and the sign of the Paulis after the gate.
     """
 
     paulis: np.ndarray
@@ -53,7 +54,7 @@ class _Twirls(NamedTuple):
 
 @functools.cache
 def _find_twirls(name: str) -> _Twirls:
-    """Compute the table of Paulis around a gate.
+    """Compute the table of the pairs of Paulis around a gate that leave it unchanged.
 
     Args:
         name: the gate's name in PennyLane, ``"CNOT"`` or ``"CZ"``.
@@ -74,12 +75,19 @@ def _find_twirls(name: str) -> _Twirls:
 
 
 def twirl(operations: Sequence[Any], *, names_paulis: bool) -> list[Any]:
-    """Insert random Paulis around each CNOT and CZ.
+    """Insert random Paulis around each CNOT and CZ, without a change of the results.
+
+    The program draws the Paulis when it runs. On a noisy device, the mean over many runs has
+    stochastic Pauli errors instead of coherent errors.
 
     Args:
-        operations: the operations of a piece of a circuit, in order.
-        names_paulis: whether the Paulis are X, Y and Z gates in conditionals, as noise models need
-            them; otherwise they are rotations.
+        operations: PennyLane operations, in order.
+        names_paulis: True to insert conditionals on the drawn index with X, Y and Z gates, which
+            noise models recognize by name; False to insert `Rot` gates and a `GlobalPhase`, which
+            is faster.
+
+    Returns:
+        a list of the operations, with the inserted operations around each CNOT and CZ.
     """
     n_twirled = sum(op.name in _TWIRLED for op in operations)
     if not n_twirled:
@@ -95,11 +103,15 @@ def twirl(operations: Sequence[Any], *, names_paulis: bool) -> list[Any]:
 
 
 def _with_rotations(op: qml.operation.Operator, drawn: Operand) -> list[Any]:
-    """Surround a gate with rotations that act as the drawn Paulis.
+    """Return a gate between `Rot` gates that act as the drawn Paulis.
 
     Args:
-        op: the gate, on two wires.
-        drawn: the index of the pair of Paulis, an integer scalar.
+        op: a CNOT or CZ.
+        drawn: traced integer scalar in ``[0, 16)``, the index of the pair of Paulis before the
+            gate.
+
+    Returns:
+        two rotations, the gate, two rotations and a `GlobalPhase`.
     """
     twirls = _find_twirls(op.name)
     angles = np.concatenate(
@@ -111,11 +123,15 @@ def _with_rotations(op: qml.operation.Operator, drawn: Operand) -> list[Any]:
 
 
 def _with_conditionals(op: qml.operation.Operator, drawn: Operand) -> list[Any]:
-    """Surround a gate with conditionals that apply the drawn Paulis.
+    """Return a gate between conditionals that apply the drawn Paulis.
 
     Args:
-        op: the gate, on two wires.
-        drawn: the index of the pair of Paulis, an integer scalar.
+        op: a CNOT or CZ.
+        drawn: traced integer scalar in ``[0, 16)``, the index of the pair of Paulis before the
+            gate.
+
+    Returns:
+        two `ControlFlow` operations, the gate, and two `ControlFlow` operations.
     """
     paulis = jnp.asarray(_find_twirls(op.name).paulis)[drawn]
     parts = [_choose_pauli(paulis[k], op.wires[k % 2]) for k in range(4)]
@@ -123,7 +139,12 @@ def _with_conditionals(op: qml.operation.Operator, drawn: Operand) -> list[Any]:
 
 
 def _choose_pauli(index: Operand, wire: Wire) -> Any:
-    """Return an operation that applies the Pauli at a traced index of `_PAULIS`."""
+    """Return a `ControlFlow` operation that applies I, X, Y or Z by a traced index.
+
+    Args:
+        index: traced integer scalar, the index of the Pauli in `_PAULIS`.
+        wire: the wire label.
+    """
 
     def branch(pauli: Any) -> None:
         if pauli is not qml.Identity:

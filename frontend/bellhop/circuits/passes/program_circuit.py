@@ -34,21 +34,23 @@ from bellhop.tracing.current_circuit import Branches
 class ProgramCircuit(BackendCircuit):
     """A circuit whose gates become operations of the JAX program.
 
-    This base class applies no gates, as ``null.qubit``; subclasses override `_gate_state`,
-    `_apply_gate` and `_measure_wire` to simulate a state.
+    This base class applies no gates, for ``null.qubit``. Subclasses override `_gate_state`,
+    `_apply_gate` and `_measure_wire` to simulate a state. Loops and conditionals become JAX's,
+    which carry the *gate state*: all values that gates change.
 
     Args:
-        wires: maps wire labels to qubits.
-        where: the QNode and its line, for errors.
-        rows: selects the current row of batched parameters.
+        wires: maps wire labels to qubit indices.
+        where: the QNode's name and line, which begin error messages.
+        rows: the batch row whose gate parameters are used, by a traced index (parameter
+            broadcasting).
         faults: records invalid traced wires and channel parameters when the program runs.
 
     Attributes:
-        fault: the first fault so far, a traced value.
-        n_outcomes: the maximal number of mid-circuit outcomes of an execution, without
+        fault: int32 ``[2]``, traced: the first invalid wire or parameter so far, zeros for none.
+        n_outcomes: the largest number of mid-circuit outcomes of one execution, without
             postselected outcomes.
         can_apply_observables: whether an observable among the gates is applied as its matrix.
-        count_gates: called with the gates of each `apply`, for statistics.
+        count_gates: called with the gates of each `apply`, so that ``null.qubit`` can count them.
     """
 
     can_apply_observables = True
@@ -77,18 +79,30 @@ class ProgramCircuit(BackendCircuit):
         self._gate_state = now
 
     def _apply_gate(self, op: Any, depth: int) -> None:
-        """Apply a gate, or queue it to be merged with later gates.
+        """Apply a gate to the state, or queue it to be merged with later gates.
+
+        This base class does nothing; subclasses override the method.
 
         Args:
-            op: the gate.
-            depth: how many decompositions the gate results from; 0 for a user's gate.
+            op: a PennyLane operation, with the parameters of the current batch row.
+            depth: the number of decompositions that produced the gate, 0 for a user's gate.
         """
 
     def _flush(self) -> None:
         """Apply the queued gates."""
 
     def apply(self, operations: Sequence[Any]) -> None:
-        """Check the wires of operations and apply the operations in order."""
+        """Check the wires of operations, and apply the operations in order.
+
+        Traced wires and Kraus matrices are checked when the program runs: the first fault is kept
+        in ``self.fault``.
+
+        Args:
+            operations: PennyLane operations; `ControlFlow` operations are loops or conditionals.
+
+        Raises:
+            CompileError: for an invalid static wire, or an operation that is not supported.
+        """
         gates = [op for op in operations if not ControlFlow.is_instance(op)]
         if gates:
             self.count_gates(gates)
@@ -105,11 +119,14 @@ class ProgramCircuit(BackendCircuit):
             self._flush()
 
     def _apply(self, op: Any, depth: int = 0) -> None:
-        """Apply control flow, or check and apply the current row of a gate.
+        """Apply one operation: control flow, or the current batch row of a gate.
 
         Args:
-            op: the operation.
-            depth: how many decompositions the operation results from.
+            op: a PennyLane operation, or a `ControlFlow` operation.
+            depth: the number of decompositions that produced the operation, 0 for the user's.
+
+        Raises:
+            CompileError: if the operation is not a gate that this circuit supports.
         """
         if ControlFlow.is_instance(op):
             self._flush()
@@ -138,10 +155,19 @@ class ProgramCircuit(BackendCircuit):
         *,
         is_nest: bool = False,
     ) -> tuple[Any, ...]:
-        """Add a for loop that also carries the gate state; return its carried values.
+        """Add a for loop to the program, which also carries the circuit's gate state.
+
+        Args:
+            n_iterations: the trip count, an ``int``, or a tracer if it is dynamic.
+            body: ``(carried, index) -> carried``, which applies the gates of one iteration.
+            carried: the carried values of the first iteration, a tuple of arrays.
+            is_nest: not used.
+
+        Returns:
+            the carried values after the loop, without the gate state.
 
         Raises:
-            CompileError: if the loop has mid-circuit measurements and a traced trip count.
+            CompileError: if the body measures mid-circuit and the trip count is dynamic.
         """
         step = lambda state, iteration: self._run_part(state[0], body, state[1:], iteration)
         now, *rest = self._run_iterations(n_iterations, step, (self._gate_state, *carried))
@@ -155,22 +181,34 @@ class ProgramCircuit(BackendCircuit):
     def _run_iterations(
         self, n_iterations: Any, step: Callable[..., Any], carried: tuple[Any, ...]
     ) -> tuple[Any, ...]:
-        """Add the program's for loop; the first of the carried values is the gate state.
+        """Add a for loop to the program; subclasses may change its form.
 
         Args:
-            n_iterations: the trip count: an ``int``, or a tracer.
-            step: maps the carried values and the iteration's index to the next carried values.
-            carried: the carried values of the first iteration.
+            n_iterations: the trip count, an ``int``, or a tracer if it is dynamic.
+            step: ``(carried, index) -> carried``.
+            carried: the carried values of the first iteration, a tuple; its first element is the
+                gate state.
+
+        Returns:
+            the carried values after the loop.
         """
         return run_for_loop(n_iterations, step, carried)
 
     def while_loop(
         self, condition: Callable[..., Any], body: Callable[..., Any], carried: tuple[Any, ...]
     ) -> tuple[Any, ...]:
-        """Add a while loop that also carries the gate state; return its carried values.
+        """Add a while loop to the program, which also carries the circuit's gate state.
+
+        Args:
+            condition: ``carried -> bool scalar``, whether another iteration follows.
+            body: ``carried -> carried``, which applies the gates of one iteration.
+            carried: the carried values of the first iteration, a tuple of arrays.
+
+        Returns:
+            the carried values after the loop, without the gate state.
 
         Raises:
-            CompileError: if the loop has mid-circuit measurements.
+            CompileError: if the body measures mid-circuit.
         """
         goes_on = lambda state: condition(state[1:])
         step = lambda state: self._run_part(state[0], body, state[1:])
@@ -180,11 +218,22 @@ class ProgramCircuit(BackendCircuit):
         return tuple(rest)
 
     def branch(self, branches: Branches) -> Any:
-        """Add a conditional whose branches change the gate state; return its result."""
+        """Add a conditional to the program, whose branches may apply gates.
+
+        Args:
+            branches: the traced index of the branch to run, and the branches as functions.
+
+        Returns:
+            the result of the branch that runs.
+        """
         before, counts = self._gate_state, []
 
         def make_branch(branch: Callable[[], Any]) -> Callable[[], Any]:
-            """Return a function that also returns the gate state after a branch."""
+            """Return a branch that begins with the gate state before the conditional.
+
+            The returned function returns the gate state after the branch and the branch's result,
+            and appends the branch's number of mid-circuit outcomes to ``counts``.
+            """
 
             def run() -> Any:
                 results = self._run_part(before, lambda: (branch(),))
@@ -199,16 +248,16 @@ class ProgramCircuit(BackendCircuit):
         return result
 
     def _run_part(self, before: Any, function: Callable[..., Any], *args: Any) -> tuple[Any, ...]:
-        """Trace a loop's body or a branch, starting from the gate state ``before``.
+        """Run a loop's body or a branch on a given gate state, and restore this circuit.
 
         Args:
-            before: the gate state at the beginning.
-            function: applies gates, and returns a tuple of results.
-            *args: the arguments of the function.
+            before: the gate state at the beginning: all values that gates change.
+            function: applies gates to this circuit, and returns a tuple of results.
+            *args: the arguments of ``function``.
 
         Returns:
-            the gate state at the end, and the function's results. The circuit's own gate state and
-            number of outcomes are unchanged.
+            a tuple of the gate state at the end, and the function's results. Its number of
+            mid-circuit outcomes is stored in ``self._n_part_outcomes``.
         """
         outer = self._gate_state, self.n_outcomes
         self._gate_state, self.n_outcomes = before, 0
@@ -225,7 +274,16 @@ class ProgramCircuit(BackendCircuit):
         return jax.make_jaxpr(lambda: self._run_part(now, function))()
 
     def _reject_outcomes(self, construct: str) -> None:
-        """Raise or defer an error if the last loop body has mid-circuit measurements."""
+        """Reject mid-circuit measurements in the loop body that was traced last.
+
+        The number of outcomes of an execution must be static, for arrays of all outcomes.
+
+        Args:
+            construct: describes the loop in the error, such as "a while_loop".
+
+        Raises:
+            CompileError: if the body measures mid-circuit; a subclass may raise it later.
+        """
         if self._n_part_outcomes:
             self._raise_or_defer(
                 CompileError(
@@ -242,7 +300,18 @@ class ProgramCircuit(BackendCircuit):
     def mid_measure(
         self, label: Any, *, reset: bool, postselect: int, site: str, is_joint: bool = False
     ) -> Any:
-        """Check a wire and measure it mid-circuit; return the outcome."""
+        """Check a wire, measure it mid-circuit and return the outcome.
+
+        Args:
+            label: the wire label, static or traced. A traced wire is checked when the program runs.
+            reset: whether the wire is reset to zero after the measurement.
+            postselect: the outcome to postselect on, 0 or 1; -1 for none.
+            site: the user's ``file:line``, for errors.
+            is_joint: not used.
+
+        Returns:
+            bool scalar.
+        """
         self._check_labels([label], "the mid-circuit measurement", site)
         self.has_mid_circuit = True
         return self._measure_wire(label, reset=reset, postselect=postselect)

@@ -18,11 +18,14 @@ Rewrite = Callable[[Sequence[Any]], Sequence[Any]]
 
 
 class RewritePass(CircuitPass):
-    """Replaces operations, as piecewise transforms, gate folding and twirling do.
+    """Pass that replaces operations, for transforms, gate folding and twirling.
+
+    Loops, conditionals and mid-circuit measurements are passed on unchanged, so the function sees
+    the operations between two of these constructs at a time.
 
     Args:
-        target: the interpreter that gets the new operations.
-        rewrite: maps the operations between two constructs to new operations.
+        target: the next interpreter, which gets the new operations.
+        rewrite: maps a list of operations to the operations that replace them.
     """
 
     def __init__(self, target: Interpreter, rewrite: Rewrite) -> None:
@@ -35,5 +38,11 @@ class RewritePass(CircuitPass):
 
 
 def add_rewrite(interpreter: Interpreter, rewrite: Rewrite | None) -> Interpreter:
-    """Return a `RewritePass` before ``interpreter``, or for None ``interpreter`` itself."""
+    """Put a `RewritePass` before an interpreter, if there is a rewrite.
+
+    Args:
+        interpreter: the interpreter that gets the new operations.
+        rewrite: maps a list of operations to the operations that replace them; None to return
+            ``interpreter`` itself.
+    """
     return interpreter if rewrite is None else RewritePass(interpreter, rewrite)

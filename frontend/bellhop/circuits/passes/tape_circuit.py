@@ -20,18 +20,23 @@ from bellhop.tracing.current_circuit import Branches, GateRecorder
 
 
 class TapeCircuit(BackendCircuit):
-    """A circuit that becomes a tape, with PennyLane's mid-circuit measurements.
+    """A circuit that collects operations for a PennyLane tape and unrolls loops.
+
+    Mid-circuit measurements are PennyLane's ``MidMeasure`` operations. While loops, conditionals
+    and dynamic trip counts raise an error; a subclass may support conditionals.
 
     Args:
-        where: the QNode and its line, for errors.
-        rows: selects the current row of batched parameters.
-        make_error: maps the name of a construct that a tape cannot hold to the error to raise.
-        device_wires: the wires of the device, or None if it has none.
-        knows_wires: whether to raise an error for traced wires and mid-circuit measurements, which
-            noise models do not support on tapes.
+        where: the QNode's name and line, which begin error messages.
+        rows: the batch row whose gate parameters are used, by a traced index (parameter
+            broadcasting).
+        make_error: maps the description of an unsupported construct, such as ``"a while_loop"``, to
+            the error to raise.
+        device_wires: the wire labels of the device; None for a device without wires.
+        knows_wires: whether all wires must be static and nothing measured mid-circuit, as noise
+            models need; otherwise, traced wires and mid-circuit measurements are allowed.
 
     Attributes:
-        steps: the operations so far, in order; a subclass may append other objects.
+        steps: the operations so far, in order. A subclass may append objects of other types.
     """
 
     allocates_wires = True
@@ -53,11 +58,17 @@ class TapeCircuit(BackendCircuit):
         self._measurement_ids = itertools.count()
 
     def check_static(self, parts: Sequence[Any], label: str) -> None:
-        """Raise an error for outcomes as parameters, and for traced wires if not allowed.
+        """Raise an error for a parameter or a wire that a tape does not support.
+
+        A mid-circuit outcome must not be a parameter. Wires must be static if ``knows_wires`` is
+        set.
 
         Args:
             parts: operations or measurement processes.
-            label: a plural noun for the parts, for errors.
+            label: a plural noun for the parts, such as ``"gates"``, for errors.
+
+        Raises:
+            CompileError: made by ``make_error``.
         """
         for part in parts:
             if any(
@@ -75,7 +86,20 @@ class TapeCircuit(BackendCircuit):
     def for_loop(
         self, n_iterations: int | Operand, body: Any, carried: PyTree, *, is_nest: bool = False
     ) -> Any:
-        """Unroll a loop; raise an error if its trip count is traced."""
+        """Call a loop's body once per iteration, which appends its operations to the tape.
+
+        Args:
+            n_iterations: the trip count, which must be an ``int``.
+            body: ``(carried, index) -> carried``, which applies the gates of one iteration.
+            carried: the carried values of the first iteration.
+            is_nest: not used.
+
+        Returns:
+            the carried values after the last iteration.
+
+        Raises:
+            CompileError: if the trip count is dynamic.
+        """
         if not isinstance(n_iterations, int):
             raise self._make_error("a for_loop whose bounds are computed in the program")
         return self.unroll_iterations(n_iterations, body, carried)
@@ -91,7 +115,16 @@ class TapeCircuit(BackendCircuit):
     def mid_measure(
         self, label: Wire, *, reset: bool, postselect: int, site: str, is_joint: bool = False
     ) -> Any:
-        """Return PennyLane's ``MeasurementValue`` of a new mid-circuit measurement.
+        """Return the outcome of a new mid-circuit measurement, a ``MeasurementValue``.
+
+        The ``MidMeasure`` operation is created in PennyLane's active queue, if any.
+
+        Args:
+            label: the wire label.
+            reset: whether the wire is reset to zero after the measurement.
+            postselect: the outcome to postselect on, 0 or 1; -1 for none.
+            site: not used.
+            is_joint: not used.
 
         Raises:
             CompileError: if ``knows_wires`` is set.

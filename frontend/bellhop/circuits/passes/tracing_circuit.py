@@ -47,15 +47,18 @@ from bellhop.tracing.state import circuit_scope
 
 
 class _OperationQueue(AnnotatedQueue):
-    """A queue of operations for a circuit, a loop's body or a branch.
+    """PennyLane's queue of the operations in a circuit, a loop's body or a branch.
 
-    It raises an error for a gate in another JAX trace: a JAX transformation inside the quantum
-    function traces its body separately, and a gate in the body of ``jax.lax.scan`` would be applied
-    once instead of once per iteration.
+    A gate in another JAX trace raises an error: a JAX transformation inside the quantum function
+    traces its body separately, and a gate in the body of ``jax.lax.scan`` would be applied once
+    instead of once per iteration.
 
     Args:
-        where: the QNode and its line, for errors.
-        flushed: operations that already have an equation, by the ``id`` of the object.
+        where: the QNode's name and line, which begin error messages.
+        flushed: the operations that already became an equation, by the ``id`` of the object.
+
+    Attributes:
+        sites: the user's ``file:line`` of each queued object, by the ``id`` of the object.
     """
 
     def __init__(self, where: str, flushed: Mapping[int, Operator]) -> None:
@@ -80,10 +83,11 @@ class _OperationQueue(AnnotatedQueue):
         )
 
     def append(self, obj: Any, **kwargs: Any) -> None:
-        """Append an operation or measurement, and record the user's line.
+        """Append an operation or measurement process, and record the user's line.
 
         Raises:
-            CompileError: if a JAX transformation inside the quantum function traces it.
+            CompileError: inside a JAX transformation (``jax.lax.scan``, ...) in the quantum
+                function.
         """
         if get_opaque_trace_state(convention="bellhop") != self._trace:
             raise CompileError(
@@ -96,10 +100,10 @@ class _OperationQueue(AnnotatedQueue):
         super().append(obj, **kwargs)
 
     def remove(self, obj: Any) -> None:
-        """Remove an operation that is measured or becomes a component of another.
+        """Remove an operation that is measured or becomes a component of another operator.
 
         Raises:
-            CompileError: if the operation already has an equation.
+            CompileError: if it was already applied as a gate, before a loop or conditional.
         """
         if id(obj) in self._flushed:
             raise CompileError(
@@ -116,15 +120,18 @@ class _OperationQueue(AnnotatedQueue):
 
 
 class TracingCircuit:
-    """The current circuit while a function with gates is traced into a jaxpr.
+    """The circuit that records a function with gates while it is traced into a jaxpr.
+
+    As the current circuit, it is called by ``bellhop.for_loop``, ``measure``, ``adjoint`` and
+    ``ctrl``. PennyLane queues operations, which become an equation when the queue is flushed.
 
     Args:
-        where: the QNode and its line, for errors.
-        circuit: the enclosing circuit, or None if no circuit is current yet.
-        is_whole: whether the function is a QNode's quantum function, which may measure and allocate
-            wires.
-        is_inverted: whether the function is traced for an adjoint or for `as_operation`;
-            measurements in it need not be returned.
+        where: the QNode's name and line, which begin error messages.
+        circuit: the circuit in which the function is called; None if there is none yet.
+        is_whole: whether the function is a QNode's quantum function, which may measure mid-circuit
+            and allocate wires; False for the argument of ``adjoint`` or ``ctrl``.
+        is_inverted: whether the function is traced for an adjoint or for `as_operation`, in which
+            final measurements need not be returned.
     """
 
     has_users_callbacks = True
@@ -154,10 +161,10 @@ class TracingCircuit:
         return () if self._circuit is None else self._circuit.labels()
 
     def trace_gates(self, function: Callable[..., Any], *args: Any) -> GateJaxpr:
-        """Trace a function to a jaxpr with gates, with this as the current circuit.
+        """Trace a function to a jaxpr with gates, with this circuit as the current one.
 
         Args:
-            function: a function that applies gates.
+            function: a Python function that applies gates and returns a pytree of arrays.
             *args: its arguments, pytrees of arrays.
         """
 
@@ -169,10 +176,10 @@ class TracingCircuit:
 
     @contextmanager
     def open_queue(self) -> Iterator[None]:
-        """Queue the operations created inside the ``with`` block; bind them when it ends.
+        """Queue the operations made in the ``with`` block; bind their equation at its end.
 
         Raises:
-            CompileError: if a measurement in the block is not returned by the quantum function.
+            CompileError: for an invalid queue, such as a measurement that is not returned.
         """
         outer, flushed = self._queue, self._flushed
         self._flushed = flushed.new_child()
@@ -197,13 +204,15 @@ class TracingCircuit:
         return self._queue is not None and QueuingManager.active_context() is self._queue
 
     def flush_queue(self, construct: str) -> "TracingCircuit":
-        """Append an equation for the queued operations, before a construct such as a loop.
+        """Append an equation for the queued operations, and remove them from the queue.
+
+        Called before the equation of a loop, conditional or mid-circuit measurement.
 
         Args:
             construct: the name of the function that the user called, for errors.
 
         Returns:
-            this circuit, which records the construct.
+            this circuit, on which the caller records the construct.
 
         Raises:
             CompileError: if another queue is active, as inside ``qml.adjoint`` or a tape.
@@ -216,10 +225,10 @@ class TracingCircuit:
         return self
 
     def apply(self, operations: Sequence[Any]) -> None:
-        """Append an equation for operations, with half-precision parameters promoted.
+        """Append a ``quantum_operations`` equation; promote half-precision parameters.
 
-        Operations whose functions refer to tracers are decomposed first, while those tracers are
-        valid.
+        An operation that holds a Python function which refers to tracers is decomposed first, while
+        these tracers are valid.
         """
         sites = tuple(map(self.find_site, operations))
         operations = list(map(promote_half_precision, operations))
@@ -232,11 +241,11 @@ class TracingCircuit:
         GateJaxpr.bind_operations(operator, operands, sites=sites, allocates=allocates)
 
     def append_region(self, gates: GateJaxpr, controls: tuple[Any, Any] | None) -> None:
-        """Append an equation for the adjoint of a function or for a controlled function.
+        """Append an equation for the adjoint of a function, or for a controlled function.
 
         Args:
-            gates: the function's jaxpr.
-            controls: control wires and control values, or None for the adjoint.
+            gates: the function, traced by `trace_gates`.
+            controls: the control wires and the control values, two lists; None for the adjoint.
         """
         operator, operands = None, list[Any]()
         if controls is not None:
@@ -249,9 +258,9 @@ class TracingCircuit:
         """Append an equation for a for loop; return the carried values after it.
 
         Args:
-            n_iterations: the trip count: an ``int``, or a tracer.
-            body: maps the carried values and the iteration's index to the next carried values.
-            carried: the carried values of the first iteration.
+            n_iterations: the trip count, an ``int``, or a tracer if it is dynamic.
+            body: ``(carried, index) -> carried``, the user's body, which applies gates.
+            carried: pytree of the carried values of the first iteration.
         """
         self.flush_queue("for_loop")
         first, step = trace_step("for_loop", self._make_part(body), carried, jnp.asarray(0))
@@ -288,7 +297,12 @@ class TracingCircuit:
     def _make_part(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """Wrap a loop's body or a branch so that its operations have a queue of their own.
 
-        The wrapper returns ``(result, ())``, as `trace_step` and `trace_branches` expect.
+        Args:
+            function: the user's body or branch.
+
+        Returns:
+            a function ``args -> (function(*args), ())``, as `trace_step` and `trace_branches`
+            expect.
         """
 
         def run(*args: Any) -> Any:
@@ -303,11 +317,12 @@ class TracingCircuit:
         """Append an equation for a mid-circuit measurement; return its outcome.
 
         Args:
-            label: the wire, or a sequence of wires if ``is_joint``.
-            reset: whether to reset the wire to zero afterwards.
-            postselect: the outcome to postselect on, or -1.
-            site: the user's ``file:line``.
-            is_joint: whether several wires are measured together.
+            label: the wire label, static or traced.
+            reset: whether the wire is reset to zero after the measurement.
+            postselect: the outcome to postselect on, 0 or 1; -1 for none.
+            site: the user's ``file:line``, for errors.
+            is_joint: whether the measurement is a part of a ``pauli_measure``, with gates around
+                it.
 
         Raises:
             CompileError: inside an adjoint or a controlled function.
@@ -321,12 +336,11 @@ class TracingCircuit:
         return GateJaxpr.bind_outcome(wire, operands, **options)
 
     def get_control_flow_target(self) -> GateRecorder:
-        """Return the object that records loops and conditionals.
+        """Return the object whose methods record a loop or conditional at this point.
 
         Returns:
             this circuit while its queue is active. While another PennyLane queue is active, as in
-            the function of a ``qml.adjoint`` in a tape, an object that appends control flow to
-            that queue as operations.
+            the function of a ``qml.adjoint`` in a tape, a `ControlFlowQueue` for that queue.
         """
         return self if self.is_collecting() else ControlFlowQueue(self)
 
@@ -358,7 +372,7 @@ class TracingCircuit:
         return operations
 
     def _check_measured_last(self, queue: _OperationQueue) -> None:
-        """Raise an error if a gate follows a final measurement in the queue."""
+        """Raise a ``CompileError`` if a gate follows a final measurement in the queue."""
         measured = None
         for obj, info in queue.items():
             if "owner" in info:
@@ -373,7 +387,7 @@ class TracingCircuit:
                 )
 
     def _check_numbers(self, operations: Sequence[Any]) -> None:
-        """Raise an error if a parameter of an operation is None or a string."""
+        """Raise a ``CompileError`` if a parameter of an operation is None or a string."""
         for op in operations:
             for value in op.data:
                 if value is None or isinstance(value, str):
@@ -383,7 +397,7 @@ class TracingCircuit:
                     )
 
     def _check_all_returned(self, queue: _OperationQueue) -> None:
-        """Raise an error if a queued measurement is not returned."""
+        """Raise a ``CompileError`` if a queued measurement was not marked as returned."""
         for obj, info in queue.items():
             if is_measurement(obj) and "is_returned" not in info:
                 raise CompileError(
@@ -393,7 +407,12 @@ class TracingCircuit:
                 )
 
     def _evaluate_condition(self, condition: Callable[..., Any], carried: PyTree) -> Any:
-        """Evaluate a while loop's condition; raise an error if it applies gates."""
+        """Return the condition of a while loop as an array; reject gates in it.
+
+        Args:
+            condition: the user's function of the carried values.
+            carried: pytree of the carried values.
+        """
         with AnnotatedQueue() as queue:
             holds = condition(carried)
         if queue.queue:
@@ -405,7 +424,7 @@ class TracingCircuit:
 
 
 def foreign_queue_error(where: str, construct: str) -> CompileError:
-    """Return the error for control flow while another PennyLane queue is active."""
+    """Return the error for a construct while another PennyLane queue is active."""
     return CompileError(
         f"{where}: a {construct} stands where gates are collected by something else "
         "than the circuit (qml.adjoint, qml.ctrl or a tape), which is not supported yet "
@@ -416,14 +435,17 @@ def foreign_queue_error(where: str, construct: str) -> CompileError:
 def as_operation(
     circuit: CurrentCircuit, record: Callable[[TracingCircuit], Any]
 ) -> tuple[ControlFlow, Any]:
-    """Trace control flow into one operation that a circuit applies later.
+    """Trace loops and conditionals into one PennyLane operation, applied later.
+
+    Used where operations are collected, as in a tape or a decomposition.
 
     Args:
         circuit: the circuit that will apply the operation.
-        record: applies the control flow to a circuit, and returns its results.
+        record: applies control flow to the `TracingCircuit` that it gets, and returns a pytree.
 
     Returns:
-        the `ControlFlow` operation, and the results, which are computed now.
+        the `ControlFlow` operation, and the pytree, whose arrays are computed now, without the
+        gates.
     """
     tracing = TracingCircuit(circuit.where, circuit, is_inverted=True)
     gates = tracing.trace_gates(lambda: record(tracing))
@@ -434,12 +456,13 @@ def as_operation(
 
 
 class ControlFlowQueue:
-    """Puts control flow on PennyLane's active queue, as a ``ControlFlow`` operation.
+    """Puts loops and conditionals on PennyLane's active queue, each as one operation.
 
-    The control flow's results are computed immediately; the circuit applies its gates later.
+    It replaces the current circuit while operations are collected, as in a tape. Carried values and
+    results are computed immediately; the circuit applies the gates later.
 
     Args:
-        circuit: the circuit that will apply the operation.
+        circuit: the circuit that will apply the operations.
     """
 
     def __init__(self, circuit: CurrentCircuit) -> None:
@@ -448,17 +471,17 @@ class ControlFlowQueue:
     def for_loop(
         self, n_iterations: int | Operand, body: Callable[..., Any], carried: PyTree
     ) -> Any:
-        """Queue a for loop as an operation; return its carried values."""
+        """Put a for loop on PennyLane's queue as one operation; return its carried values."""
         record = lambda circuit: circuit.for_loop(n_iterations, body, carried)
         return self._defer("for_loop", record)
 
     def while_loop(self, condition: Any, body: Callable[..., Any], carried: PyTree) -> Any:
-        """Queue a while loop as an operation; return its carried values."""
+        """Put a while loop on PennyLane's queue as an operation; return carried values."""
         record = lambda circuit: circuit.while_loop(condition, body, carried)
         return self._defer("while_loop", record)
 
     def branch(self, branches: Branches) -> Any:
-        """Queue a conditional as an operation; return its result."""
+        """Put a conditional on PennyLane's queue as one operation; return its result."""
         return self._defer(branches.construct, lambda circuit: circuit.branch(branches))
 
     def _defer(self, construct: str, record: Callable[[Any], Any]) -> Any:

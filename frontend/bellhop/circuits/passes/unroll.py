@@ -26,12 +26,14 @@ from bellhop.circuits.passes.circuit_pass import CircuitPass
 
 
 class UnrollPass(CircuitPass):
-    """Unrolls the nests of loops whose gates the circuit applies as one straight run.
+    """Pass that unrolls nested loops whose gates are few and have static wires.
+
+    The unrolled gates become one sequence without loops, which the runtime applies in one call.
 
     Args:
-        circuit: the circuit.
-        apply_straight: applies operations if they are few gates without control flow; returns
-            whether it did.
+        circuit: the backend's circuit, the next interpreter.
+        apply_straight: applies a list of operations if they are few gates without control flow;
+            returns whether it did.
     """
 
     def __init__(
@@ -48,7 +50,7 @@ class UnrollPass(CircuitPass):
         return GateJaxpr(closed, ()).has_nested_loops
 
     def apply(self, operations: Sequence[Any]) -> None:
-        """Hand operations to the target, or collect them while a nest is unrolled."""
+        """Pass operations on; while nested loops are being unrolled, collect them instead."""
         if self._nest is None:
             super().apply(operations)
         else:
@@ -62,7 +64,19 @@ class UnrollPass(CircuitPass):
         *,
         is_nest: bool = False,
     ) -> tuple[Any, ...]:
-        """Unroll a nest if its gates are few; hand other loops to the target."""
+        """Unroll nested loops with few gates; pass any other loop on.
+
+        While an outer loop is being unrolled, this unrolls its inner loops.
+
+        Args:
+            n_iterations: the trip count, an ``int``, or a tracer if it is dynamic.
+            body: ``(carried, index) -> carried``, which applies the gates of one iteration.
+            carried: the carried values of the first iteration, a tuple of arrays.
+            is_nest: whether the loop contains loops and can be unrolled; it carries no values then.
+
+        Returns:
+            the carried values after the loop; ``()`` if it was unrolled.
+        """
         if self._nest is not None:
             self._nest.unroll(n_iterations, body)
             return ()
@@ -71,14 +85,14 @@ class UnrollPass(CircuitPass):
         return super().for_loop(n_iterations, body, carried)
 
     def _try_unroll_nest(self, n_iterations: int | Operand, body: Callable[..., Any]) -> bool:
-        """Apply the gates of nested loops as one straight run, where possible.
+        """Apply the gates of nested loops as one sequence without loops, where possible.
 
         It is not possible with a traced trip count, traced or invalid wires, control flow or many
-        gates.
+        gates. No gate is applied then.
 
         Args:
-            n_iterations: the trip count of the outer loop: an ``int``, or a tracer.
-            body: maps ``()`` and the iteration's index to ``()``.
+            n_iterations: the trip count of the outer loop, an ``int`` or a tracer.
+            body: ``((), index) -> ()``, which applies the gates of one iteration of the outer loop.
 
         Returns:
             whether the gates were applied.
@@ -92,15 +106,15 @@ class UnrollPass(CircuitPass):
 
 
 class _UnrolledNest:
-    """The operations of a nest of loops, one iteration after another.
+    """The operations of nested loops that are being unrolled, in order of execution.
 
     Args:
         n_wires: the number of wires of the device.
 
     Attributes:
         operations: the operations so far.
-        is_straight: whether the nest can be unrolled: all trip counts are static, and the
-            operations are few, and on static and valid wires.
+        is_straight: whether the loops can be unrolled so far: all trip counts are static, there are
+            few operations, and all wires are static and valid.
     """
 
     def __init__(self, n_wires: int) -> None:
@@ -109,13 +123,14 @@ class _UnrolledNest:
         self.is_straight = True
 
     def unroll(self, n_iterations: int | Operand, body: Callable[..., Any]) -> None:
-        """Call the body of a loop without carried values for each iteration.
+        """Call the body of a loop without carried values once per iteration.
 
-        The body's operations come to `collect`.  After an obstacle, nothing more is called.
+        The body's operations come to `collect`. Once ``is_straight`` is False, the body is not
+        called.
 
         Args:
-            n_iterations: the trip count: an ``int``, or a tracer, which is an obstacle.
-            body: maps ``()`` and the iteration's index to ``()``.
+            n_iterations: the trip count. A tracer sets ``is_straight`` to False.
+            body: ``((), index) -> ()``, which applies the gates of one iteration.
         """
         self.is_straight &= isinstance(n_iterations, int)
         numbers = range(n_iterations) if isinstance(n_iterations, int) else ()
@@ -123,9 +138,11 @@ class _UnrolledNest:
             body((), np.asarray(number))
 
     def collect(self, operations: Sequence[Any]) -> None:
-        """Append operations; traced or invalid wires are an obstacle.
+        """Append operations; set ``is_straight`` to False if they cannot be unrolled.
 
-        The loop that is not unrolled reports invalid wires when the program runs.
+        They cannot with a traced wire, with a wire computed from an index that is out of range or
+        repeated, or if there are too many operations. The loop then is not unrolled, and reports
+        invalid wires when the program runs.
         """
         self.operations.extend(operations)
         for op in operations:

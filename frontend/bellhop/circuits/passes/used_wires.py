@@ -23,15 +23,19 @@ from bellhop.jaxprs.constant_eval import evaluate_constant, evaluate_or_none
 
 
 class UsedWires(GateInterpreter):
-    """Collects the wires of gates and mid-circuit measurements in a jaxpr.
+    """Analysis that finds the wires of all gates and measurements in a jaxpr.
+
+    For devices without wires of their own, whose wires are the circuit's. The jaxpr is interpreted
+    when an instance is made; no gates are applied and nothing is traced.
 
     Args:
-        closed: the jaxpr.
+        closed: the quantum function, a jaxpr with gate equations.
         unroll_loops: whether to interpret each iteration of a loop with a static trip count, so
             that wires computed from the iteration's index are found.
 
     Attributes:
-        results: the results of the jaxpr; an ``UnknownValue`` for each non-constant result.
+        results: the values of the jaxpr's outputs, an ``UnknownValue`` for each that is not
+            constant.
     """
 
     def __init__(self, closed: ClosedJaxpr, *, unroll_loops: bool = False) -> None:
@@ -42,13 +46,15 @@ class UsedWires(GateInterpreter):
         self.results = _mark_unknown(self._collect(closed, [None] * len(closed.in_avals)))
 
     def list_wires(self, processes: Sequence[Any] = ()) -> list[Any]:
-        """Return the wires in PennyLane's order, each once, without allocated wires.
+        """Return the labels of all wires, each once, in the order of their first use.
+
+        Wires of ``qml.allocate`` are left out.
 
         Args:
-            processes: measurement processes whose wires are appended.
+            processes: the final measurement processes, whose wires follow the gates' wires.
 
         Returns:
-            the wires, with an ``UnknownValue`` for each non-constant wire.
+            wire labels, with an ``UnknownValue`` for each wire that is not constant.
         """
         named = [wire for wires in self._named for wire in wires]
         named += [wire for process in processes for wire in process.wires]
@@ -56,10 +62,10 @@ class UsedWires(GateInterpreter):
         return list(dict.fromkeys(map(_to_static_wire, labels)))
 
     def all_or(self, labels: Sequence[Any]) -> list[Any]:
-        """Return the wires, or ``labels`` if a wire is not constant.
+        """Return the wires of the gates, or ``labels`` if one of the wires is unknown.
 
         Args:
-            labels: the wires of the circuit.
+            labels: all wire labels of the circuit, in which any unknown wire must be.
         """
         wires = self.list_wires()
         are_known = not any(isinstance(wire, UnknownValue) for wire in wires)
@@ -71,11 +77,14 @@ class UsedWires(GateInterpreter):
         return Allocations.count_needed(self._applied)
 
     def _collect(self, closed: ClosedJaxpr, inputs: Sequence[Any]) -> list[Any]:
-        """Record the wires in a jaxpr; return its results, None for each unknown result.
+        """Record the wires in a jaxpr with gates, and return the values of its outputs.
 
         Args:
-            closed: the jaxpr.
-            inputs: the jaxpr's inputs, None for each unknown input.
+            closed: the jaxpr, of a function, a loop's body or a branch.
+            inputs: the value of each input of the jaxpr, None if it is unknown.
+
+        Returns:
+            the value of each output, None if it is unknown.
         """
         plain = ClosedJaxpr(closed.jaxpr, list(map(evaluate_constant, closed.consts)))
         return self.interpret(plain, *inputs)
@@ -89,7 +98,12 @@ class UsedWires(GateInterpreter):
         return []
 
     def _collect_operation(self, op: Any) -> None:
-        """Record the wires of an operation, which may be control flow."""
+        """Record the wires of one operation.
+
+        Args:
+            op: a PennyLane operation. For a `ControlFlow` operation, a loop or conditional, the
+                wires of the gates in it and of controls around it are recorded.
+        """
         if not ControlFlow.is_instance(op):
             self._applied.append(op)
             self._named.append(list(op.wires))
@@ -111,7 +125,15 @@ class UsedWires(GateInterpreter):
         return [None]
 
     def _interpret_region(self, eqn: JaxprEqn, *operands: Operand) -> list[Any]:
-        """Record the wires of an adjoint or controlled function."""
+        """Record the wires of an adjoint or controlled function.
+
+        Args:
+            eqn: the ``quantum_region`` equation.
+            operands: the values of its operands, None for each unknown value.
+
+        Returns:
+            an empty list: the equation has no results.
+        """
         body, controls = eqn.params["body"], eqn.params["controls"]
         n, start = len(body.in_avals), len(self._named)
         self._collect(body, operands[:n])
@@ -120,11 +142,13 @@ class UsedWires(GateInterpreter):
         return []
 
     def _apply_modifier(self, start: int, controls: Any) -> None:
-        """Reverse the operations recorded since an index, or add control wires to them.
+        """Reverse the recorded operations of an adjoint, or add the wires of a control.
+
+        So the wires are found in the order in which PennyLane finds them.
 
         Args:
-            start: the index of the first of these operations in `_named`.
-            controls: the control wires, or None for an adjoint.
+            start: the index in ``self._named`` of the first operation of the function.
+            controls: the control wires; None for an adjoint.
         """
         named = self._named[start:]
         self._named[start:] = (
@@ -132,7 +156,15 @@ class UsedWires(GateInterpreter):
         )
 
     def _interpret_for_loop(self, eqn: JaxprEqn, *operands: Operand) -> Sequence[Any]:
-        """Record the wires of a loop, of each iteration if unrolled."""
+        """Record the wires of a for loop: of its body, or of each unrolled iteration.
+
+        Args:
+            eqn: the ``quantum_for_loop`` equation.
+            operands: the values of its operands, None for each unknown value.
+
+        Returns:
+            the carried values after the loop, None for each unknown value.
+        """
         loop = ForLoop.from_equation(eqn, operands)
         if isinstance(loop.length, int) and self._unroll_loops:
             carried: Sequence[Any] = loop.carried
@@ -144,7 +176,15 @@ class UsedWires(GateInterpreter):
         return unknown
 
     def _interpret_while_loop(self, eqn: JaxprEqn, *operands: Operand) -> Sequence[Any]:
-        """Record the wires of a while loop's body, with unknown carried values."""
+        """Record the wires of a while loop's body, with unknown carried values.
+
+        Args:
+            eqn: JAX's ``while`` equation, whose body has gates.
+            operands: the values of its operands, None for each unknown value.
+
+        Returns:
+            None for each carried value.
+        """
         loop = WhileLoop.from_equation(eqn, operands)
         unknown = [None] * len(loop.carried)
         self._collect(loop.body, [*loop.constants, *unknown])
@@ -162,7 +202,11 @@ def _mark_unknown(operands: Sequence[Any]) -> list[Any]:
 
 
 def _to_static_wire(wire: Wire) -> Any:
-    """Convert a constant array to an ``int`` wire, and a tracer to ``UnknownValue``."""
+    """Return a wire as a hashable static label; ``UnknownValue`` for a traced wire.
+
+    Args:
+        wire: a label, a tracer, or an integer array, which becomes an ``int``.
+    """
     value = evaluate_constant(wire) if is_dynamic(wire) else wire
     if value is None:
         return UnknownValue()

@@ -108,6 +108,8 @@ def test_check_transpose_finds_what_is_wrong():
     square = bellhop.pure_callback(lambda x: x * x, THREE).transpose(symmetric=True)
     with pytest.raises(AssertionError, match="the function is not linear"):
         bellhop.debug.check_transpose(square, np.zeros(3))
+    with pytest.raises(TypeError, match="a linear argument has the dtype int64"):
+        bellhop.debug.check_transpose(square, np.arange(3))
 
 
 def test_one_derivative_alone():

@@ -132,6 +132,17 @@ def test_shifts_that_are_given(exact: Any) -> None:
         np.testing.assert_allclose(jacobian(node(name, **options)), exact, atol=1e-9)
 
 
+def test_shifts_for_parameters_without_frequencies() -> None:
+    def prepared(bits: Any, x: Any) -> Any:
+        qml.BasisState(bits, [0])
+        qml.RX(x, 0)
+        return qml.expval(qml.Z(0))
+
+    options = {"diff_method": "parameter-shift", "gradient_kwargs": {"shifts": [(), (0.3,)]}}
+    slope = bellhop.grad(node("lightning.qubit", prepared, **options), argnums=1)
+    np.testing.assert_allclose(bellhop.qjit(slope)(jnp.array([1]), 0.4), np.sin(0.4), atol=1e-9)
+
+
 def looping(n: Any, x: Any) -> Any:
     bellhop.for_loop(0, n)(lambda i: qml.RX(x, 0))()
     return qml.expval(qml.Z(0))

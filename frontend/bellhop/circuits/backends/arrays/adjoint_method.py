@@ -18,19 +18,32 @@ from bellhop.callbacks.linear_map import LinearMap, zero_tangent
 def define_adjoint_derivative(
     function: Callable[..., Any], pullback: Callable[..., Sequence[Any]]
 ) -> Callable[..., Any]:
-    """Return a function whose VJP needs only the final state.
+    """Return `function` with a VJP that saves only the final state (adjoint method).
 
-    Its JVP is the JVP of `function`.
+    Forward mode is unchanged: the JVP is JAX's JVP of `function`.
 
     Args:
-        function: takes a state and arrays; returns the final state.
-        pullback: takes the final state, its cotangent, and the arrays; returns the cotangents of
-            the initial state and of all floating-point arrays.
+        function: ``function(state, *arrays) -> final_state``, where the arrays are for instance
+            matrices or gate parameters.
+        pullback: ``pullback(final_state, cotangent, *arrays)``, which recomputes earlier states
+            from the final state. It returns the cotangent of the initial state, followed by a
+            cotangent for each array that `is_differentiable`; integer arrays are skipped.
+
+    Returns:
+        a function with the signature of `function`, which JAX can differentiate in both modes.
     """
     run = jax.custom_jvp(function)
 
     def pushforward(saved: Sequence[Any], moving: Sequence[Any]) -> list[Any]:
-        """Compute the tangent of the final state with the JVP of `function`."""
+        """Compute the tangent of the final state with the JVP of `function`.
+
+        Args:
+            saved: the final state, the initial state and all arrays.
+            moving: tangents of the initial state and of the differentiable arrays.
+
+        Returns:
+            a list of one array, the tangent of the final state.
+        """
         _, *primals = saved
         given = iter(moving)
         tangents = [next(given) if is_differentiable(x) else zero_tangent(x) for x in primals]
@@ -41,7 +54,16 @@ def define_adjoint_derivative(
         return list(pullback(after, *cotangents, *arrays))
 
     def jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
-        """Evaluate the function; its tangent is a linear map with `pullback` as transpose."""
+        """JVP rule of the function that `define_adjoint_derivative` returns.
+
+        Args:
+            primals: the initial state and the arrays.
+            tangents: a tangent for each primal.
+
+        Returns:
+            the final state and its tangent. The tangent is a `LinearMap`, whose evaluation is
+            `pushforward` and whose transpose is `pullback`.
+        """
         after = run(*primals)
         saved = [after, *primals]
         aval = ShapedArray(after.shape, after.dtype)

@@ -43,9 +43,9 @@ class _OutcomeTag(ValueTag):
 
 
 class _NextPositionTag(ValueTag):
-    """The tag of the index of the next outcome.
+    """The tag of an equation that computes the index of the next mid-circuit outcome.
 
-    Its operands are this index, the index of the outcome, and the outcome.
+    Its operands are the next index, the index of the present outcome, and that outcome.
     """
 
 
@@ -60,26 +60,45 @@ MAX_OUTCOMES = 12
 
 
 def read_outcome(outcomes: Any, position: Any) -> tuple[Any, Any]:
-    """Return an outcome of the current branch, and the index of the next outcome.
+    """Return a mid-circuit outcome of the branch, and the next outcome's index.
+
+    Both are tagged, so that `sum_over_outcomes` finds them in the jaxpr.
 
     Args:
-        outcomes: unsigned integer, a bit for each outcome.
-        position: traced integer, the index of the bit.
+        outcomes: traced unsigned integer, a bit for each outcome of the branch.
+        position: traced integer, the index of the outcome's bit.
+
+    Returns:
+        the outcome as an integer 0 or 1, and ``position + 1``.
     """
     bit = tag_value((outcomes >> position.astype(outcomes.dtype)) & 1, mark=_OUTCOME)
     return bit, tag_value(position + 1, position, bit, mark=_NEXT)
 
 
 def mark_summable(state: Operand) -> Any:
-    """Tag a state so that ``sum_over_outcomes`` may sum outcomes there.
+    """Return a state with a tag, at which ``sum_over_outcomes`` may sum over outcomes.
 
     The remaining computation must be linear in the state.
+
+    Args:
+        state: array of the state of a circuit.
     """
     return tag_value(state, mark=_SUMMABLE)
 
 
 def sum_over_outcomes(closed: ClosedJaxpr) -> ClosedJaxpr:
-    """Rewrite a jaxpr to sum over outcomes as soon as only the state depends on them."""
+    """Rewrite a circuit's jaxpr to sum over outcomes as soon as possible.
+
+    An outcome is summed at the first tagged state after which only the state depends on it. So the
+    rest of the circuit is executed once for both values of the outcome. Inner jaxprs of loops and
+    conditionals are rewritten as well.
+
+    Args:
+        closed: jaxpr of one execution of a circuit, or of a body or branch in it.
+
+    Returns:
+        a jaxpr with the same inputs and outputs that reads fewer outcomes (`count_outcomes`).
+    """
     # Remove unused values after the state, which would prevent the sum if they use an outcome.
     closed, _ = dce(closed, [True] * len(closed.out_avals), [True] * len(closed.in_avals))
     jaxpr = closed.jaxpr
@@ -100,7 +119,13 @@ def has_outcomes_in_while_loop(jaxpr: Jaxpr) -> bool:
 
 
 def count_outcomes(jaxpr: Jaxpr) -> int:
-    """Return the largest number of outcomes of an execution."""
+    """Return the largest number of mid-circuit outcomes that an execution reads.
+
+    Conditionals count their largest branch, and loops with a static trip count all iterations.
+
+    Args:
+        jaxpr: jaxpr of a circuit with tagged outcomes.
+    """
     return sum(map(_count_equation_outcomes, jaxpr.eqns))
 
 
@@ -115,16 +140,25 @@ def _count_equation_outcomes(eqn: JaxprEqn) -> int:
 class _OutcomeSpan:
     """Equations that depend on outcomes, of which later equations only use the state.
 
+    `sum_over_outcomes` replaces a span by one equation that sums over the span's outcomes.
+
     Attributes:
         equations: the equations in order; the last one computes the state.
-        outcomes: the equations that read outcomes.
+        outcomes: the members of `equations` that read an outcome.
     """
 
     equations: Sequence[JaxprEqn]
     outcomes: Sequence[JaxprEqn]
 
     def as_equation(self, jaxpr: Jaxpr) -> JaxprEqn:
-        """Return one equation with the span as its body, whose result is the state."""
+        """Return one equation with the span as its body, whose result is the state.
+
+        Its parameter ``summed`` is the body, a jaxpr ``(*outcomes, *operands) -> state``;
+        ``n_outcomes`` is the number of outcomes. `_sum_span` evaluates it.
+
+        Args:
+            jaxpr: the jaxpr that contains the span.
+        """
         *inside, last = [eqn for eqn in self.equations if not has_tag(eqn, _OutcomeTag)]
         bits = [eqn.outvars[0] for eqn in self.outcomes]
         given = [var for var in dict.fromkeys(external_inputs([*inside, last])) if var not in bits]
@@ -139,9 +173,14 @@ class _OutcomeSpan:
 
 
 def _replace_spans(jaxpr: Jaxpr, spans: Sequence[_OutcomeSpan]) -> list[JaxprEqn]:
-    """Return a jaxpr's equations with each span as one equation.
+    """Return a jaxpr's equations with each outcome span replaced by one equation.
 
-    Indices of later outcomes skip the outcomes that a span sums over.
+    That equation sums the state over the mid-circuit outcomes in the span. The index of a later
+    outcome does not count these outcomes any more.
+
+    Args:
+        jaxpr: the jaxpr.
+        spans: the result of `_find_spans` for this jaxpr.
     """
     ends = {span.equations[-1]: span for span in spans}
     inside = {eqn for span in spans for eqn in span.equations}
@@ -162,7 +201,17 @@ def _choose_rule(eqn: JaxprEqn) -> Rule:
 
 
 def _sum_span(eqn: JaxprEqn, *operands: Any) -> list[Any]:
-    """Evaluate a span for all combinations of its outcomes; return the sum of states."""
+    """Evaluate an outcome span for all combinations of its outcomes; sum the states.
+
+    It is the rule for the equations that `_replace_spans` makes.
+
+    Args:
+        eqn: equation made by `_OutcomeSpan.as_equation`.
+        *operands: values of the equation's operands.
+
+    Returns:
+        a list of one array, the sum.
+    """
     body, n_outcomes = eqn.params["summed"], eqn.params["n_outcomes"]
     dtype = body.invars[0].aval.dtype
 
@@ -177,7 +226,17 @@ def _sum_span(eqn: JaxprEqn, *operands: Any) -> list[Any]:
 
 
 def _find_spans(jaxpr: Jaxpr) -> list[_OutcomeSpan]:
-    """Return the spans of a jaxpr, whose inner jaxprs were already rewritten."""
+    """Find the stretches of equations whose mid-circuit outcomes can be summed over.
+
+    A span starts at the first equation that depends on an outcome not yet summed, and ends at a
+    tagged state after which only this state depends on the outcomes.
+
+    Args:
+        jaxpr: a jaxpr whose inner jaxprs were already rewritten.
+
+    Returns:
+        the spans in order.
+    """
     last_use: dict[Any, int] = {}
     for number, eqn in enumerate(jaxpr.eqns):
         if has_tag(eqn, _NextPositionTag):

@@ -48,11 +48,12 @@ _QUBITS_PER_STEP = 4
 class MixedSimulator(Simulator):
     """A simulator of mixed states, as expectation values of all Pauli words.
 
-    The state is a real array ``[4] * qubits``, see ``pauli_transfer``.
+    The state is a real array ``[4] * qubits``; indices 0 to 3 of a qubit's axis mean I, X, Y,
+    Z. See ``pauli_transfer``.
 
-    The device's ``readout_prob`` is the probability that an outcome is read wrongly.  This is a bit
+    The device's ``readout_prob`` is the probability that an outcome is read wrongly. This is a bit
     flip after the gates that rotate to the measured basis: it multiplies the expectation value of a
-    word by a factor for each letter.
+    word by a factor for each of its letters X, Y, Z.
     """
 
     base = 4
@@ -68,7 +69,14 @@ class MixedSimulator(Simulator):
         self._readout_factor = 1 - 2 * (device.readout_err or 0.0)
 
     def prepare(self, preparation: Any = None) -> Any:
-        """Return the all-zero state, or the state that a preparation creates."""
+        """Return the all-zero state, or the state that a preparation creates.
+
+        Args:
+            preparation: PennyLane preparation of a pure state; None for the all-zero state.
+
+        Returns:
+            real array ``[4] * qubits``, expectation values of all Pauli words.
+        """
         n = len(self.wires)
         if preparation is None:
             means = functools.reduce(np.multiply.outer, [np.array([1.0, 0.0, 0.0, 1.0])] * n)
@@ -78,10 +86,13 @@ class MixedSimulator(Simulator):
         return jnp.asarray(means, self.dtype)
 
     def can_apply(self, op: qml.operation.Operator) -> bool:
-        """Return whether an operation has a matrix or Kraus operators.
+        """Return whether an operation has a matrix or Kraus operators to apply.
+
+        Operations without effect, and density matrix preparations, count as such, too.
 
         Raises:
             CompileError: for a channel with a batch of parameters.
+            ValueError: if static parameters of a channel are invalid.
         """
         if not has_scalar_parameters(op):
             raise CompileError(
@@ -98,7 +109,7 @@ class MixedSimulator(Simulator):
         return kind in _WITHOUT_EFFECT or is_supported_by_pennylane(op)
 
     def _check_channel(self, op: qml.operation.Channel) -> None:
-        """Raise PennyLane's error if a channel's static parameters are invalid."""
+        """Raise a `ValueError` if PennyLane rejects a channel's static parameters."""
         try:
             op.kraus_matrices()
         except ValueError as error:
@@ -107,7 +118,8 @@ class MixedSimulator(Simulator):
     def has_small_matrix(self, op: qml.operation.Operator) -> bool:
         """Return whether an operation is applied as a Pauli transfer matrix.
 
-        State preparations of some wires, and operations without effect, are not.
+        False for operations without effect, such as a global phase, and for the preparation of a
+        density matrix; `apply_single_operation` applies these.
         """
         kind = OperationKind.classify(op)
         return kind not in (*_WITHOUT_EFFECT, OperationKind.DENSITY_MATRIX)
@@ -119,14 +131,23 @@ class MixedSimulator(Simulator):
     def is_unitary(self, op: qml.operation.Operator) -> bool:
         """Return False: transfer matrices of channels are not orthogonal.
 
-        Gates are fused with the channels after them.
+        Gates get the same answer, so that traced gates are fused with channels.
         """
         return False
 
     def apply_single_operation(
         self, op: qml.operation.Operator, qubits: tuple[Any, ...], state: Any
     ) -> Any:
-        """Apply an operation, with its qubits as the leading axes of the state."""
+        """Apply an operation on many qubits, on dynamic qubits, or without a small matrix.
+
+        Args:
+            op: the operation, for instance a preparation of a density matrix.
+            qubits: the index of the qubit of each of the operation's wires, static or traced.
+            state: real array ``[4] * qubits``.
+
+        Returns:
+            the new state, in the same shape.
+        """
         if OperationKind.classify(op) in _WITHOUT_EFFECT:
             return state
         return _apply_to_leading_axes(self._make_row_function(op), state, qubits)
@@ -134,9 +155,12 @@ class MixedSimulator(Simulator):
     def _make_row_function(self, op: qml.operation.Operator) -> Callable[[Any], Any]:
         """Return an operation as a function of the flattened state.
 
+        Args:
+            op: gate, channel or preparation of a density matrix.
+
         Returns:
             a function of an array ``[4**wires, rest]``, whose rows are the Pauli words on the
-            operation's wires.
+            operation's wires, to an array of the same shape.
         """
         k = len(op.wires)
         if OperationKind.classify(op) is OperationKind.DENSITY_MATRIX:
@@ -148,7 +172,11 @@ class MixedSimulator(Simulator):
         operators = get_kraus_operators(op, self.where)
 
         def apply(means: Operand) -> Any:
-            """Apply Kraus operators to one column: the words on the operation's wires."""
+            """Return one column after the Kraus operators; mapped over columns by `jax.vmap`.
+
+            Args:
+                means: array ``[4**wires]``, a value for each Pauli word on the operation's wires.
+            """
             before = from_pauli_basis(means.reshape((4,) * k), k)
             after = sum(operator @ before @ operator.conj().T for operator in operators)
             return jnp.real(to_pauli_basis(after, k)).reshape(-1)
@@ -164,12 +192,15 @@ class MixedSimulator(Simulator):
     ) -> tuple[Any, Any]:
         """Return the expectation values of an observable and of its square, as read out.
 
-        Each term is read out with errors.
+        Each term is read out with the device's readout errors.
 
         Args:
-            state: expectation values of Pauli words.
+            state: expectation values of Pauli words, array ``[4] * qubits``.
             observable: PennyLane operator.
-            has_square: whether to compute the second moment; else it is None.
+            has_square: whether to compute the second moment.
+
+        Returns:
+            two real scalars; the second one is None without `has_square`.
         """
         terms = find_terms(observable, self.where)
         means = self._apply_readout_error(state)
@@ -191,14 +222,22 @@ class MixedSimulator(Simulator):
         return mean, self._compute_terms_mean(applied, terms)
 
     def _apply_readout_error(self, state: Any) -> Any:
-        """Multiply each word's expectation value by a readout factor for each letter."""
+        """Return a state with readout errors, which shrink X, Y and Z of each qubit."""
         if self._readout_factor == 1:
             return state
         shares = [np.array([1.0, *[self._readout_factor] * 3])] * state.ndim
         return state * jnp.asarray(functools.reduce(np.multiply.outer, shares), state.dtype)
 
     def _compute_terms_mean(self, means: Operand, terms: Sequence[Any]) -> Any:
-        """Return the expectation value of a sum of terms; Pauli words are read by index."""
+        """Return the expectation value of a linear combination of products.
+
+        Args:
+            means: expectation values of Pauli words, array ``[4] * qubits``.
+            terms: pairs of a coefficient and the product's factors on different wires.
+
+        Returns:
+            real scalar.
+        """
         words = [self._find_pauli_letters(factors) for _, factors in terms]
         places = [np.ravel_multi_index(word, means.shape) for word in words if word is not None]
         of_words = iter(jnp.real(means.reshape(-1)[np.array(places, int)]))
@@ -210,7 +249,14 @@ class MixedSimulator(Simulator):
         return jnp.stack(coefficients) @ jnp.stack(values)
 
     def _find_pauli_letters(self, factors: Sequence[Factor]) -> tuple[int, ...] | None:
-        """Return each qubit's letter (0 to 3), or None if a factor is not a Pauli matrix."""
+        """Return the index of a product of Pauli matrices in the state array.
+
+        Args:
+            factors: factors of a term of an observable, on different wires.
+
+        Returns:
+            for each qubit 0 to 3 for I, X, Y, Z; None if a factor is not a Pauli matrix.
+        """
         letters = [0] * len(self.wires)
         for factor in factors:
             if not isinstance(factor, NamedFactor) or factor.name not in _LETTERS:
@@ -219,7 +265,12 @@ class MixedSimulator(Simulator):
         return tuple(letters)
 
     def _compute_mean(self, means: Operand, factors: Sequence[Factor]) -> Any:
-        """Return the expectation value of a product of factors on disjoint wires."""
+        """Return the expectation value of a product of factors on disjoint wires.
+
+        Args:
+            means: expectation values of Pauli words, array ``[4] * qubits``.
+            factors: Hermitian factors of an observable; none for the probability of the state.
+        """
         qubits = [self.wires(wire) for factor in factors for wire in factor.wires]
         rest = _trace_out(means, qubits)
         for factor in factors:
@@ -229,13 +280,29 @@ class MixedSimulator(Simulator):
         return jnp.real(rest)
 
     def _multiply_from_left(self, means: Operand, factor: Factor) -> Any:
-        """Return the expectation values of Pauli words in the matrix ``factor @ state``."""
+        """Return ``Tr(P factor rho)`` for all Pauli words P, given ``Tr(P rho)``.
+
+        Args:
+            means: ``Tr(P rho)``, array ``[4] * qubits``.
+            factor: a matrix on some wires.
+
+        Returns:
+            complex array ``[4] * qubits``.
+        """
         qubits = list(map(self.wires, factor.wires))
         matrix = make_left_multiplication(get_factor_matrix(factor), len(qubits))
         return _apply_to_leading_axes(lambda rows: jnp.asarray(matrix) @ rows, means, qubits)
 
     def compute_probabilities(self, state: Any, qubits: Sequence[int]) -> Any:
-        """Return the probabilities with which the outcomes of `qubits` are read."""
+        """Return the probabilities with which the outcomes of `qubits` are read.
+
+        Args:
+            state: real array ``[4] * qubits``.
+            qubits: distinct qubit indices; the first one is the most significant bit of an outcome.
+
+        Returns:
+            array ``[2**len(qubits)]``.
+        """
         means = _trace_out(state, qubits)[(slice(None, None, 3),) * len(qubits)]
         one = np.array([[0.5, 0.5 * self._readout_factor], [0.5, -0.5 * self._readout_factor]])
         for first in range(0, len(qubits), _QUBITS_PER_STEP):
@@ -264,7 +331,15 @@ class MixedSimulator(Simulator):
 
 
 def _trace_out(means: Operand, qubits: Sequence[int]) -> Any:
-    """Return the expectation values of the words on `qubits`, in their order."""
+    """Return the reduced state of some qubits, as Pauli expectation values.
+
+    Args:
+        means: array with an axis of four for each qubit of the state.
+        qubits: qubits to keep.
+
+    Returns:
+        array ``[4] * len(qubits)``, with axes in the order of `qubits`.
+    """
     kept = sorted(qubits)
     rest = means[tuple(slice(None) if qubit in kept else 0 for qubit in range(means.ndim))]
     return rest.transpose([kept.index(qubit) for qubit in qubits])
@@ -276,9 +351,12 @@ def _apply_to_leading_axes(
     """Move `qubits` to the leading axes, apply `function`, and move them back.
 
     Args:
-        function: function of the flattened state ``[4**len(qubits), rest]``.
+        function: takes and returns an array ``[4**len(qubits), rest]``.
         state: array with an axis of four for each qubit.
-        qubits: static or traced integers.
+        qubits: static or traced indices of the state's axes.
+
+    Returns:
+        array of the shape of `state`.
     """
     restore_order: Callable[[Any], Any]
     if any(map(is_dynamic, qubits)):

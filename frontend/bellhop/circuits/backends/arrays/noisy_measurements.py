@@ -18,18 +18,19 @@ from bellhop.tracing.state import circuit_scope
 def measure_with_noise(
     circuit: SimulatedCircuit, noise: NoisePass, leaves: Sequence[Any], **options: Any
 ) -> list[Statistic]:
-    """Measure a circuit after all gates, each measurement after its own noise.
+    """Measure a circuit whose noise model adds channels before its measurements.
 
-    Measurements with equal noise share one state.
+    Call it after all gates were applied. Each measurement sees only its own channels, so the final
+    state is reset to the state before them for each group of measurements with equal channels.
 
     Args:
-        circuit: the circuit.
-        noise: the pass that adds the noise.
-        leaves: return values of the quantum function.
-        options: keyword arguments of the circuit's `measure_statistics`.
+        circuit: the circuit; its state is changed.
+        noise: the pass of the noise model, which knows the channels of each measurement.
+        leaves: return values of the quantum function, such as measurement processes.
+        options: keyword arguments of `SimulatedCircuit.measure_statistics`.
 
     Returns:
-        a statistic for each leaf.
+        a statistic for each leaf, in the order of `leaves`.
     """
     groups = noise.group_by_noise(leaves)
     before = circuit.state

@@ -25,11 +25,13 @@ _MAX_UNROLLED = 8
 
 
 class PauliTerm(NamedTuple):
-    """A Pauli word with its coefficient.
+    """A Pauli word with a coefficient: one term of an observable.
+
+    For instance ``0.5 X(0) @ Z(2)`` is ``PauliTerm(0.5, [(0, "X"), (2, "Z")])``.
 
     Attributes:
-        coefficient: real scalar.
-        letters: pairs of a qubit and ``"X"``, ``"Y"`` or ``"Z"``.
+        coefficient: real scalar, static or traced.
+        letters: pairs of a qubit index and ``"X"``, ``"Y"`` or ``"Z"``; identities are left out.
     """
 
     coefficient: Any
@@ -46,7 +48,12 @@ class PauliTerm(NamedTuple):
 
 
 def stack_coefficients(words: Sequence[PauliTerm], dtype: DTypeLike) -> Any:
-    """Return the real coefficients of words as an array ``[words]``."""
+    """Return the real parts of the terms' coefficients, as an array ``[words]``.
+
+    Args:
+        words: terms, whose coefficients may be traced.
+        dtype: dtype of the result.
+    """
     coefficients = [word.coefficient for word in words]
     if any(isinstance(each, jax.core.Tracer) for each in coefficients):
         return jnp.stack([jnp.asarray(jnp.real(each), dtype) for each in coefficients])
@@ -55,15 +62,15 @@ def stack_coefficients(words: Sequence[PauliTerm], dtype: DTypeLike) -> Any:
 
 
 def apply_pauli_sum(words: Sequence[PauliTerm], state: Operand, coefficients: Operand) -> Any:
-    """Apply a sum of Pauli words to a state.
+    """Apply a sum of Pauli words, ``sum(coefficient * word)``, to a state.
 
     Args:
-        words: at least one word; their own coefficients are not used.
-        state: real array ``[2, 2**n]``, real and imaginary parts.
-        coefficients: real array ``[words]``.
+        words: at least one word. Their own `coefficient` attributes are ignored.
+        state: real array ``[2, 2**n]``, real and imaginary parts of the amplitudes.
+        coefficients: real array ``[words]``, the coefficients to use instead.
 
     Returns:
-        real array ``[2, 2**n]``.
+        real array ``[2, 2**n]``, not normalized.
     """
     # Coefficients with the sign of i**y; its remaining factor is 1 or i.
     shares = coefficients * np.array(
@@ -84,7 +91,16 @@ def apply_pauli_sum(words: Sequence[PauliTerm], state: Operand, coefficients: Op
 
 
 def flip_qubits(state: Operand, mask: int, n_qubits: int) -> Any:
-    """Flip the qubits of a bit mask, reversing one axis per group of neighbours."""
+    """Apply X to some qubits: reverse the state's axes of these qubits.
+
+    Args:
+        state: array ``[components, 2**n_qubits]``.
+        mask: the qubits as bits; qubit 0 is the most significant of `n_qubits` bits.
+        n_qubits: number of qubits of the state.
+
+    Returns:
+        array of the shape of `state`.
+    """
     bits = [bool(mask >> place & 1) for place in reversed(range(n_qubits))]
     starts = [n for n, bit in enumerate(bits) if not n or bit != bits[n - 1]]
     ends = [*starts[1:], n_qubits]
@@ -94,12 +110,17 @@ def flip_qubits(state: Operand, mask: int, n_qubits: int) -> Any:
 
 
 def _apply_diagonal(words: Sequence[PauliTerm], shares: Operand, state: Operand) -> Any:
-    """Apply the sum of the diagonal parts of Pauli words to a state.
+    """Apply the factors ``i**y Z^z`` of a sum of Pauli words to a state.
+
+    The factor ``X^x`` is the same for all words, and is left to the caller (`flip_qubits`).
 
     Args:
-        words: Pauli words with equal sets of flipped qubits.
-        shares: their coefficients.
-        state: array of the state.
+        words: words with X or Y on the same qubits.
+        shares: real array ``[words]``, coefficients, including the sign of ``i**y``.
+        state: array ``[2, 2**n]``, real and imaginary parts.
+
+    Returns:
+        array ``[2, 2**n]``.
     """
     n_qubits = state.shape[1].bit_length() - 1
     parts: list[Any] = []
@@ -113,12 +134,12 @@ def _apply_diagonal(words: Sequence[PauliTerm], shares: Operand, state: Operand)
 
 
 def _compute_diagonal(masks: np.ndarray, shares: Operand, n_qubits: int) -> Any:
-    """Return the diagonal of a sum of products of Z.
+    """Return the diagonal of a sum of products of Z, as an array ``[2**n_qubits]``.
 
     Args:
-        masks: bit mask of the qubits with Z, for each product.
-        shares: coefficients of the products.
-        n_qubits: number of qubits.
+        masks: ``u32[products]``, for each product the bit mask of the qubits with Z.
+        shares: real array ``[products]``, the coefficients.
+        n_qubits: number of qubits of the state.
     """
     numbers = _make_basis_indices(n_qubits)
     if len(masks) <= _MAX_UNROLLED:
@@ -140,11 +161,16 @@ def _apply_in_scan(
 ) -> Any:
     """Apply a sum of Pauli words to a state, in a ``lax.scan`` over the words.
 
+    Used for sums with many sets of flipped qubits, so that the program has one step for all words.
+
     Args:
-        words: the Pauli words.
-        shares: their coefficients.
-        state: array of the state.
-        n_qubits: number of qubits.
+        words: the Pauli words, whose own coefficients are ignored.
+        shares: real array ``[words]``, coefficients, including the sign of ``i**y``.
+        state: array ``[2, 2**n_qubits]``, real and imaginary parts.
+        n_qubits: number of qubits of the state.
+
+    Returns:
+        array ``[2, 2**n_qubits]``.
     """
     flips = np.array([word.find_mask("XY", n_qubits) for word in words], np.uint32)
     masks = np.array([word.find_mask("YZ", n_qubits) for word in words], np.uint32)
@@ -153,7 +179,16 @@ def _apply_in_scan(
     # Recompute for derivatives: otherwise JAX saves a state for each word.
     @jax.checkpoint
     def add(total: Operand, word: Any) -> tuple[Any, None]:
-        """Add the state after one word to the total."""
+        """Add one word, applied to the state; the body of the scan in `_apply_in_scan`.
+
+        Args:
+            total: array ``[2, 2**n]``, the sum over the preceding words.
+            word: bit masks of the qubits with X or Y and of the qubits with Z or Y, the
+                coefficient, and whether the word has a factor ``i``.
+
+        Returns:
+            the new sum, and None for the scan's output.
+        """
         flip, mask, share, is_imaginary = word
         source = _make_basis_indices(n_qubits) ^ flip
         permuted = _apply_signs(share, source, mask) * state[:, source]

@@ -38,11 +38,16 @@ def compute_transfer_matrix(op: qml.operation.Operator, where: str) -> Any:
     """Return the Pauli transfer matrix of a gate or channel.
 
     Args:
-        op: the operation.
+        op: the operation; its parameters may be traced.
         where: the QNode and its line, for errors.
 
     Returns:
-        real matrix ``[4**wires, 4**wires]``, a NumPy array if it is static.
+        real matrix ``[4**wires, 4**wires]`` on the words of I, X, Y, Z on the operation's wires; a
+        NumPy array if it is static. For a channel in `_CLOSED_FORMS` it is NaN where a traced
+        parameter is out of range.
+
+    Raises:
+        CompileError: if the operation does not act on qubits.
     """
     if any(map(is_dynamic, op.data)) and type(op) in _CLOSED_FORMS:
         return _CLOSED_FORMS[type(op)](op)
@@ -60,7 +65,14 @@ def has_scalar_parameters(op: qml.operation.Operator) -> bool:
 
 
 def get_kraus_operators(op: qml.operation.Operator, where: str) -> list[Any]:
-    """Return the Kraus operators of a channel, or the matrix of a gate.
+    """Return the Kraus operators of a channel, or a list of a gate's matrix.
+
+    Args:
+        op: the operation.
+        where: the QNode and its line, for errors.
+
+    Returns:
+        arrays ``[2**wires, 2**wires]``, all NumPy arrays if all are static.
 
     Raises:
         CompileError: if the operation does not act on qubits.
@@ -74,7 +86,15 @@ def get_kraus_operators(op: qml.operation.Operator, where: str) -> list[Any]:
 
 
 def to_pauli_basis(matrix: Operand, n_qubits: int) -> Any:
-    """Return ``Tr(P matrix)`` for all words P, with an axis of four for each qubit."""
+    """Return ``Tr(P matrix)`` for all Pauli words P on the qubits of a matrix.
+
+    Args:
+        matrix: array ``[2**n_qubits, 2**n_qubits]``, such as a density matrix.
+        n_qubits: number of qubits of the matrix.
+
+    Returns:
+        complex array ``[4] * n_qubits``; indices 0 to 3 of each axis mean I, X, Y, Z.
+    """
     xp = _choose_numpy(matrix)
     rest = _cast_complex(xp.asarray(matrix)).reshape((2,) * (2 * n_qubits))
     for done in range(n_qubits):
@@ -85,7 +105,15 @@ def to_pauli_basis(matrix: Operand, n_qubits: int) -> Any:
 
 
 def from_pauli_basis(means: Operand, n_qubits: int) -> Any:
-    """Return the matrix of Pauli expectation values; the inverse of `to_pauli_basis`."""
+    """Return the matrix with given ``Tr(P matrix)``; the inverse of `to_pauli_basis`.
+
+    Args:
+        means: array ``[4] * n_qubits``, for instance the expectation values of a state.
+        n_qubits: number of qubits of the matrix.
+
+    Returns:
+        complex array ``[2**n_qubits, 2**n_qubits]``.
+    """
     xp = _choose_numpy(means)
     rest = _cast_complex(xp.asarray(means))
     for _ in range(n_qubits):
@@ -95,7 +123,15 @@ def from_pauli_basis(means: Operand, n_qubits: int) -> Any:
 
 
 def make_left_multiplication(matrix: Operand, n_qubits: int) -> Any:
-    """Return ``rho -> matrix @ rho`` as a complex matrix in the Pauli basis."""
+    """Return the map ``rho -> matrix @ rho`` as a matrix on Pauli expectation values.
+
+    Args:
+        matrix: array ``[2**n_qubits, 2**n_qubits]``, such as an observable.
+        n_qubits: number of qubits of the matrix.
+
+    Returns:
+        complex array ``[4**n_qubits, 4**n_qubits]``.
+    """
     xp = _choose_numpy(matrix)
     side = 2**n_qubits
     factor = _cast_complex(xp.asarray(matrix))
@@ -111,7 +147,15 @@ def _to_transfer_matrix(pairs: Any, n_qubits: int) -> Any:
 
 @functools.cache
 def _make_basis_change(n_qubits: int) -> np.ndarray:
-    """Return the matrix from row-major matrix entries to the Pauli basis."""
+    """Return the matrix from the entries of a matrix to its ``Tr(P matrix)``.
+
+    Args:
+        n_qubits: number of qubits.
+
+    Returns:
+        complex array ``[4**n_qubits, 4**n_qubits]``: a row for each Pauli word P, a column for each
+        entry of the matrix, row by row.
+    """
     columns = [
         to_pauli_basis(unit.reshape(2**n_qubits, -1), n_qubits) for unit in np.eye(4**n_qubits)
     ]
@@ -128,7 +172,18 @@ def _cast_complex(values: Any) -> Any:
 
 
 def _make_one_qubit_matrix(x: Any, y: Any, z: Any, shift: Any, is_valid: Any) -> Any:
-    """Return a matrix with factors for X, Y, Z and a shift of Z, or NaN if invalid."""
+    """Return the transfer matrix of a channel that scales X, Y, Z and shifts Z.
+
+    Args:
+        x: scalar factor of the expectation value of X.
+        y: scalar factor of Y.
+        z: scalar factor of Z.
+        shift: scalar that is added to the expectation value of Z.
+        is_valid: whether the channel's parameters are in range; otherwise all entries are NaN.
+
+    Returns:
+        array ``[4, 4]``.
+    """
     zero, one = jnp.zeros_like(x), jnp.ones_like(x)
     rows = [[one, zero, zero, zero], [zero, x, zero, zero], [zero, zero, y, zero]]
     matrix = jnp.stack([jnp.stack(row) for row in [*rows, [shift, zero, zero, z]]])
@@ -140,10 +195,13 @@ def _has_valid_probabilities(*values: Any) -> Any:
 
 
 def _make_channel_rule(form: Callable[..., Sequence[Any]]) -> Callable[[Any], Any]:
-    """Return a function from a channel, parametrized by probabilities, to its matrix.
+    """Return a function from a channel with probability parameters to its matrix.
 
     Args:
-        form: takes the parameters; returns the factors of X, Y and Z, and the shift of Z.
+        form: takes the channel's parameters; returns the factors of X, Y and Z, and the shift of Z.
+
+    Returns:
+        a function that takes the PennyLane channel and returns its transfer matrix ``[4, 4]``.
     """
 
     def matrix(op: qml.operation.Operator) -> Any:
@@ -164,7 +222,7 @@ def _compute_dephasing(gamma: Any) -> Sequence[Any]:
 
 
 def _make_reset_matrix(op: qml.operation.Operator) -> Any:
-    """Return the transfer matrix of ``ResetError``."""
+    """Return the transfer matrix ``[4, 4]`` of a PennyLane operation ``ResetError``."""
     zero, one = op.data
     rest = 1 - zero - one
     return _make_one_qubit_matrix(
@@ -173,7 +231,11 @@ def _make_reset_matrix(op: qml.operation.Operator) -> Any:
 
 
 def _make_relaxation_matrix(op: qml.operation.Operator) -> Any:
-    """Return the transfer matrix of ``ThermalRelaxationError``."""
+    """Return the transfer matrix ``[4, 4]`` of ``qml.ThermalRelaxationError``.
+
+    It scales X and Y by ``exp(-time / t2)`` and lets Z relax with ``exp(-time / t1)``. Parameters
+    out of range give NaN.
+    """
     excited, t1, t2, time = op.data
     population, coherence = jnp.exp(-time / t1), jnp.exp(-time / t2)
     is_valid = (
@@ -187,7 +249,17 @@ _ANTICOMMUTES = {"I": [0, 0, 0, 0], "X": [0, 0, 1, 1], "Y": [0, 1, 0, 1], "Z": [
 
 
 def _make_pauli_error_matrix(op: qml.operation.Operator) -> Any:
-    """Return the matrix of ``PauliError``: the words that anticommute with it shrink."""
+    """Return the transfer matrix of ``qml.PauliError`` with probability ``p``.
+
+    It is diagonal: words that anticommute with the error's word get the factor ``1 - 2 p``. A
+    probability out of range gives NaN.
+
+    Args:
+        op: the operation, on any number of wires.
+
+    Returns:
+        array ``[4**wires, 4**wires]``.
+    """
     (probability,) = op.data
     number = functools.reduce(
         np.add.outer,

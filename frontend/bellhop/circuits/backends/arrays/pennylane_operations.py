@@ -20,7 +20,12 @@ _UNITARY_GATES = (qml.Rot, qml.CRot, qml.U2, qml.U3, qml.GlobalPhase)
 
 
 def is_supported_by_pennylane(op: Any) -> bool:
-    """Return whether PennyLane can apply an operation without decomposing it."""
+    """Return whether an operation is applied without decomposing it.
+
+    It is True for operations with a matrix that ``default.qubit`` applies directly. It is False for
+    operations with a batch of parameters, and for powers with a traced exponent that have a
+    decomposition.
+    """
     if op.batch_size is not None:
         # The rows of a batch are applied one by one.
         return False
@@ -31,7 +36,10 @@ def is_supported_by_pennylane(op: Any) -> bool:
 
 
 def is_unitary(op: Any) -> bool:
-    """Return whether a gate is unitary for all values of its parameters."""
+    """Return whether a gate is known to be unitary for all values of its parameters.
+
+    False if this is not known, for instance for `qml.QubitUnitary` with a traced matrix.
+    """
     while isinstance(op, qml.ops.Adjoint | qml.ops.Controlled):
         op = op.base
     if any(map(jnp.iscomplexobj, op.data)):
@@ -42,7 +50,11 @@ def is_unitary(op: Any) -> bool:
 
 
 def has_traced_power(op: Any) -> bool:
-    """Return whether an operation contains a power with traced parameters."""
+    """Return whether an operation is, or contains, a `Pow` with traced `data`.
+
+    Parts of composite operators and bases of symbolic operators are searched as well. The matrix of
+    such a power is not differentiable everywhere.
+    """
     if isinstance(op, qml.ops.CompositeOp):
         return any(map(has_traced_power, op))
     if not isinstance(op, qml.ops.SymbolicOp):
@@ -57,24 +69,36 @@ def is_diagonal(op: Any) -> bool:
 
 
 def split_controls(op: Any) -> tuple[Any, dict[Any, Any]] | None:
-    """Return an operation's base and the value of each control wire; None without controls."""
+    """Split a controlled operation into its base and its controls.
+
+    Returns:
+        the base operation, and the value (0 or 1) of each control wire on which the base is
+        applied; None if the operation is not a `qml.ops.Controlled`.
+    """
     if not isinstance(op, qml.ops.Controlled):
         return None
     return op.base, dict(zip(op.control_wires, op.control_values, strict=True))
 
 
 def apply_to_amplitudes(op: Any, amplitudes: Any) -> Any:
-    """Apply an operation to amplitudes.
+    """Apply an operation to complex amplitudes with PennyLane.
 
     Args:
-        op: the operation, on wires that are axes of the amplitudes.
-        amplitudes: complex array ``[2, ..., 2]``.
+        op: the operation; its wire labels are axis numbers of `amplitudes`.
+        amplitudes: complex array ``[2, ..., 2]``, an axis for each qubit.
+
+    Returns:
+        the new amplitudes, in the same shape.
     """
     return apply_operation(op, amplitudes)
 
 
 def find_basis_state(preparation: Any) -> dict[Any, Any] | None:
-    """Return the prepared bit of each wire; None unless it is exactly a ``qml.BasisState``."""
+    """Return the bit that a ``qml.BasisState`` prepares on each of its wires.
+
+    Returns:
+        the bits by wire label, static or traced; None if `preparation` is another operation.
+    """
     if type(preparation) is not qml.BasisState:
         return None
     return dict(zip(preparation.wires, preparation.data[0], strict=True))
@@ -91,7 +115,15 @@ def prepare_amplitudes(preparation: Any, wires: WireMap) -> Any:
 
 
 def map_to_qubits(part: Any, wires: WireMap) -> Any:
-    """Replace the wire labels of an operation or measurement by qubits."""
+    """Replace the wire labels of an operation or measurement by qubit indices.
+
+    Args:
+        part: PennyLane operation or measurement process.
+        wires: maps wire labels to qubits.
+
+    Returns:
+        a new operation or measurement, or `part` itself if each label is its index already.
+    """
     qubits = {wire: wires(wire) for wire in part.wires}
     if all(wire == qubit for wire, qubit in qubits.items()):
         return part
@@ -99,7 +131,7 @@ def map_to_qubits(part: Any, wires: WireMap) -> Any:
 
 
 def map_to_first_axes(op: Any) -> Any:
-    """Replace the wires of an operation by 0, 1, 2, ..., without queuing the new operation."""
+    """Return an operation with its wires replaced by 0, 1, 2, ..., without queuing it."""
     with stop_recording():
         return op.map_wires(dict(zip(op.wires, range(len(op.wires)), strict=True)))
 

@@ -45,7 +45,10 @@ _LETTERS = {"PauliX": "X", "PauliY": "Y", "PauliZ": "Z"}
 
 
 class PureSimulator(Simulator):
-    """A simulator of pure states, as amplitudes of all basis states."""
+    """A simulator of pure states, as amplitudes of all basis states.
+
+    A state is a real array ``[2, 2**n]``, the real and imaginary parts of the amplitudes.
+    """
 
     base = 2
     axes_per_qubit = 1
@@ -53,7 +56,14 @@ class PureSimulator(Simulator):
     max_fused_qubits = 4
 
     def prepare(self, preparation: Any = None) -> Any:
-        """Return the amplitudes of the all-zero state, or of a state preparation."""
+        """Return the all-zero state, or the state that a preparation creates.
+
+        Args:
+            preparation: PennyLane state preparation; None for the all-zero state.
+
+        Returns:
+            real array ``[2, 2**n]``, real and imaginary parts.
+        """
         if preparation is None:
             size = 2 ** len(self.wires)
             is_first = jax.lax.broadcasted_iota(np.int32, (2, size), 1) == 0
@@ -70,7 +80,7 @@ class PureSimulator(Simulator):
         return True
 
     def compute_matrix(self, op: Any) -> Any:
-        """Return the matrix of a gate.
+        """Return the matrix of a gate, complex ``[2**wires, 2**wires]``.
 
         Raises:
             CompileError: if the gate does not act on qubits.
@@ -85,7 +95,16 @@ class PureSimulator(Simulator):
         return is_unitary(op)
 
     def apply_single_operation(self, op: Any, qubits: tuple[Any, ...], state: Any) -> Any:
-        """Apply one operation on static or dynamic qubits with PennyLane."""
+        """Apply one operation on static or dynamic qubits with PennyLane.
+
+        Args:
+            op: the operation.
+            qubits: the index of the qubit of each of the operation's wires, static or traced.
+            state: real array ``[2, 2**n]``.
+
+        Returns:
+            the new state, in the same shape.
+        """
         by_qubit = self._reshape_by_qubit(state)
         if not any(map(is_dynamic, qubits)):
             return self._to_components(apply_to_amplitudes(map_to_qubits(op, self.wires), by_qubit))
@@ -114,13 +133,16 @@ class PureSimulator(Simulator):
     ) -> tuple[Any, Any]:
         """Return the expectation values of an observable and of its square.
 
-        Both are inner products with the state after the observable is applied.  PennyLane
+        Both are inner products with the state after the observable is applied. PennyLane
         diagonalizes some observables instead, which has no derivative at degenerate eigenvalues.
 
         Args:
             state: array ``[2, 2**n]``.
             observable: PennyLane operator.
-            has_square: whether to compute the second moment; else it is None.
+            has_square: whether to compute the second moment.
+
+        Returns:
+            two real scalars; the second one is None without `has_square`.
         """
         words: list[PauliTerm] = []
         others: list[Any] = []
@@ -153,11 +175,11 @@ class PureSimulator(Simulator):
         """Return a function that applies a sum of Pauli words to amplitudes.
 
         Args:
-            words: the Pauli words; their coefficients are not used.
-            state: the state, whose layout a partitioned simulator needs.
+            words: the Pauli words; their own coefficients are not used.
+            state: the state, whose qubit layout a partitioned simulator needs.
 
         Returns:
-            a function from amplitudes and coefficients to amplitudes.
+            ``function(amplitudes, coefficients) -> amplitudes``, with coefficients ``[words]``.
         """
         del state
         return lambda amplitudes, coefficients: apply_pauli_sum(words, amplitudes, coefficients)
@@ -168,10 +190,13 @@ class PureSimulator(Simulator):
         """Return an expectation value whose JVP saves only one state.
 
         Args:
-            after: applies a real symmetric matrix to amplitudes, with the coefficients of its
-                terms.
-            amplitudes: the state.
-            coefficients: coefficients of the terms of the matrix.
+            after: ``after(amplitudes, coefficients)`` applies the observable, a Hermitian matrix
+                that is linear in the coefficients of its terms.
+            amplitudes: the state, real array ``[2, 2**n]``.
+            coefficients: real array ``[terms]``.
+
+        Returns:
+            real scalar.
         """
 
         @jax.custom_jvp
@@ -179,7 +204,15 @@ class PureSimulator(Simulator):
             return self._inner_product(amplitudes, after(amplitudes, coefficients))
 
         def rule(primals: PyTree, tangents: PyTree) -> tuple[Any, Any]:
-            """Compute value and tangent: a symmetric matrix ``A`` gives ``2 <A psi, d psi>``."""
+            """JVP rule of the mean: a Hermitian ``A`` has the tangent ``2 <A psi, d psi>``.
+
+            Args:
+                primals: amplitudes and coefficients.
+                tangents: their tangents, arrays or symbolic zeros.
+
+            Returns:
+                the mean and its tangent.
+            """
             amplitudes, coefficients = primals
             tangent, of_coefficients = tangents
             applied = after(amplitudes, coefficients)
@@ -201,7 +234,15 @@ class PureSimulator(Simulator):
         return jnp.sum(one * other)
 
     def _find_pauli_term(self, coefficient: Any, factors: Sequence[Factor]) -> PauliTerm | None:
-        """Convert a product of factors to a Pauli word; None if a factor is not a Pauli."""
+        """Convert a product of factors to a Pauli word with a coefficient.
+
+        Args:
+            coefficient: scalar of the product.
+            factors: factors on different wires, for instance of ``X(0) @ Z(1)``.
+
+        Returns:
+            the Pauli word; None if a factor is not a Pauli matrix.
+        """
         letters = [
             (self.wires(factor.wire), _LETTERS[factor.name])
             for factor in factors
@@ -228,14 +269,33 @@ class PureSimulator(Simulator):
         return jnp.matmul(rows, jnp.conj(rows).T, precision=jax.lax.Precision.HIGHEST)
 
     def _to_outcome_rows(self, state: Any, qubits: Sequence[int]) -> Any:
-        """Return the components of amplitudes, with a row for each outcome of `qubits`."""
+        """Return amplitudes with a row for each outcome of `qubits`.
+
+        Args:
+            state: array ``[components, 2**n]``.
+            qubits: distinct qubit indices; the first one is the most significant bit of an outcome.
+
+        Returns:
+            array ``[components, 2**len(qubits), rest]``.
+        """
         order = range(len(self.wires))
         others = [qubit for qubit in order if qubit not in qubits]
         in_front = permute_qubits(state, order, [*qubits, *others], self.base)
         return in_front.reshape(len(state), 2 ** len(qubits), -1)
 
     def to_state_result(self, state: Any, *, is_mixture: bool, is_divided: bool) -> Any:
-        """Return the complex state vector."""
+        """Return the complex state vector ``[2**n]``, the result of ``qml.state``.
+
+        Args:
+            state: the state at the end of the circuit.
+            is_mixture: whether the circuit ends in a mixture of several branches.
+            is_divided: whether the result is later divided by the state's probability. It is
+                multiplied by the square root of the probability here, so that it ends up
+                normalized.
+
+        Raises:
+            CompileError: for a mixture.
+        """
         if is_mixture:
             raise ExactValues.mixed_state_error(self.where)
         vector = self._to_complex(self._gather_amplitudes(state))

@@ -38,8 +38,9 @@ MAX_SAVED_BYTES = 1 << 26
 def should_reverse(step: TracedStep, carried: tuple[Any, ...], count: int) -> bool:
     """Return whether to differentiate a loop of orthogonal iterations reversibly.
 
-    This requires that the states of all iterations are too large to save, that only the state
-    depends on the state, and that an iteration has no effects.
+    This requires that the states of all iterations are too large to save (`MAX_SAVED_BYTES`), that
+    no other carried value depends on the state, and that an iteration has no effects. The caller
+    has checked that iterations are orthogonal.
 
     Args:
         step: one iteration.
@@ -56,10 +57,12 @@ def should_reverse(step: TracedStep, carried: tuple[Any, ...], count: int) -> bo
 
 
 def run_reversibly(step: TracedStep, carried: tuple[Any, ...], count: int) -> tuple[Any, ...]:
-    """Run iterations that only change the state by orthogonal matrices.
+    """Run a loop of orthogonal iterations, whose reverse mode saves no states.
+
+    Call it where `should_reverse` is true.
 
     Args:
-        step: one iteration.
+        step: one iteration, which changes the state by an orthogonal matrix only.
         carried: the initial carried values; the first leaf is the state.
         count: trip count.
 
@@ -69,7 +72,14 @@ def run_reversibly(step: TracedStep, carried: tuple[Any, ...], count: int) -> tu
     leaves, tree = jax.tree.flatten(carried)
 
     def flat(*operands: Operand) -> list[Any]:
-        """Run one iteration on flat carried values and the index of the iteration."""
+        """Run one iteration on the leaves of the carried values.
+
+        Args:
+            *operands: the leaves (the state first), and the index of the iteration.
+
+        Returns:
+            the leaves of the next carried values.
+        """
         *now, number = operands
         return jax.tree.leaves(step(jax.tree.unflatten(tree, now), number)[0])
 
@@ -90,10 +100,16 @@ def run_reversibly(step: TracedStep, carried: tuple[Any, ...], count: int) -> tu
 def _scan_other_carry(
     closed: ClosedJaxpr, others: Sequence[Any], numbers: Any
 ) -> tuple[list[Any], list[Any]]:
-    """Run a loop without its state.
+    """Run a loop without its state: compute the remaining carried values.
+
+    Args:
+        closed: jaxpr of one iteration, ``(state, *others, index) -> (state, *others)``.
+        others: initial carried values other than the state.
+        numbers: the indices of all iterations.
 
     Returns:
-        the final carried values other than the state, and their values before each iteration.
+        the final values of `others`, and their values before each iteration, stacked along a
+        leading axis.
     """
     used = [False, *[True] * len(others)]
     alone, _ = dce(closed, used, [*used, True])
@@ -105,7 +121,10 @@ def _scan_other_carry(
 
 
 class _ReversibleLoop:
-    """The iterations of a loop, as a differentiable function of the state.
+    """All iterations of a loop, as a function of the state with an adjoint VJP.
+
+    `run(state, numbers, *others, *consts)` returns the final state. `numbers` are the indices of
+    the iterations; `consts` are the constants of the jaxpr.
 
     Args:
         closed: jaxpr of one iteration, ``(state, *others, index) -> (state, ...)``.
@@ -129,10 +148,10 @@ class _ReversibleLoop:
         """Return the state after one iteration.
 
         Args:
-            jaxpr: jaxpr of an iteration.
-            state: the state before it.
+            jaxpr: jaxpr of an iteration that only computes the state.
+            state: the state before the iteration.
             number: index of the iteration.
-            given: the other carried values, and the constants of the jaxpr.
+            given: the other carried values at this iteration, and the constants of the jaxpr.
         """
         others, consts = given[: self._n_others], given[self._n_others :]
         return eval_jaxpr(jaxpr, consts, state, *others, number)[0]
@@ -147,7 +166,14 @@ class _ReversibleLoop:
         return [next(of_rows if yes else of_rest) for yes in self._is_scanned]
 
     def _run_forward(self, state: Operand, numbers: Any, *given: Any) -> Any:
-        """Run all iterations, and return the final state."""
+        """Run all iterations, and return the final state.
+
+        Args:
+            state: the initial state.
+            numbers: indices of the iterations.
+            *given: the other carried values (stacked over iterations where `is_scanned`), and the
+                constants of the jaxpr.
+        """
         rows, rest = self._split_scanned(given)
 
         def step(state: Operand, row: Operand) -> tuple[Any, None]:
@@ -165,14 +191,29 @@ class _ReversibleLoop:
 
         Args:
             after: state after the loop.
-            cotangent: its cotangent.
+            cotangent: the cotangent of `after`.
             numbers: indices of the iterations.
-            given: inputs of the loop other than the state.
+            given: inputs of the loop other than the state, as in `_run_forward`.
+
+        Returns:
+            the cotangent of the initial state, followed by the cotangents of the differentiable
+            values of `given`.
         """
         rows, rest = self._split_scanned(given)
 
         def step(carry: Any, row: Operand) -> tuple[Any, list[Any]]:
-            """Recompute the state before an iteration, and pull the cotangent back through it."""
+            """Undo one iteration in the reverse scan of `_pull_back`.
+
+            Args:
+                carry: the state after the iteration, its cotangent, and the cotangents of
+                    loop-invariant values summed over later iterations.
+                row: index of the iteration, and slices of the values that differ between
+                    iterations.
+
+            Returns:
+                the new carry, and the cotangents of the slices (None for slices that are not
+                differentiable).
+            """
             state, cotangent, of_rest = carry
             number, slices = row
             now = self._merge_scanned(slices, rest)
@@ -204,12 +245,13 @@ class _ReversibleLoop:
 def _replace_differentiable(
     values: Sequence[Any], moving: Sequence[Any], like: Any = None
 ) -> list[Any]:
-    """Replace the differentiable values.
+    """Return a list in which differentiable values are replaced.
 
     Args:
         values: the values.
-        moving: replacements for the differentiable values, in order.
-        like: values whose dtypes decide which values are replaced; by default `values`.
+        moving: replacements for the values that are differentiable (floating-point or complex), in
+            order.
+        like: values whose dtypes decide which positions are replaced; None for `values` themselves.
     """
     others = iter(moving)
     which = map(is_differentiable, values if like is None else like)

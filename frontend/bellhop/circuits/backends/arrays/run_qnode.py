@@ -67,9 +67,12 @@ def _choose_simulator(device: Any, n_qubits: int, where: str) -> Any:
     """Return the simulator class for a device.
 
     Args:
-        device: ``default.mixed``, or a device that simulates pure states; not a subclass.
+        device: ``default.mixed``, or another device, which simulates pure states.
         n_qubits: number of qubits of the state.
         where: the QNode and its line, for errors.
+
+    Returns:
+        a `Simulator` class, or a partial of one, to call with ``(device, wires, where, dtype)``.
     """
     if device.name == "default.mixed":
         return MixedSimulator
@@ -81,16 +84,16 @@ def choose_pure_simulator(n_qubits: int, where: str) -> Any:
     """Return the simulator class for pure states, partitioned over a mesh if possible.
 
     Args:
-        device: PennyLane device.
         n_qubits: number of qubits of the state.
         where: the QNode and its line, for errors.
 
     Returns:
         `PureSimulator`, or a partial of `PartitionedSimulator` if the surrounding region partitions
-        states and each shard is large enough.
+        states and each shard is large enough; to call with ``(device, wires, where, dtype)``.
 
     Raises:
-        CompileError: if the number of devices is not a power of two.
+        CompileError: if the state is to be partitioned, and the number of devices is not a power of
+            two.
     """
     state = trace_state()
     over = state.state_axes
@@ -113,17 +116,18 @@ def choose_pure_simulator(n_qubits: int, where: str) -> Any:
 def run_on_arrays(call: Circuit, device: qml.devices.Device, wires: WireMap) -> Any:
     """Trace a QNode call into the program, simulated on arrays.
 
-    Without shots, results of circuits with mid-circuit measurements are exact expectation values:
-    sums over all branches, weighted by probability, which JAX differentiates.  With shots, each
-    shot is assigned to one branch, and the branch draws its samples.
+    A circuit with mid-circuit measurements is executed for all combinations of outcomes (branches).
+    Without shots, results are sums over all branches, weighted by probability, which JAX
+    differentiates. With shots, each shot is assigned to one branch, and the branch draws its
+    samples.
 
     Args:
-        call: the circuit.
+        call: the QNode call: its inputs, configuration and shots.
         device: the QNode's device.
         wires: maps wire labels to qubits.
 
     Returns:
-        the measurements' values, in the structure that the quantum function returned.
+        traced values of the measurements, in the structure that the quantum function returned.
 
     Raises:
         CompileError: if the state does not fit into memory, or the circuit has too many outcomes.
@@ -136,7 +140,10 @@ def run_on_arrays(call: Circuit, device: qml.devices.Device, wires: WireMap) -> 
 
 
 class DrawnShots(NamedTuple):
-    """The random assignment of a circuit's shots to branches.
+    """The random assignment of a circuit's shots to branches (mid-circuit outcomes).
+
+    The program first executes all branches for their probabilities, then draws this assignment, and
+    executes the branches again with the assignment as an input.
 
     Attributes:
         shot_branches: ``u32[shots]``, the branch (outcomes as bits) of each shot.
@@ -152,7 +159,11 @@ class DrawnShots(NamedTuple):
 
     @classmethod
     def make_empty(cls, shots: Shots) -> DrawnShots:
-        """Return the value before branches are drawn: all shots in branch 0, a zero key."""
+        """Return the value before shots are drawn: all shots in branch 0, a zero key.
+
+        Args:
+            shots: the shots of the circuit; its `copies` are the sizes of the groups.
+        """
         no_key = jax.random.wrap_key_data(jnp.zeros(2, jnp.uint32), impl="threefry2x32")
         n_accepted = jnp.asarray(1.0 * np.array(shots.copies))
         return cls(jnp.zeros(shots.total, jnp.uint32), jnp.ones(()), n_accepted, no_key)
@@ -162,13 +173,14 @@ class _TracedCircuit(NamedTuple):
     """The jaxpr of one execution of a circuit, and facts that tracing it found.
 
     Attributes:
-        closed: jaxpr from ``(outcomes, *DrawnShots, row, *inputs)`` to
-            ``(probability, fault, *values)`` of one branch.
-        results: computes the results from the values of all branches.
+        closed: jaxpr from ``(outcomes, *DrawnShots, row, *inputs)`` to ``(probability, fault,
+            *values)`` of one branch. ``outcomes`` has a bit for each mid-circuit outcome of the
+            branch.
+        results: computes the QNode's result from the values, combined over all branches.
         plan: the plan of the call, with its treatment of outcomes and its precision.
         postselects: whether a measurement postselects.
         unbounded_outcomes: the error to raise if mid-circuit outcomes remain in a loop with a
-            dynamic trip count.
+            dynamic trip count; None if there are none.
     """
 
     closed: ClosedJaxpr
@@ -185,14 +197,17 @@ def _trace_circuit(
     faults: FaultRecorder,
     nothing_drawn: DrawnShots,
 ) -> _TracedCircuit:
-    """Trace one execution of a circuit.
+    """Trace one execution of a circuit, with its outcomes and shots as inputs.
 
     Args:
-        call: the circuit.
+        call: the QNode call.
         simulator: implements operations on the state.
-        rows: the rows of the circuit's batch.
+        rows: the batch axis of the circuit; tracing finds its size.
         faults: records run-time errors of operations.
-        nothing_drawn: the shapes of the drawn shots.
+        nothing_drawn: drawn shots, for their shapes and dtypes only.
+
+    Returns:
+        the jaxpr of one branch of mid-circuit outcomes, and facts found while tracing.
     """
     config, shots = call.config, call.shots
     plan = replace(call.plan, precision=8 * simulator.dtype.itemsize)
@@ -201,7 +216,20 @@ def _trace_circuit(
     facts: tuple[Any, ...] = ()
 
     def run(outcomes: Any, drawn: DrawnShots, row: Operand, *inputs: Operand) -> Any:
-        """Execute one branch; return its probability, fault and values."""
+        """Execute one branch of the circuit; `_trace_circuit` traces this function.
+
+        It stores facts found while tracing in `facts` of the enclosing function.
+
+        Args:
+            outcomes: unsigned integer, a bit for each mid-circuit outcome of the branch.
+            drawn: the assignment of shots to branches.
+            row: index of the batch row.
+            *inputs: the inputs of the circuit.
+
+        Returns:
+            the branch's probability, its fault (for run-time errors), and the arrays of its
+            results.
+        """
         nonlocal facts
         is_here = drawn.shot_branches == outcomes
         branch_shots = BranchShots(drawn.key, is_here, drawn.total, shots.copies, drawn.n_accepted)
@@ -237,7 +265,20 @@ def _trace_circuit(
 
 
 def _run_on_simulator(call: Circuit, device: qml.devices.Device, wires: WireMap) -> Any:
-    """Trace a circuit, evaluate it for all rows and branches, and return its results."""
+    """Trace a circuit, evaluate it for all rows and branches, and return its results.
+
+    A row is an element of batched gate parameters, a branch one combination of mid-circuit
+    outcomes. The circuit is traced a second time if its parameters turn out to be in single
+    precision.
+
+    Args:
+        call: the QNode call.
+        device: the QNode's device.
+        wires: maps wire labels to qubits.
+
+    Returns:
+        the values of the measurements, in the structure that the quantum function returned.
+    """
     config, inputs, where, shots = call.config, call.inputs, call.where, call.shots
     kind = _choose_simulator(device, len(wires), where)
     simulator_of = functools.partial(kind, device, wires, where)
@@ -266,24 +307,45 @@ def _run_on_simulator(call: Circuit, device: qml.devices.Device, wires: WireMap)
         offer_device_seed(device)
 
     def check_draws(total: Operand, values: Any) -> Any:
-        """Return values, with a run-time error if they are drawn and `total` is NaN."""
+        """Return values, with a run-time error if they are drawn and `total` is NaN.
+
+        Args:
+            total: scalar, the sum of the probabilities from which outcomes are drawn.
+            values: pytree of arrays; returned unchanged for circuits without random numbers.
+        """
         total = jax.lax.stop_gradient(total)
         if not is_random:
             return values
         return FaultRecorder.check_draw(values, total, where)
 
     def run_row(row: Operand) -> Any:
-        """Evaluate all branches of one row of the batch and return the row's results."""
+        """Evaluate all branches of one row of the batch and return the row's results.
+
+        Args:
+            row: traced index of the row; 0 if the circuit has no batch.
+
+        Returns:
+            the result of the QNode for this row.
+        """
         key = make_random_key(row, *inputs) if is_random else nothing_drawn.key
         at_first = nothing_drawn._replace(key=key)
 
         def evaluate(outcomes: Any, drawn: DrawnShots) -> list[Any]:
-            """Evaluate one branch."""
+            """Evaluate one branch: its probability, its fault and the arrays of its results."""
             operands = [outcomes, *drawn, row, *inputs]
             return list(eval_jaxpr(closed.jaxpr, closed.consts, *operands))
 
         def sum_branches(drawn: DrawnShots) -> Any:
-            """Evaluate all branches; return probabilities, faults and sums of values."""
+            """Evaluate all branches (combinations of mid-circuit outcomes) in a scan.
+
+            Args:
+                drawn: the assignment of shots to branches; before it is drawn, `make_empty`'s
+                    result with another key, to compute the branches' probabilities.
+
+            Returns:
+                the probability of each branch, the fault of each branch, and the sums over branches
+                of each result's array.
+            """
             branches = jnp.arange(2**n_outcomes, dtype=jnp.uint32)
 
             def add(sums: list[Any], outcomes: Any) -> Any:
@@ -339,7 +401,14 @@ def _cast_dtype(value: Operand, before: Any, after: Any) -> Any:
 
 
 def _check_outcome_count(n_outcomes: int, simulator: Simulator) -> None:
-    """Raise an error if a circuit has more than `MAX_OUTCOMES` outcomes at once."""
+    """Raise a `CompileError` if a circuit needs more than `MAX_OUTCOMES` outcomes.
+
+    All combinations of outcomes are evaluated, so their number doubles with each outcome.
+
+    Args:
+        n_outcomes: the number of mid-circuit outcomes that are needed at the same time.
+        simulator: names the QNode and the device in the error.
+    """
     if n_outcomes > MAX_OUTCOMES:
         advice = "Use each outcome before the next measurement, or use"
         raise CompileError(

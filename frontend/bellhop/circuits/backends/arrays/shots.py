@@ -37,13 +37,19 @@ _SECOND_DERIVATIVE_ERROR = (
 
 @dataclass
 class BranchShots:
-    """The shots of a circuit, and which of them are assigned to one branch.
+    """The shots assigned to one branch, for sampling the branch's final state.
+
+    A branch is one combination of mid-circuit outcomes. An instance belongs to one traced execution
+    of the circuit. Arrays over shots always have all shots of the circuit; shots of other branches
+    get weight zero.
 
     Attributes:
         key: PRNG key for samples.
         is_in_branch: ``bool[shots]``, whether each shot is assigned to this branch.
-        total: sum of the probabilities of all branches, less than one with postselection.
-        groups: number of shots of each group over which results are averaged.
+        total: scalar, the sum of the probabilities of all branches; less than one with
+            postselection.
+        groups: number of shots of each group over which results are averaged, one group for each
+            entry of the QNode's shot vector.
         n_accepted: ``[groups]``, number of shots of each group that are assigned to any branch.
     """
 
@@ -55,7 +61,22 @@ class BranchShots:
     _rounds: int = 0
 
     def sample(self, simulator: Simulator, state: Any, asked: Sequence[SampleRequest]) -> list[Any]:
-        """Sample the state of this branch once, and return a result for each request."""
+        """Sample the final state of this branch, once for all requests.
+
+        A branch is one combination of mid-circuit outcomes. Each call draws from a new PRNG key,
+        derived from `key` and the number of earlier calls.
+
+        Args:
+            simulator: the simulator that computed `state`.
+            state: the branch's final state.
+            asked: the requests; either all are `ShadowSnapshots` or none is. Each snapshot request
+                draws its own samples, all other requests share the same samples.
+
+        Returns:
+            a list with one array per request: for `Frequencies` ``[groups, outcomes]`` and for
+            `ShadowMeans` ``[groups, words]``, which only count shots of this branch; bits ``[shots,
+            qubits]`` for `Samples`; ``[shots, 2, wires]`` for `ShadowSnapshots`.
+        """
         self._rounds += 1
         key = jax.random.fold_in(self.key, self._rounds)
         snapshots = [what for what in asked if isinstance(what, ShadowSnapshots)]
@@ -75,14 +96,18 @@ class BranchShots:
         ]
 
     def average_over_groups(self, value: Any, probability: Any) -> Any:
-        """Return this branch's contribution to the mean of a value over each group.
+        """Return this branch's contribution to the mean of a value over shot groups.
+
+        A branch is one combination of mid-circuit outcomes; the sum of the contributions of all
+        branches is the mean. The result has the derivative of the branch's probability, as a
+        likelihood ratio.
 
         Args:
-            value: array, the value in this branch.
+            value: array of any shape, the value that all shots of this branch have.
             probability: scalar, the probability of this branch.
 
         Returns:
-            array ``[groups, *shape]``.
+            array ``[groups, *value.shape]``.
         """
         weights = self._compute_weights(jnp.broadcast_to(probability, self.is_in_branch.shape))
         sums = (
@@ -94,7 +119,13 @@ class BranchShots:
         return jnp.tensordot(shares, value, axes=0)
 
     def mask_other_branches(self, samples: Any) -> Any:
-        """Zero the samples of shots that are assigned to other branches."""
+        """Return samples with zeros for shots that are assigned to other branches.
+
+        A branch is one combination of mid-circuit outcomes, so the sum over branches has all shots.
+
+        Args:
+            samples: array ``[shots, ...]``.
+        """
         is_here = self.is_in_branch.reshape(-1, *[1] * (samples.ndim - 1))
         return jnp.where(is_here, samples, jnp.zeros_like(samples))
 
@@ -106,11 +137,17 @@ class BranchShots:
     def _sample_snapshots(
         self, simulator: Simulator, state: Any, key: Any, request: ShadowSnapshots
     ) -> Any:
-        """Sample each shot in its own bases.
+        """Draw a classical shadow: each shot measures the wires in its own Pauli bases.
+
+        Args:
+            simulator: the simulator that computed `state`.
+            state: the branch's final state.
+            key: PRNG key.
+            request: the wires, and the seed of the bases if the user chose it.
 
         Returns:
-            snapshots ``[shots, 2, wires]``, or for `ShadowMeans` the means of Pauli words over
-            groups.
+            outcomes and bases as an array ``[shots, 2, wires]``; for `ShadowMeans` this branch's
+            contribution to the means of Pauli words, an array ``[groups, words]``.
         """
         key_of_bases, key = jax.random.split(key)
         shots, wires = len(self.is_in_branch), len(request.wires)
@@ -133,12 +170,16 @@ class BranchShots:
         return sums / (self.n_accepted[copies] * share)[:, None]
 
     def _compute_weights(self, probability: Any) -> Any:
-        """Return the weight of each shot: 1 with the tangent of its likelihood, or 0.
+        """Return the weight of each shot: one in this branch, else zero.
 
-        Shots of other branches have weight zero.
+        The tangent of a weight is the tangent of the logarithm of the sample's likelihood
+        ``probability / total``. A weighted average of samples thus has the right derivative.
 
         Args:
             probability: ``[shots]``, the probability of each sample.
+
+        Returns:
+            array ``[shots]``.
         """
         safe = lambda p: jnp.where(self.is_in_branch & (p > 0), p, 1.0)
         ratio = lambda p: 1 + make_zero_with_ratio_tangent(p, p, _SECOND_DERIVATIVE_ERROR)
@@ -147,17 +188,22 @@ class BranchShots:
 
 
 def draw_branches(key: Any, weights: Any, shots: int, *, drops: bool) -> tuple[Any, Any]:
-    """Draw the branch of each shot.
+    """Assign each shot to a branch at random, by the branches' probabilities.
+
+    A branch is one combination of mid-circuit outcomes.
 
     Args:
         key: PRNG key.
-        weights: ``[branches]``, the probability of each branch.
+        weights: ``[branches]``, the probability of each branch. Their sum may be less than one,
+            because of postselection.
         shots: number of shots.
-        drops: whether a shot is dropped with the probability that no branch has.
+        drops: whether each shot is dropped with the missing probability ``1 - sum(weights)``; False
+            distributes all shots over the branches.
 
     Returns:
-        the index of each shot's branch, ``len(weights)`` for a dropped shot, and whether each shot
-        is accepted. If the total probability is zero, no shot is accepted.
+        ``u32[shots]``, the index of each shot's branch, or ``len(weights)`` for a shot that is not
+        accepted; and ``bool[shots]``, whether each shot is accepted. If the sum of the
+        probabilities is zero, no shot is accepted.
     """
     weights = jax.lax.stop_gradient(weights)
     total = jnp.sum(weights)
@@ -174,17 +220,20 @@ _MAX_BATCH_SIZE = 1 << 22
 def sample_snapshots(
     simulator: Simulator, state: Any, key: Any, wires: Sequence[int], bases: Any
 ) -> tuple[Any, Any]:
-    """Sample wires, each shot in its own bases.
+    """Measure wires for each shot in the shot's own Pauli bases.
+
+    Shots are computed in a `jax.lax.map` over batches of limited memory.
 
     Args:
-        simulator: implements measurements of the state.
+        simulator: the simulator that computed `state`.
         state: the state at the end of the circuit.
         key: PRNG key.
-        wires: qubits to sample.
-        bases: ``[shots, wires]``, 0, 1, 2 for X, Y, Z.
+        wires: indices of the qubits to measure.
+        bases: ``int[shots, wires]``, 0, 1, 2 for X, Y, Z.
 
     Returns:
-        the outcomes ``[shots, wires]``, and the probability of each row.
+        the outcomes, bits ``[shots, wires]``, and the probability of each row of outcomes,
+        ``[shots]``.
     """
     first = simulator.prepare_snapshot(state, wires)
 

@@ -58,14 +58,15 @@ _SAMPLES_ERROR = (
 class SimulatedCircuit(ProgramCircuit):
     """A circuit whose state is an array that the compiled program computes.
 
-    A measurement projects the state without normalizing it, so the squared norm of the state is the
+    An instance is one traced execution of the circuit, in one branch of mid-circuit outcomes. A
+    measurement projects the state without normalizing it, so the squared norm of the state is the
     probability of the outcomes.
 
     Args:
         simulator: prepares the state, applies gates to it and measures it.
         rows: selects one batch row of operands, by a traced index.
         faults: records run-time errors of operations.
-        outcomes: unsigned integer, a bit for each mid-circuit outcome of the current branch.
+        outcomes: traced unsigned integer, a bit for each mid-circuit outcome of the branch.
         shots: the shots that are assigned to this branch; None without shots.
         box: lines of text in the box of the circuit in drawings of the program.
     """
@@ -109,7 +110,17 @@ class SimulatedCircuit(ProgramCircuit):
         super()._resume((jax.tree.map(mark_summable, state), *others))
 
     def _run_part(self, before: Any, function: Callable[..., Any], *args: Any) -> tuple[Any, ...]:
-        """Run a part of the circuit; return the state, in `before`'s layout, and results."""
+        """Trace a loop's body or a branch, starting from the gate state `before`.
+
+        Args:
+            before: the gate state (state, index of the next outcome, first fault) at the beginning.
+            function: applies gates to this circuit, and returns a tuple of results.
+            *args: the arguments of `function`.
+
+        Returns:
+            the gate state at the end, with the state in the layout of `before`, followed by the
+            results of `function`. The circuit's own state is unchanged.
+        """
         now, *results = super()._run_part(before, function, *args)
         state, *others = now
         return ((self.simulator.canonicalize_carry(state, before[0]), *others), *results)
@@ -117,11 +128,29 @@ class SimulatedCircuit(ProgramCircuit):
     def _run_iterations(
         self, n_iterations: Any, step: Callable[..., Any], carried: tuple[Any, ...]
     ) -> tuple[Any, ...]:
-        """Run a loop of gates, reversibly if this saves memory for derivatives."""
+        """Run a for loop of gates, reversibly if this saves memory for derivatives.
+
+        Args:
+            n_iterations: trip count, an ``int`` or a tracer.
+            step: maps the carried values and the iteration's index to the next carried values.
+            carried: the initial carried values; the first one is the gate state.
+
+        Returns:
+            the final carried values.
+        """
         outer, self.simulator.is_orthogonal = self.simulator.is_orthogonal, True
 
         def run(traced: TracedStep, carried: tuple[Any, ...], count: int) -> tuple[Any, ...]:
-            """Run iterations reversibly, or by a scan that saves every state for derivatives."""
+            """Run a loop with a static trip count: reversibly, or by `lax.scan`.
+
+            Args:
+                traced: one iteration.
+                carried: the initial carried values.
+                count: trip count.
+
+            Returns:
+                the final carried values.
+            """
             if self.simulator.is_orthogonal and should_reverse(traced, carried, count):
                 return run_reversibly(traced, carried, count)
             return run_scan(traced, carried, count)
@@ -136,7 +165,7 @@ class SimulatedCircuit(ProgramCircuit):
         super().apply(merge_preparations(operations) if self._is_fresh else operations)
 
     def _flush(self) -> None:
-        """Apply the pending operations."""
+        """Apply the pending operations to the state, fused where possible."""
         run, self._pending = self._pending, []
         if run:
             self.state = jax.tree.map(
@@ -144,7 +173,18 @@ class SimulatedCircuit(ProgramCircuit):
             )
 
     def _apply_gate(self, op: Any, depth: int) -> None:
-        """Prepare a state, add a supported operation to the pending ones, or decompose it."""
+        """Apply one operation: prepare a state, defer a supported gate, or decompose.
+
+        Supported operations are appended to the pending ones, which `_flush` applies. A preparation
+        as the first operation replaces the state.
+
+        Args:
+            op: the operation.
+            depth: number of decompositions from which `op` results; 0 for a user's operation.
+
+        Raises:
+            CompileError: if the operation is not supported and has no decomposition.
+        """
         op = find_rotation(op) or op
         is_preparation = OperationKind.classify(op).is_pure_preparation
         if self._is_fresh and is_preparation and not any(map(is_dynamic, op.wires)):
@@ -161,7 +201,19 @@ class SimulatedCircuit(ProgramCircuit):
         self._is_fresh = False
 
     def _measure_wire(self, label: Any, *, reset: bool, postselect: int) -> Any:
-        """Project a wire on its outcome in this branch, and return the outcome."""
+        """Project a wire on its outcome in this branch, and return the outcome.
+
+        The outcome is a bit of the branch's `outcomes`, or the postselected value. The state is not
+        normalized.
+
+        Args:
+            label: wire label, or a traced qubit index.
+            reset: whether the wire is set to zero afterwards.
+            postselect: 0 or 1 to postselect this outcome; negative without postselection.
+
+        Returns:
+            traced boolean scalar.
+        """
         if postselect >= 0:
             outcome = jnp.uint32(postselect)
         else:
@@ -186,7 +238,10 @@ class SimulatedCircuit(ProgramCircuit):
     def measure_statistics(
         self, leaves: Sequence[Any], diff_method: str, *, is_single: bool
     ) -> list[Statistic]:
-        """Measure all results in the current branch.
+        """Measure all return values of the quantum function in the current branch.
+
+        A branch is one combination of mid-circuit outcomes. This also sets the state to zero in
+        branches that repeat another branch.
 
         Args:
             leaves: return values of the quantum function.
@@ -195,7 +250,7 @@ class SimulatedCircuit(ProgramCircuit):
 
         Returns:
             a statistic for each leaf. Its values are exact, or with mid-circuit measurements the
-            contribution of this branch.
+            contribution of this branch to a sum over branches.
         """
         with stop_recording():
             if self.n_outcomes:
@@ -224,8 +279,12 @@ class SimulatedCircuit(ProgramCircuit):
 
         Args:
             statistic: the statistic.
-            obstacle: why results have no derivative; empty if they have one.
+            obstacle: why results have no derivative, the text of the error; empty if they have one.
             is_single: whether the circuit runs a single random branch.
+
+        Returns:
+            the statistic itself, or a copy whose values raise an error when they are
+            differentiated.
         """
         is_drawn = statistic.is_per_shot or (is_single and not statistic.is_measured)
         reason = _SAMPLES_ERROR if is_drawn and not is_single else obstacle
@@ -236,7 +295,12 @@ class SimulatedCircuit(ProgramCircuit):
         return statistic.map_values(guard)
 
     def _find_obstacle(self, diff_method: str, *, is_single: bool) -> str:
-        """Return why results have no derivative; empty if they have one."""
+        """Return why results have no derivative, as error text; empty if they have one.
+
+        Args:
+            diff_method: the QNode's `diff_method`.
+            is_single: whether the circuit runs a single random branch.
+        """
         methods = _EXACT_METHODS if self._shots is None else _METHODS_WITH_SHOTS
         methods = (*methods, DiffMethod.FINITE_DIFFERENCES, DiffMethod.SPSA)
         if diff_method not in methods:
@@ -278,7 +342,10 @@ class SimulatedCircuit(ProgramCircuit):
 
 
 class _StateEvaluator(ExactValues):
-    """Exact values of a circuit, computed from its state array.
+    """Exact values of a circuit, computed from the array of its final state.
+
+    Measurement code requests values from it, as from other `ExactValues`. Each ``request_...``
+    method returns a function that computes the value; the argument of that function is ignored.
 
     Args:
         circuit: the circuit, after all gates.
@@ -307,10 +374,19 @@ class _StateEvaluator(ExactValues):
     def request_probabilities(
         self, wires: Sequence[Any], rotations: Sequence[Any] = ()
     ) -> Callable[[Any], Any]:
-        """Return a function that computes the probabilities of `wires` after `rotations`."""
+        """Request the outcome probabilities of wires, after some gates.
+
+        Args:
+            wires: wire labels.
+            rotations: gates that are applied before measuring; the circuit's state stays unchanged.
+
+        Returns:
+            a function of one ignored argument, which returns an array ``[2**wires]``.
+        """
         qubits = list(map(self._circuit.wires, wires))
 
         def take(_: Any) -> Any:
+            """Compute what `request_probabilities` requested: an array ``[2**wires]``."""
             before = self._circuit.state
             self._circuit.apply(rotations)
             after, self._circuit.state = self._circuit.state, before

@@ -21,10 +21,12 @@ _QUBITS_PER_FUSED_QUBIT = 4
 
 
 class Simulator(ABC):
-    """Operations on a state array, and measurements of it.
+    """Operations on a state array, and measurements of it, as JAX functions.
 
-    A state is not normalized: mid-circuit measurements project it, so its norm (or trace) is the
-    probability of the outcomes.
+    The base class of the simulators of ``default.qubit`` (`PureSimulator`) and ``default.mixed``
+    (`MixedSimulator`). An instance belongs to one traced circuit; the state itself is passed to
+    each method. A state is not normalized: mid-circuit measurements project it, so its norm (or
+    trace) is the probability of the outcomes.
 
     Args:
         device: PennyLane device.
@@ -39,7 +41,8 @@ class Simulator(ABC):
         max_fused_qubits: largest number of qubits of a fused matrix.
         is_mixed: whether the simulator can represent mixed states, and so sums of states.
         devices: devices over which the state is partitioned, or None.
-        is_orthogonal: whether all matrices applied so far are orthogonal.
+        is_orthogonal: whether all matrices applied since it was last set to True are orthogonal;
+            loops read it to choose a derivative.
     """
 
     base: ClassVar[int]
@@ -78,7 +81,15 @@ class Simulator(ABC):
         """Return whether an operation can be applied without decomposing it."""
 
     def apply_operations(self, operations: Sequence[Any], state: Any) -> Any:
-        """Apply supported operations to the state, fusing consecutive ones on few qubits."""
+        """Apply supported operations to the state, fusing consecutive ones on few qubits.
+
+        Args:
+            operations: operations for which `can_apply` is true, in order of application.
+            state: the state before them.
+
+        Returns:
+            the state after all operations. `is_orthogonal` is updated.
+        """
         run: list[tuple[Any, tuple[int, ...]]] = []
         for op in operations:
             qubits = tuple(map(self.wires.get_qubit, op.wires))
@@ -97,8 +108,11 @@ class Simulator(ABC):
         """Fuse and apply operations that have small matrices.
 
         Args:
-            sequence: pairs of an operation and its qubits.
-            state: the state.
+            sequence: pairs of an operation and the indices of its qubits, in order; may be empty.
+            state: the state before the operations.
+
+        Returns:
+            the state after the operations. `is_orthogonal` is updated.
         """
         if not sequence:
             return state
@@ -108,7 +122,11 @@ class Simulator(ABC):
         return after
 
     def _make_matrix_sequence(self) -> Any:
-        """Return an object whose `apply` applies the matrices of operations."""
+        """Return the object that applies operations as matrices, for one sequence.
+
+        Returns:
+            a `MatrixScan` for small states on a TPU, else a `MatrixSequence`.
+        """
 
         def matrix(op: Any) -> Any:
             with explain_concretization(op, self.where):
@@ -127,14 +145,23 @@ class Simulator(ABC):
     def _apply_matrices(
         self, matrices: Any, sequence: Sequence[tuple[Any, tuple[int, ...]]], state: Any
     ) -> Any:
-        """Apply the matrices of operations to the state."""
+        """Apply operations as matrices to the state; return the new state.
+
+        Args:
+            matrices: result of `_make_matrix_sequence`.
+            sequence: pairs of an operation and the indices of its qubits, in order.
+            state: the state before the operations.
+        """
         return matrices.apply(sequence, state.reshape(self.n_components, -1)).reshape(state.shape)
 
     def canonicalize_carry(self, state: Any, like: Any = None) -> Any:
-        """Convert a state to the form in which loops and conditionals carry it.
+        """Return a state in the form in which loops and conditionals carry it.
+
+        All branches, and a body's argument and result, must have equal types. In this base class
+        all states have, and the result is `state`.
 
         Args:
-            state: the state before the construct, or at the end of its body.
+            state: the state before the loop or conditional, or at the end of its body.
             like: the state at the beginning of the body, whose layout the result gets; or None.
         """
         del like
@@ -166,10 +193,15 @@ class Simulator(ABC):
     ) -> tuple[Any, Any]:
         """Return the expectation values of an observable and of its square.
 
+        Values are not divided by the norm of the state.
+
         Args:
             state: the state.
             observable: PennyLane operator.
-            has_square: whether to compute the second moment; else it is None.
+            has_square: whether to compute the second moment.
+
+        Returns:
+            two real scalars; the second one is None without `has_square`.
         """
 
     @abstractmethod
@@ -177,7 +209,7 @@ class Simulator(ABC):
         """Return the probabilities of the outcomes of `qubits`, an array ``[2**qubits]``."""
 
     def sample(self, state: Any, key: Operand, shots: int) -> tuple[Any, Any]:
-        """Draw samples of all qubits.
+        """Draw samples of all qubits in the computational basis.
 
         Args:
             state: the state.
@@ -185,7 +217,8 @@ class Simulator(ABC):
             shots: number of samples.
 
         Returns:
-            bits ``[shots, qubits]``, and the probability of each sample ``[shots]``.
+            bits ``[shots, qubits]``, and the probability of each sample ``[shots]``, which JAX can
+            differentiate.
         """
         n_qubits = len(self.wires)
         probabilities = self.compute_probabilities(state, range(n_qubits))
@@ -198,15 +231,15 @@ class Simulator(ABC):
         """Convert a state for ``sample_in_bases``, with `qubits` as leading axes."""
 
     def sample_in_bases(self, first: Any, uniform: Operand, bases: Operand) -> tuple[Any, Any]:
-        """Draw one outcome of several qubits, each in its own basis.
+        """Draw one outcome of several qubits, each in its own Pauli basis.
 
         Args:
-            first: the state in the form of `prepare_snapshot`, with the sampled qubits in front.
+            first: the result of `prepare_snapshot` for these qubits.
             uniform: ``[qubits]``, uniform random numbers between zero and one.
             bases: ``[qubits]``, 0, 1, 2 for X, Y, Z.
 
         Returns:
-            bits ``[qubits]``, and the probability of the outcome.
+            bits ``[qubits]``, and the probability of the outcome, a scalar.
         """
         rest = first
         bits: list[Any] = []
@@ -221,14 +254,16 @@ class Simulator(ABC):
 
     @abstractmethod
     def project(self, state: Any, basis: Any) -> Any:
-        """Project the first qubit on both states of a basis.
+        """Project the first qubit on both states of a Pauli basis.
 
         Args:
-            state: the state of the qubits that are not measured yet.
+            state: the state of the qubits that are not measured yet, in the form of
+                `prepare_snapshot`.
             basis: traced integer, 0, 1, 2 for X, Y, Z.
 
         Returns:
-            the unnormalized states of the remaining qubits, stacked along a new leading axis.
+            the unnormalized states of the remaining qubits, stacked along a new leading axis of two
+            outcomes.
         """
 
     @abstractmethod
@@ -237,17 +272,29 @@ class Simulator(ABC):
 
     @abstractmethod
     def to_state_result(self, state: Any, *, is_mixture: bool, is_divided: bool) -> Any:
-        """Convert a state to the result of ``qml.state``.
+        """Return the result of ``qml.state``: a complex state vector or density matrix.
 
         Args:
             state: the state at the end of the circuit.
             is_mixture: whether the circuit ends in a mixture of several branches.
-            is_divided: whether the result is later divided by the state's probability.
+            is_divided: whether the caller later divides the result by the state's probability.
+
+        Raises:
+            CompileError: for a mixture, if the simulator only represents pure states.
         """
 
 
 def draw_outcomes(key: Operand, probabilities: Any, shots: int) -> Any:
-    """Draw an outcome's index for each shot; probabilities need not sum to one."""
+    """Draw the index of an outcome for each shot.
+
+    Args:
+        key: PRNG key.
+        probabilities: ``[outcomes]``, nonnegative weights, which need not sum to one.
+        shots: number of draws.
+
+    Returns:
+        integer array ``[shots]``.
+    """
     ends = jnp.cumsum(probabilities)
     places = jax.random.uniform(key, (shots,), ends.dtype) * ends[-1]
     outcomes = jnp.searchsorted(ends, places, side="right")
@@ -260,11 +307,11 @@ def move_dynamic_qubits_to_front(state: Any, qubits: Sequence[Any]) -> tuple[Any
     If an index is out of range, the result is undefined; see ``runtime_checks``.
 
     Args:
-        state: array with an axis for each qubit.
+        state: array with an axis for each qubit, all of equal size.
         qubits: indices of the axes, static or traced integers.
 
     Returns:
-        the transposed state, and a function that restores the order of an array of its shape.
+        the transposed state, and a function that transposes an array of the state's shape back.
     """
     n, base = state.ndim, state.shape[0]
     wires = [jnp.asarray(qubit) if is_dynamic(qubit) else jnp.int32(qubit) for qubit in qubits]

@@ -26,23 +26,38 @@ def evaluate_with_differences(
     options: Mapping[str, Any],
     where: str,
 ) -> Any:
-    """Evaluate a function whose derivatives are differences of its values.
+    """Evaluate a function; JAX differentiates it by finite differences or SPSA.
+
+    This implements ``diff_method="finite-diff"`` and ``"spsa"`` for circuits simulated on arrays.
+    Derivatives of second order raise an error.
 
     Args:
-        function: function of `inputs`.
-        inputs: arrays.
+        function: ``function(*inputs) -> results``, a pytree of arrays.
+        inputs: the arguments of the QNode, arrays. Only inputs that JAX differentiates are shifted.
         method: ``"finite-diff"`` or ``"spsa"``.
-        options: options of the method, with PennyLane's names.
+        options: PennyLane's gradient options ``h``, ``approx_order`` and ``strategy``; for SPSA
+            also ``num_directions`` and ``sampler_rng``.
         where: the QNode and its line, for errors.
 
     Returns:
-        the function's results.
+        the pytree ``function(*inputs)``.
     """
     closed, outer = jax.closure_convert(function, *inputs)
     differentiated = jax.custom_jvp(closed)
 
     def jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
-        """Evaluate the function at shifted inputs, and combine the values to tangents."""
+        """JVP rule of the function that `evaluate_with_differences` calls.
+
+        Args:
+            primals: the inputs, and the values over which `function` closes.
+            tangents: a tangent for each primal, or a `SymbolicZero`.
+
+        Returns:
+            the function's results and their tangents, sums of results at shifted inputs.
+
+        Raises:
+            DifferentiableCompileError: if a complex input is differentiated.
+        """
         perturbed = [
             number
             for number, tangent in enumerate(tangents)
@@ -58,7 +73,11 @@ def evaluate_with_differences(
         shapes = [primals[number].shape for number in perturbed]
 
         def evaluate_shifted(params: Operand) -> Any:
-            """Evaluate the function with concatenated values of the perturbed inputs."""
+            """Return the function's results at other values of the differentiated inputs.
+
+            Args:
+                params: 1-D array, these values, flattened and concatenated in order.
+            """
             shifted = list(primals)
             for number, value in zip(perturbed, split_last_axis(params, shapes), strict=True):
                 shifted[number] = value.astype(primals[number].dtype)
@@ -85,7 +104,12 @@ def evaluate_with_differences(
         shifted = jax.lax.map(lambda point: evaluate_shifted(origin + point), points)
 
         def compute_tangent(value: Operand, values: Any) -> Any:
-            """Return the tangent of one result, from its values at shifted inputs."""
+            """Return the tangent of one result; float0 zeros for an integer result.
+
+            Args:
+                value: the result at the unshifted inputs.
+                values: ``[points, *value.shape]``, the result at each shifted point.
+            """
             if not jnp.issubdtype(value.dtype, jnp.inexact):
                 return jnp.zeros(value.shape, jax.dtypes.float0)
             once = lambda array: forbid_derivative(

@@ -12,20 +12,23 @@ from bellhop.circuits.ir.executors import Executor
 
 @dataclass(frozen=True)
 class CircuitFacts:
-    """What decides about the derivative of the measurements of one device call.
+    """Facts about a traced circuit that decide how its results are differentiated.
+
+    An instance describes the measurements that one call of the runtime makes.
 
     Attributes:
-        measurements: the measurements.
-        n_values: the number of real values that are measured.
-        n_params: the number of static-count parameters and of amplitudes that prepare the state.
-        in_engine: whether the engine executes the circuit.
-        is_counted: whether all parameters are static-count parameters.
-        is_replayed: whether derivatives have to run the gates again: with shots, or with
-            mid-circuit measurements that the engine does not run.
-        has_shots: whether the measurements are computed from samples.
+        measurements: the measurements, in order.
+        n_values: the number of real numbers in their results; a complex number counts twice.
+        n_params: the number of static-count gate parameters, plus the number of real numbers in the
+            amplitudes from which the circuit prepares its state.
+        in_engine: whether Bellhop's engine executes the circuit, and not a device's plugin.
+        is_counted: whether all gate parameters are static-count parameters.
+        is_replayed: whether a derivative must run the gates again: with shots, or with mid-circuit
+            measurements through which the engine's adjoint method does not go back.
+        has_shots: whether the results are computed from samples.
         may_change_norm: whether a gate's matrix may not be unitary, so that the adjoint method
             cannot undo the gate.
-        device_has_adjoint: whether the device has the adjoint method.
+        device_has_adjoint: whether the device has an adjoint method.
     """
 
     measurements: Sequence[Measurement]
@@ -39,17 +42,17 @@ class CircuitFacts:
     device_has_adjoint: bool
 
     def offers_jacobian(self, executor: Executor) -> bool:
-        """Return whether an executor sweeps back from all measurements."""
+        """Return whether an executor's adjoint method differentiates all measurements."""
         return all(m.has_jacobian(executor) for m in self.measurements)
 
     @property
     def is_swept_by_engine(self) -> bool:
-        """Whether the engine's own adjoint method, of more than means, goes through the circuit."""
+        """Whether the engine's own adjoint method, also for probabilities, can be used."""
         return self.in_engine and self.is_counted and not self.is_replayed
 
     @property
     def is_swept_by_adjoint(self) -> bool:
-        """Whether the adjoint method has the Jacobian of all measurements."""
+        """Whether the adjoint method at hand differentiates all measurements."""
         return self.offers_jacobian(Executor.ENGINE if self.is_swept_by_engine else Executor.PLUGIN)
 
     @property
@@ -60,7 +63,11 @@ class CircuitFacts:
 
     @property
     def is_sweep_cheaper(self) -> bool:
-        """Whether an adjoint sweep for each value costs at most two runs for each parameter."""
+        """Whether the adjoint method costs less than parameter shifts.
+
+        It needs a pass through the circuit for each value (one for all expectation values), and
+        parameter shifts need two executions for each parameter.
+        """
         # A sweep gives all means of a plugin at once.
         are_means = self.offers_jacobian(Executor.PLUGIN)
         return are_means or (self.is_swept_by_engine and self.n_values <= 2 * self.n_params)
@@ -68,14 +75,18 @@ class CircuitFacts:
 
 @dataclass(frozen=True)
 class DerivativeChoice:
-    """How the measurements of one device call are differentiated.
+    """How the measurements of one call of the runtime are differentiated.
+
+    `choose_derivative` makes it from the user's ``diff_method`` and the traced circuit.
 
     Attributes:
-        method: the derivative method.
-        obstacle: the reason if a derivative does not exist; otherwise empty.
-        has_vjp: whether the engine has the VJP of all values, whichever method gives the Jacobian.
-        by_amplitudes: how they are differentiated by parameters and by the amplitudes that prepare
-            the state.
+        method: the derivative method, a constant of `DiffMethod`, or the user's name of an unknown
+            one.
+        obstacle: the error message if a derivative does not exist; empty if it exists.
+        has_vjp: whether the engine computes vector-Jacobian products of all results directly, also
+            if ``method`` would give the Jacobian in another way.
+        by_amplitudes: the choice for derivatives with respect to gate parameters and to the
+            amplitudes from which the state is prepared. None in that choice itself.
     """
 
     method: str
@@ -85,11 +96,14 @@ class DerivativeChoice:
 
 
 def choose_derivative(plan: ExecutionPlan, facts: CircuitFacts) -> DerivativeChoice:
-    """Choose how the measurements of one device call are differentiated.
+    """Choose how the measurements of one call of the runtime are differentiated.
+
+    Nothing is raised here: a missing derivative is an error only if a program needs it, so the
+    message is stored in the choice.
 
     Args:
-        plan: the plan of the circuit.
-        facts: what decides about the derivative.
+        plan: how the circuit is executed. Its ``diff_method`` is the user's, or ``BEST``.
+        facts: what the traced circuit applies and measures.
     """
     if plan.diff_method == DiffMethod.LIKELIHOOD_RATIO:
         obstacle = next((each.obstacle for each in facts.measurements if each.obstacle), "")
@@ -106,7 +120,12 @@ def choose_derivative(plan: ExecutionPlan, facts: CircuitFacts) -> DerivativeCho
 
 
 def _choose_method(asked: str, facts: CircuitFacts) -> str:
-    """Return the method by which parameters are differentiated, given the user's method."""
+    """Return the method that differentiates with respect to gate parameters.
+
+    Args:
+        asked: the user's ``diff_method``; any other than ``BEST`` is returned unchanged.
+        facts: what the traced circuit applies and measures.
+    """
     if asked != DiffMethod.BEST:
         return asked
     # Other methods do not differentiate all measurements, so the sweep's cost does not matter.
@@ -129,12 +148,15 @@ _PLUGIN_AMPLITUDES_ERROR = (
 def _include_amplitudes(
     choice: DerivativeChoice, asked: str, facts: CircuitFacts
 ) -> DerivativeChoice:
-    """Return the choice by parameters and by the amplitudes that prepare the state.
+    """Choose the method for derivatives that may include amplitudes of ``StatePrep``.
 
     Args:
-        choice: the choice by parameters alone.
-        asked: the user's method.
-        facts: what decides about the derivative.
+        choice: the choice for derivatives with respect to gate parameters alone.
+        asked: the user's ``diff_method``.
+        facts: what the traced circuit applies and measures.
+
+    Returns:
+        ``choice`` with another method and obstacle if necessary.
     """
     if facts.has_shots:
         # Shifted amplitudes have another norm, and samples need a normalized state.
@@ -181,12 +203,15 @@ _ADJOINT_OBSTACLES: tuple[tuple[Callable[[CircuitFacts], bool], str], ...] = (
 
 
 def _find_obstacle(asked: str, method: str, facts: CircuitFacts) -> str:
-    """Return why a method gives no derivative; empty if it gives one.
+    """Return the error message if a method cannot differentiate the measurements.
 
     Args:
-        asked: the user's method.
-        method: the method by parameters.
-        facts: what decides about the derivative.
+        asked: the user's ``diff_method``, for the message.
+        method: the method for derivatives with respect to gate parameters.
+        facts: what the traced circuit applies and measures.
+
+    Returns:
+        the message; empty if the derivative exists.
     """
     is_adjoint = method == DiffMethod.ADJOINT
     is_known = is_adjoint or method == DiffMethod.PARAMETER_SHIFT
@@ -230,14 +255,30 @@ _ENGINE_LIMITS: tuple[tuple[Callable[[CircuitFacts], bool], tuple[str, str]], ..
 
 
 def _explain_engine_limit(asked: str, facts: CircuitFacts) -> tuple[str, str]:
-    """Return where the engine's adjoint method is not available, and a remedy."""
+    """Explain why the engine's adjoint method cannot be used, for an error message.
+
+    Args:
+        asked: the user's ``diff_method``.
+        facts: what the traced circuit applies and measures.
+
+    Returns:
+        in which circuits the method cannot be used, such as "after mid-circuit measurements", and
+        what the user can do instead.
+    """
     if asked not in (DiffMethod.BEST, DiffMethod.ADJOINT):
         return f"by diff_method='{asked}'", "use diff_method='best'"
     return next(limit for holds, limit in _ENGINE_LIMITS if holds(facts))
 
 
 def find_second_order_obstacle(measurements: Sequence[Measurement]) -> str:
-    """Return why measurements have no derivative of a derivative in reverse mode, or ""."""
+    """Return the error message if reverse mode cannot be differentiated again.
+
+    Args:
+        measurements: the measurements whose vector-Jacobian product is differentiated.
+
+    Returns:
+        the message; empty if the second derivative exists.
+    """
     where = "twice, where the first is in reverse mode,"
     return _find_measurement_obstacle(measurements, (where, "return expval or probs"))
 
@@ -245,14 +286,16 @@ def find_second_order_obstacle(measurements: Sequence[Measurement]) -> str:
 def _find_measurement_obstacle(
     measurements: Sequence[Measurement], not_by_engine: tuple[str, str]
 ) -> str:
-    """Return why measurements have no derivative without the engine's adjoint method.
+    """Return the error message if methods other than adjoint cannot differentiate.
 
     Args:
         measurements: the measurements.
-        not_by_engine: where the engine's adjoint method is not available, and a remedy.
+        not_by_engine: where the engine's adjoint method cannot be used here, and what the user can
+            do instead: two parts of the message.
 
     Returns:
-        the message of an error; empty if other methods differentiate all measurements.
+        the message for the first measurement that only the engine's adjoint method differentiates,
+        or no method; empty if there is none.
     """
     where, instead = not_by_engine
     for measurement in measurements:

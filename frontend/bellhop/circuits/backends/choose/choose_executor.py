@@ -37,12 +37,16 @@ _METHODS_OF_DEFAULT_QUBIT = (
 def choose(device: Any, config: CircuitConfig) -> ExecutionPlan:
     """Choose what executes a circuit, from its device and its settings.
 
-    The plan is made before the quantum function is traced, since loops are unrolled for tapes.  A
-    backend that does not support the traced circuit declines it; see ``choose_fallback``.
+    The choice is made before the quantum function is traced, because loops are traced in another
+    way for tapes. A backend that finds the traced circuit unsupported returns ``Declined``; then
+    `choose_fallback` chooses again.
 
     Args:
-        device: the PennyLane device.
-        config: the execution settings of the circuit.
+        device: the QNode's PennyLane device.
+        config: the QNode's settings.
+
+    Returns:
+        the plan: the executor, why it is not the engine, the derivative method and the precision.
     """
     executor, reason = _choose_executor(device, config)
     if executor is Executor.ARRAYS:
@@ -57,16 +61,16 @@ def choose(device: Any, config: CircuitConfig) -> ExecutionPlan:
 
 
 def plan_arrays(reason: str, device: Any, config: CircuitConfig) -> ExecutionPlan:
-    """Return the plan of a circuit that runs as JAX operations in the program.
+    """Plan the execution of a circuit as JAX operations in the program.
 
-    Where ``diff_method`` asks for exact derivatives, JAX differentiates through the state; with
-    shots, the likelihood ratio of samples is used. Other methods, such as finite differences, and
-    adjoint with shots, are kept.
+    If ``diff_method`` names an exact method, JAX differentiates through the state; with shots, the
+    likelihood ratio of samples is used. Other methods, such as finite differences, and the adjoint
+    method with shots, are kept.
 
     Args:
-        reason: why no other executor, such as the engine, runs the circuit.
-        device: the PennyLane device.
-        config: the execution settings of the circuit.
+        reason: why no other executor, such as the engine, runs the circuit; for the user.
+        device: the QNode's PennyLane device.
+        config: the QNode's settings.
     """
     method = config.diff_method
     if _is_exact_method(config):
@@ -80,14 +84,14 @@ def choose_fallback(
 ) -> ExecutionPlan:
     """Choose what executes a circuit that a backend has declined.
 
-    The program itself executes circuits of ``default.qubit`` that the engine lacks a derivative of;
-    every other circuit goes to its device, which the program calls through Python.
+    A circuit of ``default.qubit`` that the engine declines becomes JAX operations. Every other
+    circuit becomes a tape for its device, which the program calls through Python.
 
     Args:
-        declined: what the backend does not support.
-        plan: the plan of the backend.
-        device: the PennyLane device.
-        config: the execution settings of the circuit.
+        declined: the backend's answer, with the unsupported feature as its reason.
+        plan: the plan that led to this backend.
+        device: the QNode's PennyLane device.
+        config: the QNode's settings.
     """
     if plan.executor is Executor.ENGINE and is_simulated_in_program(device):
         return plan_arrays(declined.reason, device, config)
@@ -100,11 +104,15 @@ def choose_fallback(
 
 
 def get_runner(plan: ExecutionPlan, device: Any) -> Callable[..., Any]:
-    """Return the backend that runs a plan: a function of the circuit, the device and its wires.
+    """Return the function that runs circuits on the executor of a plan.
 
     Args:
-        plan: the decision of ``choose`` for the circuit.
-        device: the PennyLane device.
+        plan: the plan of a circuit.
+        device: the QNode's PennyLane device. If ``register_backend`` registered its class, the
+            registered function is returned.
+
+    Returns:
+        a function ``(circuit, device, wires) -> results``. Its module is imported on first use.
     """
     registered = find_backend(type(device))
     if plan.executor is Executor.REGISTERED and registered is not None:
@@ -114,7 +122,16 @@ def get_runner(plan: ExecutionPlan, device: Any) -> Callable[..., Any]:
 
 
 def _choose_executor(device: Any, config: CircuitConfig) -> tuple[Executor, str]:
-    """Return the executor of a device's circuits, and why it is not the engine."""
+    """Choose the executor of a circuit from its device and settings.
+
+    Args:
+        device: the QNode's PennyLane device.
+        config: the QNode's settings.
+
+    Returns:
+        the executor, and the reason why it is not the engine, for the user; empty for the engine
+        and for backends that need no reason.
+    """
     if find_backend(type(device)) is not None:
         return Executor.REGISTERED, ""
     if _is_class_of_pennylane(device, "DefaultQubit"):
@@ -143,7 +160,14 @@ def _choose_executor(device: Any, config: CircuitConfig) -> tuple[Executor, str]
 
 
 def _find_obstacle_of_default_qubit(config: CircuitConfig) -> str:
-    """Return why settings exclude the engine for ``default.qubit``; empty if they do not."""
+    """Return why a circuit on ``default.qubit`` cannot run on the engine.
+
+    Args:
+        config: the QNode's settings.
+
+    Returns:
+        the reason, for the user; empty if the engine can run the circuit.
+    """
     if not _is_exact_method(config):
         return f"its diff_method is '{config.diff_method}'"
     if not config.engine:
@@ -161,17 +185,23 @@ def _is_exact_method(config: CircuitConfig) -> bool:
 def _is_class_of_pennylane(device: Any, *names: str) -> bool:
     """Return whether a device's class is a PennyLane class with one of these names.
 
-    Subclasses do not count, since they may behave differently.
+    Args:
+        device: the device. An instance of a user's subclass does not count, since it may behave
+            differently.
+        names: class names, such as ``"DefaultQubit"``.
     """
     kind = type(device)
     return kind.__name__ in names and kind.__module__.startswith("pennylane.devices.")
 
 
 def is_simulated_in_program(device: Any) -> bool:
-    """Return whether a device's circuits can be simulated with arrays.
+    """Return whether a device's circuits can run as JAX operations in the program.
 
-    True for ``default.qubit`` and ``default.mixed``, without subclasses, and for
-    ``lightning.qubit`` if the state is sharded, which Lightning does not support.
+    True for ``default.qubit`` and ``default.mixed``, without subclasses. Also for
+    ``lightning.qubit`` while a sharded state is simulated, which Lightning does not support.
+
+    Args:
+        device: the QNode's PennyLane device.
     """
     if _is_class_of_pennylane(device, "DefaultQubit", "DefaultMixed"):
         return True

@@ -16,15 +16,16 @@ _ONE_SHOT, _TREE, _SINGLE_BRANCH = "one-shot", "tree-traversal", "single-branch-
 def choose_outcomes(
     config: CircuitConfig, circuit: MeasurementSite, leaves: Sequence[Any]
 ) -> Outcomes:
-    """Choose how the random outcomes of a circuit are treated.
+    """Choose how a circuit treats random outcomes: samples them, or sums over all.
 
-    With shots, each shot is an execution with its own outcomes, for every ``mcm_method`` but
-    "single-branch-statistics".
+    With shots and mid-circuit measurements, each shot is an execution with its own outcomes, for
+    every ``mcm_method`` except "single-branch-statistics".
 
     Args:
-        config: the execution settings of the circuit.
-        circuit: the circuit after its last gate.
-        leaves: the leaves of the quantum function's result.
+        config: the QNode's settings, with its shots and its ``mcm_method``.
+        circuit: the backend's circuit after its last gate. Its ``has_mid_circuit`` is read.
+        leaves: the leaves of the quantum function's result, before they are measured. Without
+            shots, if one is not a measurement, the outcomes are drawn in one execution.
 
     Raises:
         CompileError: if the user's ``mcm_method`` does not support the circuit.

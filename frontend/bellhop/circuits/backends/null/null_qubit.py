@@ -41,11 +41,15 @@ _MAX_QUBITS = 30
 
 
 class ResourceTracker:
-    """Counts the gates of one execution of a circuit, and writes the counts to a file.
+    """Adds callbacks to a program that count a circuit's gates in each execution.
+
+    For ``track_resources`` of ``null.qubit``: the last callback writes the counts to a file. The
+    counts are kept in the instance, which all callbacks share; each execution begins by resetting
+    them.
 
     Args:
-        filename: name of the file; None for a new name with a time stamp in each run.
-        wires: the number of wires of the device.
+        filename: name of the file; None for a new name with a time stamp in each execution.
+        wires: the number of wires of the device, which is written to the file.
     """
 
     def __init__(self, filename: str | None, wires: int) -> None:
@@ -64,10 +68,10 @@ class ResourceTracker:
         io_callback(begin, ordered=True)()
 
     def emit_count(self, operations: Sequence[Any]) -> None:
-        """Add a callback to the program that counts operations.
+        """Add a callback to the program that adds operations to the counts when it runs.
 
         Args:
-            operations: PennyLane operations.
+            operations: PennyLane operations, of which the name and the number of wires are counted.
         """
         names = [op.name for op in operations]
         sizes = [len(op.wires) for op in operations]
@@ -79,16 +83,16 @@ class ResourceTracker:
         io_callback(count, ordered=True)()
 
     def emit_end(self, processes: Sequence[Any]) -> None:
-        """Add a callback to the program that writes the file.
+        """Add a callback to the program that writes the counts to the file.
 
         Args:
-            processes: PennyLane measurement processes.
+            processes: the circuit's final measurement processes, which are written to the file too.
         """
         tape = qml.tape.QuantumScript([], processes)
         measured = dict(qml.resource.resources_from_tape(tape, compute_depth=False).measurements)
 
         def end() -> None:
-            """Write the file."""
+            """Write the counts and the measurements to the file, as JSON."""
             name = self._filename or f"__pennylane_resources_data_{time.time_ns()}.json"
             resources = {
                 "num_wires": self._wires,
@@ -105,12 +109,12 @@ class ResourceTracker:
 
 
 def run_null(call: Circuit, device: qml.devices.Device, wires: WireMap) -> Any:
-    """Trace a circuit on ``null.qubit``.
+    """Trace and check a circuit on ``null.qubit`` without simulating it.
 
     Args:
-        call: the circuit.
-        device: its device.
-        wires: its wires.
+        call: the quantum function, its inputs and settings.
+        device: the ``null.qubit`` device.
+        wires: maps wire labels to qubit indices.
 
     Returns:
         constants in place of the measurements, in the structure of the quantum function's result.
@@ -131,7 +135,17 @@ def run_null(call: Circuit, device: qml.devices.Device, wires: WireMap) -> Any:
         tracker = ResourceTracker(options.get("resources_filename"), len(wires))
 
     def run_row(rows: TracedRow, _: Any, *inputs: Operand) -> tuple[Any, list[Any], Any]:
-        """Trace and check one batch row; return constants, and the leaves and structure."""
+        """Trace and check one batch row of the circuit.
+
+        Args:
+            rows: selects the row of batched gate parameters.
+            _: the traced index of the row.
+            *inputs: the quantum function's arguments that are arrays.
+
+        Returns:
+            the constant results, and the leaves and the tree structure of the quantum function's
+            result.
+        """
         faults = FaultRecorder(wires, where)
         circuit = ProgramCircuit(wires, where, rows, faults)
         if tracker is not None:
@@ -161,14 +175,16 @@ def _make_constant_result(
 ) -> Any:
     """Return the constant result of one leaf of the quantum function's result.
 
-    A leaf that is not a measurement keeps its value, broadcast over shots if the circuit is
-    one-shot.
-
     Args:
-        leaf: measurement process, or another value.
+        leaf: a measurement process, which becomes zeros (states, probabilities and counts: the
+            first outcome with certainty); or another value, which is kept. If each shot is an
+            execution, the value gets a leading axis of shots.
         circuit: the traced circuit.
-        device: the PennyLane device.
-        shots: the number of shots; None without shots.
+        device: the ``null.qubit`` device.
+        shots: the number of shots of this entry of the shot vector; None without shots.
+
+    Raises:
+        CompileError: if the result would be too large.
     """
     if not is_measurement(leaf):
         value = jnp.asarray(leaf)
@@ -189,11 +205,14 @@ def _make_constant_result(
 
 
 def _map_to_outcome_wires(process: Any, n_outcomes: int) -> Any:
-    """Replace a measurement of outcomes by one with a result of the same shape.
+    """Replace a measurement of mid-circuit outcomes by one with the same result shape.
 
     Args:
-        process: measurement process of outcomes.
-        n_outcomes: the number of outcomes, which become wires.
+        process: measurement process of outcomes, such as ``qml.sample(m)``.
+        n_outcomes: the number of outcomes that it reads.
+
+    Returns:
+        a measurement process of as many wires, or of an observable on one wire.
     """
     if isinstance(process, mp.ExpectationMP | mp.VarianceMP):
         return type(process)(obs=qml.Z(0))

@@ -31,9 +31,7 @@ from bellhop.circuits.backends.stim.stim_gates import (
     find_pauli_product,
     find_preparation,
 )
-from bellhop.circuits.gates.decompositions import (
-    find_parts,
-)
+from bellhop.circuits.gates.decompositions import find_parts
 from bellhop.circuits.gates.operation_kind import OperationKind
 from bellhop.circuits.ir.broadcasting import TracedRow
 from bellhop.circuits.ir.device_measurements import Frequencies, SampleRequest, ShadowSnapshots
@@ -53,15 +51,17 @@ _MAX_OUTCOMES = 8
 
 
 class CliffordCircuit(ProgramCircuit):
-    """A circuit whose gates are appended to a Stim program.
+    """A circuit on ``default.clifford`` whose gates become lines of a Stim program.
+
+    It is traced for one shot, whose outcomes are an input of the trace; `sample` samples all shots.
 
     Args:
-        wires: maps wire labels to qubits.
-        where: the QNode, for errors.
-        rows: the batch row whose parameters are used.
-        faults: checks traced wires.
-        record: uint8 vector, the measurement record of one shot, eight outcomes per byte.
-        shots: the number of shots of each group.
+        wires: maps wire labels to qubit indices.
+        where: the QNode's name and line, which begin error messages.
+        rows: the batch row whose gate parameters are used, by a traced index (broadcasting).
+        faults: records invalid traced wires when the program runs.
+        record: uint8 ``[bytes]``, traced: the mid-circuit outcomes of one shot, eight per byte.
+        shots: the number of shots of each entry of the shot vector.
         key: ``jax.random`` key for the samples.
         repeats: whether loops may become ``REPEAT`` blocks; otherwise, they are unrolled.
 
@@ -110,11 +110,11 @@ class CliffordCircuit(ProgramCircuit):
     # Gates.
 
     def _apply_gate(self, op: Any, depth: int) -> None:
-        """Append an operation as Stim instructions, and decompose it if necessary.
+        """Append an operation as lines of the Stim program, decomposed if necessary.
 
         Args:
-            op: PennyLane operation.
-            depth: the number of decompositions that produced ``op``.
+            op: a PennyLane operation.
+            depth: the number of decompositions that produced it, 0 for the user's operation.
 
         Raises:
             CompileError: for a traced parameter, or a gate that is not Clifford.
@@ -143,7 +143,13 @@ class CliffordCircuit(ProgramCircuit):
             self._add_instructions(op, None)
 
     def _add_instructions(self, op: Any, instructions: Instructions | None) -> None:
-        """Append the instructions of an operation; None for a gate that is not Clifford."""
+        """Append the Stim instructions of an operation.
+
+        Args:
+            op: the operation, whose wires the instructions refer to.
+            instructions: the instructions; None if the operation is not Clifford, which raises
+                ``CompileError``, or at the end of the circuit sets ``needs_tapes``.
+        """
         if instructions is None and self.is_at_end:
             self.needs_tapes = True
             return
@@ -158,13 +164,13 @@ class CliffordCircuit(ProgramCircuit):
     def _add_instruction(
         self, name: str, labels: Sequence[Any], value: Any = None, paulis: str = ""
     ) -> None:
-        """Append one line to the program.
+        """Append one line to the Stim program, such as ``X_ERROR(0.1) 1``.
 
         Args:
             name: the name of the instruction.
-            labels: the wires.
+            labels: the wire labels of its targets, static or traced.
             value: the argument in parentheses, a number or a tracer; None for no argument.
-            paulis: a prefix for each wire, such as "XZ"; empty for no prefixes.
+            paulis: a letter before each target, such as "XZ"; empty for none.
         """
         argument = "" if value is None else f"({self._format_number(value)})"
         wires = map(self._format_wire, labels)
@@ -172,7 +178,7 @@ class CliffordCircuit(ProgramCircuit):
         self._steps.append(f"{name}{argument} {' '.join(targets)}")
 
     def _format_wire(self, label: Any) -> str:
-        """Return the text of a wire: its qubit index, or a placeholder for a traced wire."""
+        """Return a wire as text: its qubit index, or a placeholder if it is traced."""
         qubit = self.wires.find_static_qubit(label)
         if qubit is not None:
             return str(qubit)
@@ -183,7 +189,11 @@ class CliffordCircuit(ProgramCircuit):
         return self._format_operand(value) if is_dynamic(value) else repr(float(value))
 
     def _format_operand(self, value: Any) -> str:
-        """Add a traced number to the operands, and return its placeholder ``$i``."""
+        """Add a traced number to the program's operands; return its placeholder ``$i``.
+
+        In a ``REPEAT`` block, which must not have operands, its iterations are marked as different;
+        in a branch, an operand is an error.
+        """
         if self._is_repeated:
             self._has_varying_iterations = True
             return "$"
@@ -202,7 +212,13 @@ class CliffordCircuit(ProgramCircuit):
     # Outcomes.
 
     def _measure_wire(self, label: Any, *, reset: bool, postselect: int) -> Any:
-        """Append a measurement, and read its outcome from the record of the shot."""
+        """Append a measurement; return the outcome, a bool scalar, from the shot's record.
+
+        Args:
+            label: the wire label.
+            reset: whether the wire is reset to zero after the measurement.
+            postselect: -1; an outcome raises ``CompileError``, since Stim has no postselection.
+        """
         if postselect >= 0:
             raise CompileError(
                 f"{self.where}: postselection is not supported by Stim. Return the outcome too, "
@@ -228,10 +244,10 @@ class CliffordCircuit(ProgramCircuit):
 
     @contextmanager
     def _collect_steps(self, obstacle: CompileError | None = None) -> Iterator[list[Any]]:
-        """Collect the steps of a part of the circuit in a new list, which is yielded.
+        """Collect the Stim lines of the ``with`` block in a new list, which is yielded.
 
         Args:
-            obstacle: the error if the part needs an operand; None to allow operands.
+            obstacle: the error to raise if a line needs a traced operand; None to allow operands.
         """
         outer = self._steps, self._obstacle, self._outcomes
         self._steps, self._obstacle, self._outcomes = [], self._obstacle or obstacle, []
@@ -252,13 +268,13 @@ class CliffordCircuit(ProgramCircuit):
         """Add a loop as a ``REPEAT`` block, or unrolled if its iterations differ.
 
         Args:
-            n_iterations: the trip count, which must be static.
-            body: ``(*carried, index) -> carried``.
-            carried: the initial carried values.
+            n_iterations: the trip count, which must be an ``int``.
+            body: ``(carried, index) -> carried``, which applies the gates of one iteration.
+            carried: the carried values of the first iteration, a tuple of arrays.
             is_nest: not used.
 
         Returns:
-            the final carried values.
+            the carried values after the loop.
 
         Raises:
             CompileError: for a dynamic trip count.
@@ -274,15 +290,15 @@ class CliffordCircuit(ProgramCircuit):
     def _add_repeat(
         self, n: int, body: Callable[..., Any], carried: tuple[Any, ...]
     ) -> tuple[Any, ...] | None:
-        """Add a loop as a ``REPEAT`` block; return None if its iterations differ.
+        """Try to add a loop as a ``REPEAT`` block of the Stim program.
 
         Args:
             n: the trip count.
-            body: the loop body, as in ``for_loop``.
-            carried: the initial carried values.
+            body: ``(carried, index) -> carried``, which applies the gates of one iteration.
+            carried: the carried values of the first iteration.
 
         Returns:
-            the final carried values.
+            the carried values after the loop; None if its iterations differ and nothing was added.
         """
         position, outcomes, fault_before = self._position, self.n_outcomes, self.fault
         outer = self._is_repeated, self._has_varying_iterations
@@ -290,7 +306,10 @@ class CliffordCircuit(ProgramCircuit):
         traced: tuple[list[Any], int] = [], 0
 
         def iteration(state: tuple[Any, ...], number: Any) -> tuple[Any, ...]:
-            """Trace one iteration; trace it again once its number of outcomes is known."""
+            """Trace one iteration, and trace it again if its number of outcomes was unknown.
+
+            ``state`` is the circuit's fault (first invalid wire), then the loop's carried values.
+            """
             nonlocal traced
             fault, *carried = state
             with self._collect_steps() as steps:
@@ -321,7 +340,7 @@ class CliffordCircuit(ProgramCircuit):
         raise self._unsupported_error("a while_loop")
 
     def _unsupported_error(self, construct: str) -> CompileError:
-        """Return an error about a construct whose trip count is dynamic."""
+        """Return the error for a loop, such as "a while_loop", of dynamic trip count."""
         return CompileError(
             f"{self.where}: it has {construct}, expected a static trip count, as Stim programs "
             "have a fixed length. Use Python integers as bounds, or "
@@ -331,14 +350,10 @@ class CliffordCircuit(ProgramCircuit):
     def branch(self, branches: Branches) -> Any:
         """Add a conditional: controlled Paulis, or branches selected by a traced index.
 
-        A condition on mid-circuit outcomes becomes Pauli gates controlled by outcomes. A condition
-        on other traced values becomes a step whose branch is selected when the program runs.
-
-        Args:
-            branches: the functions of the branches and the index of the branch to run.
-
-        Returns:
-            the results of the selected branch.
+        An index that depends on mid-circuit outcomes gives Paulis controlled by outcomes. An index
+        that depends on other traced values selects the lines of a branch when the program runs. The
+        branches' functions apply their gates to this circuit; the result of the selected branch is
+        returned.
         """
         last = len(branches.functions) - 1
         number = evaluate_constant(branches.index)
@@ -352,10 +367,10 @@ class CliffordCircuit(ProgramCircuit):
         )
 
         def make_branch(function: Callable[[], Any]) -> Callable[[], Any]:
-            """Return a branch that collects its steps in ``parts``."""
+            """Return a function that runs a branch and appends its Stim lines to ``parts``."""
 
             def run() -> Any:
-                """Run the branch; record its steps and its number of outcomes."""
+                """Run the branch; append its lines and its number of outcomes to ``parts``."""
                 self._position = place
                 with self._collect_steps(obstacle) as steps:
                     results = self._run_part(before, lambda: (function(),))
@@ -371,11 +386,11 @@ class CliffordCircuit(ProgramCircuit):
         return result
 
     def _add_branches(self, index: Any, parts: Sequence[tuple[list[Any], int]]) -> None:
-        """Add the steps of a conditional.
+        """Add a conditional to the Stim program.
 
         Args:
             index: traced index of the branch to run.
-            parts: for each branch, its steps and its number of outcomes.
+            parts: for each branch, its Stim lines and its number of mid-circuit outcomes.
         """
         used = find_deciding_inputs(index, [outcome for outcome, _ in self._outcomes])
         if used:
@@ -393,16 +408,15 @@ class CliffordCircuit(ProgramCircuit):
         outcomes: Sequence[tuple[Any, int]],
         parts: Sequence[tuple[list[Any], int]],
     ) -> None:
-        """Add Paulis, each controlled by one outcome, that are equivalent to all branches.
+        """Add a conditional on outcomes as Paulis, each controlled by one outcome.
 
         Args:
             index: traced index of the branch to run.
-            outcomes: the outcomes that decide the branch, and their indices in the record.
-            parts: for each branch, its steps and its number of outcomes.
+            outcomes: the outcomes that decide the branch, with their indices in the record.
+            parts: for each branch, its Stim lines and its number of mid-circuit outcomes.
 
         Raises:
-            CompileError: if the branches are not products of Paulis, or the product is not a
-                linear function of the outcomes.
+            CompileError: if the branches are not Paulis that depend linearly on the outcomes.
         """
         every = list(itertools.product((0, 1), repeat=len(outcomes)))
         if len(outcomes) > _MAX_OUTCOMES:
@@ -443,10 +457,12 @@ class CliffordCircuit(ProgramCircuit):
     # The end.
 
     def sample(self, asked: Sequence[SampleRequest]) -> list[Any]:
-        """Sample all shots once, and compute each requested result from this sample.
+        """Sample all shots once, and compute each requested result from these samples.
+
+        The first call stores the samples' mid-circuit outcomes in ``packed_outcomes``.
 
         Args:
-            asked: the requested results.
+            asked: descriptions of the results, ``Frequencies`` or ``Samples``.
 
         Returns:
             an array for each request: ``[groups, outcomes]`` for ``Frequencies``, ``[shots,

@@ -41,10 +41,11 @@ from bellhop.jaxprs.jaxpr_interpreter import interpret_with
 
 
 class _TracedShot(NamedTuple):
-    """A circuit traced for one shot.
+    """A circuit traced for one shot, whose mid-circuit outcomes are an input.
 
     Attributes:
-        closed: jaxpr, ``record of one shot -> (records of all shots, fault, *values)``.
+        closed: jaxpr from the record of one shot to the records of all shots, the circuit's fault
+            (its first invalid traced wire) and the values of its measurements.
         circuit: the circuit after its measurements.
         leaves: the leaves of the quantum function's result.
         results: computes the QNode's result from the values.
@@ -57,15 +58,15 @@ class _TracedShot(NamedTuple):
 
 
 def run_clifford(call: Circuit, device: Any, wires: WireMap) -> Any:
-    """Trace a circuit on ``default.clifford`` with shots.
+    """Trace a circuit on ``default.clifford`` with shots into the program.
 
     Args:
-        call: the circuit.
-        device: its PennyLane device, whose generator seeds the samples.
-        wires: its wires.
+        call: the quantum function, its inputs and settings.
+        device: the PennyLane device, whose random generator seeds the samples.
+        wires: maps wire labels to qubit indices.
 
     Returns:
-        the measurements' values, in the structure of the quantum function's result; ``Declined`` if
+        the measurement results, in the structure of the quantum function's result; ``Declined`` if
         Stim's sampler does not support a measurement.
 
     Raises:
@@ -75,17 +76,43 @@ def run_clifford(call: Circuit, device: Any, wires: WireMap) -> Any:
     offer_device_seed(device)
 
     def run_row(rows: TracedRow, row: Any, *inputs: Any) -> tuple[Any, Sequence[Any], Any]:
-        """Trace and run one batch row; return results, leaves and structure."""
+        """Trace one batch row of the circuit for all shots.
+
+        Args:
+            rows: selects the row of batched gate parameters.
+            row: the traced index of the row, which gives each row its own random numbers.
+            *inputs: the quantum function's arguments that are arrays.
+
+        Returns:
+            the QNode's results, and the leaves and the tree structure of the quantum function's
+            result; None as results if a measurement is not supported.
+        """
         key = make_random_key(row, *inputs)
         faults = FaultRecorder(wires, where)
 
         def trace_shot(n_bytes: int, repeats: bool) -> _TracedShot | None:
-            """Trace with a record of ``n_bytes``; None if a measurement is not supported."""
+            """Trace the circuit for one shot.
+
+            Args:
+                n_bytes: the size of the shot's record of outcomes.
+                repeats: whether loops may become ``REPEAT`` blocks; otherwise, they are unrolled.
+
+            Returns:
+                the traced shot; None if Stim's sampler does not support a measurement.
+            """
             record = jax.ShapeDtypeStruct((n_bytes,), np.uint8)
             outputs: Any = None
 
             def run(record: Any) -> list[Any]:
-                """Return the records of all shots, the fault and the values."""
+                """Apply and measure the circuit; the function that `trace_shot` traces.
+
+                Args:
+                    record: uint8 ``[n_bytes]``, the mid-circuit outcomes of one shot.
+
+                Returns:
+                    the records of all shots, the circuit's fault (its first invalid traced wire)
+                    and the measured values; an empty list if a measurement is not supported.
+                """
                 nonlocal outputs
                 circuit = CliffordCircuit(
                     wires,
@@ -137,16 +164,18 @@ def run_clifford(call: Circuit, device: Any, wires: WireMap) -> Any:
 
 
 def _measure(call: Circuit, circuit: CliffordCircuit, leaves: Sequence[Any], tree: Any) -> Results:
-    """Apply the final measurements, and sample the circuit.
+    """Apply the final measurements to a circuit, and sample it.
 
     Args:
-        call: the circuit and its settings.
-        circuit: the Stim circuit after its last gate.
+        call: the quantum function, its inputs and settings.
+        circuit: the circuit after its last gate. Its ``treatment``, ``is_at_end``, ``needs_tapes``
+            and ``packed_outcomes`` are set.
         leaves: the leaves of the quantum function's result.
         tree: the tree structure of the result.
 
     Returns:
-        the results, without statistics if ``circuit.needs_tapes``.
+        the object that computes the QNode's result; without statistics if a measurement is not
+        supported (``circuit.needs_tapes``).
 
     Raises:
         CompileError: for ``mcm_method="single-branch-statistics"``.
@@ -170,14 +199,18 @@ _PER_SHOT = object()
 
 
 def _evaluate_all_shots(closed: ClosedJaxpr) -> tuple[list[Any], list[bool]] | None:
-    """Evaluate a jaxpr of one shot's record for all shots.
+    """Evaluate a jaxpr of one shot's record for the records of all shots.
+
+    Equations that do not depend on the record are evaluated once, all others under ``jax.vmap``.
 
     Args:
-        closed: jaxpr, ``record of one shot -> (records of all shots, *values)``.
+        closed: jaxpr from the record of one shot to a list. The first element is the records of all
+            shots, which one of the equations samples.
 
     Returns:
-        the records and values, and for each, whether it depends on the record of a shot and so has
-        an axis of shots; None if the records themselves depend on the record.
+        the list of values, and for each whether it depends on the record of a shot and therefore
+        has a leading axis of shots; None if the records of all shots themselves depend on the
+        record.
     """
     once: dict[int, Sequence[Any]] = {}
 
@@ -205,16 +238,17 @@ def _evaluate_all_shots(closed: ClosedJaxpr) -> tuple[list[Any], list[bool]] | N
 def _combine_shots(
     once: _TracedShot, values: Sequence[Any], is_per_shot: Sequence[bool], where: str
 ) -> list[Any]:
-    """Combine values of each shot to values of all shots or means over shot groups.
+    """Compute per-shot values and means over shot groups from values of each shot.
 
     Args:
         once: the traced circuit.
-        values: the values of the circuit's statistics.
-        is_per_shot: for each value, whether it has an axis of shots.
-        where: the QNode, for errors.
+        values: the values of the circuit's statistics, in order.
+        is_per_shot: for each value, whether it has a leading axis of shots.
+        where: the QNode's name and line, which begin error messages.
 
     Returns:
-        the values, as ``Results.finish`` expects them.
+        the values with a leading axis of shots or of shot groups, as ``Results.finish`` expects
+        them.
 
     Raises:
         CompileError: if a final measurement depends on a mid-circuit outcome.

@@ -30,18 +30,19 @@ def sample_program(
     operands: Sequence[Any],
     where: str,
 ) -> Any:
-    """Sample a Stim program in a callback.
+    """Add a callback to the program that samples a Stim program.
 
     Args:
-        steps: the steps of the program, with the placeholder ``$i`` for operand ``i``.
-        n_outcomes: the number of outcomes of a shot.
+        steps: the lines of the Stim program, with the placeholder ``$i`` for operand ``i``. A
+            conditional is a list of its index's placeholder and its branches.
+        n_outcomes: the number of outcomes of a shot, mid-circuit and final.
         shots: the number of shots.
         key: ``jax.random`` key that seeds Stim.
         operands: traced scalars that replace the placeholders.
-        where: the QNode, for errors.
+        where: the QNode's name and line, for errors.
 
     Returns:
-        uint8 ``[shots, ceil(n_outcomes / 8)]``, the bit-packed outcomes.
+        uint8 ``[shots, ceil(n_outcomes / 8)]``, the outcomes of all shots, eight per byte.
     """
     result = jax.ShapeDtypeStruct((shots, -(-n_outcomes // 8)), np.uint8)
     call = PureCallback(StimSampler(where, json.dumps(list(steps)), str(shots)), result)
@@ -49,7 +50,7 @@ def sample_program(
 
 
 def read_bits(packed: Any, places: Any) -> Any:
-    """Extract outcomes from bit-packed records.
+    """Extract outcomes from records that have eight outcomes per byte.
 
     Args:
         packed: uint8 ``[..., bytes]``.
@@ -62,9 +63,10 @@ def read_bits(packed: Any, places: Any) -> Any:
 
 
 class StimSampler(BuiltinFunction):
-    """Host function that samples a Stim program.
+    """Host function of the callback that samples a Stim program at run time.
 
-    Its static arguments are the QNode, the steps as JSON and the number of shots.
+    Its static arguments, in ``self.arguments``, are the QNode's name and line, the lines of the
+    program as JSON, and the number of shots.
     """
 
     __name__ = "stim_sampler"
@@ -92,7 +94,12 @@ class StimSampler(BuiltinFunction):
 
 
 def _render_program(steps: Sequence[Step], values: Sequence[Any]) -> str:
-    """Return the text of a Stim program for the values of its operands."""
+    """Return a Stim program as text, with concrete values of its operands.
+
+    Args:
+        steps: the lines of the program and its conditionals.
+        values: the value of each operand, by the number of its placeholder.
+    """
     lines = [
         _substitute_placeholders(step, values)
         if isinstance(step, str)
@@ -103,7 +110,7 @@ def _render_program(steps: Sequence[Step], values: Sequence[Any]) -> str:
 
 
 def _substitute_placeholders(line: str, values: Sequence[Any]) -> str:
-    """Replace each placeholder ``$i`` in a line by ``values[i]``."""
+    """Replace each placeholder ``$i`` in a line of a Stim program by ``values[i]``."""
     text, *pieces = line.split("$")
     for piece in pieces:
         n_digits = len(piece) - len(piece.lstrip("0123456789"))

@@ -25,13 +25,14 @@ _CHANNELS = {
 
 
 def find_channel(op: qml.operation.Operator) -> tuple[str, str] | None:
-    """Return the Stim instruction of a channel, or None for another operation.
+    """Return the Stim instruction of a noise channel, or None for another operation.
 
     Args:
-        op: the operation. The last of its parameters is the probability of an error.
+        op: the operation. If it is a channel, its last parameter is the error's probability.
 
     Returns:
-        the name of the instruction, and a Pauli for each wire (such as "XZ") if it needs them.
+        the name of the instruction, such as ``"X_ERROR"``, and a Pauli letter for each wire (such
+        as "XZ") if the instruction needs them, otherwise "".
     """
     if isinstance(op, qml.PauliError):
         return "E", op.hyperparameters["operators"]
@@ -48,7 +49,7 @@ def import_stim() -> Any:
 
 @functools.cache
 def _get_gate_names() -> dict[str, str]:
-    """Return the names of gates in Stim by the repr of their tableaus."""
+    """Return a dictionary from the ``repr`` of a gate's tableau to its name in Stim."""
     gates = [
         gate
         for gate in import_stim().gate_data().values()
@@ -63,7 +64,16 @@ _TOLERANCE = 1e-6
 
 @functools.lru_cache(1024)
 def _find_matrix_instructions(entries: bytes, n_wires: int) -> Instructions | None:
-    """Convert a matrix (bytes of complex128) to instructions; None if not Clifford."""
+    """Convert a unitary matrix to Stim instructions. Cached by the matrix.
+
+    Args:
+        entries: the bytes of the matrix, complex128.
+        n_wires: the number of wires on which it acts.
+
+    Returns:
+        pairs of an instruction's name and the indices of its target wires; None if no Clifford gate
+        has this matrix.
+    """
     matrix = np.frombuffer(entries, np.complex128).reshape(2**n_wires, -1)
     try:
         tableau = import_stim().Tableau.from_unitary_matrix(matrix, endian="big")
@@ -82,10 +92,14 @@ def _find_matrix_instructions(entries: bytes, n_wires: int) -> Instructions | No
 
 
 def find_instructions(op: Any) -> Instructions | None:
-    """Convert a gate on few wires to instructions; None if it is not a Clifford gate.
+    """Convert a gate to Stim instructions, by its matrix.
 
     Args:
-        op: PennyLane operation with a static matrix.
+        op: a PennyLane operation on few wires, with a static matrix.
+
+    Returns:
+        pairs of an instruction's name and the indices of its targets in ``op.wires``; None if it is
+        not a Clifford gate.
     """
     matrix = np.asarray(op.matrix(wire_order=op.wires), np.complex128)
     return _find_matrix_instructions(matrix.tobytes(), len(op.wires))
@@ -93,7 +107,15 @@ def find_instructions(op: Any) -> Instructions | None:
 
 @functools.lru_cache(1024)
 def _find_state_instructions(entries: bytes) -> Instructions | None:
-    """Convert a stabilizer state (bytes of complex64) to instructions."""
+    """Convert a state vector to Stim instructions that prepare it.
+
+    Args:
+        entries: the bytes of the state vector, complex64. Results are cached by them.
+
+    Returns:
+        pairs of an instruction's name and the indices of its target wires; None if the state is not
+        a stabilizer state.
+    """
     try:
         tableau = import_stim().Tableau.from_state_vector(
             np.frombuffer(entries, np.complex64), endian="big"
@@ -104,23 +126,28 @@ def _find_state_instructions(entries: bytes) -> Instructions | None:
 
 
 def find_preparation(op: Any) -> Instructions | None:
-    """Return instructions that prepare a stabilizer state; None for other states.
+    """Convert a state preparation to Stim instructions that act on the state zero.
 
     Args:
         op: PennyLane state preparation with a static state vector.
+
+    Returns:
+        pairs of an instruction's name and the indices of its targets in ``op.wires``; None if the
+        state is not a stabilizer state.
     """
     vector = np.asarray(op.state_vector(wire_order=op.wires), np.complex64)
     return _find_state_instructions(vector.tobytes())
 
 
 def find_pauli_product(text: str) -> frozenset[tuple[int, str]] | None:
-    """Return the Pauli product of a Stim program; None if it has other gates.
+    """Return the product of Paulis that a Stim program applies.
 
     Args:
         text: the program.
 
     Returns:
-        pairs of a qubit and "X" or "Z"; a Y is both.
+        pairs of a qubit and "X" or "Z", where a Y is both: ``{(0, "X"), (2, "X"), (2, "Z")}``. None
+        if the program is not a product of Paulis.
     """
     try:
         product = import_stim().Circuit(text).to_tableau().to_pauli_string()

@@ -41,19 +41,24 @@ _EXECUTE_OPTIONS = ("cache", "cachesize", "device_vjp", "executor_backend", "gra
 
 @dataclass(frozen=True)
 class CircuitFunction:
-    """A function from operands to results that executes a circuit on its device.
+    """The Python function that a program calls to run a circuit on its device.
+
+    It fills a tape template with the values of the operands, executes the tape and returns arrays.
+    A derivative needs another instance, made by `differentiate`. Instances live as long as the
+    program.
 
     Attributes:
-        config: the QNode's configuration.
+        config: the QNode's settings.
         device: the PennyLane device that executes the tapes.
-        where: the QNode and its line, for errors.
-        template: the tape without its traced values.
-        operands: the types of the operands that fill the template.
-        results: the results of a tape, one group of shots after another.
-        is_seeded: whether a seed follows the operands in a call.
-        perturbed_operands: indices of the operands to differentiate with respect to.
-        order: the highest order of the derivatives that are returned after the results.
-        method: PennyLane's ``diff_method`` for the derivatives, None if there are none.
+        where: the QNode's name and line, which begin error messages.
+        template: the tape with placeholders for traced values.
+        operands: shape and dtype of each operand that fills the template, without batch axes.
+        results: the shape, dtype and measurement process of each result of a tape; with a shot
+            vector, all results of the first entry, then of the next one.
+        is_seeded: whether a random seed follows the operands in a call.
+        perturbed_operands: indices of the operands with respect to which it is differentiated.
+        order: the highest order of the derivatives that are returned after the results; 0 for none.
+        method: PennyLane's ``diff_method`` for the derivatives; None without derivatives.
     """
 
     config: CircuitConfig = field(compare=False)
@@ -72,7 +77,7 @@ class CircuitFunction:
         return str(self.config.function.__name__)
 
     def make_example_tape(self) -> qml.tape.QuantumScript:
-        """Return a tape with zeros for all operands, to query the device's capabilities."""
+        """Return a tape with zeros for all operands, to query what the device supports."""
         # Amplitudes of zero have no norm, which gives warnings of divisions by zero.
         with np.errstate(all="ignore"):
             return self.template.make_example_tape(
@@ -80,10 +85,10 @@ class CircuitFunction:
             )
 
     def check_allocations(self) -> None:
-        """Raise an error if the device does not have the wires that the circuit allocates.
+        """Check while tracing that the device has the wires that the circuit allocates.
 
         Raises:
-            CompileError: if PennyLane cannot resolve the allocated wires.
+            CompileError: if PennyLane cannot find device wires for ``qml.allocate``.
         """
         if not any(Allocations.is_allocation(part.prototype) for part in self.template.parts):
             return
@@ -96,18 +101,23 @@ class CircuitFunction:
             ) from error
 
     def differentiate(self, operands: Sequence[int], method: Any) -> "CircuitFunction":
-        """Return a function that also returns the derivatives of the next order.
+        """Return a copy that also returns the derivatives of the next higher order.
 
         Args:
-            operands: indices of operands to differentiate with respect to, in addition to
-                `perturbed_operands`.
-            method: PennyLane's ``diff_method``.
+            operands: indices of the operands with respect to which the last call is differentiated;
+                they are added to `perturbed_operands`.
+            method: PennyLane's ``diff_method`` for all orders.
         """
         every = tuple(sorted({*self.perturbed_operands, *operands}))
         return replace(self, perturbed_operands=every, order=self.order + 1, method=method)
 
     def get_leading_axes(self, operands: Sequence[Any]) -> tuple[int, ...]:
-        """Return the shape of the leading batch axes of the operands of a call."""
+        """Return the shape of the batch axes that ``jax.vmap`` added to the operands.
+
+        Args:
+            operands: the operands of a call, which all have these axes first. ``()`` without
+                operands.
+        """
         if not operands:
             return ()
         # A circuit without operands may have a seed, which has one axis.
@@ -144,10 +154,13 @@ class CircuitFunction:
         return [result.reshape((*rows, *result.shape[1:])) for result in results]
 
     def _execute_rows(self, operands: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """Execute a tape for each row of the operands; return the results ``[rows, ...]``.
+        """Execute one tape for each batch row, without derivatives.
 
         Args:
             operands: arrays ``[rows, ...]``.
+
+        Returns:
+            an array ``[rows, ...]`` for each of `results`.
         """
         n_rows = len(operands[0])
         tapes = [self._make_tape([each[row] for each in operands]) for row in range(n_rows)]
@@ -159,15 +172,17 @@ class CircuitFunction:
         ]
 
     def _execute_with_derivatives(self, operands: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """Execute a tape for each row, and differentiate all results.
+        """Execute a tape for each batch row, and differentiate its results.
+
+        Below, n is the number of elements of all perturbed operands, and m the number of elements
+        of all results.
 
         Args:
             operands: arrays ``[rows, ...]``.
 
         Returns:
-            the results ``[rows, ...]``, then for each order k up to `order` the derivatives
-            ``[rows, m, n, ..., n]`` with k axes n, for m numbers in the results and n numbers in
-            the perturbed operands.
+            the results ``[rows, ...]``; then, for each order k up to `order`, the derivatives of
+            all results ``[rows, m, n, ..., n]`` with k axes n.
         """
         n_rows = len(operands[0])
         sizes = [math.prod(self.operands[number].shape) for number in self.perturbed_operands]
@@ -178,7 +193,10 @@ class CircuitFunction:
         n_parts = len(self.template.measured) if self.order > 1 else 1
 
         def function(parameters: Any) -> Any:
-            """Map the perturbed operands ``[rows, n]`` to the results ``[rows, m]``."""
+            """Map the perturbed operands ``[rows, n]`` to the results ``[rows, m]``.
+
+            The function that autograd differentiates, through ``qml.execute``.
+            """
             tapes: list[Any] = []
             for row in range(n_rows):
                 values = [each[row] for each in operands]
@@ -224,7 +242,10 @@ class CircuitFunction:
         return [*values, *(derivative.astype(real) for derivative in derivatives)]
 
     def _get_gradient_kwargs(self) -> dict[str, Any]:
-        """Return the QNode's ``gradient_kwargs``, with a larger default step if needed."""
+        """Return the user's ``gradient_kwargs``; in single precision, with a larger step.
+
+        The step ``h`` is a default for finite differences: the user's own value is kept.
+        """
         options = dict(self.config.gradient_kwargs)
         if Precision.is_single_device(self.device) and DiffMethod.has_differences(
             self.config.diff_method
@@ -237,16 +258,20 @@ class CircuitFunction:
         """Fill the template with operand values, and draw seeds for classical shadows.
 
         Args:
-            values: a value per operand, without batch axes.
+            values: the value of each operand, without batch axes.
         """
         tape = self.template.make_tape(values)
         measured = list(map(self._draw_shadow_bases, tape.measurements))
         return tape.copy(measurements=measured)
 
     def _draw_shadow_bases(self, process: qml.measurements.MeasurementProcess) -> Any:
-        """Return a classical shadow with a new seed for its bases if the user set none.
+        """Give a classical shadow a random seed for its bases, if the user set none.
 
-        Other measurement processes are returned unchanged.
+        Args:
+            process: a measurement process. If it is not a shadow, it is returned unchanged.
+
+        Returns:
+            a copy with a seed from the device's generator.
         """
         is_shadow = isinstance(process, _SHADOWS)
         if not is_shadow or user_seed(process) is not None:
@@ -259,7 +284,16 @@ class CircuitFunction:
         return drawn
 
     def _execute(self, tapes: Sequence[Any], **options: Any) -> Any:
-        """Call ``qml.execute`` with the QNode's execution options and ``options``."""
+        """Call ``qml.execute`` on this function's device.
+
+        Args:
+            tapes: the tapes.
+            options: keyword arguments of ``qml.execute``; the QNode's ``execute_kwargs`` override
+                them.
+
+        Returns:
+            the result of each tape, in PennyLane's nested structure.
+        """
         given = self.config.execute_kwargs
         options |= {name: given[name] for name in _EXECUTE_OPTIONS if name in given}
         return qml.execute(
@@ -271,13 +305,13 @@ class CircuitFunction:
         )
 
     def _join_part_results(self, parts: Sequence[Any]) -> list[Any]:
-        """Join the results of one-measurement tapes into the results of the whole tape.
+        """Join the results of tapes with one measurement each into a tape's results.
 
         Args:
-            parts: the results of each tape; a single element is the result of a whole tape.
+            parts: the result of each tape; a single element is the result of a whole tape.
 
         Returns:
-            the results in the order of `results`.
+            a list in the order of `results`.
         """
         if len(parts) == 1:
             return self._flatten_results(parts[0])
@@ -286,7 +320,14 @@ class CircuitFunction:
         return [value for group in zip(*parts, strict=True) for value in group]
 
     def _flatten_results(self, values: Any) -> list[Any]:
-        """Return the nested results of a tape as a list, in the order of `results`."""
+        """Flatten a tape's results, nested by shot vector and measurement, to a list.
+
+        Args:
+            values: the result of one tape from ``qml.execute``.
+
+        Returns:
+            a list in the order of `results`.
+        """
         groups = values if self.template.shots.is_vector else (values,)
         if len(self.template.measured) == 1:
             return list(groups)
@@ -295,6 +336,7 @@ class CircuitFunction:
 
 @contextlib.contextmanager
 def _lock_device(device: qml.devices.Device) -> Iterator[None]:
+    """Hold a device's lock in the ``with`` block, since devices are not thread-safe."""
     with _locks_lock:
         lock = _locks.setdefault(device, threading.RLock())
     with lock:
@@ -303,11 +345,11 @@ def _lock_device(device: qml.devices.Device) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _seed_device(device: qml.devices.Device, seed: Any) -> Iterator[None]:
-    """Seed a device's NumPy generator in the ``with`` block and restore it afterwards.
+    """Seed a device's generator in the ``with`` block, and restore it afterwards.
 
     Args:
-        device: the device; one without a NumPy generator is not changed.
-        seed: the program's seed, an integer array, or None for no change.
+        device: the device. Without a NumPy generator in ``_rng``, it is not changed.
+        seed: integer array, drawn by the program; None to leave the generator as it is.
     """
     generator = getattr(device, "_rng", None)
     if seed is None or not isinstance(generator, np.random.Generator):
@@ -329,20 +371,21 @@ Function = Callable[[Any], Any]
 def evaluate_derivatives(
     function: Function, parameters: np.ndarray, m: int, order: int
 ) -> list[np.ndarray]:
-    """Evaluate a function and its derivatives up to an order with autograd.
+    """Evaluate a function of several tapes and its derivatives with autograd.
 
     One backward pass gives a row of the Jacobians of all tapes, since a tape does not depend on the
     parameters of another tape.
 
     Args:
-        function: maps parameters ``[tapes, n]`` to results ``[tapes, m]``; it calls ``qml.execute``
-            with autograd's interface.
-        parameters: ``[tapes, n]``.
+        function: maps parameters ``[tapes, n]`` to results ``[tapes, m]``, by ``qml.execute`` with
+            autograd's interface.
+        parameters: real array ``[tapes, n]``.
         m: the number of results per tape.
-        order: the highest order.
+        order: the highest order of the derivatives.
 
     Returns:
-        the results ``[tapes, m]`` and derivatives ``[tapes, m, n]``, ``[tapes, m, n, n]``, ...
+        the results ``[tapes, m]``, then the derivatives ``[tapes, m, n]``, ``[tapes, m, n, n]``,
+        ...
     """
     n_tapes, n = parameters.shape
     sizes = [m * n**k for k in range(order + 1)]
@@ -357,18 +400,19 @@ def evaluate_derivatives(
 
 
 def _append_jacobian(function: Function, size: int) -> Function:
-    """Return a function that appends the Jacobian of the last ``size`` results.
+    """Return a function that also returns the Jacobian of some of its results.
 
     Args:
         function: maps parameters ``[tapes, n]`` to values ``[tapes, total]``.
-        size: the number of last values to differentiate.
+        size: the number of values at the end to differentiate.
 
     Returns:
-        a function with values ``[tapes, total + size * n]``.
+        a function with values ``[tapes, total + size * n]``. Applied repeatedly, it gives
+        derivatives of higher orders.
     """
 
     def evaluate_both(parameters: Any) -> Any:
-        """Evaluate the function, and append its Jacobian row by row."""
+        """Evaluate ``function``, and append its Jacobian; what `_append_jacobian` returns."""
         vjp, values = make_vjp(function, parameters)
         n_tapes, total = values.shape
         rows = []

@@ -28,10 +28,10 @@ from bellhop.errors import DifferentiableCompileError
 
 
 class DeviceTarget(CallbackTarget):
-    """The callback target of a circuit on a Python device.
+    """Callback target of a circuit: describes the call of its Python device.
 
     Attributes:
-        function: the circuit, which executes tapes.
+        function: the function that executes the circuit's tapes.
     """
 
     function: CircuitFunction
@@ -43,17 +43,23 @@ class DeviceTarget(CallbackTarget):
 
 
 class _DeviceCall(Pure):
-    """The callback kind of circuits; a mapped axis becomes a batch of tapes."""
+    """Primitive that calls the device of a circuit, with its JVP rule.
+
+    It is a pure callback. An axis of ``jax.vmap`` becomes a batch of tapes.
+    """
 
     def jvp(
         self, primals: Sequence[Any], tangents: Sequence[Any], *, target: Any
     ) -> tuple[list[Any], Sequence[Any]]:
-        """Call the circuit with its next derivatives; return results and tangents.
+        """JVP rule: call the circuit with its next derivatives instead, and contract them.
 
         Args:
-            primals: the operands.
-            tangents: the operands' tangents.
-            target: the call's `DeviceTarget`.
+            primals: the operands of the call.
+            tangents: the tangents of the operands; symbolic zeros for unperturbed operands.
+            target: the call's `DeviceTarget`, whose function may already return derivatives.
+
+        Returns:
+            the results of the call, and their tangents.
 
         Raises:
             DifferentiableCompileError: for complex operands, or if no method supports the
@@ -114,11 +120,14 @@ DEVICE_CALL = _DeviceCall("QNode", primitive="device_call", target_type=DeviceTa
 
 
 def call_circuit(function: CircuitFunction, operands: Sequence[Any]) -> list[Any]:
-    """Bind the primitive that calls a circuit; return the arrays of its results.
+    """Add a call of a circuit's device to the program; return its results.
 
     Args:
-        function: the circuit.
+        function: the function that executes the circuit.
         operands: arrays for its template, then the seed if the function is seeded.
+
+    Returns:
+        an array for each of ``function.results``.
     """
     avals = tuple(result.aval for result in function.results)
     results = avals, jax.tree.structure([0] * len(avals))
@@ -128,12 +137,12 @@ def call_circuit(function: CircuitFunction, operands: Sequence[Any]) -> list[Any
 def _make_derivative_target(
     target: CallbackTarget, function: CircuitFunction, lead: tuple[int, ...]
 ) -> CallbackTarget:
-    """Return a copy of a target for a function that returns derivatives.
+    """Return a copy of a call's target whose function also returns derivatives.
 
     Args:
-        target: the target of the function that is differentiated.
-        function: the function with derivatives.
-        lead: the shape of the leading batch axes.
+        target: the target of the call that is being differentiated.
+        function: the new function, with derivatives.
+        lead: the shape of the batch axes that ``jax.vmap`` added, which all results have.
     """
     values = target.result_avals[: len(function.results)]
     real = np.result_type(*(aval.dtype for aval in values))
@@ -150,12 +159,14 @@ def _make_derivative_target(
 def _find_columns(
     shapes: Sequence[tuple[int, ...]], every: Sequence[int], chosen: Sequence[int]
 ) -> np.ndarray:
-    """Return the indices of the chosen operands' elements among all elements.
+    """Return the indices of chosen operands' elements among all flattened elements.
+
+    For operands of 2, 3 and 1 elements, of which the last two are chosen: ``[2, 3, 4, 5]``.
 
     Args:
-        shapes: the shapes of all operands.
-        every: indices of the operands whose flattened elements are concatenated.
-        chosen: indices of the operands to find, a subset of ``every``.
+        shapes: the shapes of all operands of the call.
+        every: indices into ``shapes`` of the operands whose flattened elements are concatenated.
+        chosen: indices into ``shapes`` of the operands to find, a subset of ``every``.
     """
     sizes = [math.prod(shapes[number]) for number in every]
     is_chosen = np.repeat([number in chosen for number in every], sizes)
@@ -163,11 +174,14 @@ def _find_columns(
 
 
 def _contract_direction(derivative: Any, direction: Any) -> Any:
-    """Multiply a derivative by a direction and sum over the last axis.
+    """Multiply a derivative by a tangent vector, and sum over the last axis.
 
     Args:
-        derivative: ``[*lead, m, ..., n]``.
-        direction: ``[*lead, n]``.
+        derivative: array ``[*lead, m, ..., n]``: batch axes, results, parameters.
+        direction: array ``[*lead, n]``.
+
+    Returns:
+        an array without the last axis of ``derivative``.
     """
     inner = derivative.ndim - direction.ndim
     aligned = jnp.reshape(direction, (*direction.shape[:-1], *[1] * inner, direction.shape[-1]))
@@ -175,7 +189,13 @@ def _contract_direction(derivative: Any, direction: Any) -> Any:
 
 
 def _take_columns(derivative: Any, columns: np.ndarray, order: int) -> Any:
-    """Select columns of a derivative in each of its last ``order`` axes."""
+    """Select the elements of some operands in the last ``order`` axes of a derivative.
+
+    Args:
+        derivative: array with ``order`` axes of parameters at the end.
+        columns: integer array, the indices to keep in each of these axes.
+        order: the order of the derivative.
+    """
     for axis in range(derivative.ndim - order, derivative.ndim):
         derivative = jnp.take(derivative, columns, axis=axis)
     return derivative

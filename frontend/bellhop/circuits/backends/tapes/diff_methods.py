@@ -20,12 +20,12 @@ _MAX_ORDER = 2
 
 
 def choose_method(circuit: CircuitFunction, order: int, operands: Collection[int]) -> Any:
-    """Return PennyLane's ``diff_method`` for derivatives of a circuit.
+    """Return PennyLane's ``diff_method`` for a derivative of a circuit's results.
 
     Args:
-        circuit: the circuit.
-        order: the order of the derivative.
-        operands: indices of the operands to differentiate with respect to.
+        circuit: the function that executes the circuit, with its settings and its template.
+        order: the order of the derivative, 1 for a first derivative.
+        operands: indices of the circuit's operands with respect to which it is differentiated.
 
     Raises:
         DifferentiableCompileError: if no method supports the derivative, or the QNode's
@@ -77,13 +77,17 @@ def choose_method(circuit: CircuitFunction, order: int, operands: Collection[int
 
 
 def _check_shift_rules(circuit: CircuitFunction, operands: Collection[int]) -> None:
-    """Raise an error if an operation has no shift rule, so no second derivative.
+    """Raise an error if the parameter-shift method has no second derivative.
 
-    PennyLane's parameter-shift method differentiates such operations by finite differences.
+    PennyLane would differentiate an operation without shift rule by finite differences of finite
+    differences.
 
     Args:
-        circuit: the circuit.
-        operands: indices of the operands to differentiate with respect to.
+        circuit: the function that executes the circuit.
+        operands: indices of the circuit's operands with respect to which it is differentiated.
+
+    Raises:
+        DifferentiableCompileError: if such an operation has one of the operands.
     """
     for part in circuit.template.parts:
         if getattr(part.prototype, "grad_method", None) == "F" and not set(operands).isdisjoint(
@@ -99,11 +103,15 @@ def _check_shift_rules(circuit: CircuitFunction, operands: Collection[int]) -> N
 
 
 def _check_hadamard(circuit: CircuitFunction, order: int) -> None:
-    """Raise an error if PennyLane's ``hadamard`` method does not support a circuit.
+    """Raise an error if PennyLane's ``hadamard`` cannot differentiate a circuit.
 
     Args:
-        circuit: the circuit.
-        order: the order of the derivative.
+        circuit: the function that executes the circuit.
+        order: the order of the derivative, 1 for a first derivative.
+
+    Raises:
+        DifferentiableCompileError: for a variance, and for a second derivative unless the mode is
+            "direct".
     """
     if any(isinstance(r.process, qml.measurements.VarianceMP) for r in circuit.results):
         raise _make_error(
@@ -122,11 +130,15 @@ def _check_hadamard(circuit: CircuitFunction, order: int) -> None:
 
 
 def _choose_device_method(circuit: CircuitFunction, requested: Any) -> Any:
-    """Resolve ``best``, ``adjoint`` and ``device`` to a method for the device.
+    """Resolve ``best``, ``adjoint`` and ``device`` to a method the device supports.
 
     Args:
-        circuit: the circuit.
-        requested: the QNode's ``diff_method``; other methods are returned unchanged.
+        circuit: the function that executes the circuit.
+        requested: the QNode's ``diff_method``.
+
+    Returns:
+        "adjoint", "device" or "parameter-shift"; ``requested`` itself if it is another method of
+        PennyLane, such as "finite-diff".
 
     Raises:
         DifferentiableCompileError: for ``adjoint`` or ``device`` if the device lacks the method.

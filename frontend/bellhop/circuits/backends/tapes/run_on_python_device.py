@@ -30,11 +30,12 @@ def run_on_python_device(call: Circuit, device: qml.devices.Device, _: WireMap) 
     """Trace a circuit, and add a call of its Python device to the program.
 
     Args:
-        call: the circuit.
-        device: the circuit's device, which maps wire labels itself.
+        call: the quantum function, its inputs and settings.
+        device: the PennyLane device that executes the circuit's tapes. It maps wire labels itself.
+        _: not used.
 
     Returns:
-        the measurement results, in the structure that the quantum function returned.
+        the measurement results, in the structure of the quantum function's result.
 
     Raises:
         CompileError: if a tape cannot represent the circuit.
@@ -44,7 +45,17 @@ def run_on_python_device(call: Circuit, device: qml.devices.Device, _: WireMap) 
         offer_device_seed(device)
 
     def run_row(rows: TracedRow, row: Operand, *inputs: Operand) -> tuple[Any, list[Any], Any]:
-        """Execute one row of batched parameters; return results, leaves and their tree."""
+        """Trace one batch row of the circuit, and add the call of its device.
+
+        Args:
+            rows: selects the row of batched gate parameters.
+            row: the traced index of the row, which gives each row its own random numbers.
+            *inputs: the quantum function's arguments that are arrays.
+
+        Returns:
+            the QNode's results, and the leaves and the tree structure of the quantum function's
+            result.
+        """
         recorded = TemplateCircuit(where, rows, device.wires)
         leaves, tree = call.function.apply_to_circuit(recorded, inputs)
         processes = [leaf for leaf in leaves if is_measurement(leaf)]
@@ -78,7 +89,12 @@ def run_on_python_device(call: Circuit, device: qml.devices.Device, _: WireMap) 
         values = iter(call_circuit(function, operands))
 
         def copy(group: Sequence[Any]) -> Any:
-            """Assemble the QNode's result for one entry of the shot vector."""
+            """Assemble the QNode's result for one entry of the shot vector.
+
+            Args:
+                group: the types of this entry's results. Their values are taken from ``values`` in
+                    order.
+            """
             finished = iter(
                 [recorded.precision.cast_result(result.finish(next(values))) for result in group]
             )

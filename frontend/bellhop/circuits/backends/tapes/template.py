@@ -23,10 +23,10 @@ from bellhop.errors import CircuitError
 
 @dataclass(frozen=True)
 class WirePlaceholder:
-    """A placeholder for a traced wire.
+    """A wire label in a template in place of a traced wire.
 
     Attributes:
-        operand: the index of the operand that is the wire.
+        operand: the index of the template's operand whose value is the wire.
     """
 
     operand: int
@@ -34,12 +34,14 @@ class WirePlaceholder:
 
 @dataclass(frozen=True, eq=False)
 class TemplatePart:
-    """An operation or a measurement process of a template.
+    """An operation or measurement process of a template, without traced values.
 
     Attributes:
-        prototype: the object with zeros in place of traced values.
-        operator: builds the object from values.
-        operands: the indices of the operands with these values, without wires.
+        prototype: the object with zeros in place of traced values, and placeholders for traced
+            wires.
+        operator: builds the object from values, which replace the zeros.
+        operands: for each of these values, the index of the template's operand. Wires are not
+            included.
     """
 
     prototype: Any
@@ -51,19 +53,21 @@ class TemplatePart:
         """Convert an operation or measurement process to a part of a template.
 
         Args:
-            made: the object, with placeholders for traced wires.
-            operand: adds an array as an operand, and returns the operand's index.
+            made: the object, with `WirePlaceholder` labels for traced wires.
+            operand: adds a traced array to the template's operands, and returns the operand's
+                index.
         """
         operator, values = TracedOperator.partition(made, jax.Array)
         zeros = [np.zeros(value.shape, value.dtype) for value in values]
         return cls(operator.with_values(zeros), operator, tuple(map(operand, values)))
 
     def with_values(self, values: Sequence[Any], free: Sequence[Any] = ()) -> Any:
-        """Build the operation or measurement process from the values of operands.
+        """Build the operation or measurement process from concrete values.
 
         Args:
-            values: the values of all operands of the template.
-            free: wires to use for traced wires instead of their values, empty to use the values.
+            values: the value of each operand of the template.
+            free: wire labels to use for traced wires, for an example tape; empty to use their
+                values.
         """
         if not self.operands:
             return _map_wires(self.prototype, values, free)
@@ -76,11 +80,11 @@ class TemplatePart:
 
 @dataclass(frozen=True, eq=False)
 class BranchChoice:
-    """A conditional of a template, from which a tape receives one branch.
+    """A conditional in a template; the program chooses the branch that a tape gets.
 
     Attributes:
-        index: the index of the operand that is the index of the chosen branch.
-        branches: the steps of each branch.
+        index: the index of the template's operand whose value is the index of the chosen branch.
+        branches: for each branch, its steps in order.
     """
 
     index: int
@@ -92,13 +96,13 @@ Step = TemplatePart | BranchChoice
 
 @dataclass(frozen=True, eq=False)
 class Template:
-    """A tape without the traced values.
+    """A PennyLane tape with placeholders for traced values, made once per trace.
 
     Attributes:
         steps: operations and conditionals, in order.
         measured: the final measurement processes, in order.
-        shots: the shots.
-        device_wires: the wires of the device, or None if it has none.
+        shots: the number of shots, or the shot vector.
+        device_wires: the wire labels of the device; None for a device without wires.
     """
 
     steps: tuple[Step, ...]
@@ -107,19 +111,20 @@ class Template:
     device_wires: Any = None
 
     def make_example_tape(self, values: Sequence[Any]) -> qml.tape.QuantumScript:
-        """Return a tape with arbitrary device wires for traced wires.
+        """Build a tape with arbitrary device wires for traced wires, for device queries.
 
         Args:
-            values: the values of all operands; their values for wires are ignored.
+            values: the value of each operand; the values of wires are ignored.
         """
         return self.make_tape(values, self.device_wires or ())
 
     def make_tape(self, values: Sequence[Any], free: Sequence[Any] = ()) -> qml.tape.QuantumScript:
-        """Return a tape with the values of operands, with allocated wires resolved.
+        """Build a tape from concrete values; map allocated wires to device wires.
 
         Args:
-            values: the values of all operands.
-            free: wires to use for traced wires instead of their values, empty to use the values.
+            values: the value of each operand.
+            free: wire labels to use for traced wires, for an example tape; empty to use their
+                values.
         """
         operations = _select_operations(self.steps, values, free)
         measurements = [each.with_values(values, free) for each in self.measured]
@@ -140,7 +145,10 @@ class Template:
 
     @property
     def n_wires(self) -> int:
-        """The number of wires: of the device, or of all parts if the device has no wires."""
+        """The number of wires of the device.
+
+        Without device wires, the number of wires of all parts, with the wires that they allocate.
+        """
         if self.device_wires:
             return len(self.device_wires)
         operations = [part.prototype for part in self.parts]
@@ -150,7 +158,7 @@ class Template:
 
 
 class ConditionalOperation(qml.ops.Conditional):
-    """A conditional operation that has the shift rules of its base operation.
+    """A PennyLane ``Conditional`` that has the shift rules of its base operation.
 
     PennyLane's ``Conditional`` has no shift rule and is differentiated by finite differences. But
     the base operation's rule holds for each outcome, because an earlier outcome does not depend on
@@ -170,8 +178,8 @@ def _map_wires(made: Any, values: Sequence[Any], free: Sequence[Any]) -> Any:
 
     Args:
         made: the operation or measurement process.
-        values: the values of all operands.
-        free: wires to use instead of the values, empty to use the values.
+        values: the value of each operand of the template.
+        free: wire labels to use instead of these values; empty to use the values.
 
     Raises:
         CircuitError: if the wires of an operation are not distinct.
@@ -197,7 +205,7 @@ def replace_dynamic_wires(made: Any, operand: Callable[[Any], int]) -> Any:
 
     Args:
         made: the operation or measurement process.
-        operand: adds a wire as an operand, and returns the operand's index.
+        operand: adds a traced wire to the template's operands, and returns the operand's index.
     """
     wire_map = {wire: WirePlaceholder(operand(wire)) for wire in made.wires if is_dynamic(wire)}
     if not wire_map:
@@ -209,7 +217,13 @@ def replace_dynamic_wires(made: Any, operand: Callable[[Any], int]) -> Any:
 def _select_operations(
     steps: Sequence[Step], values: Sequence[Any], free: Sequence[Any]
 ) -> list[Any]:
-    """Build the operations of steps, with the chosen branch of each conditional."""
+    """Build the operations of a template from concrete values.
+
+    Args:
+        steps: operations, and conditionals, of each of which the chosen branch is built.
+        values: the value of each operand of the template.
+        free: wire labels to use for traced wires; empty to use their values.
+    """
     operations = []
     for step in steps:
         if isinstance(step, BranchChoice):

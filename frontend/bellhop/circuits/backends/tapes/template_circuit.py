@@ -28,11 +28,18 @@ from bellhop.tracing.current_circuit import Branches
 
 
 class TemplateCircuit(TapeCircuit):
-    """A circuit that collects the steps of a `Template` and the operands that fill it.
+    """The circuit that collects a tape template for a device that Python executes.
 
-    Loops with a static trip count are unrolled.  A conditional is a step with the operations of all
-    its branches, from which the device receives one branch.  Mid-circuit measurements are PennyLane
+    It collects operations with placeholders for traced values (the steps of a `Template`), and the
+    traced values that will fill them. Loops with a static trip count are unrolled. A conditional is
+    one step with the operations of all its branches. Mid-circuit measurements are PennyLane
     operations.
+
+    Args:
+        where: the QNode's name and line, which begin error messages.
+        rows: the batch row whose gate parameters are used, by a traced index (parameter
+            broadcasting).
+        device_wires: the wire labels of the device; None for a device without wires.
 
     Attributes:
         operands: the traced values that fill the template, by the operand's index.
@@ -44,13 +51,18 @@ class TemplateCircuit(TapeCircuit):
         self._n_operands = 0
 
     def apply(self, operations: Sequence[Any]) -> None:
-        """Append operations to the steps, with control flow resolved."""
+        """Append operations to the template; apply control flow in them."""
         for op in operations:
             with self.error_location(op):
                 self._apply(op)
 
     def _apply(self, op: qml.operation.Operator) -> None:
-        """Append an operation; decompose it if PennyLane cannot handle it whole."""
+        """Append one operation to the template.
+
+        Args:
+            op: a PennyLane operation. It is decomposed if PennyLane cannot bind new values to all
+                of its parameters. A `ControlFlow` operation is applied.
+        """
         if ControlFlow.is_instance(op):
             self.apply_control_flow(op)
         elif (_has_inner_parameters(op) or _has_traced_product(op)) and op.has_decomposition:
@@ -66,7 +78,10 @@ class TemplateCircuit(TapeCircuit):
             return self._make_part(process)
 
     def _make_part(self, made: Any) -> TemplatePart:
-        """Convert an operation or measurement process; add its traced values as operands.
+        """Convert an operation or measurement process to a part of the template.
+
+        Args:
+            made: the object. Its traced values and traced wires are added to `operands`.
 
         Raises:
             CompileError: for a traced value that cannot be an operand.
@@ -102,7 +117,14 @@ class TemplateCircuit(TapeCircuit):
         return self._add_operand(self.wires.get_dynamic_qubit(wire))
 
     def _check_static(self, made: Any) -> None:
-        """Raise an error for traced hyperparameters, and for outcomes as parameters."""
+        """Raise an error for values that must be static on a tape.
+
+        Args:
+            made: an operation, or the observable of a measurement process.
+
+        Raises:
+            CompileError: for a traced hyperparameter, or a mid-circuit outcome as a parameter.
+        """
         if any(map(is_dynamic, _list_inner_values(made))):
             raise CompileError(
                 f"{self.where}: a hyperparameter of {_get_name(made)} is traced, which is not "
@@ -123,18 +145,29 @@ class TemplateCircuit(TapeCircuit):
         return self._n_operands - 1
 
     def branch(self, branches: Branches) -> Any:
-        """Append a `BranchChoice` of all branches; return the chosen branch's result.
+        """Append a conditional with the operations of all branches to the template.
 
-        The program evaluates the chosen branch: its operands are computed, and the operands of the
-        other branches are zeros.
+        The program evaluates the branch that runs, without gates: its operands are computed, and
+        the operands of the other branches are zeros. The device gets the operations of this branch
+        only.
+
+        Args:
+            branches: the traced index of the branch to run, and the branches as functions.
+
+        Returns:
+            the result of the branch that runs.
         """
         steps: list[tuple[Step, ...]] = []
 
         def record_branch(branch: Callable[[], Any]) -> Callable[[], tuple[Any, Any]]:
-            """Return a function that appends a branch's steps and returns result and operands."""
+            """Return a function that runs a branch and collects its operations separately.
+
+            The function appends the branch's steps to ``steps``, and returns the branch's result
+            and the operands that the steps use, by their index.
+            """
 
             def run() -> tuple[Any, Any]:
-                """Trace the branch with empty steps and operands."""
+                """Run the branch; collect its steps and operands separately from the circuit's."""
                 outer = self.steps, self.operands
                 self.steps, self.operands = [], {}
                 try:
@@ -150,7 +183,10 @@ class TemplateCircuit(TapeCircuit):
         every = {number: struct for each in structs for number, struct in each.items()}
 
         def fill_operands(runner: Callable[[], tuple[Any, Any]]) -> Callable[[], tuple[Any, Any]]:
-            """Add zeros for the operands of the other branches, so that all types agree."""
+            """Return a traced branch that also returns zeros for the other branches' operands.
+
+            So all branches return the same types, as ``jax.lax.switch`` requires.
+            """
 
             def run() -> tuple[Any, Any]:
                 result, mine = runner()
@@ -172,7 +208,12 @@ class TemplateCircuit(TapeCircuit):
 
 
 def _unsupported_error(where: str, construct: str) -> CompileError:
-    """Return an error about a construct whose trip count is dynamic."""
+    """Return the error for a construct that tapes do not support.
+
+    Args:
+        where: the QNode's name and line.
+        construct: describes it, such as "a while_loop"; its trip count is dynamic.
+    """
     return CompileError(
         f"{where}: it has {construct}, expected a static trip count, as tapes for Python devices "
         "have a fixed length. Use Python integers as bounds, or "
@@ -181,7 +222,14 @@ def _unsupported_error(where: str, construct: str) -> CompileError:
 
 
 def _list_inner_values(op: qml.operation.Operator) -> list[Any]:
-    """Return the hyperparameters of an operation and, recursively, of operators in it."""
+    """Return an operation's hyperparameters, and of the operators in it recursively.
+
+    Args:
+        op: an operation or measurement process.
+
+    Returns:
+        the leaves that are not operators themselves.
+    """
     hyperparameters = getattr(op, "hyperparameters", {})
     parts = [part for part in hyperparameters.values() if isinstance(part, qml.operation.Operator)]
     values = [
@@ -200,9 +248,9 @@ def _get_name(made: Any) -> str:
 
 
 def _has_traced_product(op: qml.operation.Operator) -> bool:
-    """Return whether an operation is a modified product with traced parameters.
+    """Return whether an operation is an adjoint or controlled ``Prod`` with tracers.
 
-    A modified product is an adjoint or controlled ``Prod``.
+    PennyLane does not differentiate such operations, so they are decomposed.
     """
     if not isinstance(op, qml.ops.op_math.SymbolicOp):
         return False
@@ -214,8 +262,8 @@ def _has_traced_product(op: qml.operation.Operator) -> bool:
 def _has_inner_parameters(op: qml.operation.Operator) -> bool:
     """Return whether PennyLane cannot bind new values to all traced parameters.
 
-    This is so for operations inside a PennyLane template, for the generator of an evolution, and
-    for a ``ChangeOpBasis``, whose factors PennyLane binds in the wrong order.
+    ``bind_new_parameters`` cannot for operations inside a PennyLane template, for the generator of
+    an evolution, and for a ``ChangeOpBasis``, whose factors it binds in the wrong order.
     """
     if isinstance(op, qml.ops.ChangeOpBasis):
         return True

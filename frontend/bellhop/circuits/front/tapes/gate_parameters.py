@@ -20,13 +20,16 @@ TapeRecorder = Callable[..., qml.tape.QuantumScript]
 
 
 class GateParameters:
-    """Replaces ``CotransformCache`` of PennyLane, and differentiates with JAX.
+    """The classical Jacobian of a circuit's gate parameters, computed with JAX.
+
+    It replaces PennyLane's ``CotransformCache``, of which it has the methods, while the transforms
+    of one QNode call are applied.
 
     Args:
-        record: returns the tape of the circuit for positional arguments.
-        args: the positional arguments.
+        record: returns the tape of the circuit for positional arguments of the QNode.
+        args: the positional arguments, arrays.
         pipeline: the transforms of the circuit; the last transform has the option ``argnums``.
-        where: the QNode and its line, for errors.
+        where: the QNode's name and line, for error messages.
     """
 
     def __init__(
@@ -40,31 +43,39 @@ class GateParameters:
         self._argnums = 0 if argnums is None else argnums
 
     def get_argnums(self, transform: Any) -> list[set[int]] | None:
-        """Return the indices of gate parameters that depend on the ``argnums`` arguments.
+        """Find the gate parameters that depend on the QNode arguments ``argnums``.
+
+        PennyLane's gradient transforms call this method to know which parameters are trainable.
 
         Args:
-            transform: the gradient transform.
+            transform: the gradient transform, one of the pipeline.
 
         Returns:
             a set of parameter indices for each tape before the transform; None if the transform
             does not use them.
+
+        Raises:
+            CompileError: if ``argnums`` is out of range, or no parameter depends on the arguments.
         """
         if not (transform._use_argnum or transform.classical_cotransform):
             return None
         return self._find_dependent_params(self._get_preceding_transforms(transform))
 
     def get_classical_jacobian(self, transform: Any, tape_index: int) -> Any:
-        """Return the Jacobian of a tape's parameters with respect to the arguments.
+        """Compute the Jacobian of a tape's gate parameters with respect to arguments.
 
         Args:
-            transform: the gradient transform.
+            transform: the gradient transform, one of the pipeline.
             tape_index: the index of the tape among the tapes before the transform.
 
         Returns:
-            the result of ``jax.jacobian``; None if the transform does not use it.
+            ``jax.jacobian`` of the vector of parameters that depend on the QNode arguments
+            ``argnums``; a tuple of Jacobians if ``argnums`` is a sequence. None if the transform
+            does not use it.
 
         Raises:
-            CompileError: if a parameter is an array.
+            CompileError: if a parameter is an array, if ``argnums`` is out of range, or if no
+                parameter depends on the arguments.
         """
         if not transform.classical_cotransform:
             return None
@@ -72,7 +83,16 @@ class GateParameters:
         numbers = sorted(self._find_dependent_params(before)[tape_index])
 
         def parameters(*args: Any) -> Any:
-            """Return the dependent parameters of the tape as a vector."""
+            """Record the tape, and return its parameters that depend on the arguments.
+
+            ``jax.jacobian`` differentiates this function.
+
+            Args:
+                args: the positional arguments of the QNode.
+
+            Returns:
+                vector of the parameters, by increasing index.
+            """
             values = _list_tape_parameters(before, self._record(*args))[tape_index]
             chosen = [jnp.asarray(values[number]) for number in numbers]
             if any(value.ndim for value in chosen):
@@ -91,20 +111,32 @@ class GateParameters:
         return self._pipeline[:position]
 
     def _find_dependent_params(self, before: CompilePipeline) -> list[set[int]]:
-        """Return the indices of parameters that depend on the arguments, for each tape.
+        """Find the gate parameters that depend on the QNode arguments ``argnums``.
 
         Args:
             before: the transforms that produce the tapes.
 
+        Returns:
+            for each tape, the set of indices of these parameters among all parameters of the tape.
+
         Raises:
-            CompileError: if ``argnums`` is out of range, or no parameter depends on them.
+            CompileError: if ``argnums`` is out of range, or no parameter depends on the arguments.
         """
         argnums = self._argnums
         differentiated = [argnums] if isinstance(argnums, int) else list(argnums)
         counts: list[int] = []
 
         def parameters(*chosen: Any) -> Any:
-            """Return the parameters of all tapes, and store the number per tape in ``counts``."""
+            """Record the tapes for new values of the arguments ``argnums``.
+
+            The function is traced, and stores the number of parameters of each tape in ``counts``.
+
+            Args:
+                chosen: the new values; other arguments are unchanged.
+
+            Returns:
+                for each tape, a list of its parameters.
+            """
             args = list(self._args)
             for position, value in zip(differentiated, chosen, strict=True):
                 args[position] = value

@@ -14,10 +14,11 @@ from bellhop.tracing.state import current_circuit
 
 
 class ReturnedOutcome(qml.measurements.SampleMP):
-    """Measurement process for a mid-circuit outcome that is returned directly.
+    """Placeholder on a tape for a mid-circuit outcome that is returned directly.
 
-    Compared by identity, since PennyLane compares measurements by wires, and ignores the function
-    that is applied to the outcomes.
+    It is a measurement process, so that transforms keep it; ``apply_tape`` returns the outcome in
+    its place. Compared by identity, since PennyLane compares measurements by wires, and ignores the
+    function that is applied to the outcomes.
     """
 
     def __eq__(self, other: object) -> bool:
@@ -44,13 +45,16 @@ _MEASURE_OUTCOME: dict[type, Any] = {
 
 
 def apply_tape(tape: qml.tape.QuantumScript) -> Any:
-    """Apply the operations of a tape to the current circuit.
+    """Apply the operations of a tape to the current circuit, and queue measurements.
+
+    Mid-circuit measurements and conditionals on their outcomes are traced as Bellhop's ``measure``
+    and ``cond``.
 
     Args:
-        tape: a tape, which may have mid-circuit measurements and conditionals.
+        tape: PennyLane's tape, with gates, mid-circuit measurements and conditionals.
 
     Returns:
-        the measurements: one, or a tuple of several.
+        the measurement processes and returned outcomes: one, or a tuple of several.
     """
     outcomes: dict[str, Any] = {}
 
@@ -74,7 +78,15 @@ def apply_tape(tape: qml.tape.QuantumScript) -> Any:
             qml.apply(operation)
 
     def measure_process(process: qml.measurements.MeasurementProcess) -> Any:
-        """Queue a measurement process, or measure the traced outcome in it."""
+        """Queue a measurement process of the tape, with traced outcomes in it.
+
+        Args:
+            process: the process. PennyLane's outcomes in it, if any, are replaced by traced
+                outcomes.
+
+        Returns:
+            the queued measurement process; for a ``ReturnedOutcome``, the traced outcome.
+        """
         if process.mv is None:
             return qml.apply(process)
         measure_outcome = _MEASURE_OUTCOME[type(process)]

@@ -54,7 +54,15 @@ _NEEDS_NUMPY: dict[str, Callable[[qml.tape.QuantumScript], bool]] = {
 
 
 def _sum_in_program(transform: Any) -> Any:
-    """Make ``sign_expand`` add up results with JAX; return other transforms unchanged."""
+    """Make ``sign_expand`` combine the results of its tapes as one JAX array.
+
+    Args:
+        transform: PennyLane's bound transform.
+
+    Returns:
+        a transform whose postprocessing stacks the results first; ``transform`` itself if it is not
+        ``sign_expand``.
+    """
     if transform.tape_transform is not _SIGN_EXPAND:
         return transform
 
@@ -80,17 +88,21 @@ def call_on_tape(
 ) -> Any:
     """Trace a QNode call whose transforms need the circuit as a tape.
 
+    The circuit is recorded on a tape, the transforms map it to new tapes, each new tape is traced
+    as a circuit, and the postprocessing of the transforms combines the results.
+
     Args:
         qnode: the QNode.
-        function: its quantum function.
+        function: its quantum function, which caches its traced form.
         args: its positional arguments.
         kwargs: its keyword arguments.
-        where: the QNode and its line, for errors.
+        where: the QNode's name and line, for error messages.
         call: ``call_qnode``, which traces the QNode of each resulting tape.
 
     Returns:
         the result: in the structure of the quantum function's result if the transforms keep the
-        number of measurements, else in the structure that the transforms return.
+        number of measurements, else in the structure that the transforms return. For a transform
+        that returns a property of the tape, the property.
 
     Raises:
         CompileError: if the circuit cannot be a tape, or a transform draws random numbers or needs
@@ -108,7 +120,14 @@ def call_on_tape(
             )
 
     def make_error(construct: str) -> CompileError:
-        """Return the error for a construct that a tape cannot hold."""
+        """Make the error for a construct that a tape cannot hold.
+
+        Args:
+            construct: the construct as the message names it, such as "a while_loop".
+
+        Returns:
+            the exception, which ``TapeCircuit`` raises.
+        """
         return CompileError(
             f"{where}: the transform {names} needs a tape of gates, which circuits with "
             f"{construct} do not have. Remove the transform or the construct; for noise, write "
@@ -119,7 +138,14 @@ def call_on_tape(
     tape_circuit = functools.partial(TapeCircuit, where, Rows(where).get_row(None), make_error)
 
     def record(*args: Any) -> tuple[qml.tape.QuantumScript, list[Any], Any]:
-        """Record the circuit; return the tape, and the leaves and structure of its result."""
+        """Record the QNode's circuit on a tape.
+
+        Args:
+            args: the positional arguments of the QNode.
+
+        Returns:
+            the tape; and the leaves and the tree structure of the quantum function's result.
+        """
         # Noise models compare wires, so they need static ones.
         recorder = tape_circuit(knows_wires=has_noise_model)
         # Concrete arrays remain constants, whose values transforms may read.
@@ -188,7 +214,16 @@ def call_on_tape(
         )
 
     def to_returned_structure(values: Any) -> Any:
-        """Rebuild the quantum function's result from the values of its measurements."""
+        """Rebuild the quantum function's result from the values of its measurements.
+
+        Args:
+            values: the value of the only measurement, or a sequence with a value for each
+                measurement.
+
+        Returns:
+            the result, with the values in the place of measurements; ``values`` itself if the
+            transforms changed the number of measurements.
+        """
         if len(processes) == 1:
             values = (values,)
         if not isinstance(values, tuple | list) or len(values) != len(processes):
@@ -204,7 +239,12 @@ def call_on_tape(
 
 
 def _make_tape_qnode(tape: qml.tape.QuantumScript, qnode: qml.QNode) -> qml.QNode:
-    """Return a QNode that runs a tape with the settings of ``qnode``."""
+    """Make a QNode that runs a tape with the settings of another QNode.
+
+    Args:
+        tape: the tape, whose shots the new QNode has.
+        qnode: the QNode whose device, settings and name are used; its transforms are not.
+    """
 
     @functools.wraps(qnode.func)
     def function() -> Any:

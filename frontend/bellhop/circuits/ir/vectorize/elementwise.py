@@ -32,7 +32,14 @@ _ELEMENTWISE = frozenset(getattr(lax, f"{name}_p") for name in _NAMES if hasattr
 
 
 def is_elementwise(eqn: JaxprEqn) -> bool:
-    """Return whether an equation is elementwise or only rearranges elements."""
+    """Return whether an equation can be merged with similar ones by ``jax.vmap``.
+
+    True for elementwise primitives, for slices, reshapes and other rearrangements, for reductions
+    such as ``reduce_sum``, and for ``jit`` of such equations with one result.
+
+    Args:
+        eqn: any equation of a jaxpr. An equation with effects is never merged.
+    """
     if eqn.effects:
         return False
     if eqn.primitive is unstack_p:

@@ -34,9 +34,12 @@ _GATHER_DIMENSIONS = lax.GatherDimensionNumbers(
 def gather_static(array: Operand, indices: np.ndarray) -> jax.Array:
     """Gather elements of the flattened array at constant indices.
 
+    It computes ``array.ravel()[indices]``. Its transpose is a sum of gathers, not a scatter, unless
+    an element is gathered often.
+
     Args:
         array: array of any shape.
-        indices: integer array of flat indices, of any shape.
+        indices: NumPy integer array of flat indices, of any shape; they must be in range.
 
     Returns:
         array of the shape of ``indices``.
@@ -68,8 +71,11 @@ def _gather_transpose(cotangent: Operand, places: np.ndarray, size: int) -> Oper
 
     Args:
         cotangent: vector, the cotangent of the gathered elements.
-        places: the indices of the gather.
-        size: the number of elements of the array.
+        places: the indices of the gather, in the order of ``cotangent``.
+        size: the number of elements of the array from which elements were gathered.
+
+    Returns:
+        vector of ``size`` elements, the cotangent of this array.
     """
     uses = np.bincount(places, minlength=size)
     most = int(uses.max(initial=0))

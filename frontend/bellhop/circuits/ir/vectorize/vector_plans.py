@@ -52,7 +52,10 @@ AtomReader = Callable[[Any], Any]
 
 
 class VectorPlan:
-    """Computes a list of atoms (variables and literals of a jaxpr) as one array.
+    """Plan to compute a list of atoms (variables or literals of a jaxpr) as one array.
+
+    `VectorPlanner` makes plans; each subclass is one way to compute the array. Plans form a tree,
+    and ``evaluate`` of the root traces the equations.
 
     Attributes:
         is_mapped: whether the array has a leading axis for the list.  If not, all atoms have the
@@ -74,12 +77,16 @@ class VectorPlan:
         raise NotImplementedError
 
     def find_elements(self, read: AtomReader) -> tuple[Any, np.ndarray]:
-        """Return an array and indices with ``array.ravel()[indices]`` as values.
+        """Find an array whose elements at some indices are the values of this plan.
 
         Plans that only rearrange elements return their operand's array, and so compute nothing.
 
         Args:
             read: returns the value of a variable.
+
+        Returns:
+            the array, and a NumPy integer array of flat indices; ``array.ravel()[indices]`` is the
+            result of ``evaluate``.
         """
         array = self.evaluate(read)
         return array, np.arange(np.size(array)).reshape(np.shape(array))
@@ -87,7 +94,11 @@ class VectorPlan:
 
 @dataclasses.dataclass
 class _SharedValuePlan(VectorPlan):
-    """Plan for equal values: all atoms have the value of ``atom``."""
+    """Plan for equal values: all atoms have the value of one atom, which is the array.
+
+    Attributes:
+        atom: a variable or literal.
+    """
 
     atom: Any
     is_mapped = False
@@ -104,7 +115,11 @@ class _SharedValuePlan(VectorPlan):
 
 @dataclasses.dataclass
 class _ConstantsPlan(VectorPlan):
-    """Plan for literals."""
+    """Plan for literals, whose values are known.
+
+    Attributes:
+        values: array ``[atoms, ...]``, the stacked values.
+    """
 
     values: np.ndarray
 
@@ -117,12 +132,20 @@ class _ConstantsPlan(VectorPlan):
 
 @dataclasses.dataclass
 class _ScalarsPlan(VectorPlan):
-    """Plan for atoms without common structure: computed one by one, and stacked."""
+    """Plan for atoms without common structure: computed one by one, and stacked.
+
+    Attributes:
+        atoms: variables and literals of the same type.
+    """
 
     atoms: Sequence[Any]
 
     def evaluate(self, read: AtomReader) -> Any:
-        """Return the values of the atoms, stacked."""
+        """Read the value of each atom, and stack the values along a leading axis.
+
+        Args:
+            read: returns the value of a variable.
+        """
         values = [jnp.asarray(read(atom), atom.aval.dtype) for atom in self.atoms]
         aval = self.atoms[0].aval
         return (
@@ -140,8 +163,9 @@ class _MappedPlan(VectorPlan):
     """Plan for results of the same primitive, which is mapped over planned operands.
 
     Attributes:
-        compute: evaluates the primitive for one atom.
+        compute: evaluates the primitive for one atom; ``jax.vmap`` maps it.
         operands: the plans of the primitive's operands.
+        reshaped: the shape of one result if the primitive only reshapes its operand; else None.
     """
 
     compute: Callable[..., Any]
@@ -154,6 +178,14 @@ class _MappedPlan(VectorPlan):
         return jax.vmap(self.compute, axes)(*[plan.evaluate(read) for plan in self.operands])
 
     def find_elements(self, read: AtomReader) -> tuple[Any, np.ndarray]:
+        """Find an array whose elements at some indices are the values of this plan.
+
+        Args:
+            read: returns the value of a variable.
+
+        Returns:
+            see ``VectorPlan.find_elements``; the operand's array if the primitive only reshapes it.
+        """
         if self.reshaped is None:
             return super().find_elements(read)
         array, places = self.operands[0].find_elements(read)
@@ -169,8 +201,8 @@ class _SlicesPlan(VectorPlan):
     """Plan for slices of the same size, which one ``gather_static`` extracts.
 
     Attributes:
-        array: the plan of the sliced arrays.
-        starts: integer array ``[atoms, axes]``, the start indices.
+        array: the plan of the sliced arrays, one array for all slices or one for each.
+        starts: integer array ``[atoms, axes]``, the start indices of each slice.
         sizes: the shape of each slice.
     """
 
@@ -182,7 +214,14 @@ class _SlicesPlan(VectorPlan):
         return gather_static(*self.find_elements(read))
 
     def find_elements(self, read: AtomReader) -> tuple[Any, np.ndarray]:
-        """Return the array of the operand and the indices of the slices in it."""
+        """Find the array of the sliced operand, and the flat indices of the slices in it.
+
+        Args:
+            read: returns the value of a variable.
+
+        Returns:
+            the array, and NumPy integers ``[atoms, *sizes]``.
+        """
         array, places = self.array.find_elements(read)
         shape = places.shape[self.array.is_mapped :]
         strides = np.array([np.prod(shape[axis + 1 :], dtype=int) for axis in range(len(shape))])
@@ -203,7 +242,7 @@ class _ConcatenatedPlan(VectorPlan):
     Attributes:
         parts: the plans.
         counts: the number of atoms of each plan.
-        order: for each atom, its index in the concatenation.
+        order: for each atom of the whole list, its index in the concatenation.
     """
 
     parts: Sequence[VectorPlan]
@@ -211,7 +250,14 @@ class _ConcatenatedPlan(VectorPlan):
     order: np.ndarray
 
     def evaluate(self, read: AtomReader) -> Any:
-        """Return the arrays of all plans, concatenated and permuted."""
+        """Concatenate the arrays of all parts, and permute them to the order of the atoms.
+
+        Args:
+            read: returns the value of a variable.
+
+        Returns:
+            array with a leading axis for the atoms.
+        """
         arrays = []
         for part, count in zip(self.parts, self.counts, strict=True):
             array = part.evaluate(read)
@@ -231,12 +277,12 @@ class _ConcatenatedPlan(VectorPlan):
 class VectorPlanner:
     """Plans how to compute lists of values of a jaxpr as vectors.
 
-    The depth of a value is the number of equations between it and the inputs.  Only values of the
-    same depth are planned together: they do not depend on each other, so the plan is correct, and
-    their operands have a smaller depth, so the plan is finite.
+    One object serves one jaxpr. The depth of a value is the number of equations between it and the
+    inputs.  Only values of the same depth are planned together: they do not depend on each other,
+    so the plan is correct, and their operands have a smaller depth, so the plan is finite.
 
     Args:
-        equations: the equations of the jaxpr.
+        equations: the equations of the jaxpr, in order.
     """
 
     def __init__(self, equations: Sequence[Any]) -> None:
@@ -263,16 +309,21 @@ class VectorPlanner:
         """Plan the computation of a list of atoms as a vector.
 
         Args:
-            atoms: variables and literals of the same type.
+            atoms: variables and literals of the jaxpr, of the same type.
 
         Returns:
-            the plan; None if the atoms have no common structure.
+            the plan; None if the atoms have no common structure, so that they are best computed one
+            by one.
         """
         plan = self._get_plan(atoms)
         return None if isinstance(plan, _ScalarsPlan) else plan
 
     def _get_plan(self, atoms: Sequence[Any]) -> VectorPlan:
-        """Return the plan of a list of atoms from the cache, or make it."""
+        """Return the plan of a list of atoms from the cache, or make it.
+
+        Args:
+            atoms: variables and literals of the jaxpr, of the same type.
+        """
         key = tuple(map(id, atoms))
         if key not in self._plans:
             # The entry holds the atoms, so that no other object gets one of their ids.
@@ -280,7 +331,13 @@ class VectorPlanner:
         return self._plans[key][1]
 
     def _make_plan(self, atoms: Sequence[Any]) -> VectorPlan:
-        """Group atoms with equal keys, plan each group, and concatenate the plans."""
+        """Plan each group of atoms that can be computed together, and concatenate.
+
+        Groups of fewer than `MIN_VECTOR_SIZE` atoms are computed as scalars.
+
+        Args:
+            atoms: variables and literals of the jaxpr, of the same type.
+        """
         if all(atom is atoms[0] for atom in atoms):
             return _SharedValuePlan(atoms[0])
         groups: dict[Hashable, list[int]] = defaultdict(list)
@@ -310,7 +367,16 @@ class VectorPlanner:
         return _ConcatenatedPlan(parts, [len(positions) for positions in places], order)
 
     def _find_key(self, atom: Any) -> Hashable:
-        """Return a key that is equal for atoms that can be computed as one vector."""
+        """Return a key that is equal for atoms that can be computed as one vector.
+
+        Args:
+            atom: a variable or literal. A variable that is an input of the jaxpr, or the result of
+                an equation that cannot be merged, is its own key.
+
+        Returns:
+            the primitive, its parameters, its operand types and the atom's depth; or the atom; or
+            ``_CONSTANT`` for a literal.
+        """
         if isinstance(atom, Literal):
             return _CONSTANT
         eqn = self._equations.get(atom)
@@ -326,7 +392,7 @@ class VectorPlanner:
         return eqn.primitive, params, types, self._depths[atom]
 
     def _plan_similar_atoms(self, atoms: Sequence[Any]) -> VectorPlan:
-        """Plan the computation of similar scalars as one vector.
+        """Plan the computation of similar atoms as one vector.
 
         Args:
             atoms: jaxpr variables or literals with equal `_find_key`: all literals, or all results
@@ -363,7 +429,7 @@ class VectorPlanner:
         """Plan results of ``unstack``: slices of length one with their axis squeezed.
 
         Args:
-            atoms: the results.
+            atoms: variables, each a result of an ``unstack`` equation, at any position on the axis.
             array: the plan of the arrays that are unstacked.
             axis: the axis of ``unstack``.
         """
@@ -375,7 +441,11 @@ class VectorPlanner:
 
 
 def _make_function(eqn: JaxprEqn) -> Callable[..., Any]:
-    """Return a function of an equation's operands that computes its result."""
+    """Make a function of an equation's operands that computes its only result.
+
+    Args:
+        eqn: an equation; its operands are not read.
+    """
     if eqn.primitive is jit_p:
         closed = eqn.params["jaxpr"]
         return lambda *operands: eval_jaxpr(closed.jaxpr, closed.consts, *operands)[0]

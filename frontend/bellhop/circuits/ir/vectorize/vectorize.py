@@ -36,7 +36,7 @@ from bellhop.jaxprs.jaxpr_interpreter import Rule, interpret_with
 def vectorize_jaxpr(closed: ClosedJaxpr) -> ClosedJaxpr:
     """Rewrite a jaxpr so that the operands of each ``pack`` are computed as a vector.
 
-    Operands without common structure are still computed as scalars.
+    Results are the same. Operands without common structure are still computed as scalars.
 
     Args:
         closed: any jaxpr.  Jaxprs of loops and conditionals in it are rewritten too.
@@ -80,7 +80,15 @@ def _choose_rule(eqn: JaxprEqn) -> Rule:
 
 
 def _evaluate_plan(eqn: JaxprEqn, *operands: Operand) -> list[Any]:
-    """Evaluate a ``pack`` equation by the plan in its parameters."""
+    """Evaluate a ``pack`` equation by the plan in its parameters.
+
+    Args:
+        eqn: the equation, whose operands are the variables that the plan reads.
+        operands: the values of these variables.
+
+    Returns:
+        a list with the vector.
+    """
     values = dict(zip(eqn.params["reads"], operands, strict=True))
     vector = eqn.params["plan"].evaluate(values.__getitem__)
     # The plan returns a scalar if all elements are equal.

@@ -33,13 +33,13 @@ _PARTIAL_WIRES_CODE = qml.noise.partial_wires(qml.PauliX).__code__
 
 
 class NoiseInserter:
-    """Adds the noise of ``qml.add_noise`` around operations and before measurements.
+    """Adds a PennyLane noise model's noise to one operation or measurement at a time.
 
     Args:
-        where: the QNode and its line, for errors.
+        where: the QNode's name and line, which begin error messages.
         noise_model: a ``qml.NoiseModel``.
         level: the ``level`` argument of ``qml.add_noise``. With ``"user"``, templates are
-            decomposed before noise is added.
+            decomposed before noise is added, as in PennyLane.
     """
 
     def __init__(self, where: str, noise_model: Any, level: Any = "user") -> None:
@@ -49,7 +49,14 @@ class NoiseInserter:
 
     @classmethod
     def from_config(cls, config: CircuitConfig) -> "NoiseInserter | None":
-        """Return the noise of ``qml.add_noise`` if it is the first transform, else None."""
+        """Return the noise of a QNode whose first transform is ``qml.add_noise``.
+
+        Args:
+            config: the QNode's settings.
+
+        Returns:
+            None if the QNode has no transforms, or if its first transform is not ``qml.add_noise``.
+        """
         if QNodeTransforms(config.transforms).names[:1] != ("add_noise",):
             return None
         first = config.transforms[0]
@@ -59,12 +66,14 @@ class NoiseInserter:
     def can_add_piecewise(config: CircuitConfig, device: qml.devices.Device) -> bool:
         """Return whether noise can be added to a QNode's operations one at a time.
 
-        Noise must be the first transform, because earlier transforms change the operations that get
-        noise; circuits must not be folded, and later transforms must be piecewise.
+        Otherwise PennyLane adds the noise to a tape, without dynamic loops and conditionals.
+        ``add_noise`` must be the first transform, because earlier transforms change the operations
+        that get noise; circuits must not be folded, and later transforms must not need the whole
+        circuit.
 
         Args:
-            config: the QNode's configuration, with its transforms.
-            device: the device; only ``default.mixed`` is supported.
+            config: the QNode's settings, with its transforms.
+            device: the QNode's device; only ``default.mixed`` is supported.
         """
         is_noise_first = QNodeTransforms(config.transforms).names[:1] == ("add_noise",)
         is_mixed = type(device) is qml.devices.DefaultMixed
@@ -84,15 +93,16 @@ class NoiseInserter:
         return len(ones) == len(others) and all(map(_is_known_equal, ones, others))
 
     def add_noise(self, op: qml.operation.Operator, *, is_first: bool = False) -> list[Any]:
-        """Return an operation with its noise; decompose templates as PennyLane does.
+        """Return an operation with the noise around it, in order.
 
         Args:
-            op: the operation. The result contains the same object, unless it is decomposed.
+            op: the operation. The list contains the same object, or the parts of a decomposed
+                template, as PennyLane decomposes it.
             is_first: whether the operation is the circuit's first; an initial state preparation is
                 not decomposed.
 
         Raises:
-            CompileError: for an allocation.
+            CompileError: for an allocation of wires, or if the noise model reads a traced value.
         """
         self._reject_allocation(op)
         with qml.QueuingManager.stop_recording():
@@ -101,13 +111,18 @@ class NoiseInserter:
             return [each for part in parts for each in self._add_noise_to_part(part)]
 
     def add_conditional_noise(self, op: qml.operation.Operator) -> list[Any]:
-        """Return an operation conditioned on a mid-circuit outcome, with its noise.
+        """Return an operation with its noise, in a branch on a mid-circuit outcome.
 
-        PennyLane decomposes a conditioned template only if it also decomposes another operation of
-        the tape, which is not known here.
+        The noise model sees a ``qml.ops.Conditional`` of the operation; the list contains the
+        operation itself. PennyLane decomposes a conditional template only if it also decomposes
+        another operation of the tape, which is not known here.
+
+        Args:
+            op: the operation, without its condition.
 
         Raises:
-            CompileError: if noise would depend on that decomposition, and for an allocation.
+            CompileError: if the noise would depend on this decomposition, and for an allocation of
+                wires.
         """
         self._reject_allocation(op)
         with qml.QueuingManager.stop_recording():
@@ -126,7 +141,7 @@ class NoiseInserter:
             return [op if each is conditional else each for each in noisy]
 
     def _reject_allocation(self, op: qml.operation.Operator) -> None:
-        """Raise an error for an operation that allocates or deallocates wires."""
+        """Raise a ``CompileError`` for an operation that allocates or deallocates wires."""
         if Allocations.is_allocation(op):
             raise CompileError(
                 f"{self._where}: {op.name} with qml.add_noise is supported only in circuits "
@@ -137,12 +152,15 @@ class NoiseInserter:
     def find_outcome_noise(
         self, label: Wire, *, reset: bool, postselect: int
     ) -> tuple[list[Any], list[Any]]:
-        """Return the noise before and after a mid-circuit measurement.
+        """Return the noise around a mid-circuit measurement.
 
         Args:
-            label: the measured wire.
-            reset: whether the wire is reset to zero.
-            postselect: the outcome to postselect on, or -1.
+            label: the label of the measured wire.
+            reset: whether the wire is reset to zero after the measurement.
+            postselect: the outcome to postselect on, 0 or 1; -1 for none.
+
+        Returns:
+            the list of noise operations before the measurement, and the list after it.
         """
         kept = None if postselect < 0 else postselect
         with qml.QueuingManager.stop_recording():
@@ -152,10 +170,14 @@ class NoiseInserter:
         return noisy[:position], noisy[position + 1 :]
 
     def find_measurement_noise(self, process: qml.measurements.MeasurementProcess) -> list[Any]:
-        """Return the noise before a measurement at the end of a circuit.
+        """Return the noise operations before a measurement at the end of a circuit.
+
+        Args:
+            process: the measurement process. The noise depends on it, so measurements with
+                different noise need separate copies of the final state.
 
         Raises:
-            CompileError: if the model has noise for measurements and a wire is traced.
+            CompileError: if the noise model has noise for measurements, and a wire is traced.
         """
         with qml.QueuingManager.stop_recording():
             noise: list[Any] = []
@@ -167,7 +189,11 @@ class NoiseInserter:
             return noise
 
     def _add_noise_to_part(self, op: qml.operation.Operator) -> list[Any]:
-        """Return an operation that is not decomposed with its noise, in order."""
+        """Return an operation with its noise in order, without decomposing it.
+
+        Args:
+            op: the operation. Control flow gets no noise.
+        """
         if ControlFlow.is_instance(op):
             return [op]
         operations = [op]
@@ -190,10 +216,10 @@ class NoiseInserter:
         return self._call_model(lambda: bool(condition(thing)))
 
     def _make_noise(self, function: Callable[..., Any], thing: Any) -> list[Any]:
-        """Return the noise operations that a noise function queues.
+        """Call a noise function of the model, and return the operations that it queues.
 
         Args:
-            function: a noise function of the model.
+            function: a noise function, a value of the model's ``model_map`` or ``meas_map``.
             thing: the operation or measurement process that the noise is for.
 
         Raises:
@@ -207,7 +233,17 @@ class NoiseInserter:
         return list(self._call_model(make))
 
     def _call_model(self, ask: Callable[[], Any]) -> Any:
-        """Call a function of the noise model; explain an error about a traced value."""
+        """Call a function of the noise model, and explain errors about traced values.
+
+        Args:
+            ask: the call, a function without arguments.
+
+        Returns:
+            the result of ``ask``.
+
+        Raises:
+            CompileError: if the noise model needs the concrete value of a tracer.
+        """
         try:
             return ask()
         except CONCRETIZATION_ERRORS as error:
@@ -222,7 +258,13 @@ def _list_components(op: qml.operation.Operator) -> list[Any]:
 
 
 def _is_known_equal(one: Any, other: Any) -> bool:
-    """Return whether two components are equal; traced values must be identical."""
+    """Return whether two values of operations are certainly equal.
+
+    Args:
+        one: a parameter, wire, hyperparameter or operator.
+        other: a value at the same place in another operation. Traced values are equal only if they
+            are the same object.
+    """
     if one is other or is_dynamic(one) or is_dynamic(other):
         return one is other
     if isinstance(one, qml.operation.Operator):
@@ -231,7 +273,14 @@ def _is_known_equal(one: Any, other: Any) -> bool:
 
 
 def _decompose_template(op: qml.operation.Operator) -> Iterator[Any]:
-    """Yield an operation, or the gates of a template or of an adjoint, recursively."""
+    """Decompose a template or an adjoint recursively, as ``qml.add_noise`` does.
+
+    Args:
+        op: the operation.
+
+    Yields:
+        the gates in order; ``op`` itself if it is neither a template nor an adjoint.
+    """
     is_template = hasattr(qml.templates, op.name) or isinstance(op, qml.ops.Adjoint)
     if ControlFlow.is_instance(op) or not op.has_decomposition or not is_template:
         yield op
@@ -241,10 +290,12 @@ def _decompose_template(op: qml.operation.Operator) -> Iterator[Any]:
 
 
 class _UnreadableWires:
-    """Stands in for wires of which some are traced; every use of it raises an error.
+    """Stands in for wires of which some are traced; any use of it raises an error.
+
+    A noise condition that compares a traced wire would silently be False.
 
     Args:
-        error: the error to raise.
+        error: the error that each use of the object raises.
     """
 
     def __init__(self, error: CompileError) -> None:
@@ -261,9 +312,13 @@ class _UnreadableWires:
 
 
 def _hide_traced_wires(op: qml.operation.Operator, where: str) -> Any:
-    """Copy an operation with traced wires so that reading its wires raises an error.
+    """Copy an operation so that reading its traced wires raises an error.
 
-    An operation without traced wires is returned unchanged.
+    Conditions of noise models get the copy, since they may read wires.
+
+    Args:
+        op: the operation. Without traced wires, it is returned unchanged.
+        where: the QNode's name and line, which begin the error message.
     """
     if not any(map(is_dynamic, op.wires)):
         return op
@@ -279,7 +334,12 @@ def _hide_traced_wires(op: qml.operation.Operator, where: str) -> Any:
 
 
 def _traced_wires_error(where: str, name: str) -> CompileError:
-    """Return the error for a noise model that reads traced wires."""
+    """Return the error for a noise model that reads, or may read, traced wires.
+
+    Args:
+        where: the QNode's name and line.
+        name: the name of the operation or measurement process on these wires.
+    """
     return CompileError(
         f"{where}: the noise model reads, or may read, the wires of {name}, which are "
         "traced. Use conditions on types (qml.noise.op_in) with noise by "

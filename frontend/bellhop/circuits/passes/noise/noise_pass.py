@@ -43,17 +43,20 @@ if TYPE_CHECKING:
 
 @dataclass
 class _NoiseState:
-    """The progress of a `NoisePass`.
+    """Progress of a `NoisePass` through one circuit.
 
     Attributes:
         is_first: whether no operation was applied yet.
-        is_branch_taken: in branches on a mid-circuit outcome, whether gates are applied with their
-            noise (True) or noise alone (False); elsewhere None.
-        has_branch_noise: whether such a branch had noise.
-        outcomes: the outcomes of mid-circuit measurements.
-        carried: values carried by loops, whose origin is unknown while a loop's body is traced.
-        deferred_error: the error to raise at the next measurement, if a condition was assumed not
-            to depend on outcomes.
+        is_branch_taken: in a branch on a mid-circuit outcome: True while gates are applied with
+            their noise, False while only the noise of a branch that is not taken is applied. None
+            outside of such branches.
+        has_branch_noise: whether a gate in such a branch had noise.
+        outcomes: the outcomes of mid-circuit measurements so far, tracers.
+        carried: tracers of the values that loops carry. While a loop's body is traced, it is
+            unknown whether they depend on outcomes.
+        deferred_error: the error to raise at the next mid-circuit measurement: a condition may
+            depend on outcomes, and was taken not to because there were none. None if there is no
+            such condition.
     """
 
     is_first: bool = True
@@ -65,16 +68,19 @@ class _NoiseState:
 
 
 class NoisePass(CircuitPass):
-    """Adds the noise of a noise model to a circuit.
+    """Pass that inserts the noise of ``qml.add_noise`` around each operation.
+
+    It applies a noise model to circuits with loops, conditionals and mid-circuit measurements,
+    which are not a tape. An instance serves one trace of one circuit on ``default.mixed``.
 
     Args:
-        circuit: the circuit.
-        config: the circuit's configuration; its transforms see the noise.
-        noise: inserts the noise around operations.
-        outcomes: the value from which the circuit reads its mid-circuit outcomes.
+        circuit: the backend's circuit, at the end of the chain of passes.
+        config: the QNode's settings. Its later transforms are applied to operations and noise.
+        noise: finds the noise of an operation or measurement.
+        outcomes: the traced array from which the circuit reads its mid-circuit outcomes.
 
     Attributes:
-        first: the first interpreter of the chain: the pass, or Pauli twirling before it.
+        first: the first interpreter of the chain: this pass, or Pauli twirling before it.
     """
 
     def __init__(
@@ -91,28 +97,34 @@ class NoisePass(CircuitPass):
     def from_config(
         cls, circuit: ProgramCircuit, config: CircuitConfig, outcomes: Any
     ) -> NoisePass | None:
-        """Return the pass for a circuit, or None without a noise model to add piece by piece.
+        """Return the pass for a circuit, or None if the QNode has no ``qml.add_noise``.
 
         Args:
-            circuit: the circuit.
-            config: the circuit's configuration.
-            outcomes: the value from which the circuit reads its mid-circuit outcomes.
+            circuit: the backend's circuit.
+            config: the QNode's settings, of which ``add_noise`` must be the first transform.
+            outcomes: the traced array from which the circuit reads its mid-circuit outcomes.
         """
         noise = NoiseInserter.from_config(config)
         return None if noise is None else cls(circuit, config, noise, outcomes)
 
     @staticmethod
     def can_be_used(config: CircuitConfig, device: qml.devices.Device) -> bool:
-        """Return whether noise can be added to a QNode's operations one at a time.
+        """Return whether this pass can add a QNode's noise, instead of PennyLane.
 
         Args:
-            config: the QNode's configuration, with its transforms.
+            config: the QNode's settings, with its transforms.
             device: the QNode's device.
         """
         return NoiseInserter.can_add_piecewise(config, device)
 
     def apply(self, operations: Sequence[Any]) -> None:
-        """Apply operations with noise around them, in order."""
+        """Pass operations on with their noise around them, in order.
+
+        Args:
+            operations: PennyLane operations. A `ControlFlow` operation is applied by this pass, so
+                that the gates in it get noise. In a branch that is not taken, only the noise is
+                passed on.
+        """
         noisy = [each for op in operations for each in self._add_noise(op)]
         for is_control, group in itertools.groupby(noisy, ControlFlow.is_instance):
             if is_control:
@@ -124,10 +136,21 @@ class NoisePass(CircuitPass):
     def mid_measure(
         self, label: Wire, *, reset: bool, postselect: int, site: str, is_joint: bool = False
     ) -> Any:
-        """Measure a wire with noise around the measurement, and return the outcome.
+        """Measure a wire mid-circuit with noise before and after the measurement.
+
+        Args:
+            label: the wire label, static or traced.
+            reset: whether the wire is reset to zero after the measurement.
+            postselect: the outcome to postselect on, 0 or 1; -1 for none.
+            site: the user's ``file:line``, for errors.
+            is_joint: whether the measurement is a part of a ``pauli_measure``.
+
+        Returns:
+            the outcome, a traced bool scalar.
 
         Raises:
-            CompileError: for a ``pauli_measure``, and for a measurement in a conditional.
+            CompileError: for a ``pauli_measure``, for a measurement in a conditional on an outcome,
+                and after a condition that may depend on outcomes.
         """
         if is_joint:
             raise CompileError(
@@ -158,17 +181,32 @@ class NoisePass(CircuitPass):
         *,
         is_nest: bool = False,
     ) -> tuple[Any, ...]:
-        """Run a for loop of the circuit with noise; return the carried values."""
+        """Pass a for loop on, and record the values that it carries.
+
+        A condition that is computed from these values may depend on mid-circuit outcomes.
+
+        Args:
+            n_iterations: the trip count, an ``int``, or a tracer if it is dynamic.
+            body: ``(carried, index) -> carried``, which applies the gates of one iteration.
+            carried: the carried values of the first iteration, a tuple of arrays.
+            is_nest: whether the loop can be unrolled, as in `Interpreter.for_loop`.
+
+        Returns:
+            the carried values after the loop.
+        """
         return super().for_loop(n_iterations, self._record_carried(body), carried, is_nest=is_nest)
 
     def while_loop(
         self, condition: Callable[..., Any], body: Callable[..., Any], carried: tuple[Any, ...]
     ) -> tuple[Any, ...]:
-        """Run a while loop of the circuit with noise; return the carried values."""
+        """Pass a while loop on, and record the values that it carries."""
         return super().while_loop(condition, self._record_carried(body), carried)
 
     def _record_carried(self, body: Callable[..., Any]) -> Callable[..., Any]:
-        """Wrap a loop's body to record its carried tracers in `noise_state`."""
+        """Wrap a loop's body so that it appends the carried tracers to this pass's state.
+
+        `_is_decided_by_outcome` looks for them in the conditions of conditionals.
+        """
 
         def step(carried: tuple[Any, ...], *iteration: Any) -> Any:
             self._state.carried.extend(jax.tree.leaves(carried))
@@ -177,7 +215,20 @@ class NoisePass(CircuitPass):
         return step
 
     def branch(self, branches: Branches) -> Any:
-        """Run one branch; if an outcome decides which, with the noise of all branches."""
+        """Apply a conditional; if an outcome decides, with the noise of all branches.
+
+        As in PennyLane, the noise of a gate in a branch does not depend on the outcome.
+
+        Args:
+            branches: the traced index of the branch to run, and the branches as functions.
+
+        Returns:
+            the result of the branch that runs.
+
+        Raises:
+            CompileError: if it is unknown whether an outcome decides, or if a branch on an outcome
+                has noise and a callback with an effect.
+        """
         if not self._is_decided_by_outcome(branches.index):
             return super().branch(branches)
         is_outer_taken = self._state.is_branch_taken is not False
@@ -185,7 +236,14 @@ class NoisePass(CircuitPass):
         noisy = {n for n, branch in enumerate(functions) if self._has_noise(branch)}
 
         def run(number: int) -> Any:
-            """Run all branches that have noise, but only one of them with its gates."""
+            """Run one branch with its gates, and the noise of the other branches, in order.
+
+            Args:
+                number: the index of the branch.
+
+            Returns:
+                the result of this branch.
+            """
             results = {
                 n: self._run_branch(branch, is_taken=n == number and is_outer_taken)
                 for n, branch in enumerate(functions)
@@ -199,12 +257,15 @@ class NoisePass(CircuitPass):
     def group_by_noise(self, leaves: Sequence[Any]) -> list[tuple[list[Any], list[int]]]:
         """Group the measurements at the end of the circuit by the noise before them.
 
+        The caller applies the noise of each group to a copy of the final state.
+
         Args:
-            leaves: return values of the quantum function. A leaf that is not a measurement at the
-                end has no noise: noise at the end does not affect mid-circuit outcomes.
+            leaves: the leaves of the quantum function's result. A leaf that is not a measurement of
+                wires has no noise: noise at the end does not change mid-circuit outcomes.
 
         Returns:
-            pairs of noise operations and the indices of their leaves, which together are all.
+            for each group, its noise operations and the indices of its leaves. Each leaf is in one
+            group.
         """
         groups: list[tuple[list[Any], list[int]]] = []
         for number, leaf in enumerate(leaves):
@@ -224,7 +285,14 @@ class NoisePass(CircuitPass):
         self.target.apply(operations)
 
     def _add_noise(self, op: qml.operation.Operator) -> list[Any]:
-        """Return an operation with noise around it, or the noise alone in other branches."""
+        """Return an operation with its noise; the noise alone in a branch not taken.
+
+        Args:
+            op: the operation. Control flow is returned unchanged.
+
+        Returns:
+            a list of operations, in order.
+        """
         seen = self._state
         is_first, seen.is_first = seen.is_first, False
         if ControlFlow.is_instance(op):
@@ -236,11 +304,15 @@ class NoisePass(CircuitPass):
         return noisy if seen.is_branch_taken else [each for each in noisy if each is not op]
 
     def _is_decided_by_outcome(self, index: Operand) -> bool:
-        """Return whether the condition of a branch is computed from a mid-circuit outcome.
+        """Return whether a conditional's index is computed from a mid-circuit outcome.
+
+        Args:
+            index: the index, usually a tracer.
 
         Raises:
-            CompileError: if this cannot be determined, and the circuit has mid-circuit
-                measurements.
+            CompileError: if this is unknown, because the index comes from a loop or a conditional,
+                and the circuit measures mid-circuit. Without a measurement so far, the error is
+                raised at the next one.
         """
         outcomes = set(map(id, self._state.outcomes))
         carried = set(map(id, self._state.carried))
@@ -261,10 +333,15 @@ class NoisePass(CircuitPass):
         return False
 
     def _has_noise(self, branch: Callable[[], Any]) -> bool:
-        """Return whether a branch on a mid-circuit outcome has noise.
+        """Return whether a gate in a branch on a mid-circuit outcome has noise.
+
+        The branch is traced for this purpose; its gates are not applied.
+
+        Args:
+            branch: the branch, a function without arguments.
 
         Raises:
-            CompileError: if the branch has noise and a callback with an effect.
+            CompileError: if the branch has noise, and a callback with an effect.
         """
         seen = self._state
         before, seen.has_branch_noise = seen.has_branch_noise, False
@@ -285,7 +362,12 @@ class NoisePass(CircuitPass):
         return has_noise
 
     def _run_branch(self, branch: Callable[[], Any], *, is_taken: bool) -> Any:
-        """Run a branch with its gates and noise, or with its noise alone."""
+        """Run a branch on a mid-circuit outcome, and return its result.
+
+        Args:
+            branch: the branch, a function without arguments that applies gates to this pass.
+            is_taken: True to apply gates with their noise, False to apply the noise only.
+        """
         before, self._state.is_branch_taken = self._state.is_branch_taken, is_taken
         try:
             return branch()
@@ -302,15 +384,18 @@ _CONTROL_FLOW = (cond_p, scan_p, while_p)
 
 
 def find_origins(value: object, boundaries: Sequence[Any]) -> tuple[set[int], set[int]]:
-    """Return the tracers from which a value is computed.
+    """Return the tracers from which a value is computed, going back through equations.
+
+    The search also stops at tracers without an equation, such as arguments of the traced function.
 
     Args:
-        value: a value that is being traced.
-        boundaries: tracers at which the search stops, as at arguments.
+        value: a value that is being traced; a concrete value has no origins.
+        boundaries: tracers at which the search stops.
 
     Returns:
-        two sets of ids: of the tracers from which the value is computed directly, and of the
-        tracers that reach the value through a loop or a conditional.
+        two sets with the ``id`` of each tracer. The first set has the tracers from which the value
+        is computed without loops and conditionals, the second set the tracers that reach the value
+        through a loop or conditional.
     """
     stops = set(map(id, boundaries))
     origins: tuple[set[int], set[int]] = set(), set()

@@ -11,14 +11,18 @@ from bellhop.circuits.passes.regions.inverse import NOTHING_SAVED, evaluate_gate
 
 
 def collect_operations(gates: GateJaxpr, controls: tuple[Any, Any] | None, where: str) -> list[Any]:
-    """Return the operations of an adjoint or controlled function outside of its loops.
+    """Return an adjoint or controlled function's operations outside of loops.
 
-    Operations in conditionals are left out too.
+    Operations in loops and conditionals are left out. Callbacks of the function are not called
+    again.
 
     Args:
-        gates: the function, before inversion or control.
-        controls: control wires and control values; None for an adjoint.
-        where: the QNode and its line, for errors.
+        gates: the function, traced, before inversion or control.
+        controls: the control wires and the control values, two lists; None for an adjoint.
+        where: the QNode's name and line, which begin error messages.
+
+    Returns:
+        the inverted or controlled operations, in order.
     """
     collector = _OperationCollector(where)
     # Callbacks in the function ran when it was applied, so they are not evaluated again.
@@ -31,13 +35,13 @@ def collect_operations(gates: GateJaxpr, controls: tuple[Any, Any] | None, where
 
 
 class _OperationCollector(Interpreter):
-    """Collects the operations of evaluated gates outside of loops and conditionals.
+    """Interpreter that collects operations, and skips loops and conditionals.
 
     Args:
-        where: the QNode and its line, for errors.
+        where: the QNode's name and line, which begin error messages.
 
     Attributes:
-        operations: the operations so far.
+        operations: the operations so far, in order.
     """
 
     def __init__(self, where: str) -> None:

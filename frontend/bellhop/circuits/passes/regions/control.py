@@ -16,14 +16,15 @@ from bellhop.circuits.passes.circuit_pass import CircuitPass
 
 
 class ControlPass(CircuitPass):
-    """Adds controls to operations: ``RX(x, 0)`` becomes ``ctrl(RX(x, 0), wires)``.
+    """Pass that adds controls to each operation.
 
-    Loops and conditionals stay, since gates that are controlled one by one are a controlled loop.
+    ``RX(x, 0)`` becomes ``ctrl(RX(x, 0), wires)``. This implements ``qml.ctrl`` of a function.
+    Loops and conditionals stay as they are: a controlled loop is a loop of controlled gates.
 
     Args:
-        target: the interpreter that gets the controlled operations.
-        wires: the control wires.
-        values: the control values, one per wire.
+        target: the next interpreter, which gets the controlled operations.
+        wires: the labels of the control wires.
+        values: the control value of each wire, 0 or 1.
     """
 
     def __init__(self, target: Interpreter, wires: Any, values: Any) -> None:
@@ -32,7 +33,10 @@ class ControlPass(CircuitPass):
         self._modifiers = Modifiers(adjoint=False, controls=controls)
 
     def apply(self, operations: Sequence[Any]) -> None:
-        """Apply operations with controls."""
+        """Add this pass's controls to operations, and pass the controlled operations on.
+
+        Each controlled operation keeps the user's line of the original operation.
+        """
         controlled = []
         for op in operations:
             controlled.append(self._modifiers.apply(op))

@@ -41,13 +41,14 @@ Action = Callable[[Interpreter, bool], None]
 
 
 class EvaluatedGates(NamedTuple):
-    """A jaxpr with gates whose values are computed; its gates are applied later.
+    """A jaxpr with gates whose classical values are computed; gates follow later.
 
     Attributes:
-        results: the results of the jaxpr.
-        saved: callback results and loop states, one entry per equation that has any.
-        actions: one function ``(interpreter, backwards)`` per equation with gates, which applies
-            its gates or, if ``backwards``, their inverses in reverse order.
+        results: the values of the jaxpr's outputs.
+        saved: what another evaluation of the same jaxpr needs so as not to call Python again:
+            callback results and the carried values of loops, one entry per equation that has any.
+        actions: a function ``(interpreter, backwards)`` for each equation with gates, in order. It
+            applies the gates or, if ``backwards``, their inverses in reverse order.
     """
 
     results: Sequence[Any]
@@ -63,14 +64,20 @@ class EvaluatedGates(NamedTuple):
 def evaluate_gates(
     closed: ClosedJaxpr, inputs: Sequence[Any], where: str, saved: Sequence[Any] | None = None
 ) -> EvaluatedGates:
-    """Compute the values of a jaxpr with gates without applying the gates.
+    """Compute the classical values of a jaxpr with gates, without applying the gates.
 
     Args:
-        closed: the jaxpr.
-        inputs: the jaxpr's inputs.
-        where: the QNode and its line, for errors.
-        saved: `EvaluatedGates.saved` of an earlier evaluation, to recompute without calling
-            Python again; None for the first evaluation.
+        closed: the jaxpr with gate equations.
+        inputs: the values of its inputs.
+        where: the QNode's name and line, which begin error messages.
+        saved: `EvaluatedGates.saved` of an earlier evaluation of the same jaxpr, so that its
+            callbacks are not called again; None for the first evaluation.
+
+    Returns:
+        the values and gates, whose ``apply`` applies the gates forward or backwards.
+
+    Raises:
+        CompileError: for a mid-circuit measurement or an allocation of wires in the jaxpr.
     """
     return _GateEvaluator(where, None if saved is None else iter(saved)).evaluate_jaxpr(
         closed, inputs
@@ -86,13 +93,14 @@ _UNSAVED = _UnsavedValue()
 
 @dataclass
 class _GateEvaluator(GateInterpreter):
-    """Interpreter that implements `evaluate_gates`.
+    """Interpreter that implements `evaluate_gates`, for one evaluation of one jaxpr.
 
     Args:
-        where: the QNode and its line, for errors.
-        saved_before: the entries of an earlier evaluation, in order, or None for the first.
+        where: the QNode's name and line, which begin error messages.
+        saved_before: the entries that an earlier evaluation saved, in order; None for the first
+            evaluation.
         saved: the entries of this evaluation so far.
-        actions: the functions that apply the gates, so far.
+        actions: for each equation with gates so far, the function that applies them.
     """
 
     where: str
@@ -108,11 +116,15 @@ class _GateEvaluator(GateInterpreter):
         return (self._evaluate_call if eqn.effects else self._evaluate_value)(eqn, *operands)
 
     def _save(self, make: Callable[[Any], Any]) -> Any:
-        """Append and return an equation's saved entry: newly computed, or the earlier one.
+        """Return an equation's saved entry, and append it to this evaluation's entries.
 
         Args:
-            make: computes the entry. It gets the saved entries for the equation's sub-jaxprs:
-                None in the first evaluation, or `NOTHING_SAVED` if no entry was saved.
+            make: computes the entry in the first evaluation, with the argument None. If an earlier
+                evaluation saved None for the equation, the argument is `NOTHING_SAVED`: callbacks
+                in the equation are not called, and their results are missing.
+
+        Returns:
+            the entry of the earlier evaluation, or the new one.
         """
         if self.saved_before is None:
             kept = make(None)
@@ -128,7 +140,15 @@ class _GateEvaluator(GateInterpreter):
         return super()._interpret_classical(eqn, *operands)
 
     def _evaluate_call(self, eqn: JaxprEqn, *operands: Operand) -> Sequence[Any]:
-        """Call Python and save the results, or return the results saved earlier."""
+        """Call Python in the first evaluation; return the saved results in a later one.
+
+        Args:
+            eqn: an equation with an effect, such as a callback.
+            operands: the values of its operands.
+
+        Returns:
+            the equation's results; `_UNSAVED` for each if the earlier evaluation did not save them.
+        """
         lost = [_UNSAVED] * len(eqn.outvars)
         call = lambda: list(bind_equation(eqn, *self._require_saved(operands)))
         results = call() if self.saved_before is None else next(self.saved_before)
@@ -136,14 +156,30 @@ class _GateEvaluator(GateInterpreter):
         return lost if results is None else results
 
     def _interpret_operations(self, eqn: JaxprEqn, *operands: Operand) -> list[Any]:
-        """Add an action that applies the equation's operations or their inverses."""
+        """Append an action that applies the equation's operations or their inverses.
+
+        Args:
+            eqn: the ``quantum_operations`` equation.
+            operands: the values of its operands.
+
+        Returns:
+            an empty list: the equation has no results.
+
+        Raises:
+            CompileError: if an operation allocates wires, or an operand was not saved.
+        """
         queued = eqn.params["operator"].with_values(self._require_saved(operands))
         allocating = next(filter(Allocations.is_allocation, queued), None)
         if allocating is not None:
             raise allocation_error(self.where, allocating)
 
         def act(interpreter: Interpreter, backwards: bool) -> None:
-            """Apply the operations, or their adjoints in reverse order."""
+            """Apply the operations of this equation; the action appended for the equation.
+
+            Args:
+                interpreter: receives the operations.
+                backwards: whether to apply their adjoints in reverse order.
+            """
             operations, sites = list(queued), list(eqn.params["sites"])
             if backwards:
                 operations, sites = Modifiers.invert_sequence(operations), sites[::-1]
@@ -156,7 +192,15 @@ class _GateEvaluator(GateInterpreter):
         raise measurement_error(self.where, eqn.params["site"])
 
     def _require_saved(self, values: Sequence[Any]) -> Sequence[Any]:
-        """Return the values; raise an error if a callback result was not saved."""
+        """Return values unchanged, or raise an error if one of them was not saved.
+
+        Args:
+            values: operands of an equation. `_UNSAVED` marks a callback's result in an iteration
+                that is recomputed, whose callback must not be called again.
+
+        Raises:
+            CompileError: if one is `_UNSAVED`.
+        """
         if any(value is _UNSAVED for value in values):
             raise CompileError(
                 f"{self.where}: in an adjoint of a loop whose length is computed in the program, "
@@ -167,7 +211,15 @@ class _GateEvaluator(GateInterpreter):
         return values
 
     def _interpret_region(self, eqn: JaxprEqn, *operands: Operand) -> list[Any]:
-        """Evaluate an adjoint or controlled function; add an action that applies it."""
+        """Evaluate an adjoint or controlled function, and append an action for its gates.
+
+        Args:
+            eqn: the ``quantum_region`` equation.
+            operands: the values of its operands.
+
+        Returns:
+            an empty list: the equation has no results.
+        """
         gates, controls = GateJaxpr.from_region(eqn, self._require_saved(operands))
         inner: list[EvaluatedGates] = []
 
@@ -181,7 +233,13 @@ class _GateEvaluator(GateInterpreter):
         [evaluated] = inner
 
         def act(interpreter: Interpreter, backwards: bool) -> None:
-            """Apply the function's gates with its controls, or the inverse of its adjoint."""
+            """Apply the region's gates; the action appended for the equation.
+
+            Args:
+                interpreter: receives the gates: with controls, or inverted for an adjoint.
+                backwards: whether to apply the inverse of the region; the inverse of an adjoint is
+                    the function itself.
+            """
             if controls is None:
                 evaluated.apply(interpreter, backwards=not backwards)
             else:
@@ -191,7 +249,15 @@ class _GateEvaluator(GateInterpreter):
         return []
 
     def _interpret_cond(self, eqn: JaxprEqn, *given: Any) -> Sequence[Any]:
-        """Evaluate the chosen branch; add an action that applies its gates."""
+        """Evaluate a conditional without gates, and append an action for its gates.
+
+        Args:
+            eqn: JAX's ``cond`` equation, whose branches have gates.
+            given: the index of the branch that runs, and the operands of the branches.
+
+        Returns:
+            the results of the chosen branch.
+        """
         index, *operands = self._require_saved(given)
         branches = eqn.params["branches"]
 
@@ -210,7 +276,14 @@ class _GateEvaluator(GateInterpreter):
             results, kept = self._save(make)
 
         def act(interpreter: Interpreter, backwards: bool) -> None:
-            """Apply a conditional whose branches recompute their values."""
+            """Apply a conditional with gates; the action appended for the equation.
+
+            Each branch recomputes its classical values from the saved ones.
+
+            Args:
+                interpreter: receives the conditional.
+                backwards: whether each branch applies the inverses of its gates in reverse order.
+            """
 
             def apply_branch(number: int) -> None:
                 run(number, kept).apply(interpreter, backwards=backwards)
@@ -222,11 +295,18 @@ class _GateEvaluator(GateInterpreter):
         return results
 
     def _interpret_for_loop(self, eqn: JaxprEqn, *operands: Operand) -> Sequence[Any]:
-        """Run a for loop without gates; add an action that runs the loop with gates.
+        """Run a for loop without gates, and append an action that runs it with gates.
 
         With a static trip count, `jax.lax.scan` saves the carried values of each iteration. With a
-        dynamic trip count their array would have no static shape, so each iteration of the second
-        loop recomputes them from the first iteration on.
+        dynamic trip count their array would have no static shape, so each iteration of the loop
+        with gates recomputes them from the first iteration on.
+
+        Args:
+            eqn: the ``quantum_for_loop`` equation.
+            operands: the values of its operands.
+
+        Returns:
+            the carried values after the loop.
         """
         loop = ForLoop.from_equation(eqn, self._require_saved(operands))
 
@@ -264,7 +344,19 @@ class _GateEvaluator(GateInterpreter):
         return results
 
     def _interpret_while_loop(self, eqn: JaxprEqn, *operands: Operand) -> Sequence[Any]:
-        """Count a while loop's iterations without gates; add a for loop with gates."""
+        """Run a while loop without gates, and append an action that runs it with gates.
+
+        The first loop counts the iterations. The loop with gates is a for loop of this trip count,
+        so that it can run backwards; each iteration recomputes its carried values from the first
+        iteration on.
+
+        Args:
+            eqn: JAX's ``while`` equation, whose body has gates.
+            operands: the values of its operands.
+
+        Returns:
+            the carried values after the loop.
+        """
         loop = WhileLoop.from_equation(eqn, self._require_saved(operands))
 
         def run(carried: Sequence[Any], kept: Any = None) -> EvaluatedGates:
@@ -285,13 +377,14 @@ class _GateEvaluator(GateInterpreter):
         return results
 
     def _make_recompute(self, run: Callable[..., EvaluatedGates]) -> Callable[..., Any]:
-        """Return a function that recomputes the carried values at an iteration's start.
+        """Return a function that recomputes what a loop carries into an iteration.
 
         Args:
-            run: evaluates one iteration from its index and carried values.
+            run: ``(index, carried) -> EvaluatedGates``, evaluates one iteration without gates.
 
         Returns:
-            a function of the iteration's index and the first iteration's carried values.
+            a function ``(index, first carried values) -> carried values`` before the iteration with
+            this index. It runs all earlier iterations; callbacks in them are not called.
         """
 
         def recompute_carried(number: Any, first: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -309,16 +402,22 @@ class _GateEvaluator(GateInterpreter):
         *,
         is_nest: bool = False,
     ) -> None:
-        """Add an action that applies the gates of a loop.
+        """Append an action that applies a loop with gates, forward or backwards.
 
         Args:
             length: the trip count, an ``int`` or a tracer.
-            evaluate_iteration: maps the index of an iteration to its recomputed values and gates.
-            is_nest: whether the loop may be unrolled, see `Interpreter.for_loop`.
+            evaluate_iteration: maps the index of an iteration to its recomputed values and its
+                gates.
+            is_nest: whether the loop may be unrolled, as in `Interpreter.for_loop`.
         """
 
         def act(interpreter: Interpreter, backwards: bool) -> None:
-            """Apply the loop, or its inverse with iterations in reverse order."""
+            """Apply the loop with gates; the action that `_add_loop_action` appends.
+
+            Args:
+                interpreter: receives the loop.
+                backwards: whether to apply the inverse: iterations and gates in reverse order.
+            """
 
             def run_iteration(_: tuple[()], iteration: Any) -> tuple[()]:
                 number = length - 1 - iteration if backwards else iteration
@@ -331,19 +430,32 @@ class _GateEvaluator(GateInterpreter):
 
 
 def _switch_branches(index: Any, functions: Sequence[Callable[[], EvaluatedGates]]) -> Any:
-    """Evaluate the branch at ``index``; return its results and saved entries.
+    """Evaluate one of several branches without gates; return results and entries.
 
-    The saved entries have one component per branch. The components of branches that do not run are
-    zeros, so that all branches return the same types.
+    Args:
+        index: the traced index of the branch to evaluate.
+        functions: for each branch, a function that evaluates it.
+
+    Returns:
+        the results of the branch, and a list of the saved entries of every branch. The entries of
+        branches that do not run are zeros, so that all branches return the same types.
     """
     parts = [lambda function=function: tuple(function()[:2]) for function in functions]
     traced = [jax.make_jaxpr(part, return_shape=True)() for part in parts]
 
     def runner(number: int) -> Callable[[], Any]:
-        """Return a branch for ``jax.lax.switch``, with zeros for the other branches' entries."""
+        """Return one branch as a function for ``jax.lax.switch``.
+
+        Args:
+            number: the index of the branch.
+
+        Returns:
+            a function that returns its results, and the saved entries of all branches: zeros for
+            the branches other than this one.
+        """
 
         def run() -> Any:
-            """Evaluate the traced branch."""
+            """Evaluate the traced branch; return its results and the entries of all branches."""
             closed, shapes = traced[number]
             leaves = eval_jaxpr(closed.jaxpr, closed.consts)
             results, kept = jax.tree.unflatten(jax.tree.structure(shapes), leaves)
@@ -363,9 +475,11 @@ def _make_zeros(like: Any) -> Any:
 
 
 class _NothingSaved:
-    """Saved entries of a loop with a dynamic trip count: every entry is None.
+    """Stands for the saved entries of a loop that saved nothing: each is None.
 
-    Such a loop saves nothing, because an array of all iterations has no static shape.
+    A loop with a dynamic trip count saves nothing per iteration, because an array of all iterations
+    has no static shape. Iterating over the object gives None without end; an element is the object
+    itself.
     """
 
     def __iter__(self) -> Iterator[None]:

@@ -27,7 +27,11 @@ from bellhop.circuits.passes.regions.inverse import evaluate_gates
 
 
 class RegionPass(CircuitPass):
-    """Expands adjoint and controlled functions to plain gates, loops and conditionals."""
+    """Pass that expands ``qml.adjoint`` and ``qml.ctrl`` of functions.
+
+    The next interpreter gets plain gates, loops and conditionals instead of ``quantum_region``
+    equations.
+    """
 
     @staticmethod
     def is_needed(closed: ClosedJaxpr) -> bool:
@@ -35,7 +39,15 @@ class RegionPass(CircuitPass):
         return GateJaxpr(closed, ()).has_regions
 
     def _interpret_region(self, eqn: JaxprEqn, *operands: Operand) -> Sequence[Any]:
-        """Apply the gates of an adjoint or controlled function to the target."""
+        """Apply the gates of an adjoint or controlled function to the next interpreter.
+
+        Args:
+            eqn: the ``quantum_region`` equation.
+            operands: the values of its operands.
+
+        Returns:
+            an empty list: the equation has no results.
+        """
         gates, controls = GateJaxpr.from_region(eqn, operands)
         if controls is None:
             evaluated = evaluate_gates(gates.closed, gates.operands, self.where)
@@ -48,11 +60,11 @@ class RegionPass(CircuitPass):
 
 
 def apply_control_flow(interpreter: Interpreter, op: Any) -> None:
-    """Apply a `ControlFlow` operation, which may be inside of adjoints and controls.
+    """Apply a loop or conditional that a decomposition contains as one operation.
 
     Args:
-        interpreter: gets the gates, loops and conditionals.
-        op: the operation.
+        interpreter: receives the gates, loops and conditionals.
+        op: a `ControlFlow` operation, which may be inside of ``Adjoint`` and ``Controlled``.
     """
     base, (is_inverse, controls) = Modifiers.strip(op)
     gates, operands, kept = map(base.hyperparameters.get, ("gates", "operands", "kept"))

@@ -31,11 +31,16 @@ REPLICATED = PartitionSpec()
 
 @dataclass(frozen=True)
 class DeviceWires:
-    """Mesh axes of size two, each of which represents a wire of the state.
+    """A mesh over which a state is partitioned; bits of device indices are wires.
+
+    Each mesh axis of size two is one wire of the state. Made by `from_state_axes` for a circuit in
+    a region on a mesh.
 
     Attributes:
-        mesh: mesh that has one axis of size two for each wire.
-        axes: names of these axes.
+        mesh: mesh that has one axis of size two for each wire, and the axes over which the state is
+            not partitioned.
+        axes: names of the axes of size two; the first one is the most significant bit of the
+            device's index.
     """
 
     mesh: Mesh
@@ -43,7 +48,14 @@ class DeviceWires:
 
     @classmethod
     def from_state_axes(cls, state_axes: StateAxes) -> "DeviceWires":
-        """Split mesh axes, whose sizes are powers of two, into axes of size two."""
+        """Split mesh axes, whose sizes are powers of two, into axes of size two.
+
+        For instance a mesh ``{"batch": 3, "state": 4}`` with ``axes=("state",)`` becomes
+        ``{"batch": 3, "wire_0": 2, "wire_1": 2}``.
+
+        Args:
+            state_axes: a mesh, and the names of its axes over which the state is partitioned.
+        """
         names: list[str] = []
         sizes: list[int] = []
         for name, size in state_axes.mesh.shape.items():
@@ -65,12 +77,15 @@ class DeviceWires:
         return PartitionSpec(None, self.axes)
 
     def map_shards(self, function: Callable[..., Any], in_specs: Any, out_specs: Any) -> Any:
-        """Convert a function of shards to a function of whole arrays.
+        """Return ``jax.jit(jax.shard_map(function))``, manual over `axes` only.
 
         Args:
-            function: function that each device calls with its shards.
-            in_specs: partitions of the arguments.
-            out_specs: partitions of the results.
+            function: called on each device with the shards of the arguments, returns shards.
+            in_specs: partition specs of the arguments, as in `jax.shard_map`.
+            out_specs: partition specs of the results.
+
+        Returns:
+            a function of whole arrays, which returns whole arrays.
         """
         mapped = jax.shard_map(
             function,
@@ -83,10 +98,13 @@ class DeviceWires:
         return jax.jit(mapped)
 
     def device_index(self, axes: Sequence[int] | None = None) -> Any:
-        """Return this device's index along some axes, by default all.
+        """Return this device's index along some axes, as a traced integer.
+
+        Call it in a function of `map_shards`.
 
         Args:
-            axes: positions in `self.axes`, the first for the most significant bit.
+            axes: positions in `self.axes`; the first one is the most significant bit of the index.
+                None for all axes.
         """
         chosen = range(len(self.axes)) if axes is None else axes
         number = jnp.int32(0)
@@ -97,10 +115,18 @@ class DeviceWires:
     def exchange_qubits(self, rows: Any, placement: ExchangePlacement) -> Any:
         """Exchange qubits between devices, for some columns of this device's shard.
 
+        Call it in a function of `map_shards`. It is a `jax.lax.all_to_all`, or a `jax.lax.ppermute`
+        if the same qubits index devices before and after.
+
         Args:
-            rows: array ``[components * incoming qubits, columns]``; in the result, outgoing qubits
-                take the place of incoming ones.
-            placement: the exchange.
+            rows: array ``[components * 2**incoming, columns]``; the rows are the components and the
+                values of the qubits that become device qubits (incoming), the columns any part of
+                the values of the shard's remaining qubits.
+            placement: the exchange, and the order of the qubits in the shard.
+
+        Returns:
+            array of the same shape, in which the qubits that were device qubits take the place of
+            the incoming qubits.
         """
         if placement.axes:
             blocks = rows.reshape(-1, 2 ** len(placement.axes), rows.shape[1])

@@ -32,11 +32,14 @@ _RANDOM_ANGLES = np.random.default_rng(23).uniform(0.3, 2.8, 64)
 
 @dataclass(frozen=True)
 class GateWires:
-    """The wires on which a gate acts.
+    """The wires on which a gate acts, and which of them must be local.
+
+    A wire is local if no device index encodes it. `plan_segments` uses instances to plan exchanges.
 
     Attributes:
-        wires: all wires of the gate.
-        nondiagonal: the wires that must be local; the matrix is diagonal on the remaining wires.
+        wires: indices of all qubits of the gate.
+        nondiagonal: the qubits that must be local; the gate's matrix is diagonal on the remaining
+            ones, for instance on controls.
     """
 
     wires: frozenset[int]
@@ -51,9 +54,13 @@ class GateWires:
 def find_gate_wires(op: qml.operation.Operator, qubits: tuple[int, ...]) -> GateWires:
     """Return the qubits of an operation, and those on which it is not diagonal.
 
+    For instance ``CNOT`` on qubits ``(3, 5)`` gives ``GateWires({3, 5}, nondiagonal={5})``.
+    Matrices on more than four wires, apart from controls, count as diagonal on none of them, unless
+    PennyLane lists the operation as diagonal.
+
     Args:
-        op: the operation.
-        qubits: qubits of the operation's wires, in order.
+        op: the operation; its parameters may be traced.
+        qubits: the index of the qubit of each of the operation's wires, in order.
     """
     with stop_recording():
         places = _find_diagonal_positions(op)
@@ -61,7 +68,11 @@ def find_gate_wires(op: qml.operation.Operator, qubits: tuple[int, ...]) -> Gate
 
 
 def _find_diagonal_positions(op: qml.operation.Operator) -> tuple[int, ...]:
-    """Return the positions of the wires on which an operation is diagonal."""
+    """Return the positions in ``op.wires`` of the wires on which `op` is diagonal.
+
+    Controls count as diagonal. If parameters are traced, the matrix for random parameters is
+    tested.
+    """
     wires = list(op.wires)
     split = split_controls(op)
     if split is not None:
@@ -82,7 +93,13 @@ def _find_diagonal_positions(op: qml.operation.Operator) -> tuple[int, ...]:
 
 
 def _is_diagonal(matrix: np.ndarray, n_wires: int, position: int) -> bool:
-    """Return whether a matrix is diagonal on the wire at `position`."""
+    """Return whether a matrix is diagonal on the wire at `position` (0 is the first).
+
+    Args:
+        matrix: array ``[2**n_wires, 2**n_wires]``.
+        n_wires: number of wires of the matrix.
+        position: position of the wire.
+    """
     by_wire = np.moveaxis(
         matrix.reshape((2,) * 2 * n_wires), (position, n_wires + position), (0, 1)
     )

@@ -30,10 +30,11 @@ Wires = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Exchange:
-    """The device wires before and after an exchange.
+    """A change of the wires that index devices, done in one communication step.
 
     Either local wires take the place of device wires, in an all-to-all; or the same device wires
-    change their axes, by sending whole shards.
+    change their axes, by sending whole shards. Tuples have one wire for each device axis:
+    ``Exchange((0, 1), (4, 1))`` replaces wire 0 by wire 4 on the first axis.
 
     Attributes:
         before: the wire of each device axis before the exchange.
@@ -45,7 +46,7 @@ class Exchange:
 
     @property
     def sent_fraction(self) -> float:
-        """The fraction of its shard that a device sends."""
+        """The fraction of its shard that a device sends on average."""
         if outgoing := frozenset(self.before) - frozenset(self.after):
             return 1 - 0.5 ** len(outgoing)
         # A device keeps its shard if the wires of each cycle have equal values.
@@ -54,13 +55,15 @@ class Exchange:
 
 
 def plan_exchanges(before: Wires, after: Wires) -> list[Exchange]:
-    """Return the exchanges that change the device wires.
-
-    These are an all-to-all and a permutation of shards, each only if necessary.
+    """Return the exchanges that lead from one assignment of device wires to another.
 
     Args:
         before: the wire of each device axis before the exchanges.
         after: the wire of each device axis after the exchanges.
+
+    Returns:
+        at most two exchanges: an all-to-all with local wires, then a permutation of whole shards.
+        An exchange that would change nothing is left out, so equal arguments give an empty list.
     """
     pairs = list(zip(before, after, strict=True))
     elsewhere = iter([new for old, new in pairs if new not in before and old in after])
@@ -73,11 +76,11 @@ def plan_exchanges(before: Wires, after: Wires) -> list[Exchange]:
 
 @dataclass(frozen=True)
 class ExchangePlacement:
-    """An exchange of a state whose local qubits are in a known order.
+    """An exchange together with the order of the local qubits in each shard.
 
     Attributes:
-        exchange: the device qubits before and after.
-        initial_order: the order of the qubits in each shard before the exchange.
+        exchange: the qubit of each device axis before and after.
+        initial_order: the qubits in each shard before the exchange, first axis first.
     """
 
     exchange: Exchange
@@ -92,14 +95,17 @@ class ExchangePlacement:
 
     @property
     def axes(self) -> Wires:
-        """The device axis to which each of the qubits at `positions` goes."""
+        """The index of the device axis to which each qubit at `positions` goes."""
         return tuple(
             self.exchange.after.index(self.initial_order[place]) for place in self.positions
         )
 
     @property
     def resulting_order(self) -> Wires:
-        """The order of the qubits in each shard after the exchange."""
+        """The qubits in each shard after the exchange, in order.
+
+        Qubits that leave the device axes take the positions of the qubits that replace them.
+        """
         outgoing = dict(zip(self.exchange.after, self.exchange.before, strict=True))
         return tuple(outgoing.get(qubit, qubit) for qubit in self.initial_order)
 
@@ -113,11 +119,11 @@ class ExchangePlacement:
 
 @dataclass(frozen=True)
 class Segment:
-    """Gates that are applied without an exchange between them.
+    """Gates that are applied between two exchanges, so with the same device wires.
 
     Attributes:
-        devices: the wire of each device axis.
-        gates: indices of the gates, in order of application.
+        devices: the wire of each device axis during these gates.
+        gates: indices of the gates in the planned sequence, in order of application.
     """
 
     devices: Wires
@@ -126,11 +132,13 @@ class Segment:
 
 @dataclass(frozen=True)
 class ExchangePlan:
-    """A sequence of gates, in segments with exchanges between them.
+    """The order in which gates are applied, in segments with exchanges between them.
+
+    Made by `plan_segments` while a circuit is traced.
 
     Attributes:
         start: the wire of each device axis before the first segment.
-        segments: at least one segment.
+        segments: at least one segment. Each gate is in one segment.
         end: the wire of each device axis after the last segment.
     """
 
@@ -140,7 +148,7 @@ class ExchangePlan:
 
     @cached_property
     def exchanges(self) -> tuple[Exchange, ...]:
-        """All exchanges, in order."""
+        """All exchanges of the plan, in order, also before and after all segments."""
         devices = [self.start, *(segment.devices for segment in self.segments), self.end]
         steps = itertools.starmap(plan_exchanges, itertools.pairwise(devices))
         return tuple(itertools.chain.from_iterable(steps))
@@ -164,15 +172,21 @@ def plan_segments(
     *,
     can_choose_start: bool,
 ) -> ExchangePlan:
-    """Plan the order of gates and the exchanges between them.
+    """Choose in which order to apply gates, and the exchanges between them.
+
+    Gates are only reordered if they commute. The choice is greedy: each exchange is chosen so that
+    few gates remain.
 
     Args:
-        gates: wires of the gates, in order; each gate's nondiagonal wires fit into a shard.
+        gates: wires of the gates, in order; each gate's nondiagonal wires must fit into a shard.
         n_wires: number of wires of the state.
         start: the wire of each device axis before the first gate.
         end: the wire of each device axis after the last gate; None for any.
-        can_choose_start: whether the device wires can be changed at the start at no cost, as in the
-            all-zero state.
+        can_choose_start: whether the plan may start with other device wires than `start` at no
+            cost, as for the all-zero state. The plan's `start` lists them.
+
+    Returns:
+        a plan whose segments hold all gates.
     """
     assert all(len(gate.nondiagonal) <= n_wires - len(start) for gate in gates)
     waiting, devices, segments = _PendingGates.from_gates(gates), start, list[Segment]()
@@ -193,13 +207,15 @@ def plan_segments(
 
 @dataclass(frozen=True)
 class _PendingGates:
-    """Gates that are not applied yet, with sets of gates and wires as bit masks.
+    """The gates that are not yet in a segment, during `plan_segments`.
+
+    Sets are bit masks: bit ``n`` is gate ``n``, or wire ``n``.
 
     Attributes:
-        gates: the pending gates.
-        nondiagonal: for each gate, pending or not, the wires that must be local.
-        dependencies: for each gate, the earlier gates with which it does not commute.
-        wires: all wires on which gates act.
+        gates: the set of pending gates.
+        nondiagonal: for each gate, pending or not, the set of wires that must be local.
+        dependencies: for each gate, the set of earlier gates with which it does not commute.
+        wires: the set of all wires on which gates act.
     """
 
     gates: int
@@ -209,7 +225,13 @@ class _PendingGates:
 
     @classmethod
     def from_gates(cls, gates: Sequence["GateWires"]) -> "_PendingGates":
-        """Return all gates as pending."""
+        """Return all gates as pending, with their dependencies.
+
+        Two gates count as commuting if both are diagonal on each wire that they share.
+
+        Args:
+            gates: wires of the gates, in order of application.
+        """
         before: list[int] = []
         # The gates on each wire, and the gates that are not diagonal on the wire.
         on, local_on = defaultdict[int, int](int), defaultdict[int, int](int)
@@ -227,12 +249,19 @@ class _PendingGates:
         return cls((1 << len(gates)) - 1, local, tuple(before), _to_bitmask(on))
 
     def find_applicable(self, devices: Iterable[int]) -> tuple[int, ...]:
-        """Return the indices of the gates that can be applied with these device wires."""
+        """Return the indices of the pending gates that can be applied now, in order.
+
+        A gate can be applied if it is diagonal on the wires `devices`, and all pending gates on
+        which it depends can be applied before it.
+
+        Args:
+            devices: the wires that index devices.
+        """
         done = self.gates ^ self._find_remaining(_to_bitmask(devices))
         return tuple(number for number in range(len(self.nondiagonal)) if done >> number & 1)
 
     def remove_applicable(self, devices: Iterable[int]) -> "_PendingGates":
-        """Return the gates that remain pending after applying `find_applicable`'s gates."""
+        """Return a copy without the gates that `find_applicable` finds."""
         return replace(self, gates=self._find_remaining(_to_bitmask(devices)))
 
     def choose_device_wires(self, n_wires: int, before: Wires) -> Wires:
@@ -241,6 +270,9 @@ class _PendingGates:
         Args:
             n_wires: number of wires of the state.
             before: the current device wires, which are preferred among equally good ones.
+
+        Returns:
+            as many wires as `before` has, not yet assigned to device axes.
         """
         chosen: Wires = ()
         while len(chosen) < len(before):
@@ -253,7 +285,11 @@ class _PendingGates:
         return chosen
 
     def _find_remaining(self, devices: int) -> int:
-        """Return the gates that cannot be applied with these device wires, as a bit mask."""
+        """Return the pending gates that cannot be applied, as a bit mask.
+
+        Args:
+            devices: the wires that index devices, as a bit mask.
+        """
         waiting = rest = self.gates
         stopped = 0
         while waiting and stopped != self.wires:
@@ -272,7 +308,7 @@ def _to_bitmask(numbers: Iterable[int]) -> int:
 
 
 def _assign_axes(chosen: Wires, before: Wires, end: Wires) -> Wires:
-    """Assign device wires to mesh axes.
+    """Assign device wires to mesh axes, so that few wires change their axis.
 
     A wire keeps its axis in `before` if it has one; otherwise it gets its axis in `end`, if that is
     free, or any free axis.
@@ -283,7 +319,7 @@ def _assign_axes(chosen: Wires, before: Wires, end: Wires) -> Wires:
         end: the wire of each axis at the end of the circuit.
 
     Returns:
-        the wire of each axis.
+        the wire of each axis, a permutation of `chosen`.
     """
     placed = {axis: wire for axis, wire in enumerate(before) if wire in chosen}
     rest = [wire for wire in chosen if wire not in placed.values()]
@@ -298,7 +334,12 @@ def _assign_axes(chosen: Wires, before: Wires, end: Wires) -> Wires:
 
 
 def _count_cycles(before: Wires, after: Wires) -> int:
-    """Return the number of cycles, other than fixed points, of a wire permutation."""
+    """Return the number of cycles of a wire permutation, without fixed points.
+
+    Args:
+        before: the wire of each device axis before the permutation.
+        after: the same wires, in their order after the permutation.
+    """
     seen, cycles = set[int](), 0
     for axis, wire in enumerate(before):
         if wire in seen or after[axis] == wire:
@@ -311,13 +352,19 @@ def _count_cycles(before: Wires, after: Wires) -> int:
 
 
 def permute_qubits(state: Operand, before: Sequence[int], after: Sequence[int], base: int) -> Any:
-    """Transpose a state's qubits, moving neighbours that stay together as one axis.
+    """Transpose the qubits of a state; neighbours that stay together move as one axis.
+
+    For instance ``permute_qubits(state, [0, 1, 2], [2, 0, 1], 2)`` brings the last qubit to the
+    front.
 
     Args:
         state: array ``[components, base**qubits]``.
-        before: the order of the qubits.
-        after: the new order.
+        before: the qubits in their order in `state`, first axis first.
+        after: the same qubits in their order in the result.
         base: number of entries per qubit.
+
+    Returns:
+        array of the shape of `state`.
     """
     places = [before.index(qubit) for qubit in after]
     starts = [n for n, place in enumerate(places) if not n or place != places[n - 1] + 1]

@@ -22,7 +22,17 @@ def matmul(left: Operand, right: Operand) -> Any:
 
 
 def _matmul_as_real(left: Operand, right: Operand) -> Any:
-    """Multiply matrices by one product of real matrices."""
+    """Multiply real or complex matrices by one product of real matrices.
+
+    This is `matmul` on a TPU.
+
+    Args:
+        left: array ``[..., rows, n]``.
+        right: array ``[..., n, columns]``.
+
+    Returns:
+        array ``[..., rows, columns]``, complex if `left` or `right` is.
+    """
     if not jnp.iscomplexobj(right):
         if not jnp.iscomplexobj(left):
             return left @ right
@@ -42,9 +52,15 @@ def _join_complex(both: Operand, axis: int) -> jax.Array:
 def to_real_matrices(matrices: Any, n_components: int) -> Any:
     """Convert complex matrices to real ones that act on real and imaginary parts.
 
+    Each matrix ``A`` becomes the block matrix ``[[A_re, -A_im], [A_im, A_re]]``.
+
     Args:
         matrices: array ``[matrices, rows, columns]``.
-        n_components: 2; or 1 for matrices that are real already, which are returned unchanged.
+        n_components: real numbers per entry of the state: 2 for complex amplitudes; or 1 for a real
+            state, whose matrices are returned unchanged.
+
+    Returns:
+        array ``[matrices, n_components * rows, n_components * columns]``.
     """
     if n_components == 1:
         return matrices

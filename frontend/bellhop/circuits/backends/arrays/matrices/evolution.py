@@ -46,13 +46,16 @@ _MIN_TILE_SIZE = 1 << 14
 
 @dataclass(frozen=True)
 class MatrixPlacement:
-    """Where a matrix acts.
+    """Where one matrix of an `Evolution` acts on the state.
+
+    If the state is partitioned, the matrix may also act on qubits that index devices. These come
+    first in its rows, and the matrix is diagonal on them.
 
     Attributes:
-        qubits: local qubits of the matrix, in the order of its rows and of the state.
-        qubit_order: qubit order of the state; the matrix does not change it.
-        is_constant: whether the matrix is a constant.
-        axes: mesh axes whose qubits precede `qubits` in the matrix, which is diagonal along them.
+        qubits: the matrix's local qubits, in the order of its rows and of the state.
+        qubit_order: the qubits of each shard, in order; the matrix does not change it.
+        is_constant: whether the matrix is a constant, so that it needs no cotangent.
+        axes: indices of the mesh axes of the matrix's device qubits; empty on one device.
     """
 
     qubits: tuple[int, ...]
@@ -75,18 +78,30 @@ Placement = MatrixPlacement | ExchangePlacement
 
 
 def count_sizes(places: Sequence[Placement]) -> Counter[int]:
-    """Return the number of matrices of each size, in order of first occurrence."""
+    """Return how many matrices have each number of qubits.
+
+    Args:
+        places: placements of matrices and exchanges; exchanges are not counted.
+
+    Returns:
+        number of matrices by number of qubits (including device qubits), in order of first
+        occurrence.
+    """
     return Counter(place.size for place in places if isinstance(place, MatrixPlacement))
 
 
 @dataclass(frozen=True)
 class Evolution:
-    """A sequence of matrices and exchanges, which is applied to a state.
+    """A sequence of matrix products and exchanges, applied to a state as one function.
+
+    The matrices themselves are operands, stacked in *tables*: for each entry of `repeats` and, in
+    it, for each number of qubits (`count_sizes`), one array ``[n_repeats, matrices, rows,
+    columns]``.
 
     Attributes:
-        base: number of entries per qubit.
-        repeats: where matrices and exchanges act, in order.
-        devices: devices over which the state is partitioned, or None.
+        base: number of entries per qubit: 2 for amplitudes, 4 for Pauli expectation values.
+        repeats: where matrices and exchanges act, in order; a repeated subsequence becomes a loop.
+        devices: devices over which the state is partitioned, or None for one device.
     """
 
     base: int
@@ -94,30 +109,43 @@ class Evolution:
     devices: DeviceWires | None = None
 
     def apply(self, state: Operand, *tables: Any) -> Any:
-        """Apply all matrices, differentiated by JAX, which saves a state per matrix.
+        """Apply all matrices and exchanges; JAX's reverse mode saves a state per matrix.
 
         Args:
-            state: array ``[components, base**qubits]``.
-            tables: for each repeated sequence and size, array ``[repeats, matrices, *matrix]``.
+            state: real array ``[components, base**qubits]``.
+            tables: for each repeated subsequence and number of qubits, the real matrices, an array
+                ``[repeats, matrices, rows, columns]``.
+
+        Returns:
+            the final state, an array of the shape of `state`.
         """
         return self._map_shards(self._apply_to_shard, 1, 1)(state, *tables)
 
     def apply_with_adjoint(self, state: Operand, *tables: Any) -> Any:
-        """Apply orthogonal matrices, differentiated by the adjoint method.
+        """Apply all matrices and exchanges, with the adjoint method as reverse mode.
+
+        The backward pass recomputes states with transposed matrices, so all matrices must be
+        orthogonal.
 
         Args:
-            state: array ``[components, base**qubits]``.
-            tables: for each repeated sequence and size, array ``[repeats, matrices, *matrix]``.
+            state: real array ``[components, base**qubits]``.
+            tables: for each repeated subsequence and number of qubits, the real matrices, an array
+                ``[repeats, matrices, rows, columns]``.
+
+        Returns:
+            the final state, an array of the shape of `state`.
         """
         pullback = self._map_shards(self._pull_back, 2, 1 + len(tables))
         return define_adjoint_derivative(self.apply, pullback)(state, *tables)
 
     def _map_shards(self, function: Callable[..., Any], n_states: int, n_results: int) -> Any:
-        """Return a function of states and tables that each device calls with its shards.
+        """Wrap `function`, which each device calls on its shards, for whole arrays.
+
+        Without `devices` it is `function` itself.
 
         Args:
-            function: takes shards of states, and replicated tables; returns one shard, and
-                replicated arrays.
+            function: ``function(*states, *tables)``, of shards of states and replicated tables;
+                returns one shard, or a shard followed by replicated arrays.
             n_states: number of states among the arguments.
             n_results: number of results.
         """
@@ -134,10 +162,27 @@ class Evolution:
         return run_on_shards
 
     def _apply_to_shard(self, state: Operand, *tables: Any) -> Any:
-        """Apply all matrices to a shard."""
+        """Apply all matrices and exchanges to this device's shard, or to the whole state.
+
+        Args:
+            state: array ``[components, base**local_qubits]``.
+            tables: the matrices, as in `apply`.
+
+        Returns:
+            the shard of the final state, in the same shape.
+        """
 
         def step(place: Placement, state: Any, matrix: Any) -> tuple[Any, None]:
-            """Apply one matrix or exchange."""
+            """Apply one matrix or exchange; a step of `_scan_steps`.
+
+            Args:
+                place: where the matrix or exchange acts.
+                state: the shard before.
+                matrix: the matrix; None for an exchange.
+
+            Returns:
+                the shard after, and None, since matrices yield no values.
+            """
             if isinstance(place, ExchangePlacement):
                 return self._exchange(state, place), None
             if place.is_constant:
@@ -154,16 +199,27 @@ class Evolution:
         Each matrix is undone by its transpose, so all matrices must be orthogonal.
 
         Args:
-            state: the final state, array ``[components, base**qubits]``.
-            cotangent: cotangent of the final state.
-            tables: the matrices, as in ``apply_with_adjoint``.
+            state: this device's shard of the final state, array ``[components,
+                base**local_qubits]``.
+            cotangent: the cotangent of this shard.
+            tables: the matrices, as in `apply_with_adjoint`.
 
         Returns:
-            the cotangents of the initial state and of each table.
+            the cotangents of the initial state (this device's shard) and of each table.
         """
 
         def step(place: Placement, carried: Sequence[Any], inverse: Any) -> tuple[Any, Any]:
-            """Undo one matrix or exchange; return the matrix's cotangent."""
+            """Undo one matrix or exchange; a step of `_scan_steps` in reverse order.
+
+            Args:
+                place: where the matrix or exchange acts.
+                carried: state and cotangent after it.
+                inverse: the transposed matrix; None for an exchange.
+
+            Returns:
+                state and cotangent before it, and the cotangent of the matrix (None for an
+                exchange).
+            """
             if isinstance(place, ExchangePlacement):
                 return [self._exchange(each, place.inverse) for each in carried], None
             rows, chosen = self._get_rows(place), self._select_block(inverse, place)
@@ -193,18 +249,19 @@ class Evolution:
         *,
         backwards: bool = False,
     ) -> tuple[Any, list[Any]]:
-        """Run a step for each placement, with loops over repeated sequences.
+        """Run `step` for each placement, in a `lax.scan` for each repeated subsequence.
 
         Args:
-            step: takes a placement, the carried value, and the placement's matrix; returns the
-                carried value, and a result for the matrix.
-            carried: the initial carried value.
-            tables: for each repeated sequence and size, a pytree of arrays ``[repeats, matrices,
-                ...]``.
+            step: ``step(placement, carried, matrix)``, which returns the new carried value and a
+                result for the matrix. For an exchange, `matrix` and the result are None.
+            carried: the initial carried value, a pytree of arrays.
+            tables: for each repeated subsequence and number of qubits, a pytree of arrays
+                ``[repeats, matrices, ...]``.
             backwards: whether to run the placements in reverse order.
 
         Returns:
-            the final carried value, and for each table the results in the same layout.
+            the final carried value, and for each table the matrices' results, stacked in the layout
+            of the table.
         """
         turn = -1 if backwards else 1
         carried = vary_like((carried, tables), carried)
@@ -216,7 +273,16 @@ class Evolution:
             def run_steps(
                 carried: Any, given: Sequence[Any], steps: Any = steps
             ) -> tuple[Any, Any]:
-                """Run the steps of one repetition, with their matrices."""
+                """Run the steps of one repetition of a subsequence; the body of the `lax.scan`.
+
+                Args:
+                    carried: the carried value.
+                    given: the subsequence's tables of this repetition, arrays ``[matrices, ...]``.
+                    steps: the placements of the subsequence.
+
+                Returns:
+                    the new carried value, and the results in the layout of `given`.
+                """
                 sizes = list(count_sizes(steps))
                 matrices = [iter(_unstack(table)[::turn]) for table in given]
                 results: list[list[Any]] = [[] for _ in given]
@@ -239,7 +305,12 @@ class Evolution:
         return carried, [results_by_table[number] for number in range(len(tables))]
 
     def _select_block(self, matrix: Operand, placement: MatrixPlacement) -> Any:
-        """Return this device's block of a matrix that is diagonal along mesh axes."""
+        """Return the block of a matrix that multiplies this device's shard.
+
+        Args:
+            matrix: array ``[rows, rows]``, diagonal along the mesh axes `placement.axes`.
+            placement: where the matrix acts. Without mesh axes the result is `matrix`.
+        """
         if not placement.axes:
             return matrix
         assert self.devices is not None
@@ -251,7 +322,14 @@ class Evolution:
         return chosen.reshape(size, size)
 
     def _embed_block(self, block: Any, placement: MatrixPlacement) -> Any:
-        """Return a matrix with this device's block, and zeros elsewhere."""
+        """Return a matrix with this device's block at its place, and zeros elsewhere.
+
+        It is the transpose of `_select_block`, for the cotangent of a matrix.
+
+        Args:
+            block: square array, on the local qubits of the matrix.
+            placement: where the matrix acts. Without mesh axes the result is `block`.
+        """
         if not placement.axes:
             return block
         assert self.devices is not None
@@ -265,13 +343,31 @@ class Evolution:
         return jnp.where(is_own_block, own, blocks).reshape(size, size)
 
     def _reshape_to_blocks(self, matrix: Operand, placement: MatrixPlacement) -> Any:
-        """Reshape a matrix to axes ``(components, device blocks, local entries) * 2``."""
+        """Split each axis of a matrix into components, device qubits and local qubits.
+
+        Args:
+            matrix: square array, on device qubits and local qubits.
+            placement: where the matrix acts, which gives the sizes of the axes.
+
+        Returns:
+            array of six axes, ``(components, device blocks, local entries) * 2``.
+        """
         n_blocks, entries = self.base ** len(placement.axes), self.base ** len(placement.qubits)
         parts = len(matrix) // (n_blocks * entries)
         return matrix.reshape((parts, n_blocks, entries) * 2)
 
     def _exchange(self, state: Operand, place: ExchangePlacement) -> Any:
-        """Exchange qubits with other devices, tile by tile, in the memory of the state."""
+        """Exchange qubits of the shard with device qubits, tile by tile to save memory.
+
+        It is a `LinearMap`, whose transpose is the inverse exchange.
+
+        Args:
+            state: this device's shard, array ``[components, base**local_qubits]``.
+            place: the exchange, and the order of the local qubits before it.
+
+        Returns:
+            the new shard, of the same shape, with the qubits in `place.resulting_order`.
+        """
         devices = self.devices
         assert devices is not None
 
@@ -294,7 +390,14 @@ class Evolution:
 
 
 def _unstack(table: PyTree) -> list[Any]:
-    """Return the rows of arrays, such that their transpose is one concatenation."""
+    """Split arrays along the first axis, by an equation whose transpose concatenates.
+
+    Args:
+        table: pytree of arrays ``[rows, ...]`` with equally many rows.
+
+    Returns:
+        for each row, the pytree of arrays without the first axis.
+    """
     leaves, structure = jax.tree.flatten(table)
     split = [jax.lax.split(leaf, [1] * len(leaf)) for leaf in leaves]
     rows = zip(*split, strict=True)

@@ -19,7 +19,7 @@ _MIN_SAVED_STEPS = 4
 
 
 class RepeatedSteps(NamedTuple, Generic[Step]):
-    """A sequence of steps, and how often it is repeated.
+    """A sequence of steps, and how often it is applied in succession.
 
     Attributes:
         steps: the steps of one repetition.
@@ -33,8 +33,14 @@ class RepeatedSteps(NamedTuple, Generic[Step]):
 def find_repeats(steps: Sequence[Step]) -> list[RepeatedSteps[Step]]:
     """Split a sequence into repeated subsequences, greedily from the start.
 
+    For instance ``a b c d c d c d`` gives ``[((a, b), 1), ((c, d), 3)]``. A subsequence only counts
+    as repeated if that saves at least four steps.
+
     Args:
         steps: hashable steps; equal steps are interchangeable.
+
+    Returns:
+        subsequences in order, whose concatenated repetitions are `steps`.
     """
     period, saved = _find_periods(steps)
     repeats: list[RepeatedSteps[Step]] = []
@@ -56,7 +62,12 @@ def find_repeats(steps: Sequence[Step]) -> list[RepeatedSteps[Step]]:
 
 
 def _find_periods(steps: Sequence[Hashable]) -> tuple[list[int], list[int]]:
-    """Return the best period at each step, and the number of steps that it saves."""
+    """Find the repetition that saves most steps, for each index where it may start.
+
+    Returns:
+        for each index, the period (length of one repetition), and the number of saved steps, which
+        is the period times the number of further repetitions. Both are zero where nothing repeats.
+    """
     numbers = {step: number for number, step in enumerate(dict.fromkeys(steps))}
     sequence = np.array([numbers[step] for step in steps])
     n_steps = len(steps)

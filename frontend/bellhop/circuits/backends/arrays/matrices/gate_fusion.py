@@ -30,12 +30,16 @@ _TracedFactor = tuple[list[Entry], int, tuple[int, ...], Any]
 
 @dataclass
 class FusedBlock:
-    """Matrices that are multiplied with each other.
+    """Consecutive matrices that are multiplied to one before they meet the state.
+
+    `fuse_matrices` makes blocks, and `multiply_blocks` computes their matrices.
 
     Attributes:
-        is_unitary: whether all factors are unitary for all values of their parameters.
-        qubits: qubits of the block, in the order of the rows of its matrix.
-        factors: pairs of a matrix's qubits and the matrix, in order of application.
+        is_unitary: whether all factors are unitary for all values of their parameters. Unitary and
+            other matrices are never in the same block.
+        qubits: indices of the block's qubits, in the order of the rows of its matrix.
+        factors: pairs of a matrix's qubits and the matrix, in order of application. A matrix is a
+            NumPy array, or the index of a traced matrix in a `MatrixTable`.
     """
 
     is_unitary: bool
@@ -51,12 +55,17 @@ class FusedBlock:
 def fuse_matrices(
     steps: Sequence[tuple[tuple[int, ...], Any, bool]], max_qubits: int, n_qubits: int
 ) -> list[FusedBlock]:
-    """Group consecutive matrices into blocks.
+    """Group neighbouring matrices into blocks of at most `max_qubits` qubits.
 
     Args:
-        steps: qubits, the matrix, and whether it is unitary for all values of its parameters.
+        steps: the matrices in order of application, as tuples ``(qubits, entry, is_unitary)``. The
+            entry is a NumPy array, or the index of a traced matrix; `is_unitary` is whether it is
+            unitary for all values of its parameters.
         max_qubits: largest number of qubits of a block; a larger matrix becomes a separate block.
         n_qubits: number of qubits of the state.
+
+    Returns:
+        blocks in order of application. Applying them equals applying all `steps` in order.
     """
     blocks: list[FusedBlock] = []
     # For each qubit, the index of the last block that acts on it.
@@ -91,13 +100,15 @@ def multiply_blocks(
     """Multiply the factors of blocks that have the same number of qubits.
 
     Args:
-        blocks: the blocks.
-        base: number of entries per qubit.
+        blocks: at least one block; all have equally many qubits.
+        base: number of entries per qubit: 2 for amplitudes, 4 for Pauli expectation values.
         dtype: dtype of the matrices.
-        gather_matrices: stacks traced matrices, from their number of qubits and their entries.
+        gather_matrices: ``gather_matrices(n_qubits, entries)`` stacks traced matrices on `n_qubits`
+            qubits, given as indices, to an array ``[matrices, rows, columns]``.
 
     Returns:
-        array ``[blocks, rows, columns]``, a NumPy array if all blocks are static.
+        array ``[blocks, rows, columns]`` on the blocks' qubits; a NumPy array if all factors are
+        static.
     """
     k = len(blocks[0].qubits)
     table = MatrixTable(dtype)
@@ -132,13 +143,16 @@ def multiply_blocks(
 
 
 def _embed(matrices: Any, places: Sequence[tuple[int, ...]], base: int, k: int) -> Any:
-    """Extend matrices on some qubits to matrices on ``k`` qubits.
+    """Extend matrices to `k` qubits, by the identity on the additional qubits.
 
     Args:
         matrices: array ``[matrices, rows, columns]``, all on the same number of qubits.
-        places: for each matrix, the positions of its qubits among the ``k`` qubits.
+        places: for each matrix, the positions of its qubits among the `k` qubits.
         base: number of entries per qubit.
         k: number of qubits of the results.
+
+    Returns:
+        array ``[matrices, base**k, base**k]``.
     """
     xp = np if isinstance(matrices, np.ndarray) else jnp
     weights = np.zeros((len(places), k), int)

@@ -39,10 +39,14 @@ _TILE_SIZE = 1 << 21
 class MatrixRows:
     """The qubits of a state that become the rows of a matrix product.
 
+    It views a state ``[components, base**n_qubits]`` as an array ``[rows, columns]``. The rows are
+    the components and the values of the qubits at `positions`, the columns the values of the
+    remaining qubits. Instances are parameters of this module's primitives.
+
     Attributes:
-        base: number of entries per qubit.
+        base: number of entries per qubit: 2 for amplitudes, 4 for Pauli expectation values.
         n_qubits: number of qubits of the state.
-        positions: ascending positions of the matrix's qubits in the state.
+        positions: ascending positions of the matrix's qubits among the state's qubits.
     """
 
     base: int
@@ -53,8 +57,11 @@ class MatrixRows:
         """Multiply a matrix with the rows of a state.
 
         Args:
-            matrix: square array of size ``components * base**len(positions)``.
-            state: array ``[components, base**n_qubits]``.
+            matrix: real square array of size ``components * base**len(positions)``.
+            state: real array ``[components, base**n_qubits]``.
+
+        Returns:
+            array of the shape of `state`.
         """
         return _product_p.bind(*vary_like((matrix, state), (matrix, state)), rows=self)
 
@@ -62,9 +69,12 @@ class MatrixRows:
         """Apply a linear function of the rows to a state, one tile of columns at a time.
 
         Args:
-            function: takes and returns an array ``[rows, columns]``.
+            function: takes and returns an array ``[rows, columns]``, for any number of columns.
             state: array ``[components, base**n_qubits]``.
             at_once: largest number of scalars of a tile with more than one column.
+
+        Returns:
+            array of the shape of `state`.
         """
         tiles = _Tiles(self, state.shape, at_once)
 
@@ -74,7 +84,16 @@ class MatrixRows:
         return tiles.loop(step, state.reshape(tiles.shape)).reshape(state.shape)
 
     def contract(self, one: Operand, other: Operand) -> Any:
-        """Return the matrix of the inner products between the rows of two states."""
+        """Return the inner products between the rows of two states.
+
+        Args:
+            one: array ``[components, base**n_qubits]``.
+            other: array of the same shape.
+
+        Returns:
+            ``rows_of_one @ rows_of_other.T``, a square array of size ``components *
+            base**len(positions)``. It is the cotangent of a matrix that `multiply` applied.
+        """
         return _contraction_p.bind(*vary_like((one, other), (one, other)), rows=self)
 
     def step_backwards(self, inverse: Operand, state: Operand, cotangent: Operand) -> Sequence[Any]:
@@ -82,27 +101,32 @@ class MatrixRows:
 
         Args:
             inverse: the transposed matrix.
-            state: the state after the matrix.
+            state: the state after the matrix, array ``[components, base**n_qubits]``.
             cotangent: the cotangent of this state.
 
         Returns:
-            state and cotangent before the matrix, and the cotangent of the matrix.
+            the state before the matrix, the cotangent of that state, and the cotangent of the
+            matrix.
         """
         operands = inverse, state, cotangent
         return _backwards_p.bind(*vary_like(operands, operands), rows=self)
 
 
 class _Tiles:
-    """A state in tiles of columns, as an array with an axis for each group of qubits.
+    """A state as tiles of columns, which a loop reads, changes and writes back.
+
+    Splitting a state keeps its memory small: a tile fits into a cache. The state is reshaped to
+    `shape`, with an axis for each group of neighbouring qubits.
 
     Args:
         rows: the qubits that become rows.
         shape: shape of the state, which may have leading batch axes.
-        at_once: largest number of scalars of a tile with more than one column.
+        at_once: largest number of scalars of a tile with more than one column, in a state without
+            batch axes.
 
     Attributes:
-        n_tiles: number of tiles.
-        shape: shape of the array that the other methods take.
+        n_tiles: number of tiles; 1 for a state that is not split.
+        shape: shape to which the caller reshapes the state for all methods.
     """
 
     def __init__(self, rows: MatrixRows, shape: tuple[int, ...], at_once: int) -> None:
@@ -133,7 +157,12 @@ class _Tiles:
         self._rows_shape = *shape[:-2], shape[-2] * rows.base ** len(rows.positions), in_columns
 
     def read_tile(self, state: Operand, number: Operand) -> Any:
-        """Return a tile of a state, as an array ``[..., rows, columns]``."""
+        """Return a tile of a state, as an array ``[*batch, rows, columns]``.
+
+        Args:
+            state: array of shape `self.shape`.
+            number: index of the tile, usually traced.
+        """
         if self.n_tiles > 1:
             state = jax.lax.dynamic_slice(state, self._compute_start(number), self._slice_shape)
         return (
@@ -141,7 +170,13 @@ class _Tiles:
         )
 
     def update_tile(self, state: Operand, number: Operand, rows: Operand) -> Any:
-        """Return a state with one tile replaced by an array ``[..., rows, columns]``."""
+        """Return a state with one tile replaced.
+
+        Args:
+            state: array of shape `self.shape`.
+            number: index of the tile.
+            rows: the new tile, array ``[*batch, rows, columns]``.
+        """
         by_row = rows.reshape([self._tile_shape[axis] for axis in self._axes_to_rows])
         tile = by_row.transpose(self._axes_from_rows).reshape(
             self._slice_shape if self.n_tiles > 1 else self.shape
@@ -151,7 +186,11 @@ class _Tiles:
         return jax.lax.dynamic_update_slice(state, tile, self._compute_start(number))
 
     def _compute_start(self, number: Operand) -> list[Any]:
-        """Return the index of a tile's first entry, for each axis."""
+        """Return the index of the first entry of a tile in the state, for each axis.
+
+        Args:
+            number: index of the tile, usually traced.
+        """
         start: list[Any] = []
         for is_looped, size in zip(reversed(self._is_looped), reversed(self._sizes), strict=True):
             start.append(number % size if is_looped else 0)
@@ -174,7 +213,17 @@ def _multiply(matrix: Operand, state: Operand, *, rows: MatrixRows, at_once: int
 
 
 def _contract(one: Operand, other: Operand, *, rows: MatrixRows, at_once: int) -> Any:
-    """Return the inner products of two states' rows, summed over all tiles."""
+    """Implement the primitive of `MatrixRows.contract`, tile by tile.
+
+    Args:
+        one: array ``[*batch, components, base**qubits]``.
+        other: array of the same shape.
+        rows: the qubits that become rows.
+        at_once: largest number of scalars of a tile with more than one column.
+
+    Returns:
+        array ``[*batch, rows, rows]``.
+    """
     tiles = _Tiles(rows, one.shape, at_once)
     first, second = one.reshape(tiles.shape), other.reshape(tiles.shape)
 
@@ -188,12 +237,12 @@ def _contract(one: Operand, other: Operand, *, rows: MatrixRows, at_once: int) -
 def _step_backwards(
     inverse: Operand, state: Operand, cotangent: Operand, *, rows: MatrixRows, at_once: int
 ) -> list[Any]:
-    """Undo one gate in the adjoint method, tile by tile.
+    """Implement the primitive of `MatrixRows.step_backwards`, tile by tile.
 
     Args:
-        inverse: the inverse of the gate's matrix.
-        state: the state after the gate.
-        cotangent: the cotangent of that state.
+        inverse: the inverse (transpose) of the gate's matrix.
+        state: the state after the gate, array ``[*batch, components, base**qubits]``.
+        cotangent: the cotangent of the state after the gate.
         rows: the qubits on which the matrix acts.
         at_once: largest number of scalars of a tile with more than one column.
 
@@ -203,7 +252,15 @@ def _step_backwards(
     tiles = _Tiles(rows, state.shape, at_once)
 
     def step(number: Operand, carried: Any) -> Any:
-        """Process one tile."""
+        """Undo the gate for one tile; the body of the loop over tiles.
+
+        Args:
+            number: index of the tile.
+            carried: state, cotangent, and the cotangent of the matrix, summed over earlier tiles.
+
+        Returns:
+            the carried arrays after this tile.
+        """
         state, cotangent, total = carried
         before, after = (
             _matmul(inverse, tiles.read_tile(state, number)),
@@ -241,7 +298,18 @@ def _to_plain_aval(aval: Aval) -> ShapedArray:
 def _batch(
     primitive: Primitive, operands: Sequence[Any], dims: Sequence[int | None], *, rows: MatrixRows
 ) -> tuple[Any, Any]:
-    """Bind a primitive to operands that all have the batch axis in front."""
+    """Batching rule: bind a primitive with batch axes in front of all operands.
+
+    Args:
+        primitive: one of the primitives of this module.
+        operands: its operands.
+        dims: the batch axis of each operand; None for an operand that is not batched, which is
+            broadcast.
+        rows: parameter of the primitive.
+
+    Returns:
+        the results, and their batch axes, which are all 0.
+    """
     size = next(x.shape[d] for x, d in zip(operands, dims, strict=True) if d is not None)
     all_batched = [
         jnp.broadcast_to(x, (size, *x.shape)) if d is None else jnp.moveaxis(x, d, 0)
@@ -252,7 +320,12 @@ def _batch(
 
 
 def _register(primitive: Primitive, function: Callable[..., Any]) -> None:
-    """Register the primitive's implementation, batching and lowerings."""
+    """Register a primitive's implementation, batching rule and lowerings.
+
+    Args:
+        primitive: the primitive.
+        function: ``function(*operands, rows=..., at_once=...)``, which computes its results in JAX.
+    """
     several = primitive.multiple_results
     primitive.def_impl(partial(function, at_once=_CPU_TILE_SIZE))
     batching.primitive_batchers[primitive] = partial(_batch, primitive)
@@ -299,11 +372,26 @@ _register(_backwards_p, _step_backwards)
 def _backwards_jvp(
     primals: Sequence[Any], tangents: Sequence[Any], *, rows: MatrixRows
 ) -> tuple[Any, Any]:
-    """Differentiate a step of the adjoint method, as products and a contraction."""
+    """JVP rule of `MatrixRows.step_backwards`, for derivatives of derivatives.
+
+    It is the JVP of the same computation by `multiply` and `contract`.
+
+    Args:
+        primals: the inverse matrix, the state after it, and the cotangent of that state.
+        tangents: a tangent or symbolic zero for each primal.
+        rows: parameter of the primitive.
+
+    Returns:
+        the three results of `step_backwards`, and their tangents.
+    """
     places = [n for n, tangent in enumerate(tangents) if is_perturbed(tangent)]
 
     def compute_products(*perturbed: Any) -> list[Any]:
-        """Compute the same results by products that have JVPs."""
+        """Return the three results of `step_backwards`, by primitives that have JVPs.
+
+        Args:
+            *perturbed: values of the operands that have a tangent, in order.
+        """
         operands = list(primals)
         for place, operand in zip(places, perturbed, strict=True):
             operands[place] = operand

@@ -60,13 +60,14 @@ _MAX_PRODUCT_LENGTH = 32
 
 @dataclass(frozen=True)
 class _MatrixStep:
-    """Products of one-qubit matrices, followed by a matrix on the same qubits.
+    """A factor of the circuit: one-qubit matrices, then a matrix on the same qubits.
 
     Attributes:
-        qubits: the qubits of the step.
-        entry: the matrix that follows the products; None if there is none.
+        qubits: indices of the step's qubits.
+        entry: the matrix that is applied after the one-qubit matrices: static, or its index in the
+            table of its size; None if there is none.
         products: for each of one or two qubits, its one-qubit matrices in order of application;
-            empty if there is only the matrix.
+            empty if there is only the matrix `entry`.
     """
 
     qubits: tuple[int, ...]
@@ -76,10 +77,13 @@ class _MatrixStep:
 
 @dataclass
 class MatrixSequence:
-    """Fuses and applies operations on few, static qubits.
+    """Applies operations on few, static qubits to a state, with few equations.
+
+    It multiplies neighbouring matrices to larger ones, and applies these as an `Evolution`. A new
+    instance is used for each sequence of operations.
 
     Args:
-        base: number of entries of a qubit's axis.
+        base: number of entries of a qubit's axis: 2 for amplitudes, 4 for Pauli expectation values.
         compute_matrix: returns the matrix of an operation, a NumPy array if it is static.
         dtype: dtype of the matrices.
         max_qubits: largest number of qubits of a fused matrix.
@@ -88,7 +92,8 @@ class MatrixSequence:
         devices: devices over which the state is partitioned, or None.
 
     Attributes:
-        is_orthogonal: whether all applied matrices are orthogonal.
+        is_orthogonal: whether all matrices that this instance applied are orthogonal, as real
+            matrices on the state.
     """
 
     base: int
@@ -111,8 +116,12 @@ class MatrixSequence:
         """Apply operations to a state on one device.
 
         Args:
-            operations: pairs of an operation and its qubits.
-            state: array ``[components, base**qubits]``, see ``evolution``.
+            operations: pairs of an operation and the indices of its qubits, in order.
+            state: real array ``[components, base**qubits]``; two components (real and imaginary
+                part) for amplitudes, one for Pauli expectation values.
+
+        Returns:
+            the new state, in the same shape.
         """
         order = tuple(range(round(math.log(state.shape[1], self.base))))
         return self.apply_plan(operations, state, plan_single_device(len(operations)), order)[0]
@@ -127,13 +136,13 @@ class MatrixSequence:
         """Apply operations to a state, exchanging qubits between devices as planned.
 
         Args:
-            operations: pairs of an operation and its qubits.
-            state: array ``[components, base**qubits]``, see ``evolution``.
+            operations: pairs of an operation and the indices of its qubits.
+            state: real array ``[components, base**qubits]``, partitioned over `devices`.
             plan: the exchanges, and the operations between them.
-            order: the order of the qubits in each shard before.
+            order: the qubits of each shard, in order, before the plan's first exchange.
 
         Returns:
-            the state, and the order of the qubits in each shard after.
+            the new state, and the order of the qubits in each shard of it.
         """
         n_qubits = len(plan.start) + len(order)
         entries = self._operation_matrices.compute(operations)
@@ -181,12 +190,16 @@ class MatrixSequence:
     ) -> list[Placement]:
         """Choose the qubits of each block, and return where blocks and exchanges act.
 
-        Blocks of fewer than `max_qubits` qubits are extended, so that blocks have equal sizes.
+        Blocks of fewer than `max_qubits` qubits are extended by other qubits, so that blocks have
+        equal sizes and can be multiplied together.
 
         Args:
-            steps: blocks and exchanges in order; the blocks' qubits are changed.
-            devices: the qubits that index devices.
-            order: the order of the qubits in each shard.
+            steps: blocks and exchanges in order; this changes the blocks' `qubits`.
+            devices: the qubits that index devices before the first step.
+            order: the qubits of each shard, in order, before the first step.
+
+        Returns:
+            a placement for each step.
         """
         n_qubits = len(devices) + len(order)
         places: list[Placement] = []
@@ -208,7 +221,15 @@ class MatrixSequence:
     def _multiply_blocks(
         self, steps: Sequence[FusedBlock | Exchange], state: Operand
     ) -> dict[int, Any]:
-        """Return the stacked matrices of blocks, by their number of qubits."""
+        """Multiply the factors of all blocks.
+
+        Args:
+            steps: blocks and exchanges; exchanges are skipped.
+            state: the state, for its dtype and number of components.
+
+        Returns:
+            by number of qubits, the real matrices of the blocks of this size, stacked in order.
+        """
         by_size: dict[int, list[FusedBlock]] = defaultdict(list)
         for block in steps:
             if isinstance(block, FusedBlock):
@@ -231,7 +252,15 @@ class MatrixSequence:
         return self._get_table(n_qubits).gather(entries)
 
     def _add_matrix(self, entry: Entry, qubits: tuple[int, ...]) -> None:
-        """Add a matrix to the pending product of its qubit, or as a step after that."""
+        """Add an operation's matrix to the pending one-qubit products or to the steps.
+
+        A one-qubit matrix joins its qubit's pending product. A larger matrix becomes a step, which
+        takes or flushes the pending products of its qubits.
+
+        Args:
+            entry: static matrix, or the index of a traced one.
+            qubits: the qubits of the matrix.
+        """
         if len(qubits) == 1:
             *others, last = (*self._pending.get(qubits[0], ()), entry)
             if others and isinstance(last, np.ndarray) and isinstance(others[-1], np.ndarray):
@@ -254,17 +283,18 @@ class MatrixSequence:
             self._steps.append(_MatrixStep(qubits, entry))
 
     def _flush(self, qubits: Sequence[int]) -> None:
-        """Add steps for the pending products of `qubits`, two qubits per step."""
+        """Turn the pending one-qubit products of `qubits` into steps, two qubits per step."""
         waiting = sorted(qubit for qubit in qubits if qubit in self._pending)
         for place in range(0, len(waiting), 2):
             some = tuple(waiting[place : place + 2])
             self._steps.append(_MatrixStep(some, None, tuple(map(self._pending.pop, some))))
 
     def _evaluate_steps(self) -> list[tuple[tuple[int, ...], Entry, bool]]:
-        """Multiply the matrices of each step.
+        """Multiply the matrices of each step to one matrix.
 
         Returns:
-            for each step its qubits, its matrix, and whether it is unitary.
+            for each step its qubits, its matrix (static, or its index in the table of its size),
+            and whether it is unitary for all values of its parameters.
         """
         alone, pairs = ([s for s in self._steps if len(s.products) == size] for size in (1, 2))
         unit = (np.eye(self.base),)
@@ -281,7 +311,11 @@ class MatrixSequence:
         return [(step.qubits, next_matrix(step), self._is_unitary(step)) for step in self._steps]
 
     def _is_unitary(self, step: _MatrixStep) -> bool:
-        """Return whether a step is unitary for all values of its parameters."""
+        """Return whether all matrices of a step are unitary.
+
+        Static matrices are tested numerically. Traced ones count as unitary if their operation is
+        unitary for all values of its parameters.
+        """
         entries = [(1, entry) for product in step.products for entry in product]
         if step.entry is not None:
             entries.append((len(step.qubits), step.entry))
@@ -293,11 +327,15 @@ class MatrixSequence:
         )
 
     def _multiply_pairs(self, pairs: Sequence[_MatrixStep], ones: Sequence[Entry]) -> list[Entry]:
-        """Return the matrix of each two-qubit step times its two one-qubit products.
+        """Multiply the one-qubit products and the two-qubit matrix of each step.
 
         Args:
-            pairs: steps with products on two qubits.
-            ones: the one-qubit products, two for each step.
+            pairs: two-qubit steps, with a product on each of the two qubits.
+            ones: the evaluated one-qubit products, two for each step.
+
+        Returns:
+            for each step its two-qubit matrix: static, or its index in the table of two-qubit
+            matrices.
         """
         done: dict[int, Entry] = {}
         computed: list[int] = []
@@ -327,7 +365,8 @@ class MatrixSequence:
 def _use_adjoint_method(blocks: Sequence[FusedBlock | Exchange]) -> list[bool]:
     """Return for each block whether it is differentiated by the adjoint method.
 
-    Exchanges and constant unitary blocks support both ways, and use the way of the preceding block.
+    This is so for unitary blocks. Exchanges and constant unitary blocks support both methods, and
+    use the method of the preceding block, so that consecutive blocks form one `Evolution`.
     """
     in_one_way = [
         None if isinstance(block, Exchange) or (block.is_constant and block.is_unitary) else block
@@ -342,16 +381,17 @@ def _use_adjoint_method(blocks: Sequence[FusedBlock | Exchange]) -> list[bool]:
 
 
 def _split_table(matrices: dict[int, Any], size: int, n_repeats: int, n_rows: int) -> Any:
-    """Remove and return the next matrices of a size, for a sequence of repeated steps.
+    """Remove the next matrices of one size from `matrices`, and return them.
 
     Args:
-        matrices: the remaining matrices by their number of qubits; changed.
-        size: number of qubits.
-        n_repeats: number of repetitions.
-        n_rows: number of matrices in each repetition.
+        matrices: by number of qubits, the remaining matrices ``[remaining, rows, columns]``;
+            changed.
+        size: number of qubits of the matrices to remove.
+        n_repeats: number of repetitions of a subsequence of placements.
+        n_rows: number of matrices of this size in each repetition.
 
     Returns:
-        array ``[n_repeats, n_rows, *matrix]``.
+        array ``[n_repeats, n_rows, rows, columns]``.
     """
     some, matrices[size] = jnp.split(matrices[size], [n_repeats * n_rows])
     return some.reshape(n_repeats, n_rows, *some.shape[1:])

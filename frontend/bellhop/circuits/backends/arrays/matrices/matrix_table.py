@@ -20,10 +20,11 @@ _MAX_SLICES = 8
 
 @dataclass
 class MatrixTable:
-    """Traced matrices of one size, to which entries refer by index.
+    """A growing table of traced matrices of one size, which are referred to by index.
 
-    Matrices are appended in blocks, arrays ``[matrices, *matrix]``, and are numbered across all
-    blocks.  An entry of a product is such a number, or a static matrix, which is not stored.
+    It lives while one sequence of operations is traced. Matrices are appended in blocks, arrays
+    ``[matrices, rows, columns]``, and are numbered across all blocks. An `Entry` is such a number,
+    or a static matrix (NumPy array), which is not stored.
 
     Args:
         dtype: dtype of the matrices.
@@ -35,22 +36,28 @@ class MatrixTable:
     _positions: list[tuple[int, int]] = field(default_factory=list)
 
     def append(self, block: Any) -> int:
-        """Append a block of matrices; return the index of the first one."""
+        """Append a block of matrices; return the index of the first one.
+
+        Args:
+            block: array ``[matrices, rows, columns]``.
+        """
         first = len(self._positions)
         self._positions += [(len(self._blocks), place) for place in range(len(block))]
         self._blocks.append(block.astype(self.dtype))
         return first
 
     def multiply_entries(self, products: Sequence[Sequence[Entry]]) -> list[Entry]:
-        """Multiply the matrices of each product, the first one applied first.
+        """Multiply the matrices of each product; append the products to the table.
 
-        Each round multiplies neighbouring factors of all products in one batch.
+        For instance ``[[0, 1, 2], [A]]`` gives the product ``M2 @ M1 @ M0`` as an index, and ``A``.
+        Neighbouring factors of all products are multiplied together, in few batched products.
 
         Args:
-            products: sequences of static matrices and indices.
+            products: for each product its factors in order of application (the first one acts
+                first): indices in the table and static matrices; at least one.
 
         Returns:
-            a static matrix or an index for each product.
+            for each product an index in the table; the static matrix if that is the only factor.
         """
         rest = list(map(list, products))
         while any(len(factors) > 1 for factors in rest):
@@ -64,14 +71,24 @@ class MatrixTable:
         return [factors[0] for factors in rest]
 
     def gather(self, entries: Sequence[Entry]) -> Any:
-        """Stack matrices, as a NumPy array if all are static."""
+        """Stack the matrices of entries to an array ``[entries, rows, columns]``.
+
+        Args:
+            entries: indices in the table and static matrices, at least one.
+
+        Returns:
+            a NumPy array if all entries are static matrices, else a traced array.
+        """
         slices = list(itertools.islice(self._iterate_slices(entries), _MAX_SLICES + 1))
         if len(slices) > _MAX_SLICES:
             return self._gather_by_index(entries)
         return slices[0] if len(slices) == 1 else jnp.concatenate(slices)
 
     def _iterate_slices(self, entries: Sequence[Entry]) -> Iterator[Any]:
-        """Yield stacked static matrices, and slices of blocks, in the order of entries."""
+        """Yield stacked matrices, whose concatenation has the matrices of `entries`.
+
+        Each array is a stack of static matrices, or an evenly spaced slice of a block.
+        """
         for block, group in itertools.groupby(entries, self._find_block):
             if block is None:
                 yield np.stack(list(group)).astype(self.dtype)
@@ -89,7 +106,13 @@ class MatrixTable:
         return None if isinstance(entry, np.ndarray) else self._positions[entry][0]
 
     def _gather_by_index(self, entries: Sequence[Entry]) -> Any:
-        """Stack matrices by indexing the concatenation of all blocks that they are in."""
+        """Stack the matrices of entries, by indexing the concatenation of their blocks.
+
+        It is used instead of slices if many slices would be needed.
+
+        Returns:
+            array ``[entries, rows, columns]``.
+        """
         known = {entry.tobytes(): entry for entry in entries if isinstance(entry, np.ndarray)}
         rows = [entry for entry in entries if not isinstance(entry, np.ndarray)]
         blocks = sorted({self._positions[row][0] for row in rows})

@@ -27,13 +27,16 @@ _TOLERANCE = 1e-13
 
 @dataclass
 class OperationMatrices:
-    """The matrices of a sequence of operations.
+    """Computes the matrices of operations, and stores the traced ones in tables.
+
+    Operations that only differ in their parameters are computed together, by one vectorized call.
 
     Args:
         compute_matrix: returns the matrix of an operation, a NumPy array if it is static.
         dtype: dtype of the matrices.
-        vectorize: converts a function from parameters to a matrix into a function from arrays, with
-            a row for each operation, to stacked matrices.
+        vectorize: like `jax.vmap`: converts a function from the parameters of one operation to its
+            matrix into a function from stacked parameters to matrices ``[operations, rows,
+            columns]``.
     """
 
     compute_matrix: Callable[[Any], Any]
@@ -46,13 +49,14 @@ class OperationMatrices:
         return self._tables.setdefault(n_rows, MatrixTable(self.dtype))
 
     def compute(self, operations: Sequence[tuple[Any, tuple[int, ...]]]) -> list[Entry]:
-        """Compute the matrices of operations.
+        """Compute the matrices of operations; append the traced ones to the tables.
 
         Args:
-            operations: pairs of an operation and its qubits.
+            operations: pairs of an operation and the indices of its qubits.
 
         Returns:
-            for each operation a static matrix, or the index of its traced matrix in the table.
+            for each operation a static matrix, or the index of its traced matrix in the table
+            (`get_table`) for its number of rows.
         """
         entries: dict[int, Entry] = {}
         groups: dict[Any, list[int]] = defaultdict(list)
@@ -88,9 +92,15 @@ def is_unitary_matrix(matrix: np.ndarray) -> bool:
 
 
 def _stack_parameters(values: Sequence[Any]) -> Any:
-    """Stack one parameter of several operations.
+    """Stack the values of one parameter of several operations along a new axis.
 
-    Scalars are stacked by an equation that ``vectorize_jaxpr`` can replace.
+    Scalars are stacked by `stack_scalars`, an equation that `vectorize_jaxpr` can replace.
+
+    Args:
+        values: arrays of equal shapes, static or traced.
+
+    Returns:
+        array ``[operations, *shape]``.
     """
     dtype = jnp.result_type(*values)
     arrays = [jnp.asarray(value, dtype) for value in values]
@@ -104,9 +114,12 @@ def _to_numpy(number: Operand) -> Any:
 def _find_group_key(op: qml.operation.Operator, number: int) -> Any:
     """Return a key that operations share if they only differ in parameters and wires.
 
+    `OperationMatrices.compute` computes the matrices of operations with equal keys together.
+
     Args:
         op: the operation.
-        number: a unique key, for operations whose structure is not hashable.
+        number: the operation's index; it is the key if the operation's structure is not hashable,
+            so that the operation is computed alone.
     """
     tree = jax.tree.structure(map_to_first_axes(op))
     try:

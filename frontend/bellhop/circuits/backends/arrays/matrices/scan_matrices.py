@@ -38,30 +38,33 @@ _MAX_SIZE = 1 << 12
 
 
 def should_scan(dtype: np.dtype, size: int) -> bool:
-    """Return whether to apply sequences of operations in one loop.
+    """Return whether to apply operations by `MatrixScan` instead of `MatrixSequence`.
+
+    True for small states in double precision on a TPU, where compile time matters most.
 
     Args:
-        dtype: dtype of the state.
-        size: number of entries of the state.
+        dtype: real dtype of the state.
+        size: number of entries of the state, ``base**qubits``.
     """
     return trace_state().platform == "tpu" and dtype == np.float64 and size <= _MAX_SIZE
 
 
 @dataclass
 class MatrixScan:
-    """Applies operations on few, static qubits in a loop over the operations.
+    """Applies operations on few, static qubits in one `lax.scan` over the operations.
 
-    All matrices are padded to the same number of qubits, and real, so that they act on the
-    components of a state.  The operation's qubits are in front.
+    All matrices are padded with the identity to the same number of qubits, and made real, so that
+    they act on the real and imaginary parts of a state. `should_scan` decides whether it is used in
+    place of `MatrixSequence`.
 
     Args:
-        base: number of entries of a qubit's axis.
+        base: number of entries of a qubit's axis: 2 for amplitudes, 4 for Pauli expectation values.
         compute_matrix: returns the matrix of an operation, a NumPy array if it is static.
         is_unitary: returns whether an operation is unitary for all values of its parameters;
             unitary matrices are differentiated by the adjoint method.
 
     Attributes:
-        is_orthogonal: whether all applied matrices are orthogonal.
+        is_orthogonal: whether all matrices that this instance applied are orthogonal.
     """
 
     base: int
@@ -70,11 +73,15 @@ class MatrixScan:
     is_orthogonal: bool = field(default=True, init=False)
 
     def apply(self, operations: Sequence[tuple[Any, tuple[int, ...]]], state: Operand) -> Any:
-        """Apply operations to a state.
+        """Apply operations to a state, in order.
 
         Args:
-            operations: pairs of an operation and its qubits.
-            state: array ``[components, base**qubits]``, see ``evolution``.
+            operations: pairs of an operation and the indices of its qubits; at least one.
+            state: real array ``[components, base**qubits]``; two components (real and imaginary
+                part) for amplitudes, one for Pauli expectation values.
+
+        Returns:
+            the new state, in the same shape.
         """
         bits = self.base.bit_length() - 1
         in_order = tuple(range((state.shape[1].bit_length() - 1) // bits))
@@ -82,7 +89,16 @@ class MatrixScan:
         parts = len(state)
 
         def pad_matrix(op: Any) -> Any:
-            """Return an operation's real matrix, padded to ``n_rows`` entries per component."""
+            """Return an operation's real matrix, padded to the size of the largest operation.
+
+            The operation's qubits come first; the matrix is the identity on the added ones.
+
+            Args:
+                op: the operation; its parameters may be traced.
+
+            Returns:
+                array ``[components * n_rows, components * n_rows]``.
+            """
             matrix = self.compute_matrix(op)
             xp = np if isinstance(matrix, np.ndarray) else jnp
             others = np.eye(n_rows // len(matrix), dtype=bool)[:, None]
@@ -109,12 +125,18 @@ class MatrixScan:
 
 
 def _add_derivatives(compute_matrix: Callable[..., Any]) -> Callable[..., Any]:
-    """Vectorize a function, with a JVP that saves the derivatives of matrices.
+    """Vectorize a function, with a JVP that saves the derivatives of the matrices.
 
-    Otherwise the backward pass would compute the sines and cosines of matrices again.
+    It serves as `vectorize` of `OperationMatrices`. With JAX's own JVP, the backward pass would
+    compute sines and cosines of the parameters again.
 
     Args:
-        compute_matrix: computes one matrix from its parameters.
+        compute_matrix: computes the matrix of one operation from its parameters.
+
+    Returns:
+        a function of stacked parameters, arrays ``[operations, ...]``, which returns matrices
+        ``[operations, rows, columns]``. If a parameter is complex or not a scalar, it is plain
+        `jax.vmap`.
     """
     compute_all = jax.vmap(compute_matrix)
 
@@ -124,7 +146,17 @@ def _add_derivatives(compute_matrix: Callable[..., Any]) -> Callable[..., Any]:
         return jax.jvp(one, (primals[number],), (jnp.ones_like(primals[number]),))[1]
 
     def jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
-        """Return the matrices and their tangents."""
+        """JVP rule of the vectorized function: compute derivatives of matrices early.
+
+        The backward pass then only multiplies with the derivatives.
+
+        Args:
+            primals: parameters, real arrays ``[operations]``.
+            tangents: their tangents, arrays or symbolic zeros.
+
+        Returns:
+            the matrices ``[operations, rows, columns]`` and their tangents.
+        """
         perturbed = [number for number, tangent in enumerate(tangents) if is_perturbed(tangent)]
         slopes = [differentiate(number, primals) for number in perturbed]
         matrices, slopes = jax.lax.optimization_barrier((compute_all(*primals), slopes))
@@ -147,10 +179,13 @@ def _add_derivatives(compute_matrix: Callable[..., Any]) -> Callable[..., Any]:
 
 @dataclass(frozen=True)
 class _ScanSteps:
-    """A sequence of matrices on leading qubits, applied in a loop.
+    """A sequence of real matrices, each on the leading qubits of a qubit order.
+
+    `MatrixScan` makes one for each stretch of operations with the same differentiation method.
 
     Attributes:
-        bits: bits per qubit in an index of the state.
+        bits: bits per qubit in an index of the state: 1 for amplitudes, 2 for Pauli expectation
+            values.
         orders: qubit orders of the state: before, at each matrix, and after.
     """
 
@@ -158,11 +193,27 @@ class _ScanSteps:
     orders: tuple[tuple[int, ...], ...]
 
     def apply_with_adjoint(self, state: Operand, matrices: Operand) -> Any:
-        """Apply orthogonal matrices, differentiated by the adjoint method."""
+        """Apply orthogonal matrices, with the adjoint method as reverse mode.
+
+        Args:
+            state: array ``[components, entries]``, in the first of `orders`.
+            matrices: array ``[steps, rows, rows]``.
+
+        Returns:
+            the final state, in the last of `orders`.
+        """
         return define_adjoint_derivative(self.apply, self._pull_back)(state, matrices)
 
     def apply(self, state: Operand, matrices: Operand) -> Any:
-        """Apply matrices, differentiated by JAX."""
+        """Apply matrices; JAX's reverse mode saves the state before each of them.
+
+        Args:
+            state: array ``[components, entries]``, in the first of `orders`.
+            matrices: array ``[steps, rows, rows]``.
+
+        Returns:
+            the final state, in the last of `orders`.
+        """
 
         def step(state: Any, given: Any) -> tuple[Any, None]:
             matrix, before, at_matrix = given
@@ -172,10 +223,28 @@ class _ScanSteps:
         return self._restore_order(state)
 
     def _pull_back(self, state: Operand, cotangent: Operand, matrices: Any) -> tuple[Any, ...]:
-        """Apply the adjoint method; return the cotangents of state and matrices."""
+        """Compute cotangents by the adjoint method, from the final state backwards.
+
+        Args:
+            state: the final state, in the last of `orders`.
+            cotangent: the cotangent of the final state.
+            matrices: array ``[steps, rows, rows]`` of orthogonal matrices.
+
+        Returns:
+            the cotangents of the initial state and of `matrices`.
+        """
 
         def step(carried: Any, given: Any) -> tuple[Any, Any]:
-            """Undo one matrix; return its cotangent."""
+            """Undo one matrix in the scan of `_pull_back`, which runs in reverse.
+
+            Args:
+                carried: state and cotangent after the matrix.
+                given: the transposed matrix, and the bit offsets of qubits in the order before and
+                    at it.
+
+            Returns:
+                state and cotangent before the matrix, and the cotangent of the matrix.
+            """
             inverse, before, at_matrix = given
             state, cotangent = carried
             state = _multiply(inverse, state)
@@ -206,15 +275,19 @@ class _ScanSteps:
         return self._permute(state, last, end)
 
     def _permute(self, state: Operand, before: Any, after: Any) -> Any:
-        """Transpose a state from one qubit order to another.
+        """Transpose a state from one qubit order to another, which may be traced.
 
         Args:
             state: array ``[components, entries]``.
-            before: bit offset of each qubit in an index.
-            after: bit offset of each qubit in an index of the result.
+            before: ``int32[qubits]``, bit offset of each qubit in an index of `state`.
+            after: ``int32[qubits]``, bit offset of each qubit in an index of the result.
+
+        Returns:
+            array of the shape of `state`. Its JVP and transpose are permutations, too.
         """
 
         def permute(state: Operand, before: Any, after: Any) -> Any:
+            """Implement `_permute`, whose arguments it takes, by one gather."""
             index = jax.lax.broadcasted_iota(np.int32, (1, state.shape[1]), 1)
             entries = (index >> after[:, None]) & ((1 << self.bits) - 1)
             source = jnp.sum(entries << before[:, None], 0)

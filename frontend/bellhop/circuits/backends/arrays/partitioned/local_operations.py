@@ -29,23 +29,32 @@ def apply_to_all_shards(
     amplitudes: Any,
     *others: Any,
 ) -> Any:
-    """Apply an operation to a partitioned state by a function of shards.
+    """Apply an operation to a partitioned state, by a function of each shard.
 
-    Traced parameters of the operation become operands of ``jax.shard_map``.  A value that its
+    Traced parameters of the operation become operands of ``jax.shard_map``. A value that its
     function closes over would keep the type that it has outside, which few JAX functions accept.
 
     Args:
         op: the operation.
-        apply: takes the operation, a shard, and `others`; returns the new shard.
+        apply: ``apply(op, shard, *others) -> shard``, called on each device.
         devices: devices over which the state is partitioned.
-        amplitudes: the partitioned state.
+        amplitudes: the partitioned state, whole array ``[2, 2**qubits]``.
         others: replicated arrays.
+
+    Returns:
+        the new partitioned state, in the shape of `amplitudes`.
     """
     parameters = get_parameters(op)
     computed = list(filter(is_dynamic, parameters))
 
     def run_on_shard(part: Any, computed: Sequence[Any], *others: Any) -> Any:
-        """Rebuild the operation with its traced parameters, and apply it to a shard."""
+        """Rebuild the operation with its traced parameters; return `apply` of a shard.
+
+        Args:
+            part: this device's shard.
+            computed: the traced parameters, replicated.
+            *others: the further operands of `apply`.
+        """
         next_values = iter(computed)
         values = [next(next_values) if is_dynamic(value) else value for value in parameters]
         return apply(replace_parameters(op, values), part, *others)
@@ -58,10 +67,16 @@ def apply_to_all_shards(
 def apply_to_shard(op: qml.operation.Operator, shard: Any, devices: DeviceWires) -> Any:
     """Apply an operation that is diagonal on device wires to this device's shard.
 
+    Call it in a function of ``jax.shard_map``.
+
     Args:
-        op: operation whose wires are positions, device qubits before local qubits.
+        op: operation whose wires are positions in the state's qubit order: first the device qubits,
+            then the local qubits.
         shard: array ``[2, entries]``, real and imaginary parts.
         devices: devices over which the state is partitioned.
+
+    Returns:
+        the new shard, in the same shape.
     """
     k, n_local = len(devices.axes), shard.shape[1].bit_length() - 1
     bit_of = lambda place: devices.device_index([place])

@@ -59,7 +59,9 @@ if TYPE_CHECKING:
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class PartitionedState:
-    """A partitioned state, and the qubits that index devices.
+    """A state that is partitioned over devices, and the qubits that index devices.
+
+    It is a pytree; only the amplitudes are traced.
 
     Attributes:
         amplitudes: array ``[2, 2**qubits]`` of real and imaginary parts, with the qubits in
@@ -82,6 +84,8 @@ class PartitionedState:
 
 class PartitionedSimulator(PureSimulator):
     """A simulator of pure states, with a shard of the amplitudes on each device.
+
+    States are `PartitionedState`s. See `choose_pure_simulator` for when it is used.
 
     Args:
         device: PennyLane device.
@@ -107,7 +111,7 @@ class PartitionedSimulator(PureSimulator):
         self._n_local = len(wires) - len(devices.axes)
 
     def check_memory(self) -> None:
-        """Raise an error if the shards of the state do not fit into the devices' memory."""
+        """Raise a `CompileError` if a shard does not fit into its device's memory."""
         MemoryCheck(self.where).check_shards(
             len(self.wires),
             devices=list(self.devices.mesh.devices.flat),
@@ -116,9 +120,12 @@ class PartitionedSimulator(PureSimulator):
         )
 
     def prepare_inputs(self, inputs: Any) -> Any:
-        """Replicate the inputs of a circuit on all devices.
+        """Constrain the inputs of a circuit to be replicated on all devices.
 
         Values computed from them are small, and XLA would otherwise choose a partition.
+
+        Args:
+            inputs: pytree; leaves other than arrays, and float0 arrays, are unchanged.
         """
         whole = jax.NamedSharding(self.devices.mesh, REPLICATED)
         is_array = lambda leaf: isinstance(leaf, jax.Array) and leaf.dtype != jax.dtypes.float0
@@ -128,7 +135,10 @@ class PartitionedSimulator(PureSimulator):
         )
 
     def prepare(self, preparation: Any = None) -> PartitionedState:
-        """Return the all-zero state, or the state that a preparation creates."""
+        """Return the all-zero state (for None), or the state that a preparation creates.
+
+        Wires that the preparation does not have are zero.
+        """
         k = len(self.devices.axes)
         first = tuple(range(k)), tuple(range(k, len(self.wires)))
         if preparation is None:
@@ -142,7 +152,7 @@ class PartitionedSimulator(PureSimulator):
         return self._shard_amplitudes(amplitudes, qubits)
 
     def _prepare_basis_state(self, bits: dict[int, Any]) -> Any:
-        """Return the amplitudes of a basis state.
+        """Return the amplitudes of a basis state, array ``[2, 2**qubits]`` in qubit order.
 
         Args:
             bits: static or traced bits by qubit; zero for the remaining qubits.
@@ -156,7 +166,12 @@ class PartitionedSimulator(PureSimulator):
             return value
 
         def fill_shard(device: Operand, place: Any) -> Any:
-            """Return this device's shard: zeros, and a one if it holds the basis state."""
+            """Return this device's shard: zeros, and a one if it holds the basis state.
+
+            Args:
+                device: index of the device that holds the basis state.
+                place: index of the basis state in the shard of that device.
+            """
             is_here = jax.lax.iota(jnp.uint32, 2**self._n_local) == place
             is_here &= self.devices.device_index() == device.astype(jnp.int32)
             return jnp.stack([is_here, jnp.zeros_like(is_here)]).astype(self.dtype)
@@ -167,14 +182,19 @@ class PartitionedSimulator(PureSimulator):
         )(*numbers)
 
     def _shard_amplitudes(self, amplitudes: Operand, qubits: Sequence[int]) -> PartitionedState:
-        """Partition the replicated amplitudes of some qubits; all other qubits are zero."""
+        """Make a state from amplitudes of some qubits; the remaining qubits are zero.
+
+        Args:
+            amplitudes: complex array ``[2**len(qubits)]``, replicated on all devices.
+            qubits: the qubits of `amplitudes`, in order.
+        """
         k = len(self.devices.axes)
         order = [*(q for q in range(len(self.wires)) if q not in qubits), *qubits]
         size = 2**self._n_local
         both = jnp.stack([jnp.real(amplitudes), jnp.imag(amplitudes)]).astype(self.dtype)
 
         def take_shard(both: Any) -> Any:
-            """Slice this device's shard from replicated amplitudes."""
+            """Return this device's shard of `both`, replicated real and imaginary parts."""
             missing = max(0, size - both.shape[1])
             padded = jnp.pad(both, ((0, 0), (0, missing)))
             n_parts = padded.shape[1] // size
@@ -190,9 +210,9 @@ class PartitionedSimulator(PureSimulator):
     def canonicalize_carry(
         self, state: PartitionedState, like: PartitionedState | None = None
     ) -> PartitionedState:
-        """Convert to the qubit layout of `like`, and clear the `is_zero` flag.
+        """Return `state` in the layout of `like` (if any), with `is_zero` cleared.
 
-        So all iterations and branches carry the same type.
+        So all iterations of a loop and all branches of a conditional carry the same type.
         """
         if like is not None:
             state = self._reorder(state, like.devices, like.local)
@@ -204,12 +224,12 @@ class PartitionedSimulator(PureSimulator):
         devices: tuple[int, ...],
         local: tuple[int, ...] | None = None,
     ) -> PartitionedState:
-        """Exchange device qubits, and transpose the local qubits.
+        """Return a state in another layout: exchange device qubits, transpose local ones.
 
         Args:
             state: the state.
-            devices: the new device qubits.
-            local: the new order of local qubits; None for any.
+            devices: the qubit of each device axis afterwards.
+            local: the order of local qubits afterwards; None for any.
         """
         for exchange in plan_exchanges(state.devices, devices):
             place = ExchangePlacement(exchange, state.local)
@@ -222,7 +242,7 @@ class PartitionedSimulator(PureSimulator):
         return PartitionedState(sort(state.amplitudes), devices, local)
 
     def _make_local(self, state: PartitionedState, footprint: GateWires) -> PartitionedState:
-        """Exchange qubits so that the nondiagonal qubits of `footprint` are local."""
+        """Return a state in a layout in which `footprint.nondiagonal` qubits are local."""
         plan = plan_segments(
             [footprint], len(self.wires), state.devices, None, can_choose_start=state.is_zero
         )
@@ -237,7 +257,13 @@ class PartitionedSimulator(PureSimulator):
     def _apply_matrices(
         self, matrices: Any, run: Sequence[tuple[Any, tuple[int, ...]]], state: Any
     ) -> Any:
-        """Plan exchanges for operations, and apply their matrices."""
+        """Plan exchanges for operations, and apply their matrices; return the new state.
+
+        Args:
+            matrices: a `MatrixSequence`.
+            run: pairs of an operation and the indices of its qubits, in order.
+            state: the state before the operations.
+        """
         footprints = [find_gate_wires(op, qubits) for op, qubits in run]
         plan = plan_segments(
             footprints, len(self.wires), state.devices, None, can_choose_start=state.is_zero
@@ -249,7 +275,8 @@ class PartitionedSimulator(PureSimulator):
     def can_apply(self, op: Any) -> bool:
         """Return whether an operation can be applied without decomposing it.
 
-        Operations with more nondiagonal wires than a shard are decomposed, if possible.
+        An operation that has a decomposition must also have at most as many nondiagonal wires as a
+        shard has qubits, unless it has a traced matrix.
         """
         if not super().can_apply(op):
             return False
@@ -264,7 +291,13 @@ class PartitionedSimulator(PureSimulator):
     def apply_single_operation(
         self, op: qml.operation.Operator, qubits: tuple[Any, ...], state: Any
     ) -> Any:
-        """Apply an operation on many qubits, or on dynamic qubits, to all shards."""
+        """Apply an operation on many or dynamic qubits; return the state in any layout.
+
+        Args:
+            op: the operation.
+            qubits: the index of the qubit of each of the operation's wires, static or traced.
+            state: the state before the operation.
+        """
         if any(map(is_dynamic, qubits)):
             return self._apply_on_dynamic_wires(op, qubits, state)
         footprint = find_gate_wires(op, qubits)
@@ -289,7 +322,7 @@ class PartitionedSimulator(PureSimulator):
     def _apply_on_dynamic_wires(
         self, op: qml.operation.Operator, qubits: tuple[Any, ...], state: Any
     ) -> Any:
-        """Apply an operation, some of whose qubits are dynamic.
+        """Apply an operation, some of whose qubits are traced indices.
 
         Raises:
             CompileError: if a shard has fewer qubits than the operation.
@@ -315,11 +348,11 @@ class PartitionedSimulator(PureSimulator):
         return replace(state, amplitudes=amplitudes, is_zero=False)
 
     def _map_shards(self, function: Callable[..., Any], *others: Any) -> Any:
-        """Convert a function from a shard to a shard to one of whole states.
+        """Convert ``function(shard, *arrays) -> shard`` to a function of whole amplitudes.
 
         Args:
-            function: takes a shard, and further arrays.
-            others: partitions of the further arrays.
+            function: called on each device.
+            others: partition specs of the further arrays.
         """
         here = self.devices.state_spec
         return self.devices.map_shards(function, (here, *others), here)
@@ -329,7 +362,13 @@ class PartitionedSimulator(PureSimulator):
         return self._sum_over_shards(lambda part: jnp.sum(part**2), state)
 
     def _sum_over_shards(self, function: Callable[..., Any], state: Any, *whole: Any) -> Any:
-        """Return the sum over all devices of a function of a shard and replicated arrays."""
+        """Return the sum over all devices of ``function(shard, *whole)``.
+
+        Args:
+            function: called on each device, returns an array.
+            state: the partitioned state.
+            *whole: arrays that are replicated on all devices.
+        """
         run = self.devices.map_shards(
             lambda part, *whole: self.devices.sum_over_devices(function(part, *whole)),
             (self.devices.state_spec, *[REPLICATED] * len(whole)),
@@ -342,7 +381,12 @@ class PartitionedSimulator(PureSimulator):
         return in_order.amplitudes
 
     def _get_pauli_sum(self, words: Sequence[PauliTerm], state: Any) -> Callable[[Any, Any], Any]:
-        """Return a function that applies a sum of Pauli words to amplitudes."""
+        """Return ``(amplitudes, coefficients) -> amplitudes``, which applies a Pauli sum.
+
+        Args:
+            words: the Pauli words; their own coefficients are not used.
+            state: a state with the qubit layout of the amplitudes.
+        """
 
         def apply_words(part: Any, coefficients: Operand) -> Any:
             return apply_words_to_shard(words, coefficients, part, state.order, self.devices)
@@ -350,20 +394,20 @@ class PartitionedSimulator(PureSimulator):
         return self._map_shards(apply_words, REPLICATED)
 
     def _inner_product(self, one: Operand, other: Operand) -> Any:
-        """Return the real inner product of two states with the same qubit order."""
+        """Return the real inner product of amplitudes `one` and `other` in equal layouts."""
         product = lambda one, other: self.devices.sum_over_devices(jnp.sum(one * other))
         return self.devices.map_shards(product, (self.devices.state_spec,) * 2, REPLICATED)(
             one, other
         )
 
     def compute_probabilities(self, state: Any, qubits: Sequence[int]) -> Any:
-        """Return the outcome probabilities of `qubits`, summed over all devices."""
+        """Return the outcome probabilities of `qubits` ``[2**len(qubits)]``, replicated."""
         axes = [axis for axis, qubit in enumerate(state.devices) if qubit in qubits]
         kept = [qubit for qubit in state.local if qubit in qubits]
         order = [*kept, *(qubit for qubit in state.local if qubit not in kept)]
 
         def compute_marginal(part: Any) -> Any:
-            """Return this device's contribution, with zeros for outcomes of other devices."""
+            """Return the marginal of this device's shard, zero for other devices' outcomes."""
             squares = jnp.sum(part**2, axis=0, keepdims=True)
             rows = permute_qubits(squares, state.local, order, self.base).reshape(
                 2 ** len(kept), -1
@@ -380,7 +424,12 @@ class PartitionedSimulator(PureSimulator):
         return self._draw_samples(state, jax.random.uniform(key, (shots,), self.dtype))
 
     def _draw_samples(self, state: Any, uniform: Operand) -> tuple[Any, Any]:
-        """Draw a sample for each uniform random number; return bits and probabilities."""
+        """Draw a sample of all qubits for each uniform random number ``[shots]``.
+
+        Returns:
+            bits ``[shots, qubits]``, and the probability of each sample ``[shots]``, which JAX can
+            differentiate.
+        """
         here = self.devices.state_spec
         draw = self.devices.map_shards(
             lambda uniform, part: sample_sharded_state(uniform, part, self.devices),
@@ -407,9 +456,12 @@ class PartitionedSimulator(PureSimulator):
         """Rotate the sampled qubits to their bases, and sample all qubits once.
 
         Args:
-            first: the result of `prepare_snapshot`.
+            first: the result of `prepare_snapshot`: the state, and the qubits to sample.
             places: ``[qubits]``, uniform random numbers, of which only the first is used.
             bases: ``[qubits]``, 0, 1, 2 for X, Y, Z.
+
+        Returns:
+            bits ``[qubits]``, and the probability of the outcome of all qubits of the state.
         """
         state, qubits = first
         labels = [self.wires.labels[qubit] for qubit in qubits]
@@ -419,7 +471,7 @@ class PartitionedSimulator(PureSimulator):
         return bits[0, np.array(qubits, int)], probability[0]
 
     def compute_density_matrix(self, state: Any, qubits: Sequence[int]) -> Any:
-        """Return the reduced density matrix of `qubits`, replicated on all devices."""
+        """Return the reduced density matrix of `qubits`, complex and replicated."""
         if len(qubits) > self._n_local:
             # The density matrix is larger than the state, so gathering the state is cheap.
             return super().compute_density_matrix(self._gather_amplitudes(state), qubits)
@@ -427,7 +479,7 @@ class PartitionedSimulator(PureSimulator):
         order = [*qubits, *(qubit for qubit in state.local if qubit not in qubits)]
 
         def multiply_rows(part: Any) -> Any:
-            """Return this shard's contribution to the density matrix."""
+            """Return the contribution of the shard `part` to the density matrix."""
             moved = permute_qubits(part, state.local, order, self.base).reshape(
                 2, 2 ** len(qubits), -1
             )

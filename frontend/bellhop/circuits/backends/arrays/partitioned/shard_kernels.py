@@ -32,13 +32,16 @@ _BITS_PER_LEVEL = 4
 def sample_sharded_state(uniform: Any, shard: Any, devices: DeviceWires) -> tuple[Any, Any]:
     """Sample basis states of a sharded state by inverse transform sampling.
 
+    Call it in a function of ``jax.shard_map``, on all devices.
+
     Args:
         uniform: ``[shots]``, uniform random numbers between zero and one, replicated.
         shard: array ``[2, entries]``, amplitudes on this device.
         devices: devices over which the state is partitioned.
 
     Returns:
-        for each shot, the index of the device and the index in its shard, replicated.
+        for each shot, the index of the device and the index in this device's shard that together
+        are the sampled basis state; two integer arrays ``[shots]``, replicated.
     """
     levels = [jnp.sum(shard**2, axis=0)]
     while levels[-1].size > 1:
@@ -58,14 +61,14 @@ def sample_sharded_state(uniform: Any, shard: Any, devices: DeviceWires) -> tupl
 
 
 def _find_intervals(positions: Any, rows: Any) -> tuple[Any, Any]:
-    """Find the interval that contains each position, among adjacent intervals.
+    """Find in each row of adjacent intervals the interval that contains a position.
 
     Args:
-        positions: ``[rows]``, positions along the concatenated intervals.
-        rows: ``[rows, intervals]``, lengths of the intervals.
+        positions: ``[rows]``, positions along the row's concatenated intervals.
+        rows: ``[rows, intervals]``, lengths of the intervals, the first of which starts at 0.
 
     Returns:
-        the index of the interval, and the position in the interval.
+        the index of the interval, and the distance of the position from the interval's start.
     """
     ends = jnp.cumsum(rows, axis=1)
     # Rounding must not select an interval of length zero, or one after the last.
@@ -80,11 +83,17 @@ def apply_to_leading_qubits(
 ) -> Any:
     """Apply a function of a shard's leading qubits to qubits at dynamic positions.
 
+    The qubits are swapped to the front of the shard and back, also device qubits.
+
     Args:
         function: takes and returns a shard, with the qubits at `positions` in front.
-        shard: array ``[2, entries]``.
-        positions: traced, distinct positions in the order of device qubits and then local ones.
+        shard: array ``[2, entries]``, amplitudes on this device.
+        positions: traced integers ``[n]``, distinct positions among device qubits (first) and local
+            qubits.
         devices: devices over which the state is partitioned.
+
+    Returns:
+        the new shard, in the same shape.
     """
     changes: list[Any] = []
     for local in range(len(positions)):
@@ -100,11 +109,21 @@ def apply_to_leading_qubits(
 
 
 def _swap_qubits(shard: Any, local: int, position: Operand, devices: DeviceWires) -> Any:
-    """Swap the local qubit at a static position with the qubit at a dynamic position."""
+    """Swap the local qubit at a static position with the qubit at a dynamic position.
+
+    Args:
+        shard: array ``[2, entries]``.
+        local: position of the first qubit in the shard.
+        position: traced position of the other qubit among device qubits (first) and local qubits.
+        devices: devices over which the state is partitioned.
+
+    Returns:
+        the new shard, in the same shape.
+    """
     k, n_local = len(devices.axes), shard.shape[1].bit_length() - 1
 
     def swap_with_device(axis: str) -> Any:
-        """Return a function that swaps the local qubit with a device qubit."""
+        """Return a function that swaps the local qubit with the qubit of a mesh axis."""
 
         def swap(part: Any) -> Any:
             halves = part.reshape(len(part), 2**local, 2, -1)
@@ -113,7 +132,7 @@ def _swap_qubits(shard: Any, local: int, position: Operand, devices: DeviceWires
         return swap
 
     def swap_locally(part: Any) -> Any:
-        """Swap two local qubits, by permuting the entries of the shard."""
+        """Return a shard with two local qubits swapped, by permuting its entries."""
         index = jax.lax.iota(jnp.uint32, part.shape[1])
         one, other = (
             (n_local - 1 - there).astype(jnp.uint32) for there in (jnp.int32(local), position - k)
@@ -134,12 +153,17 @@ def apply_words_to_shard(
 ) -> Any:
     """Apply a sum of Pauli words to this device's shard.
 
+    Call it in a function of ``jax.shard_map``; letters on device qubits exchange shards.
+
     Args:
         words: at least one word; their own coefficients are not used.
         coefficients: real array ``[words]``.
         shard: array ``[2, entries]``, real and imaginary parts.
-        order: the order of the qubits, device qubits first.
+        order: the qubits of the state in order, device qubits first.
         devices: devices over which the state is partitioned.
+
+    Returns:
+        this device's shard of the new state, in the shape of `shard`.
     """
     k = len(devices.axes)
     place = {qubit: number for number, qubit in enumerate(order)}

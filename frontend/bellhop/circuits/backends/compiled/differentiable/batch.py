@@ -61,7 +61,9 @@ _MAX_PARAMS_PER_CALL = 1 << 23
 
 @dataclass(frozen=True)
 class Batch:
-    """The rows of a batched circuit.
+    """The rows of a batched circuit, a static parameter of the circuit primitive.
+
+    A row is one element of the axes over which ``jax.vmap`` maps the circuit.
 
     Attributes:
         size: the number of rows.
@@ -88,7 +90,10 @@ def merge_batch(
     Args:
         batch: the rows of the circuit; None if it is not batched yet.
         operands: the inputs.
-        dims: the mapped axis of each input, or None.
+        dims: the mapped axis of each input, or None; at least one is not None.
+
+    Returns:
+        the batch of all rows, and the inputs, each with the axis of rows in front if it is mapped.
     """
     size = next(
         operand.shape[dim] for operand, dim in zip(operands, dims, strict=True) if dim is not None
@@ -115,14 +120,15 @@ def merge_batch(
 
 
 def has_row_dependent_effects(closed: ClosedJaxpr, mapped: Sequence[bool]) -> bool:
-    """Return whether an equation with effects may depend on the row.
+    """Return whether effects may depend on the row of a batched circuit.
 
-    If so, the rows run one by one.  An equation with effects that does not depend on the row runs
-    once for the batch.
+    A row is one element of the axes over which ``vmap`` maps the circuit. If so, the rows must run
+    one by one, to keep the order of effects. An equation with effects that does not depend on the
+    row runs once for the batch.
 
     Args:
         closed: the jaxpr of a row, from handle and inputs to handle and results.
-        mapped: for each input, whether it depends on the row.
+        mapped: for each input (without the handle), whether it depends on the row.
     """
     _, equations = find_dependents(closed.jaxpr, [False, *mapped])
     return any(eqn.effects for eqn in equations)
@@ -131,7 +137,8 @@ def has_row_dependent_effects(closed: ClosedJaxpr, mapped: Sequence[bool]) -> bo
 def _has_diverging_rows(closed: ClosedJaxpr, batch: Batch) -> bool:
     """Return whether rows may differ in the gates and measurements that they execute.
 
-    In a batch, all rows have the same mid-circuit outcomes; see ``outcome_tree``.
+    A row is one element of the axes over which ``vmap`` maps a circuit. In a batch, all rows have
+    the same mid-circuit outcomes; see ``outcome_tree``.
 
     Args:
         closed: the jaxpr of a row, from handle and inputs to handle and results.
@@ -159,14 +166,15 @@ def _has_diverging_rows(closed: ClosedJaxpr, batch: Batch) -> bool:
 
 
 def vectorize_rows(closed: ClosedJaxpr, batch: Batch) -> ClosedJaxpr | None:
-    """Map the jaxpr of a row over all rows of a batch.
+    """Map the jaxpr of one row of a batched circuit over all rows, where possible.
 
     Args:
         closed: the jaxpr of a row, from handle and inputs to handle and results.
-        batch: the rows.
+        batch: the number of rows, and which inputs differ between rows.
 
     Returns:
-        the jaxpr of the batch, with one handle for all rows; None if rows cannot run together.
+        the jaxpr of the batch, with one handle for all rows and results with rows in front; None if
+        rows cannot run together, because they apply different gates or need separate sessions.
     """
     # A circuit that reads derivatives from its session needs a separate session for each row.
     if has_session_reads(closed) or _has_diverging_rows(closed, batch):
@@ -187,10 +195,13 @@ def vectorize_rows(closed: ClosedJaxpr, batch: Batch) -> ClosedJaxpr | None:
 
 
 def count_rows_per_call(closed: ClosedJaxpr) -> int:
-    """Return how many rows may run together, so that their parameters fit into memory.
+    """Return how many rows of a batched circuit run together, limited by memory.
 
     Args:
-        closed: the jaxpr of a row.
+        closed: the jaxpr of a row, whose final measurements have all parameters as operands.
+
+    Returns:
+        at least one.
     """
     numbers = max(
         (
@@ -208,14 +219,24 @@ def _run_row(closed: ClosedJaxpr, handle: Handle, row: Any, *inputs: Any) -> lis
     """Evaluate the jaxpr of a row under ``vmap``, so that all results are mapped.
 
     Args:
-        closed: the jaxpr.
+        closed: the jaxpr, from handle and inputs to handle and results.
         handle: the handle of the state, which is not mapped.
         row: the index of the row, which is mapped.
         inputs: the inputs of the row.
+
+    Returns:
+        the handle, not mapped, and the results of the row, all mapped.
     """
 
     def bind_measurement(eqn: JaxprEqn, *operands: Any) -> Sequence[Any]:
-        """Bind a measurement whose parameters depend on the row."""
+        """Return the results of a measurement, with parameters that depend on the row.
+
+        This is the rule of `_run_row` for final measurements and derivatives.
+
+        Args:
+            eqn: the equation.
+            *operands: values of its operands.
+        """
         named = MeasureOperands.from_names(eqn.params["names"], operands)
         # The parameters may be equal for all rows, and ``vmap`` would then measure only once.
         params = jax.lax.select(row >= 0, named.params, named.params)
@@ -233,7 +254,11 @@ def _move_rows_first(
     Args:
         operands: the operands of a primitive.
         dims: the mapped axis of each operand, or None.
-        shared: the mapped axes of operands that all rows share, such as the handle: None for each.
+        shared: the entries of `dims` for operands that all rows share, such as the handle; asserted
+            to be None.
+
+    Returns:
+        the operands; those without a mapped axis are unchanged.
     """
     assert all(dim is None for dim in shared)
     return [
@@ -245,7 +270,16 @@ def _move_rows_first(
 def _gates_batch(
     operands: Sequence[Operand], dims: Sequence[int | None], **params: Any
 ) -> tuple[Any, None]:
-    """Bind gates for all rows, with rows in front; the handle is not mapped."""
+    """Batching rule of gates: bind them once, with rows of parameters in front.
+
+    Args:
+        operands: the operands of the equation.
+        dims: the mapped axis of each operand; None for the handle.
+        **params: the parameters of the equation.
+
+    Returns:
+        the handle, and None, since it is not mapped.
+    """
     named_dims = GateOperands(*dims)
     shared = named_dims.handle, named_dims.offset, named_dims.n_iterations
     return gates_p.bind(*_move_rows_first(operands, dims, shared), **params), None
@@ -259,7 +293,18 @@ def _measure_batch(
     names: Sequence[str],
     **params: Any,
 ) -> tuple[list[Any], list[int | None]]:
-    """Bind ``measure_p`` or ``derivative_p`` for all rows, with rows in front."""
+    """Batching rule of final measurements and derivatives: one equation for all rows.
+
+    Args:
+        primitive: ``measure_p`` or ``derivative_p``.
+        operands: the operands of the equation.
+        dims: the mapped axis of each operand; None for the handle.
+        names: the names of the operands, fields of `MeasureOperands`.
+        **params: the remaining parameters of the equation.
+
+    Returns:
+        the results and their mapped axes: None for the handle, else 0.
+    """
     named_dims = MeasureOperands.from_names(names, dims)
     if named_dims.directions is not None:
         return _directions_batch(MeasureOperands.from_names(names, operands), named_dims, **params)
@@ -284,7 +329,16 @@ def _measure_batch(
 def _directions_batch(
     operands: MeasureOperands, of: MeasureOperands, **params: Any
 ) -> tuple[list[Any], list[int | None]]:
-    """Map a derivative over its directions, by adding rows of directions."""
+    """Map a derivative over its directions, by adding rows of directions.
+
+    Args:
+        operands: the operands of ``derivative_p``.
+        of: the mapped axis of each operand; only ``directions`` may be mapped.
+        **params: the parameters of the equation.
+
+    Returns:
+        the results and their mapped axes.
+    """
     assert list(of.to_dict()) == ["directions"]
     size = operands.directions.shape[of.directions]
     directions = to_rows(operands.directions, of.directions, size)

@@ -83,19 +83,22 @@ circuit_p.multiple_results = True
 class CircuitBody:
     """The jaxpr of a circuit, with the device and the options that run it.
 
+    It is a static parameter of the primitive ``circuit_p``: made for each traced QNode call, and
+    copied with another jaxpr for each derivative.
+
     Attributes:
-        closed: the jaxpr, from handle and inputs to handle and results.  With
-            ``Outcomes.ALL``, the jaxpr of one run, which executes one combination of outcomes.
+        closed: the jaxpr, from handle and inputs to handle and results. With ``Outcomes.ALL``, the
+            jaxpr of one run, which executes one combination of outcomes.
         name: the QNode's name.
         where: the QNode's name and line, for errors.
         site: ``file:line`` of the call.
         device: the device that runs the circuit.
         traced_plan: how the circuit is executed, without the choice between engine and plugin.
-        derivative_order: how many times the circuit has been differentiated.  If it is positive,
-            the runtime records the gates.
-        make_differentiable_jaxpr: None, or a function that returns a jaxpr with the same results
-            as ``closed``.  The circuit's derivative is then the derivative of the returned jaxpr,
-            which is written in forward mode and so can be differentiated again.
+        derivative_order: how many times the circuit has been differentiated. If it is positive, the
+            runtime records the gates.
+        make_differentiable_jaxpr: None, or a function that returns a jaxpr with the same results as
+            ``closed``. The circuit's derivative is then the derivative of the returned jaxpr, which
+            is written in forward mode and so can be differentiated again.
     """
 
     closed: ClosedJaxpr
@@ -121,7 +124,10 @@ class CircuitBody:
 
     @functools.cached_property
     def plan(self) -> ExecutionPlan:
-        """What executes the circuit, and how."""
+        """What executes the circuit, and how: `traced_plan` with engine or plugin chosen.
+
+        If all final measurements are differentiated by the same method, the plan names that method.
+        """
         executor = Executor.PLUGIN if self.obstacle else Executor.ENGINE
         plan = replace(self.traced_plan, executor=executor, reason=self.obstacle)
         methods = {
@@ -150,7 +156,17 @@ register_droppable(circuit_p)
 
 @circuit_p.def_effectful_abstract_eval
 def _abstract_eval(*avals: Aval, body: CircuitBody, batch: Batch | None) -> tuple[list[Any], Any]:
-    """Return the types of the results, with a row axis in a batch, and the effects."""
+    """Return the types of a circuit's results, and the circuit's effects.
+
+    Args:
+        *avals: types of the inputs.
+        body: the circuit.
+        batch: the rows; the results then have rows in front. None without a batch.
+
+    Returns:
+        the types of the results, without a handle; and the effects of the quantum function, with a
+        random effect if the circuit draws outcomes or samples.
+    """
     # The effects of the quantum function, such as a print, are effects of the circuit.
     effects = body.closed.effects
     if body.outcomes.is_drawn:
@@ -162,7 +178,15 @@ def _abstract_eval(*avals: Aval, body: CircuitBody, batch: Batch | None) -> tupl
 
 @circuit_p.def_impl
 def _run_eagerly(*inputs: Any, **params: Any) -> Any:
-    """Compile and run the circuit as a whole when it is called outside of a trace."""
+    """Compile and run a circuit, as a whole, that is bound outside of a trace.
+
+    Args:
+        *inputs: arrays, the inputs of the circuit.
+        **params: the parameters ``body`` and ``batch`` of the primitive.
+
+    Returns:
+        the results of the circuit.
+    """
     # A circuit is compiled as a whole under ``jax.disable_jit`` too.  The debugging flags are off
     # because ``jax.debug_nans`` would call this function again without ``jax.jit``.
     with jax.disable_jit(False), jax.debug_nans(False), jax.debug_infs(False):
@@ -182,8 +206,8 @@ def _batch(
 
     Two kinds of circuits run one element after another instead: circuits that draw outcomes of
     mid-circuit measurements, since outcomes differ from element to element, and circuits with
-    effects that depend on the element, since effects must keep their order.  Circuits that run
-    once for each combination of outcomes are batched only if the engine runs them.
+    effects that depend on the element, since effects must keep their order. Circuits that run once
+    for each combination of outcomes are batched only if the engine runs them.
 
     Args:
         operands: the inputs of the circuit.
@@ -193,6 +217,9 @@ def _batch(
 
     Returns:
         the results and their mapped axes.
+
+    Raises:
+        CompileError: if the results of the batch are too large for the memory.
     """
     outcomes = body.outcomes
     is_straight = not outcomes.is_mid_circuit or (outcomes is Outcomes.ALL and not body.obstacle)
@@ -215,7 +242,12 @@ def _batch(
 
 
 def _check_results_fit(results: Sequence[Any], body: CircuitBody) -> None:
-    """Raise an error if the results of a batch, with rows in front, are too large."""
+    """Raise an error if the results of a batch are too large for the memory.
+
+    Args:
+        results: the batch's results, each with the axis of rows in front.
+        body: the circuit, for the error and its number of qubits.
+    """
     for result in results:
         rows, *shape = result.shape
         MemoryCheck(body.where, rows).check_result(tuple(shape), result.dtype, body.device.qubits)
@@ -231,6 +263,15 @@ def _lower(
 
     A batch is lowered with its body mapped over the rows, or as a loop over (groups of) rows if the
     rows cannot run together or need too much memory.
+
+    Args:
+        ctx: JAX's lowering context.
+        *operands: MLIR values of the circuit's inputs.
+        body: the circuit.
+        batch: the rows of the circuit; None without a batch.
+
+    Returns:
+        MLIR values of the circuit's results.
     """
     lowering = current_lowering()
     if lowering is None:

@@ -54,11 +54,11 @@ from bellhop_mlir.dialects.gate import Gate
 class CompiledState(NamedTuple):
     """A circuit's state, held by the runtime and identified by a handle.
 
-    Each operation that changes the state returns a new handle, so data dependences between handles
-    order the operations.
+    An instance lives while a circuit is traced. Each operation that changes the state returns a new
+    handle, so data dependences between handles order the operations.
 
     Attributes:
-        handle: array ``uint32[2]``, by which the runtime finds the state.
+        handle: traced array ``uint32[2]``, by which the runtime finds the state.
     """
 
     handle: Any
@@ -83,10 +83,11 @@ class CompiledState(NamedTuple):
 
         Args:
             gates: the gates, with their static parameters and wires.
-            params: array ``[n]`` of the traced parameters; ``[n_iterations * n]`` for a loop.
+            params: array ``[n]`` of the traced parameters of the gates; for a loop ``[most * n]``,
+                of which the first `n_iterations` iterations are used.
             offset: integer scalar, the index of ``params[0]`` among the parameters by which the
                 circuit is differentiated; None for parameters without a derivative.
-            wires: integer array of the traced wires.
+            wires: integer array ``[m]`` of the traced wires; for a loop ``[most * m]``.
             n_iterations: how often the gates are repeated; None if the gates are not in a loop.
             obstacle: why the gates have no derivative by ``params``; empty if they have one.
             is_preparation: whether the only gate prepares the state from ``params``.
@@ -137,12 +138,14 @@ class CompiledState(NamedTuple):
             differentiation: how the values are differentiated.
             coefficients: array ``[c]``, the coefficients of observables.
             matrices: array ``[m]``, the data of observables' matrices.
-            params: array ``[p]``, the parameters of all gates.
-            amplitudes: array ``[a]``, from which the state is prepared.
-            perturbation: real scalar of dynamic-count parameters; None if there are none.
+            params: array ``[p]``, the static-count parameters of all gates.
+            amplitudes: array ``[a]``, from which the state is prepared; empty if it is not.
+            perturbation: real scalar that represents dynamic-count parameters; None if there are
+                none.
 
         Returns:
-            the handle of the state after the measurement, and an array for each measurement.
+            a list: the handle of the state after the measurement, and an array for each
+            measurement.
         """
         operands = MeasureOperands(
             self.handle, coefficients, matrices, params, amplitudes, perturbation
@@ -151,7 +154,9 @@ class CompiledState(NamedTuple):
         return operands.bind(measure_p, measuring=measuring, query=Query.VALUES)
 
     def measure_shots(self, device: DeviceSpec) -> list[Any]:
-        """Return which shots the current execution represents, if shots share executions.
+        """Return which shots the current run represents, if shots share runs.
+
+        Shots with equal mid-circuit outcomes may share one run of the circuit.
 
         Args:
             device: the device that runs the circuit.
@@ -169,23 +174,24 @@ class CompiledState(NamedTuple):
     ) -> list[Any]:
         """Return the handle of the state afterwards, and the score of all outcomes so far.
 
-        The value of the score is zero.  Its tangent is the tangent of the logarithm of the
-        outcomes' probability.
+        The value of the score is a scalar zero. Its tangent is the tangent of the logarithm of the
+        outcomes' probability, for derivatives of averages over shots.
 
         Args:
             params: array ``[p]``, the parameters of all gates.
             amplitudes: array ``[a]``, from which the state is prepared.
-            perturbation: real scalar of dynamic-count parameters; None if there are none.
+            perturbation: real scalar that represents dynamic-count parameters; None if there are
+                none.
             device: the device that runs the circuit.
         """
         return bind_score(self.handle, params, amplitudes, perturbation, device)
 
     def restart(self) -> list[Any]:
-        """End an execution and start the next one.
+        """End a run of the circuit and start the next one.
 
         Returns:
-            the handle of the next execution's state, whether there is to be a next execution, and
-            whether the ended one counts, because all its postselections held.
+            a list: the handle of the next run's state, whether there is to be a next run, and
+            whether the ended run counts, because all its postselections held.
         """
         return restart_run(self.handle)
 
@@ -194,8 +200,11 @@ class CompiledState(NamedTuple):
 class CircuitEquation:
     """An equation of a recorded circuit, with properties to classify it.
 
+    Code that reads the jaxprs of circuits uses it instead of the primitives.
+
     Attributes:
-        eqn: any equation; all properties are false or empty unless it belongs to a circuit.
+        eqn: any equation. Of an equation that does not belong to a circuit, all properties are
+            false, empty or None; only `operands` requires a final measurement.
     """
 
     eqn: JaxprEqn

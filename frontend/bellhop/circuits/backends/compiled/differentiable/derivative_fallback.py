@@ -39,15 +39,18 @@ Form = Callable[..., list[Any]]
 
 @dataclass(frozen=True, eq=False)
 class FallbackFunction:
-    """A function of arrays in two forms; each returns a list of arrays.
+    """A function in two forms: one to evaluate, and one to differentiate if needed.
+
+    An example is a circuit in the runtime (``primary``) and the same circuit as JAX operations
+    (``fallback``). A form takes arrays and returns a list of arrays.
 
     Attributes:
         primary: the form that is evaluated.
         fallback: a form with the same results, and with derivatives of any order.
         supports_derivative: ``(is_perturbed, order) -> bool``, whether ``primary`` has this
             derivative.
-        is_perturbed: for each original operand, whether the function has been differentiated by
-            it.  Operands that derivatives add, such as tangents, are not included.
+        is_perturbed: for each original operand, whether the function has been differentiated by it.
+            Operands that derivatives add, such as tangents, are not included.
         order: how many times the function has been differentiated.
     """
 
@@ -67,14 +70,17 @@ class FallbackFunction:
         return two_forms_p.bind(*operands, call_jaxpr=closed, forms=self)
 
     def map_forms(self, change: Callable[[Form], Form]) -> "FallbackFunction":
-        """Return a function of the same order whose forms are both changed by ``change``."""
+        """Return a function of the same order whose two forms are ``change(form)``."""
         changed = change(self.primary), change(self.fallback)
         return FallbackFunction(*changed, self.supports_derivative, self.is_perturbed, self.order)
 
     def differentiate(self, has_tangent: Sequence[bool]) -> "FallbackFunction":
-        """Return a copy of one order more, perturbed by the operands with tangents.
+        """Return a copy marked as differentiated once more; its forms stay the same.
 
-        Tangents of operands that derivatives have added do not count.
+        Args:
+            has_tangent: for each operand, whether it has a tangent. Operands that derivatives have
+                added, which come last, do not count; with tangents of these operands alone, the
+                order stays the same.
         """
         own = has_tangent[: len(self.is_perturbed)]
         moved = list(map(operator.or_, self.is_perturbed, own))
@@ -106,14 +112,34 @@ def _jvp(
     call_jaxpr: ClosedJaxpr,
     forms: FallbackFunction,
 ) -> tuple[list[Any], list[Any]]:
-    """Bind both forms' derivative as a ``LinearMap`` of two-form functions."""
+    """JVP rule of the two-form primitive.
+
+    Args:
+        primals: the operands.
+        tangents: their tangents, some of them symbolic zeros.
+        call_jaxpr: the jaxpr of the primary form.
+        forms: the function.
+
+    Returns:
+        the results and their tangents. The tangents come from a ``LinearMap``, whose evaluation and
+        transpose are two-form functions again: the JVPs and the VJPs of both forms.
+    """
     results = two_forms_p.bind(*primals, call_jaxpr=call_jaxpr, forms=forms)
     has_tangent = [type(tangent) is not ad.Zero for tangent in tangents]
     is_inexact = [jnp.issubdtype(result.dtype, jnp.inexact) for result in results]
     n = len(primals)
 
     def restrict_to_perturbed(form: Form, primals: Sequence[Operand]) -> tuple[Form, list[Operand]]:
-        """Return the form as a function of perturbed operands alone, and these operands."""
+        """Return a form as a function of perturbed operands alone, and these operands.
+
+        Args:
+            form: the form.
+            primals: values of all operands.
+
+        Returns:
+            a function that takes the perturbed operands and returns the floating-point and complex
+            results; and the list of perturbed operands.
+        """
 
         def call_perturbed(*perturbed: Operand) -> list[Any]:
             rest = iter(perturbed)
@@ -123,7 +149,7 @@ def _jvp(
         return call_perturbed, list(itertools.compress(primals, has_tangent))
 
     def push(form: Form) -> Form:
-        """Return the JVP of a form, as a function of primals and tangents."""
+        """Return the JVP of a form: ``(*primals, *tangents) -> tangents``."""
 
         def push_forward(*operands: Operand) -> list[Any]:
             return jax.jvp(*restrict_to_perturbed(form, operands[:n]), list(operands[n:]))[1]
@@ -131,7 +157,7 @@ def _jvp(
         return push_forward
 
     def pull(form: Form) -> Form:
-        """Return the VJP of a form, as a function of primals and cotangents."""
+        """Return the VJP of a form: ``(*primals, *cotangents) -> cotangents``."""
 
         def pull_back(*operands: Operand) -> list[Any]:
             function, perturbed = restrict_to_perturbed(form, operands[:n])
@@ -159,7 +185,18 @@ def _batch(
     call_jaxpr: ClosedJaxpr,
     forms: FallbackFunction,
 ) -> tuple[list[Any], list[int | None]]:
-    """Map both forms over the axis."""
+    """Batching rule of the two-form primitive: map both forms over the axis.
+
+    Args:
+        axis: JAX's data of the mapped axis, its size and name.
+        operands: the operands.
+        dims: the mapped axis of each operand, or None.
+        call_jaxpr: the jaxpr of the primary form.
+        forms: the function.
+
+    Returns:
+        the results and their mapped axes: 0, or None if no operand is mapped.
+    """
     if all(dim is None for dim in dims):
         results = two_forms_p.bind(*operands, call_jaxpr=call_jaxpr, forms=forms)
         return results, [None] * len(results)

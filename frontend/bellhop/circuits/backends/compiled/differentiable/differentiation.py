@@ -24,6 +24,9 @@ from bellhop.errors import DifferentiableCompileError
 class Differentiation:
     """How the measurements of a circuit are differentiated.
 
+    An instance is chosen for each device call while a circuit is traced, and is a static part of
+    its final measurement (`MeasurementSet`).
+
     Attributes:
         method: the method by gate parameters, a name of ``ir/diff_method.py``.
         frequencies: one byte for each static-count parameter: the bit set of its frequencies, for
@@ -59,11 +62,12 @@ class Differentiation:
         """Choose how the measurements of one device call are differentiated.
 
         Args:
-            plan: the plan of the circuit.
-            facts: what decides about the derivative.
+            plan: the plan of the circuit, with the user's method and options.
+            facts: properties of circuit and device that decide about the method.
             frequencies: one byte for each static-count parameter: the bit set of its frequencies.
             dynamic_frequencies: the bit set of frequencies that dynamic-count parameters share.
-            amplitudes: one byte for each amplitude that prepares the state, as ``frequencies``.
+            amplitudes: one byte for each amplitude that prepares the state, as ``frequencies``;
+                empty if the state is not prepared from traced amplitudes.
 
         Returns:
             the differentiation; its ``obstacle`` is the reason if a derivative does not exist.
@@ -72,7 +76,12 @@ class Differentiation:
         options = () if choice.method == DiffMethod.LIKELIHOOD_RATIO else plan.diff_options
 
         def differentiate(choice: DerivativeChoice, frequencies: bytes) -> "Differentiation":
-            """Return the differentiation of a choice, by parameters with these frequencies."""
+            """Return the `Differentiation` with a chosen method.
+
+            Args:
+                choice: the method and its obstacle.
+                frequencies: one byte for each parameter: the bit set of its frequencies.
+            """
             return cls(
                 choice.method,
                 frequencies,
@@ -92,7 +101,8 @@ class Differentiation:
         """Return a copy for derivatives that run the circuit with other parameters.
 
         Such a derivative of a variance needs its second moment, which the adjoint method does not
-        differentiate.  So the parameter-shift method replaces the adjoint method.
+        differentiate. So the parameter-shift method replaces the adjoint method, unless the adjoint
+        method supports all measurements.
 
         Args:
             measurements: the measurements to differentiate.
@@ -139,14 +149,20 @@ class Differentiation:
     def make_shift_rules(self, static_order: int, dynamic_order: int, *, keep: bool) -> ShiftRules:
         """Build the parameter-shift or finite-difference rules of a derivative.
 
+        With an adjoint method, one of the orders is left to that method.
+
         Args:
             static_order: the order in static-count parameters, or along the directions of a basis.
             dynamic_order: the order in dynamic-count parameters.
             keep: whether the session also computes and keeps the first derivative in dynamic-count
                 parameters.
 
+        Returns:
+            a rule for each parameter, as operands and attributes of ``quantum.derivative``.
+
         Raises:
-            DifferentiableCompileError: if a parameter has no rule.
+            DifferentiableCompileError: if a parameter has no rule, if the user's shifts do not fit,
+                or for a second finite difference.
         """
         options = dict(self.options)
         by_dynamic = dynamic_order > 0 or keep

@@ -78,14 +78,24 @@ FIRST_DYNAMIC_COUNT = 1 << 30
 
 @dataclass(frozen=True)
 class DynamicParamsTag(ValueTag):
-    """The tag of a perturbation after more parameters.
+    """The tag of a perturbation to which parameters of a dynamic loop were added.
 
-    The tagged value is the old perturbation.  The tag's other operands are the parameters f64[n], a
-    handle that identifies the session, and the number of the first parameter.
+    The tagged value is the old perturbation, a zero that represents all dynamic-count parameters so
+    far. The tag's other operands are the new parameters f64[n], a handle that identifies the
+    session, and the number of the first parameter.
     """
 
     def compute_tangent(self, operands: Sequence[Operand], tangents: Sequence[Any]) -> Any:
-        """Return the tangent of the new perturbation."""
+        """Return the tangent of the new perturbation, for the JVP rule of the tag.
+
+        Args:
+            operands: the old perturbation, the parameters, the session's handle and the first
+                number.
+            tangents: a tangent or symbolic zero for each operand.
+
+        Returns:
+            the result of a ``LinearMap``, a scalar; or a symbolic zero if nothing is perturbed.
+        """
         *dots, _, _ = tangents
         if all(type(dot) is ad.Zero for dot in dots):
             return ad.Zero.from_primal_value(operands[0])
@@ -104,7 +114,7 @@ class DynamicParamsTag(ValueTag):
 
 
 class SavedOutcomeTag(ValueTag):
-    """The tag of an outcome that the session keeps.
+    """The tag of a mid-circuit outcome that the session keeps for the reverse pass.
 
     The tag's other operands are a handle that identifies the session, and the outcome's number.
     """
@@ -114,11 +124,14 @@ _SAVED_OUTCOME = SavedOutcomeTag()
 
 
 class DynamicParams(NamedTuple):
-    """The dynamic-count parameters so far, of a circuit that is being traced.
+    """The dynamic-count parameters that a circuit being traced has so far.
+
+    Loops with a dynamic trip count carry an instance. Parameters and saved outcomes share one
+    sequence of numbers.
 
     Attributes:
-        next_index: i32[], the number of the next parameter.
-        perturbation: f64[], the perturbation for the vector of all parameters so far.
+        next_index: i32[], the number of the next parameter or saved outcome.
+        perturbation: f64[], a zero that represents the vector of all parameters so far.
     """
 
     next_index: Any
@@ -130,13 +143,14 @@ class DynamicParams(NamedTuple):
         return cls(np.int32(FIRST_DYNAMIC_COUNT), np.zeros((), Precision.real_type()))
 
     def add_params(self, session: Handle, params: Any, count: Any) -> "DynamicParams":
-        """Return the object after more parameters, in the order of execution.
+        """Return a copy with more parameters at the end, in the order of execution.
 
         Args:
             session: any handle of the circuit, which identifies its session.
             params: a vector of parameters.
-            count: the number of parameters that are used.  The rest is padding, which is set to
-                zero, so that it has no derivative; its numbers belong to later parameters.
+            count: the number of parameters that are used, an int or a tracer. The rest of `params`
+                is padding, which is set to zero, so that it has no derivative; its numbers belong
+                to later parameters.
         """
         if not isinstance(count, int):
             params = jnp.where(jnp.arange(params.size) < count, params, 0.0)
@@ -156,7 +170,9 @@ class DynamicParams(NamedTuple):
             outcome: the outcome, a boolean scalar.
 
         Returns:
-            the object afterwards, since the outcome uses up a number; the handle; and the outcome.
+            a copy of this object with the next free number, as the outcome is stored by number; the
+            handle of the state afterwards; and the outcome, tagged so that the reverse pass finds
+            it.
         """
         (handle,) = call("remember", [handle, outcome, self.next_index], HANDLE)
         outcome = tag_value(outcome, session, self.next_index, mark=_SAVED_OUTCOME)
@@ -164,7 +180,13 @@ class DynamicParams(NamedTuple):
 
 
 def read_saved_outcomes(closed: ClosedJaxpr) -> ClosedJaxpr:
-    """Return a jaxpr that reads stored outcomes from the session instead of measuring."""
+    """Return a jaxpr that reads stored outcomes from the session instead of measuring.
+
+    Reverse mode computes loops a second time, and cannot measure a second time.
+
+    Args:
+        closed: a jaxpr in which saved outcomes are tagged (`SavedOutcomeTag`).
+    """
 
     def recall(eqn: JaxprEqn, value: Any, *others: Any) -> Any:
         if has_tag(eqn, SavedOutcomeTag):
@@ -184,10 +206,13 @@ def has_session_reads(circuit: ClosedJaxpr) -> bool:
 def compute_perturbation_cotangent(handle: Handle, saved: Any, values_bar: Any) -> Any:
     """Return the cotangents of the perturbation, f64[rows].
 
+    Each one is a number that identifies a vector in the session, the cotangents of all
+    dynamic-count parameters.
+
     Args:
         handle: the handle of the state.
-        saved: the number of the Jacobian that the session keeps.
-        values_bar: cotangents of values, f64[rows, values].
+        saved: the number of the Jacobian that the session keeps, i32[].
+        values_bar: cotangents of measured values, f64[rows, values].
     """
     result = ShapedArray(values_bar.shape[:1], Precision.real_type())
     return call("vjp", [handle, values_bar, saved], result, bits=_count_exact_bits())[0]
@@ -201,12 +226,14 @@ def _count_exact_bits() -> int:
 def _append_to_direction(cursor: Sequence[Any], tangents: Sequence[Any]) -> list[Any]:
     """Append parameters' tangents to the direction vector in the session.
 
+    This evaluates the ``LinearMap`` of `DynamicParamsTag`.
+
     Args:
         cursor: a handle that identifies the session, and the number of the first parameter.
         tangents: the tangents of the old perturbation and of the parameters.
 
     Returns:
-        the tangent of the new perturbation.
+        a list of one scalar, the tangent of the new perturbation, which identifies the vector.
     """
     session, number = cursor
     # Reshaping is faster to trace than indexing.
@@ -220,12 +247,17 @@ def _append_to_direction(cursor: Sequence[Any], tangents: Sequence[Any]) -> list
 def _direction_transpose(
     result: ShapedArray, cursor: Sequence[Any], cotangents: Sequence[Any]
 ) -> list[Any]:
-    """Return the cotangents of the old perturbation and of the parameters.
+    """Read the cotangents of parameters from the session.
+
+    This is the transpose of `_append_to_direction`.
 
     Args:
         result: the type of the parameters' cotangents, with an axis of length one in front.
         cursor: a handle that identifies the session, and the number of the first parameter.
-        cotangents: the cotangent of the new perturbation.
+        cotangents: a list of one scalar, the cotangent of the new perturbation.
+
+    Returns:
+        the cotangents of the old perturbation and of the parameters.
     """
     session, number = cursor
     (bar,) = cotangents

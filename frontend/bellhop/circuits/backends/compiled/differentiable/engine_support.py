@@ -25,13 +25,16 @@ from bellhop_runtime import most_qubits_in_engine
 def find_engine_obstacle(
     closed: ClosedJaxpr, device: DeviceSpec, derivative_order: int, outcomes: Outcomes
 ) -> str:
-    """Return why the engine cannot run a circuit; empty if it can.
+    """Return why the engine cannot run a circuit, so that the plugin must.
 
     Args:
         closed: the jaxpr of a run.
         device: the device of the circuit.
         derivative_order: how many times the circuit has been differentiated.
         outcomes: how random outcomes are handled.
+
+    Returns:
+        the reason, to complete "plugin: ..." in messages; empty if the engine can run the circuit.
     """
     if not device.engine:
         has_choice = device.name.startswith(("lightning.", "default.qubit"))
@@ -48,16 +51,24 @@ def find_engine_obstacle(
 
 
 def _requires_engine(closed: ClosedJaxpr, derivative_order: int, outcomes: Outcomes) -> bool:
-    """Return whether only the engine computes the circuit's derivative.
+    """Return whether only the engine, and no plugin, has the circuit's derivative.
 
-    The derivatives are by amplitudes, of scores, and through mid-circuit outcomes.
+    This is so for derivatives by amplitudes, of scores, and through mid-circuit outcomes.
+
+    Args:
+        closed: the jaxpr of a run.
+        derivative_order: how many times the circuit has been differentiated.
+        outcomes: how random outcomes are handled.
     """
     record = choose_record_mode(closed) if derivative_order else 0
     return record == 3 or (record == 2 and outcomes is Outcomes.ALL)
 
 
 def choose_record_mode(closed: ClosedJaxpr) -> int:
-    """Return the runtime's ``record`` attribute of a circuit that is differentiated.
+    """Return ``quantum.begin``'s attribute ``record`` for a differentiated circuit.
+
+    Args:
+        closed: the jaxpr of a run.
 
     Returns:
         1 to record gates for derivatives that run the gates again; 2 for the adjoint method of

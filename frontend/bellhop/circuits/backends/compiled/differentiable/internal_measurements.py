@@ -11,7 +11,10 @@ from bellhop.circuits.ir.device_spec import DeviceSpec
 
 @dataclass(frozen=True)
 class ShotMembership(Measurement):
-    """For each shot, whether it belongs to this execution, if shots share executions."""
+    """Whether each shot belongs to this run of the circuit, u8[shots] of 0 and 1.
+
+    Used if shots with equal mid-circuit outcomes share a run, to leave out other runs' shots.
+    """
 
     kind = "run"
 

@@ -76,7 +76,7 @@ _SAVED_BY_ADJOINT = np.int32(0)
 
 
 def forbid_gate_derivatives(obstacle: str) -> AbstractContextManager[None]:
-    """Raise an error on derivatives by gate parameters inside of the ``with`` block.
+    """Return a context in which derivatives by gate parameters raise an error.
 
     Args:
         obstacle: the message of the error; empty for no error.
@@ -87,7 +87,19 @@ def forbid_gate_derivatives(obstacle: str) -> AbstractContextManager[None]:
 def _gates_jvp(
     primals: Sequence[Operand], tangents: Sequence[Any], *, obstacle: str, **static: Any
 ) -> Any:
-    """Apply gates; mark amplitudes that have a tangent, and return a zero tangent.
+    """JVP rule of gates: apply them, and return a zero tangent of the handle.
+
+    Tangents of gate parameters reach the final measurement by its own operand ``params``.
+    Amplitudes that have a tangent are marked as differentiated.
+
+    Args:
+        primals: the operands, see `GateOperands`.
+        tangents: their tangents, some of them symbolic zeros.
+        obstacle: why the gates have no derivative by their parameters; empty if they have one.
+        **static: the other parameters of the equation.
+
+    Returns:
+        the handle of the state after the gates, and a symbolic zero.
 
     Raises:
         DifferentiableCompileError: if the gates' parameters have a tangent but no derivative.
@@ -115,7 +127,18 @@ def _measure_jvp(
     measuring: MeasurementSet,
     query: Query,
 ) -> Any:
-    """Differentiate a final measurement: of values, or of values with their Jacobian."""
+    """JVP rule of a final measurement: of values, or of values with their Jacobian.
+
+    Args:
+        primals: the operands of the measurement.
+        tangents: their tangents, some of them symbolic zeros.
+        names: the names of the operands, fields of `MeasureOperands`.
+        measuring: the measurements and how they are differentiated.
+        query: whether the equation returns values only, or their Jacobian as well.
+
+    Returns:
+        the results (the handle first) and their tangents.
+    """
     create = (
         MeasurementJvp.from_operands
         if query is Query.VALUES
@@ -133,11 +156,18 @@ def _measure_jvp(
 
 
 def _values_jvp(jvp: MeasurementJvp, measuring: MeasurementSet) -> tuple[Any, list[Any], list[Any]]:
-    """Return the handle, the measured values, and their tangents.
+    """Measure values, and compute the values' tangents.
 
     Args:
-        jvp: operands and tangents, with the mean of each variance among the measurements.
-        measuring: the measurements without these means.
+        jvp: operands and tangents; its measurements are `measuring`, followed by the expectation
+            value of each variance's observable.
+        measuring: the measurements.
+
+    Returns:
+        the handle of the state afterwards, the measured values, and their tangents.
+
+    Raises:
+        DifferentiableCompileError: if the values have no derivative.
     """
     differentiation = jvp.measuring.differentiation
     if jvp.has_tangents and differentiation.obstacle:
@@ -159,13 +189,18 @@ def _values_jvp(jvp: MeasurementJvp, measuring: MeasurementSet) -> tuple[Any, li
 def _jacobian_jvp(
     jvp: MeasurementJvp, measuring: MeasurementSet
 ) -> tuple[Any, list[Any], list[Any]]:
-    """Return the handle, the values and their Jacobian, and the tangents.
+    """Measure values with their Jacobian, and compute the tangents of both.
 
     The adjoint method computes the Jacobian.
 
     Args:
-        jvp: operands and tangents, with the mean of each variance among the measurements.
-        measuring: the measurements without these means.
+        jvp: operands and tangents; its measurements are `measuring`, followed by the expectation
+            value of each variance's observable.
+        measuring: the measurements.
+
+    Returns:
+        the handle of the state afterwards; the values and their Jacobian; and the tangents of the
+        values and of the Jacobian.
     """
     handle, *values, jacobian = jvp.bind_measurement(measuring, Query.JACOBIAN)
     handle, dots = _compute_tangents_by_adjoint(handle, jvp, values, jacobian)
@@ -179,7 +214,19 @@ def _jacobian_jvp(
 def _compute_tangents_by_rerun(
     handle: Handle, jvp: MeasurementJvp, values: Sequence[Any]
 ) -> tuple[Any, list[Any]]:
-    """Return the handle and the values' tangents, computed by running the gates again."""
+    """Compute the values' tangents by running the gates again, with other parameters.
+
+    This is the way of parameter shifts and finite differences.
+
+    Args:
+        handle: the handle of the state.
+        jvp: operands and tangents; its measurements are followed by the expectation value of each
+            variance's observable.
+        values: the measured values, without these expectation values.
+
+    Returns:
+        the handle of the state afterwards, and a tangent for each value.
+    """
     if not jvp.has_gate_tangents:
         return _compute_value_tangents(handle, jvp, values, None)
     measuring, keep = jvp.measuring, jvp.perturbation_tangent is not None
@@ -193,7 +240,20 @@ def _compute_tangents_by_rerun(
 def _compute_tangents_by_adjoint(
     handle: Handle, jvp: MeasurementJvp, values: Sequence[Any], jacobian: Any
 ) -> tuple[Any, list[Any]]:
-    """Return the handle and the values' tangents, from the adjoint method's Jacobian."""
+    """Compute the values' tangents from the adjoint method's Jacobian.
+
+    Tangents of observables' coefficients and matrices are added.
+
+    Args:
+        handle: the handle of the state.
+        jvp: operands and tangents; its measurements are followed by the expectation value of each
+            variance's observable.
+        values: the measured values, without these expectation values.
+        jacobian: derivative of `values` by the parameters, f64[values, p].
+
+    Returns:
+        the handle of the state afterwards, and a tangent for each value.
+    """
     # The adjoint method differentiates the variance itself and not its second moment, so the
     # tangents by gates need no means of variances.
     own = jvp.measuring.replace_measurements(jvp.measuring.measurements[: len(values)])
@@ -209,15 +269,20 @@ def _compute_tangents_by_adjoint(
 def _compute_value_tangents(
     handle: Handle, jvp: MeasurementJvp, values: Sequence[Any], jacobian: Any, saved: Any = None
 ) -> tuple[Any, list[Any]]:
-    """Return the handle and the values' tangents, with the chain rule of variances.
+    """Compute the values' tangents, with the chain rule of variances.
 
     Args:
         handle: the handle of the state.
-        jvp: the measurements, with the mean of each variance at the end, and the tangents.
-        values: the measured values, without these means.
-        jacobian: the Jacobian by the parameters, if they have a tangent; its rows of variances
-            are derivatives of second moments.
-        saved: the number of the first derivative by the perturbation, if the session keeps it.
+        jvp: operands and tangents; its measurements may be followed by the expectation value of
+            each variance's observable, for the chain rule.
+        values: the measured values, without these expectation values.
+        jacobian: the Jacobian by the parameters; None to compute it if they have a tangent. For the
+            chain rule, its rows of variances are derivatives of second moments.
+        saved: the number under which the session keeps the first derivative by dynamic-count
+            parameters; None if it does not.
+
+    Returns:
+        the handle of the state afterwards, and a tangent for each value.
     """
     handle, dot = _compute_derivative_tangent(handle, jvp, 0, jacobian, saved)
     dots = jvp.measuring.unflatten_results(dot)
@@ -240,9 +305,18 @@ def _derivative_jvp(
     order: int,
     keep: bool,
 ) -> Any:
-    """Differentiate ``quantum_derivative``.
+    """JVP rule of ``quantum_derivative``: its tangent is one order higher.
 
-    The tangent is a derivative one order higher.
+    Args:
+        primals: the operands of the equation.
+        tangents: their tangents, some of them symbolic zeros.
+        names: the names of the operands, fields of `MeasureOperands`.
+        measuring: the measurements and how they are differentiated.
+        order: the order of the derivative.
+        keep: whether the session keeps the first derivative by dynamic-count parameters.
+
+    Returns:
+        the results (handle, derivative, number of the kept derivative) and their tangents.
 
     Raises:
         DifferentiableCompileError: for a derivative along a basis, a finite difference.
@@ -265,11 +339,13 @@ def _correct_variance_jacobians(handle: Handle, jvp: MeasurementJvp, dot: Any) -
 
     Args:
         handle: the handle of the state.
-        jvp: the measurements, with the mean of each variance at the end, and the tangents.
-        dot: the tangent of the Jacobian, in which variances count as second moments.
+        jvp: operands and tangents; its measurements are followed by the expectation value of each
+            variance's observable.
+        dot: the tangent of the Jacobian f64[values, p], in which variances count as second moments.
 
     Returns:
-        the handle, and the tangent of the Jacobian without the rows of the means.
+        the handle of the state afterwards, and the tangent of the Jacobian without the rows of
+        these expectation values.
     """
     means_jvp = jvp._replace(measuring=jvp.measuring.to_variance_means())
     handle, mean, _ = jvp.bind_derivative(handle, means_jvp.measuring, 0)
@@ -289,14 +365,19 @@ def _correct_variance_jacobians(handle: Handle, jvp: MeasurementJvp, dot: Any) -
 def _compute_derivative_tangent(
     handle: Handle, jvp: MeasurementJvp, order: int, more: Any = None, saved: Any = None
 ) -> tuple[Any, Any]:
-    """Return the handle and the tangent of a derivative of any order.
+    """Compute the tangent of a derivative of any order.
 
     Args:
         handle: the handle of the state.
         jvp: the measurements, and the tangents of operands.
         order: the order of the derivative; order 0 is the values themselves.
         more: the derivative of the next order, if it has been computed already.
-        saved: the number of the first derivative by the perturbation, if the session keeps it.
+        saved: the number under which the session keeps the first derivative by dynamic-count
+            parameters; None if it does not.
+
+    Returns:
+        the handle of the state afterwards, and the tangent, an array in the shape of the
+        derivative.
     """
     measuring, directions, steps = jvp.measuring, jvp.primals.directions, jvp.primals.steps
     rows = () if directions is None else directions.shape[:1]
@@ -337,11 +418,14 @@ def _add_data_tangents(
     """Add the contributions of the coefficients' and matrices' tangents to a tangent.
 
     Args:
-        dot: the tangent so far.
+        dot: the tangent so far, an array with an axis of values.
         changes: how measurements change with coefficients and matrices.
-        of_terms: the derivatives of all terms of all changes, concatenated.
-        measuring: the measurements.
+        of_terms: the derivatives of all terms of all changes, concatenated along `axis`.
+        measuring: the measurements, for the position of each value on the axis.
         axis: the axis of values.
+
+    Returns:
+        the sum, in the shape of `dot`.
     """
     ends = list(itertools.accumulate(measuring.list_sizes()))
     first = 0

@@ -80,10 +80,13 @@ def bind_circuit(
     """Bind the circuit primitive and return the circuit's results.
 
     Args:
-        body: takes the handle of a fresh state and the inputs; returns the handle after the last
-            operation, and the results.
+        body: the circuit: its jaxpr takes the handle of a fresh state and the inputs, and returns
+            the handle after the last operation, and the results.
         inputs: arrays; of a batch, the inputs of all rows.
-        batch: the rows, if the circuit is batched.
+        batch: the rows, if the circuit is batched; else None.
+
+    Returns:
+        an array for each result of the circuit, without the handle; with rows in front in a batch.
     """
     # The patches are applied here and not in the rules, since JAX applies the rules of
     # transformations before it evaluates the abstract value.
@@ -95,15 +98,18 @@ def bind_circuit(
 
 
 def _linearize(body: CircuitBody, given: Sequence[bool], obstacle: str) -> LinearizedJaxpr:
-    """Linearize the body of an unbatched circuit.
+    """Linearize the jaxpr of one row of a circuit.
 
     Args:
-        body: the body.
+        body: the circuit; its `make_differentiable_jaxpr` is used if it has one.
         given: for each input, whether it has a tangent.
         obstacle: why gates have no derivative; empty if they have one.
 
+    Returns:
+        the jaxpr, split into a part with all quantum operations and a linear part.
+
     Raises:
-        DifferentiableCompileError: if the circuit has no derivative.
+        DifferentiableCompileError: if the circuit has no derivative; it names the QNode.
     """
     try:
         with forbid_gate_derivatives(obstacle):
@@ -120,7 +126,10 @@ def _linearize(body: CircuitBody, given: Sequence[bool], obstacle: str) -> Linea
 
 
 def _find_obstacle(body: CircuitBody) -> str:
-    """Return why gates of a circuit with drawn outcomes have no derivative, or ""."""
+    """Return why the gates of a circuit have no derivative; "" if they have one.
+
+    A circuit that draws its mid-circuit outcomes in each run has one only if it returns its score.
+    """
     has_derivative = not body.outcomes.is_drawn_in_each_run or has_score(body.closed)
     return "" if has_derivative else Outcomes.DRAWN_ERROR
 
@@ -132,7 +141,20 @@ def _jvp(
     body: CircuitBody,
     batch: Batch | None,
 ) -> tuple[list[Any], list[Any]]:
-    """Differentiate a circuit, by one-sweep products if they are cheaper."""
+    """JVP rule of the circuit primitive.
+
+    Tangents are computed from the Jacobian. If it is cheaper, they are products (VJPs or
+    Hessian-vector products) that one pass of the adjoint method computes.
+
+    Args:
+        primals: the inputs of the circuit.
+        tangents: their tangents, some of them symbolic zeros.
+        body: the circuit.
+        batch: the rows of the circuit; None without a batch.
+
+    Returns:
+        the results and their tangents, which JAX can transpose.
+    """
     nonzero = tuple(type(tangent) is not ad.Zero for tangent in tangents)
     products = _find_products(body, batch, nonzero)
     if products is None:
@@ -176,7 +198,7 @@ def _linearize_with_residuals(
     """Bind a circuit that returns residuals, and compute tangents from residuals.
 
     The equations for the tangents have no quantum operations, so JAX transposes and batches them as
-    usual.  In a batch, the body of one row is linearized, and ``vmap`` maps the linear equations.
+    usual. In a batch, the body of one row is linearized, and ``vmap`` maps the linear equations.
 
     Args:
         primals: the inputs.
@@ -186,6 +208,9 @@ def _linearize_with_residuals(
 
     Returns:
         the results and their tangents.
+
+    Raises:
+        DifferentiableCompileError: if the circuit has no derivative.
     """
     nonzero = [type(tangent) is not ad.Zero for tangent in tangents]
     linearized = _linearize(body, nonzero, _find_obstacle(body))
@@ -206,7 +231,14 @@ def _linearize_with_residuals(
 def _make_derivative_body(
     body: CircuitBody, closed: ClosedJaxpr, again: Callable[[], ClosedJaxpr] | None
 ) -> CircuitBody:
-    """Return the body of a circuit's derivative: another jaxpr, one order higher."""
+    """Return the body of a circuit's derivative: another jaxpr, one order higher.
+
+    Args:
+        body: the circuit.
+        closed: the jaxpr of the derivative.
+        again: value of the attribute `make_differentiable_jaxpr`: makes a jaxpr equal to `closed`,
+            to be differentiated instead; None to differentiate `closed`.
+    """
     return replace(
         body,
         closed=closed,
@@ -222,15 +254,18 @@ ad.primitive_jvps[circuit_p] = _jvp
 class _LinearProducts:
     """Products with a circuit's derivative, each computed by a circuit with one sweep.
 
+    A sweep is one pass of the adjoint method through all gates. The JVP rule of the circuit
+    primitive makes an instance, whose methods become the rules of a `LinearMap`.
+
     Attributes:
-        body: the body of the circuit.
+        body: the circuit.
         batch: the circuit's rows, if it is batched.
         in_perturbed: for each input, whether it has a tangent.
         out_perturbed: for each result, whether it has a tangent.
         vjp_body: takes the circuit's inputs and the cotangents of the perturbed results; returns
-            the cotangents of the perturbed inputs.  None if the Jacobian is better.
-        jvp_body: takes the inputs and the tangents of the perturbed inputs; returns the tangents
-            of the perturbed results.  None if the Jacobian is better.
+            the cotangents of the perturbed inputs. None if the Jacobian is better.
+        jvp_body: takes the inputs and the tangents of the perturbed inputs; returns the tangents of
+            the perturbed results. None if the Jacobian is better.
         max_tangents: the number of Hessian-vector products that cost as much as the Hessian.
     """
 
@@ -249,18 +284,20 @@ class _LinearProducts:
 
         Args:
             primals: the inputs of the circuit.
-            tangents_in: the tangents of the perturbed inputs.
+            tangents_in: the tangents of the perturbed inputs only.
         """
         tangents = fill_zero_tangents(primals, tangents_in, self.in_perturbed)
         _, dots = _linearize_with_residuals(primals, tangents, self.body, self.batch)
         return list(map(ad.instantiate_zeros, itertools.compress(dots, self.out_perturbed)))
 
     def push_forward(self, primals: Sequence[Operand], moving: Sequence[Any]) -> list[Any]:
-        """Return the tangents of the perturbed results, computed by one sweep.
+        """Return the tangents of the perturbed results, computed by one adjoint sweep.
+
+        Only with a `jvp_body`, that is for the tangents of a gradient.
 
         Args:
             primals: the inputs of the circuit.
-            moving: the tangents of the perturbed inputs.
+            moving: the tangents of the perturbed inputs only.
         """
         assert self.jvp_body is not None
         batch = self.batch
@@ -270,11 +307,14 @@ class _LinearProducts:
         return bind_circuit(self.jvp_body, [*primals, *moving], batch=batch)
 
     def pull_back(self, primals: Sequence[Operand], cotangents: Sequence[Any]) -> list[Any]:
-        """Return the cotangents of the perturbed inputs, computed by one sweep.
+        """Return the cotangents of the perturbed inputs, computed by one adjoint sweep.
+
+        Only with a `vjp_body`. In a batch, cotangents of inputs that all rows share are summed over
+        rows.
 
         Args:
             primals: the inputs of the circuit.
-            cotangents: the cotangents of the perturbed results.
+            cotangents: the cotangents of the perturbed results only.
         """
         assert self.vjp_body is not None
         batch = self.batch
@@ -290,7 +330,9 @@ class _LinearProducts:
 def _find_products(
     body: CircuitBody, batch: Batch | None, given: tuple[bool, ...]
 ) -> _LinearProducts | None:
-    """Return the one-sweep products of a circuit, or None to use its Jacobian.
+    """Choose between the Jacobian of a circuit and products with its derivative.
+
+    A product, such as a VJP, takes one pass of the adjoint method (one sweep).
 
     Args:
         body: the circuit.
@@ -298,7 +340,8 @@ def _find_products(
         given: for each input, whether it has a tangent.
 
     Returns:
-        None if the Jacobian costs less, or if the engine does not support these products.
+        the products; None if the Jacobian costs less, if the engine does not support products, or
+        if the circuit has mid-circuit outcomes or effects.
     """
     # The derivative of a VJP is computed from the Jacobian, which has derivatives of any order.
     closed, differentiable = body.closed, body.make_differentiable_jaxpr
@@ -331,6 +374,14 @@ def _find_products(
     )
 
     def make_product(build_jaxpr: Callable[[LinearizedJaxpr], ClosedJaxpr]) -> CircuitBody | None:
+        """Return the circuit that computes one product with a derivative.
+
+        Args:
+            build_jaxpr: returns the jaxpr of the product (a VJP or JVP) of a linearized circuit.
+
+        Returns:
+            the body of that circuit; None if its jaxpr needs no pass of the adjoint method.
+        """
         product = build_product_circuit(build_jaxpr(linearized))
         again = lambda: build_jaxpr(_linearize(body, given, ""))
         return None if product is None else _make_derivative_body(body, product, again)
@@ -351,7 +402,11 @@ def _find_products(
 
 
 def _use_single_pass(eqn: JaxprEqn) -> JaxprEqn:
-    """Mark a measurement equation so that its derivative is a one-sweep product."""
+    """Return an equation, marked so that one adjoint pass computes its derivative.
+
+    The derivative is then a product (VJP or Hessian-vector product) instead of a Jacobian. Only
+    final measurements are marked; other equations are returned unchanged.
+    """
     if eqn.primitive is not measure_p:
         return eqn
     return eqn.replace(

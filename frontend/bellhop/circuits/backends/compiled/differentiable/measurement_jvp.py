@@ -40,6 +40,9 @@ _SECOND_DERIVATIVE_WITH_SHOTS_ERROR = (
 class MeasurementJvp(NamedTuple):
     """The operands of a measurement to differentiate, with their tangents.
 
+    The JVP rules of `measure_p` and `derivative_p` make an instance for each equation, and compute
+    tangents by its methods.
+
     Attributes:
         primals: the operands of the measurement.
         tangents: the tangents of the operands, some of them symbolic zeros.
@@ -56,14 +59,15 @@ class MeasurementJvp(NamedTuple):
     def from_operands(
         cls, names: Sequence[str], primals: Leaves, tangents: Leaves, measuring: MeasurementSet
     ) -> "MeasurementJvp":
-        """Create it for a measurement.
+        """Return the instance for a measurement equation.
 
-        Amplitudes with a tangent are appended to ``params``.
+        Amplitudes with a tangent are appended to ``params``, so that the circuit is differentiated
+        by them.
 
         Args:
-            names: the names of the operands.
+            names: the names of the operands, fields of `MeasureOperands`.
             primals: the operands.
-            tangents: the tangents of the operands.
+            tangents: the tangents of the operands, some of them symbolic zeros.
             measuring: the measurements.
         """
         named, named_tangents = (
@@ -85,17 +89,19 @@ class MeasurementJvp(NamedTuple):
     def from_derivative_operands(
         cls, names: Sequence[str], primals: Leaves, tangents: Leaves, measuring: MeasurementSet
     ) -> "MeasurementJvp":
-        """Create it for an equation that is already the derivative of a measurement.
+        """Return the instance for an equation that is already a derivative.
+
+        That is ``quantum_derivative``, or a measurement with its Jacobian.
 
         Args:
-            names: the names of the operands.
+            names: the names of the operands, fields of `MeasureOperands`.
             primals: the operands.
-            tangents: the tangents of the operands.
+            tangents: the tangents of the operands, some of them symbolic zeros.
             measuring: the measurements.
 
         Raises:
-            DifferentiableCompileError: if the method of the first derivative has no second one,
-                or if the second derivative needs another method.
+            DifferentiableCompileError: if the method of the first derivative has no second one, or
+                if the second derivative needs another method.
         """
         jvp = cls.from_operands(names, primals, tangents, measuring)
         differentiation = jvp.measuring.differentiation
@@ -125,7 +131,15 @@ class MeasurementJvp(NamedTuple):
         return self.n_all_params > self.n_params
 
     def drop_amplitudes(self, derivative: Any, order: int) -> Any:
-        """Drop a derivative's entries by the amplitudes that were appended."""
+        """Drop a derivative's entries by the amplitudes that were appended.
+
+        Args:
+            derivative: array whose last `order` axes are axes of parameters.
+            order: the order of the derivative.
+
+        Returns:
+            the array with `n_params` entries along these axes.
+        """
         return (
             derivative[(..., *[slice(self.n_params)] * order)]
             if self.has_amplitude_params
@@ -150,7 +164,10 @@ class MeasurementJvp(NamedTuple):
 
     @property
     def is_single_pass(self) -> bool:
-        """Whether one adjoint sweep of the engine computes the product with the tangents."""
+        """Whether one adjoint sweep of the engine computes the product with the tangents.
+
+        The measurements must be marked for it, and only ``params`` may have a tangent.
+        """
         by_sweep = self.measuring.differentiation.single_pass
         return (
             by_sweep and set(self.tangents_by_name) == {"params"} and not self.has_amplitude_params
@@ -177,9 +194,15 @@ class MeasurementJvp(NamedTuple):
         return self.primals.bind(measure_p, measuring=own, query=query)
 
     def compute_single_pass_tangents(self, measuring: MeasurementSet) -> list[Any]:
-        """Return the values' tangents by ``params`` as a ``LinearMap``.
+        """Return the values' tangents by ``params``, computed by a ``LinearMap``.
 
         Its transpose is a VJP by one adjoint sweep; its evaluation needs the Jacobian.
+
+        Args:
+            measuring: the measurements, without the added means of variances.
+
+        Returns:
+            a tangent for each measurement.
         """
         operands = self.primals.to_dict()
         measure = functools.partial(_bind_measurement, tuple(operands), measuring)
@@ -197,14 +220,21 @@ class MeasurementJvp(NamedTuple):
         """Return the tangents of expectation values and of their Jacobian by ``params``.
 
         The tangent of the Jacobian is a product of Hessians with the tangent of ``params``, and all
-        tangents are one ``LinearMap``.  The Hessian of a single value is symmetric, so the
-        transpose is the same product, along the cotangent of the gradient.  With several values,
-        the transpose would need as many directions and is not supported.
+        tangents are one ``LinearMap``. The Hessian of a single value is symmetric, so the transpose
+        is the same product, along the cotangent of the gradient. With several values, the transpose
+        would need as many directions and is not supported.
+
+        Args:
+            measuring: the measurements, all of them expectation values.
+
+        Returns:
+            a tangent for each measurement, and the tangent f64[values, p] of the Jacobian.
         """
         operands = self.primals.to_dict()
         names = tuple(operands)
 
         def evaluate_both(values: Sequence[Any], direction: Any) -> Any:
+            """Return the gradients f64[values, p] and their derivatives along a direction."""
             rows = _bind_measurement(
                 names, measuring, values, Query.JACOBIAN_JVP, params_tangent=direction
             )[1]
@@ -243,12 +273,13 @@ class MeasurementJvp(NamedTuple):
         Args:
             handle: the handle of the state.
             measuring: the measurements to differentiate.
-            order: the order of the derivative.
-            keep: whether the session keeps the first derivative by the perturbation.
+            order: the order of the derivative by ``params``; 0 for the values.
+            keep: whether the session keeps the first derivative by dynamic-count parameters.
             others: replacements of further operands, by name.
 
         Returns:
-            the handle, the derivative by ``params``, and the number of the kept derivative.
+            the handle of the state afterwards, the derivative by ``params``, and the number under
+            which the session keeps the other derivative.
         """
         operands = self.primals._replace(**{"handle": handle, "saved": None, **others})
         rerun = measuring.prepare_rerun()
@@ -259,14 +290,19 @@ class MeasurementJvp(NamedTuple):
     ) -> Any:
         """Return the derivative by ``params`` and, additionally, along directions.
 
+        A direction is a number that identifies a vector in the session: tangents of all
+        dynamic-count parameters.
+
         Args:
             handle: the handle of the state.
-            directions: tangents of the perturbation, f64[rows, k]; each row is one directional
-                derivative of order k.
+            directions: f64[rows, k]; each row is one directional derivative of order k.
             order: the order of the derivative by ``params``.
-            steps: the number of gates and projections before the measurement.
-            saved: the number under which the session keeps the derivative, if it does.  The result
-                is then a ``LinearMap``, which can be transposed.
+            steps: the number of gates and projections before the measurement, i32[].
+            saved: the number under which the session keeps the derivative; None if it does not.
+                With a number, a ``LinearMap`` computes the result, which can be transposed.
+
+        Returns:
+            array f64[rows, values, p, ..., p], with `order` axes of parameters.
         """
         operands = self.primals._replace(handle=handle, steps=steps, saved=saved, directions=None)
         known = operands.to_dict()
@@ -278,6 +314,7 @@ class MeasurementJvp(NamedTuple):
             return same._replace(directions=moving[0]).bind(derivative_p, **static)[1:2]
 
         def transpose(values: Sequence[Any], bars: Sequence[Any]) -> list[Any]:
+            """Return the cotangent f64[rows, 1] of the directions; a rule of the `LinearMap`."""
             same = MeasureOperands.from_names(names, values)
             return [compute_perturbation_cotangent(same.handle, same.saved, bars[0]).reshape(-1, 1)]
 
@@ -288,7 +325,11 @@ class MeasurementJvp(NamedTuple):
         return linear(list(known.values()), [directions])[0]
 
     def keep_tangents(self, *names: str) -> "MeasurementJvp":
-        """Return a copy in which only the named operands have nonzero tangents."""
+        """Return a copy in which only the named operands have nonzero tangents.
+
+        Args:
+            names: names of operands, fields of `MeasureOperands`.
+        """
         primals, tangents = self.primals._asdict(), self.tangents._asdict()
         zeros = {
             name: ad.Zero.from_primal_value(primal)
@@ -301,8 +342,9 @@ class MeasurementJvp(NamedTuple):
         """Find how values change along the tangents of coefficients and matrices.
 
         Returns:
-            the changes; and a copy of this object whose measurements are the values that the
-            changes need, concatenated, followed by the means of their variances.
+            a list of changes, empty without such tangents; and a copy of this object whose
+            measurements are the values that the changes need, concatenated, followed by the means
+            of their variances.
         """
         dots = self.tangents_by_name.get("coefficients"), self.tangents_by_name.get("matrices")
         before = self.primals.coefficients
@@ -328,10 +370,10 @@ def _bind_measurement(
     their operands, so the rules must not close over the operands.
 
     Args:
-        names: the names of ``values``.
+        names: the names of ``values``, fields of `MeasureOperands`.
         measuring: the measurements.
         values: operands.
-        query: the results to return.
+        query: which results to return in addition to the handle.
         others: further operands, by name.
     """
     operands = MeasureOperands.from_names(names, values)._replace(**others)
@@ -347,7 +389,7 @@ def _with_amplitudes_last(operands: Any) -> Any:
     """Append the amplitudes, or their tangents, to the parameters.
 
     Args:
-        operands: a ``MeasureOperands``.
+        operands: a ``MeasureOperands`` of operands or of their tangents.
 
     Returns:
         a copy with the longer ``params``, and empty ``amplitudes``.

@@ -69,24 +69,27 @@ class Query(enum.Enum):
 class MeasureOperands(NamedTuple):
     """The operands of the measurement primitives, by name.
 
-    A field that is None is not an operand.
+    A field that is None is not an operand. Fields may also hold other values per operand, such as
+    tangents, types or batch axes. In a batch, all operands but the handle may have a leading axis
+    of rows.
 
     Attributes:
         handle: the handle of the state.
         coefficients: f64[c], the coefficients of observables.
         matrices: f64[m], the data of observables' matrices.
-        params: f64[p], the parameters of all gates so far.
+        params: f64[p], the static-count parameters of all gates so far.
         amplitudes: f64[a], from which the state is prepared; empty if they are part of ``params``.
-        perturbation: f64[], of dynamic-count parameters; None if there are none.
+        perturbation: f64[], a zero that represents all dynamic-count parameters (see
+            ``dynamic_count``); None if there are none.
         cotangents: for ``Query.VJP``, f64[values].
         params_tangent: for ``Query.JACOBIAN_JVP``, the tangent of ``params``, f64[p].
-        basis: for a derivative, f64[q, p]: directions by which to differentiate instead of by
-            each parameter.
+        basis: for a derivative, f64[q, p]: directions by which to differentiate instead of by each
+            parameter.
         directions: for a derivative, f64[rows, k]: tangents of the perturbation.
-        steps: for a derivative with directions, i32[]: the number of gates and projections
-            before the measurement.
-        saved: for a derivative with directions, i32[]: the number under which the session keeps
-            the derivative, so that it is not computed again.
+        steps: for a derivative with directions, i32[]: the number of gates and projections before
+            the measurement.
+        saved: for a derivative with directions, i32[]: the number under which the session keeps the
+            derivative, so that it is not computed again.
     """
 
     handle: Any
@@ -128,10 +131,12 @@ class MeasureOperands(NamedTuple):
 
 @dataclass(frozen=True)
 class MeasurementSet:
-    """The measurements of one device call, and how they are differentiated.
+    """The final measurements of one device call, and how they are differentiated.
+
+    It is the static parameter ``measuring`` of the measurement primitives.
 
     Attributes:
-        measurements: the measurements.
+        measurements: the measurements, in the order of the results.
         device: the device that runs the circuit.
         differentiation: a ``Differentiation``.
     """
@@ -165,7 +170,10 @@ class MeasurementSet:
 
     @property
     def has_large_matrices(self) -> bool:
-        """Whether an observable's matrix has too many wires to be differentiated."""
+        """Whether an observable's matrix has more than `MOST_MATRIX_WIRES` wires.
+
+        Expectation values have no derivative by such a matrix.
+        """
         return any(
             factor.is_matrix and len(factor.wires) > MOST_MATRIX_WIRES
             for measurement in self.measurements
@@ -174,7 +182,7 @@ class MeasurementSet:
         )
 
     def to_variance_means(self) -> "MeasurementSet":
-        """Return a copy with the expectation value of each variance's observable alone."""
+        """Return a copy that measures only the mean of each variance's observable."""
         return self.replace_measurements(
             [mean for m in self.measurements if (mean := m.to_expval()) is not None]
         )
@@ -192,6 +200,8 @@ class MeasurementSet:
     def make_derivative_aval(self, rows: Sequence[int], n_params: int, order: int) -> ShapedArray:
         """Return the abstract value of a derivative by the parameters.
 
+        Its shape is ``[*rows, values, n_params, ..., n_params]``, with `order` axes of parameters.
+
         Args:
             rows: the leading axes, such as the rows of a batch.
             n_params: the number of parameters.
@@ -202,7 +212,14 @@ class MeasurementSet:
         )
 
     def unflatten_results(self, numbers: Any) -> list[Any]:
-        """Split a vector of all real values into the results of the measurements."""
+        """Split a vector of all real values into the results of the measurements.
+
+        Args:
+            numbers: real vector of all measurements' values; complex numbers count as two.
+
+        Returns:
+            for each measurement an array of the measurement's shape and dtype.
+        """
         parts = jnp.split(numbers, np.cumsum(self.list_sizes())[:-1])
         results = [measurement.result_aval(self.device) for measurement in self.measurements]
         return [
@@ -213,9 +230,13 @@ class MeasurementSet:
         ]
 
     def find_variance_means(self) -> list[int]:
-        """Return for each variance the index of the measurement of its mean, else -1.
+        """Return for each measurement where the mean of its observable is measured.
 
-        The means are the last measurements, in the order of the variances, or are not measured.
+        The means are the last measurements, in the order of the variances, as after
+        `add_variance_means`.
+
+        Returns:
+            for each variance the index of the measurement of its mean; -1 for other measurements.
         """
         variances = [m.to_expval() is not None for m in self.measurements]
         means = iter(range(len(variances) - sum(variances), len(variances)))
@@ -226,7 +247,14 @@ class MeasurementSet:
 def _measure_abstract_eval(
     *avals: Aval, names: Any, measuring: MeasurementSet, query: Query
 ) -> list[Any]:
-    """Return the types of the results that the query selects."""
+    """Return the types of a measurement's results, which its query selects.
+
+    Args:
+        *avals: types of the operands.
+        names: the names of the operands, fields of `MeasureOperands`.
+        measuring: the measurements.
+        query: which results the equation returns in addition to the handle.
+    """
     params = MeasureOperands.from_names(names, avals).params
     if query is Query.VJP:
         return [HANDLE, ShapedArray(params.shape, Precision.real_type())]
@@ -248,7 +276,18 @@ def _measure_abstract_eval(
 def _derivative_abstract_eval(
     *avals: Aval, names: Any, measuring: MeasurementSet, order: int, keep: bool
 ) -> list[ShapedArray]:
-    """Return the types of the results, or raise if a parameter has no shift rule."""
+    """Return the types of a derivative's results: handle, derivative, kept number.
+
+    Args:
+        *avals: types of the operands.
+        names: the names of the operands, fields of `MeasureOperands`.
+        measuring: the measurements.
+        order: the order of the derivative by ``params``.
+        keep: whether the session keeps the first derivative by dynamic-count parameters.
+
+    Raises:
+        DifferentiableCompileError: if a parameter has no shift rule.
+    """
     named = MeasureOperands.from_names(names, avals)
     *rows, n_params = named.params.shape
     k = 0
@@ -265,7 +304,18 @@ def _derivative_abstract_eval(
 def _measure_lower(
     ctx: Any, *operands: Any, names: Any, measuring: MeasurementSet, query: Query
 ) -> Any:
-    """Lower a measurement to ``quantum.measure``, or a score to ``quantum.score``."""
+    """Lower a measurement to ``quantum.measure``, or a score to ``quantum.score``.
+
+    Args:
+        ctx: JAX's lowering context.
+        *operands: MLIR values of the operands.
+        names: the names of the operands, fields of `MeasureOperands`.
+        measuring: the measurements.
+        query: which results the equation returns in addition to the handle.
+
+    Returns:
+        MLIR values of the handle and of the results that the query selects.
+    """
     allow_bellhop_dialects(ctx)
     named, types = (
         MeasureOperands.from_names(names, operands),
@@ -281,7 +331,17 @@ def _measure_lower(
 
 
 def _score_lower(handle: Handle, types: Sequence[Any], *, has_gradient: bool) -> list[Any]:
-    """Lower a score: the constant zero, and its gradient by the runtime."""
+    """Lower a score: the constant zero, and its gradient by the runtime.
+
+    Args:
+        handle: the handle of the state.
+        types: MLIR types of the results after the handle.
+        has_gradient: whether the gradient by ``params`` is a result, too.
+
+    Returns:
+        MLIR values of the handle, the zero and, with `has_gradient`, the gradient as a matrix of
+        one row.
+    """
     score = mlir.ir_constant(np.zeros((), Precision.real_type()))
     if not has_gradient:
         return [handle, score]
@@ -294,7 +354,20 @@ def _score_lower(handle: Handle, types: Sequence[Any], *, has_gradient: bool) ->
 def _derivative_lower(
     ctx: Any, *operands: Any, names: Any, measuring: MeasurementSet, order: int, keep: bool
 ) -> list[Any]:
-    """Lower a derivative to ``quantum.derivative``, or a saved one to ``quantum.jvp``."""
+    """Lower a derivative to ``quantum.derivative``, or a saved one to ``quantum.jvp``.
+
+    Args:
+        ctx: JAX's lowering context.
+        *operands: MLIR values of the operands.
+        names: the names of the operands, fields of `MeasureOperands`.
+        measuring: the measurements.
+        order: the order of the derivative by ``params``.
+        keep: whether the session keeps the first derivative by dynamic-count parameters.
+
+    Returns:
+        MLIR values of the handle, the derivative, and the number under which the session keeps the
+        first derivative by dynamic-count parameters.
+    """
     named = MeasureOperands.from_names(names, operands)
     result = ir_type(ctx, ctx.avals_out[1])
     if named.saved is not None:
@@ -331,7 +404,7 @@ def _default_to_constant(operand: Any, value: Any) -> Any:
 def _compress_repeated(numbers: np.ndarray) -> np.ndarray:
     """Return an equal array, broadcast from one element if all elements are equal.
 
-    A program then holds the element once.
+    MLIR then writes the constant as a splat of one element.
     """
     is_one = numbers.size > 0 and np.all(numbers == numbers[0])
     return np.broadcast_to(numbers[0], numbers.shape) if is_one else numbers
@@ -340,15 +413,16 @@ def _compress_repeated(numbers: np.ndarray) -> np.ndarray:
 def encode_measurements(
     coefficients: Any, matrices: Any, measurements: Sequence[Measurement]
 ) -> tuple[Any, list[int]]:
-    """Encode measurements for the runtime.
+    """Encode measurements as operand and attribute of the runtime's operations.
 
     Args:
-        coefficients: f64[..., c], the coefficients of observables.
-        matrices: f64[..., m], the data of observables' matrices.
+        coefficients: MLIR value f64[..., c], the coefficients of observables.
+        matrices: MLIR value f64[..., m], the data of observables' matrices.
         measurements: the measurements.
 
     Returns:
-        both arrays concatenated, and the integer code of the measurements.
+        the concatenation f64[..., c + m], and the integer code of the measurements (attribute
+        ``code``).
     """
     *rows, first_matrix = ir.RankedTensorType(coefficients.type).shape
     code = [number for measurement in measurements for number in measurement.encode(first_matrix)]
@@ -371,7 +445,14 @@ def is_derivative_product(eqn: JaxprEqn) -> bool:
 
 
 def can_plugin_differentiate(eqn: JaxprEqn) -> bool:
-    """Return whether a plugin supports the derivative of a measurement equation."""
+    """Return whether a plugin supports the derivative of a measurement equation.
+
+    Plugins have no products with a derivative (VJP), and an adjoint method for some measurements
+    only.
+
+    Args:
+        eqn: an equation of the primitive ``quantum_measure``.
+    """
     return not is_derivative_product(eqn) and all(
         m.has_jacobian(Executor.PLUGIN) for m in eqn.params["measuring"].measurements
     )

@@ -26,10 +26,11 @@ from bellhop.errors import DifferentiableCompileError
 class ValueChange(NamedTuple):
     """The tangent of one measured value, as a weighted sum of other values.
 
-    For a variance, the tangent of its second moment, as a weighted sum of second moments.
+    For instance, the tangent of ``<a X + b Z>`` by the coefficients is ``a_dot <X> + b_dot <Z>``.
+    For a variance, it is the tangent of its second moment, as a weighted sum of second moments.
 
     Attributes:
-        measurement_index: the index of the measurement.
+        measurement_index: the index of the measurement whose value changes.
         measurements: the measurements of the other values.
         weights: the weights of these values, array ``[len(measurements)]``.
         coefficients: new coefficients of the measurements' observables, which are appended to the
@@ -55,8 +56,9 @@ def iterate_data_changes(
     Args:
         measurements: the measurements.
         coefficients: array ``[c]``, the coefficients of observables.
-        coefficients_tangent: its tangent; None if it is zero.
-        matrices_tangent: the tangent of the data of matrices; None if it is zero.
+        coefficients_tangent: array ``[c]``, the tangent of the coefficients; None if it is zero.
+        matrices_tangent: array ``[m]``, the tangent of the data of matrices (real and imaginary
+            part of each entry); None if it is zero.
 
     Raises:
         DifferentiableCompileError: for matrices on many wires.
@@ -84,15 +86,15 @@ def _make_second_moment_change(
     coefficients: Operand,
     first: int,
 ) -> ValueChange:
-    """Return the change of a variance's second moment along terms.
+    """Return the change of a variance's second moment along terms of its observable.
 
     Args:
         index: the index of the measurement.
         variance: the measurement.
-        terms: the terms along which the observable changes.
+        terms: the terms (Pauli or other products) along which the observable changes.
         weights: the rates of change along the terms, an array ``[len(terms)]``.
         coefficients: array ``[c]``, the coefficients of observables.
-        first: the index of the first new coefficient.
+        first: the index that the first new coefficient gets when it is appended to `coefficients`.
     """
     observable = variance.list_terms()
     own = jnp.stack(
@@ -122,7 +124,16 @@ def _iterate_derivative_terms(
 ) -> Iterator[tuple[Sequence[Product], Any]]:
     """Yield the terms by which an observable changes, and the terms' coefficients.
 
-    The terms by the coefficients' tangent come first, then the terms by the matrices' tangent.
+    At most two pairs are yielded: for the coefficients' tangent, and for the matrices' tangent.
+
+    Args:
+        measurement: an expectation value or variance.
+        coefficients: array ``[c]``, the coefficients of observables.
+        coefficients_tangent: the tangent of `coefficients`; None if it is zero.
+        matrices_tangent: the tangent of the data of matrices; None if it is zero.
+
+    Yields:
+        a sequence of terms, and the rates of change along them, an array ``[terms]``.
     """
     observable = measurement.list_terms()
     scaled = [(term, slot) for term, slot in observable if slot is not None]
@@ -148,7 +159,8 @@ def _differentiate_matrices(term: Product, matrices_tangent: Any) -> Iterator[tu
 
     Args:
         term: a product of factors.
-        matrices_tangent: tangent of the entries of all matrices, ``[2 * n]``.
+        matrices_tangent: tangent of the entries of all matrices, as real and imaginary parts ``[2 *
+            entries]``.
 
     Yields:
         the product with one matrix replaced by a Pauli word, and the weight of this product.

@@ -67,13 +67,14 @@ from bellhop.tracing.dce import eliminate_dead_code
 
 
 def run_all_outcomes(once: ClosedJaxpr) -> ClosedJaxpr:
-    """Return a jaxpr that runs a circuit with all outcomes, and sums the results.
+    """Return a jaxpr that runs a circuit once for each combination of outcomes.
 
     Args:
-        once: the jaxpr of one run, from handle and inputs to handle and results.
+        once: the jaxpr of one run, from handle and inputs to handle and results. The results have
+            the probability of the run's mid-circuit outcomes as a factor.
 
     Returns:
-        a jaxpr with the same types.
+        a jaxpr with the same types, whose results are sums over all runs.
     """
 
     def run(state: tuple[Any, list[Any], Any], *inputs: Any) -> tuple[Any, list[Any], Any]:
@@ -83,7 +84,17 @@ def run_all_outcomes(once: ClosedJaxpr) -> ClosedJaxpr:
         return handle, [sum_ + value for sum_, value in zip(sums, values, strict=True)], more
 
     def runs(handle: Handle, *inputs: Any) -> list[Any]:
-        """Run the circuit in a loop until all outcomes have been executed."""
+        """Run the circuit in a loop until all outcomes have been executed.
+
+        This is the function of the jaxpr that `run_all_outcomes` returns.
+
+        Args:
+            handle: the handle of a fresh state.
+            *inputs: the inputs of the circuit.
+
+        Returns:
+            the handle of the state afterwards, and the sums of the results over all runs.
+        """
         zeros = [jnp.zeros(aval.shape, aval.dtype) for aval in once.out_avals[1:]]
         handle, sums, _ = jax.lax.while_loop(
             lambda state: state[2],
@@ -106,6 +117,9 @@ def add_jacobian(
 ) -> ClosedJaxpr:
     """Return the jaxpr of a run that also computes its Jacobian.
 
+    A Jacobian has a static shape, in contrast to the residuals of an unknown number of runs or
+    iterations.
+
     Args:
         known: the nonlinear part: takes handle and inputs; returns handle, values and residuals.
         linear: the linear part: takes residuals and tangents of inputs; returns tangents of values,
@@ -116,9 +130,12 @@ def add_jacobian(
         forward: whether to use forward mode, so that the jaxpr can be differentiated again.
 
     Returns:
-        a jaxpr that takes handle and inputs.  It returns handle, values and Jacobians, each of
-        shape ``[*value.shape, *tangent.shape]``: for each value with a tangent, one Jacobian for
-        each real tangent, and two (by real and imaginary part) for each complex tangent.
+        a jaxpr that takes handle and inputs. It returns handle, values and Jacobians, each of shape
+        ``[*value.shape, *tangent.shape]``: for each value with a tangent, one Jacobian for each
+        real tangent, and two (by real and imaginary part) for each complex tangent.
+
+    Raises:
+        DifferentiableCompileError: if the linear part would apply gates or measure again.
     """
     n_residuals = len(linear.in_avals) - n_tangents
     likes = to_structs(linear.in_avals[n_residuals:])
@@ -134,7 +151,17 @@ def add_jacobian(
     forward |= any(eqn.primitive is derivative_p for eqn in equations)
 
     def run(handle: Handle, *inputs: Any) -> list[Any]:
-        """Run the nonlinear part, and compute the Jacobians from its residuals."""
+        """Run the nonlinear part, and compute the Jacobians from its residuals.
+
+        This is the function of the jaxpr that `add_jacobian` returns.
+
+        Args:
+            handle: the handle of a fresh state.
+            *inputs: the inputs of the circuit.
+
+        Returns:
+            the handle of the state afterwards, the values and the Jacobians.
+        """
         handle, *results = eval_jaxpr(known.jaxpr, known.consts, handle, *inputs)
         residuals = results[len(results) - n_residuals :]
         residuals = [value for value, yes in zip(residuals, are_used, strict=False) if yes]
@@ -151,7 +178,7 @@ def add_jacobian(
         sizes = [sum(x.size for x in side) for side in (zeros, values)]
 
         def compute_derivatives(*residuals: Any) -> list[Any]:
-            """Return the Jacobians of the linear part at the residuals."""
+            """Return the Jacobians of the linear part at the residuals, in order of values."""
 
             def evaluate_parts(parts: Sequence[Any]) -> list[Any]:
                 wholes = _join_complex(parts, likes)
@@ -173,10 +200,18 @@ def add_jacobian(
 def _collect_session_reads(
     function: Callable[..., list[Any]], inputs: Sequence[Any]
 ) -> tuple[list[Any], list[Any]]:
-    """Return the results of a function, and all values that it reads from sessions.
+    """Evaluate a function, and collect all values that it reads from sessions.
 
-    The caller makes the end of the circuit depend on these values.  Otherwise XLA might schedule a
-    read, even an unused one, after the end.
+    A session holds a circuit's data in the runtime, and ends with the circuit. The caller makes the
+    end of the circuit depend on the values. Otherwise XLA might schedule a read, even an unused
+    one, after the end.
+
+    Args:
+        function: a function of arrays that returns a list of arrays.
+        inputs: its arguments.
+
+    Returns:
+        the results of the function; and the results of all equations that take a state handle.
     """
     reads: list[Any] = []
 
@@ -196,7 +231,10 @@ def _compute_jacobian_forward(
 
     Args:
         function: takes and returns lists of arrays.
-        inputs: real arrays with the shapes and types of its arguments.
+        inputs: real arrays with the shapes and types of its arguments; the values do not matter.
+
+    Returns:
+        for each result, a Jacobian ``[*result.shape, *input.shape]`` for each input.
     """
     shapes = [x.shape for x in inputs]
     tangents = split_last_axis(jnp.eye(sum(map(math.prod, shapes))), shapes)
@@ -214,9 +252,12 @@ def _compute_jacobian_reverse(
 
     Args:
         function: takes and returns lists of arrays.
-        inputs: real arrays with the shapes and types of its arguments.
+        inputs: real arrays with the shapes and types of its arguments; the values do not matter.
         results: the types of its results.
         where: the QNode and its line, for errors.
+
+    Returns:
+        for each result, a Jacobian ``[*result.shape, *input.shape]`` for each input.
     """
     shapes = [aval.shape for aval in results]
     ends = [0, *itertools.accumulate(map(math.prod, shapes))]
@@ -236,12 +277,12 @@ def apply_jacobian(derivatives: Sequence[Any], tangents: Sequence[Any], n_values
     """Multiply the Jacobians of ``add_jacobian`` with tangents.
 
     Args:
-        derivatives: the Jacobians.
-        tangents: the tangents of the inputs.
+        derivatives: the Jacobians, in the order in which ``add_jacobian`` returns them.
+        tangents: the tangents of the inputs, real or complex.
         n_values: the number of values that have a tangent.
 
     Returns:
-        the tangents of the values.
+        the tangents of these values.
     """
     parts = [part for tangent in tangents for part in _split_complex(tangent)]
     by_value = [derivatives[i * len(parts) : (i + 1) * len(parts)] for i in range(n_values)]
@@ -257,7 +298,12 @@ def _split_complex(tangent: Any) -> list[Any]:
 
 
 def _join_complex(parts: Sequence[Any], like: Sequence[Any]) -> list[Any]:
-    """Join real and imaginary parts to complex arrays, with the dtypes of ``like``."""
+    """Return arrays joined from real and imaginary parts, with the dtypes of ``like``.
+
+    Args:
+        parts: for each complex element of `like` two real arrays, for each real element one.
+        like: arrays or types.
+    """
     rest = iter(parts)
     wholes = [next(rest) + 1j * next(rest) if _is_complex(x) else next(rest) for x in like]
     return [whole.astype(x.dtype) for whole, x in zip(wholes, like, strict=True)]

@@ -72,13 +72,14 @@ def bind_score(
 ) -> list[Any]:
     """Return the handle of a state, and the score of the outcomes drawn so far.
 
-    The score has the value zero; only its tangent counts.
+    The score is a scalar with the value zero, whose tangent is the tangent of the logarithm of the
+    outcomes' probability.
 
     Args:
         handle: the handle of the state.
         params: array ``[p]``, the parameters of all gates.
         amplitudes: array ``[a]``, from which the state is prepared.
-        perturbation: real scalar of dynamic-count parameters; None if there are none.
+        perturbation: real scalar that represents dynamic-count parameters; None if there are none.
         device: the device that runs the circuit.
     """
     nothing = jnp.zeros(0, Precision.real_type())
@@ -88,7 +89,10 @@ def bind_score(
 
 
 def has_score(circuit: ClosedJaxpr) -> bool:
-    """Return whether a circuit measures the score of its outcomes."""
+    """Return whether a circuit measures the score of its outcomes (`bind_score`).
+
+    The score carries the derivative of the outcomes' log-probability.
+    """
     return any(
         eqn.primitive is measure_p and eqn.params["measuring"].is_score
         for eqn in iterate_equations(circuit.jaxpr)
@@ -100,18 +104,20 @@ def forbid_unscored_derivatives(
 ) -> list[Statistic]:
     """Make statistics without a score-function derivative raise if differentiated.
 
+    Per-shot values have no such derivative; nor has any value if the circuit postselects and a
+    group has a single shot.
+
     Args:
         statistics: the statistics of a run of one shot.
-        score: the score of the run.
+        score: the score of the run, through which results depend on gate parameters.
         fewest: the number of shots in the smallest group, if the circuit postselects; else None.
 
     Returns:
-        the statistics.  Per-shot values, and all values if a group has a single shot and the
-        circuit postselects, raise ``DifferentiableCompileError`` if they are differentiated.
+        the statistics; a derivative of a value without one raises ``DifferentiableCompileError``.
     """
 
     def guard_statistic(statistic: Statistic) -> Statistic:
-        """Tag a statistic whose derivative must raise an error."""
+        """Return a statistic, tagged with an error if it must not be differentiated."""
         obstacle = (
             SAMPLES_ERROR if statistic.is_per_shot else _SINGLE_SHOT_ERROR if fewest == 1 else None
         )
@@ -127,16 +133,27 @@ def compute_score_means(sums: Sequence[Any], counts: Any, *, is_conditioned: boo
     """Return means over groups of shots, differentiable by the score function.
 
     Args:
-        sums: sums over the shots of each group: of several values; then of the product of each
-            value and the shot's score; and of the scores.
-        counts: the number of accepted shots in each group.
+        sums: a list of sums over the shots of each group, arrays ``[groups, ...]``: first of each
+            value, then of the product of each value and the shot's score, and last of the scores.
+        counts: array ``[groups]``, the number of accepted shots in each group.
         is_conditioned: whether the circuit postselects, so that shots may be rejected.
+
+    Returns:
+        for each value its mean, an array ``[groups, ...]``. A second derivative raises an error.
     """
     *sums, scores = sums
     half = len(sums) // 2
 
     def compute_mean(total: Any, product: Any) -> Any:
-        """Return a mean; its tangent is the mean, or covariance, with the score."""
+        """Return the mean of one value over each group of shots.
+
+        Its tangent is the mean of the products with the score; with postselection, the covariance
+        of value and score.
+
+        Args:
+            total: array ``[groups, ...]``, the sum of the value over shots.
+            product: array ``[groups, ...]``, the sum of the value times the shot's score.
+        """
         column = (-1, *[1] * (total.ndim - 1))
         count = jnp.reshape(counts, column)
         average = total / count

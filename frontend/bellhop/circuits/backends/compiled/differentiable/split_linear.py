@@ -44,6 +44,9 @@ from bellhop.mesh.explicit_mesh import leave_mesh
 class LinearizedJaxpr(NamedTuple):
     """The JVP of a circuit's jaxpr, split by partial evaluation with known primals.
 
+    Rules of the circuit primitive make one by `from_jaxpr`, and build the jaxprs of derivatives
+    from it.
+
     Attributes:
         known: takes handle and inputs; returns handle, values and residuals.
         linear: takes residuals and the tangents of perturbed inputs; returns the tangents of
@@ -59,11 +62,11 @@ class LinearizedJaxpr(NamedTuple):
 
     @classmethod
     def from_jaxpr(cls, closed: ClosedJaxpr, in_perturbed: Sequence[bool]) -> "LinearizedJaxpr":
-        """Linearize a jaxpr and split it.
+        """Return the linearization of a circuit's jaxpr, split into its two parts.
 
         Args:
             closed: the jaxpr, from handle and inputs to handle and values.
-            in_perturbed: for each input, whether it has a tangent.
+            in_perturbed: for each input (without the handle), whether it has a tangent.
         """
         with leave_mesh(()):
             jvp, moved = jvp_jaxpr(closed, [False, *in_perturbed], instantiate=False)
@@ -82,7 +85,7 @@ class LinearizedJaxpr(NamedTuple):
     def make_residual_jaxpr(
         self, where: str, *, is_summed: bool = False, is_mapped: bool = False
     ) -> tuple[ClosedJaxpr, Callable[..., Sequence[Any]], Callable[[], ClosedJaxpr] | None]:
-        """Return a jaxpr with residuals, and a function of residuals and tangents.
+        """Return the jaxpr of the circuit with residuals, and a function for tangents.
 
         Args:
             where: the QNode and its line, for errors.
@@ -90,10 +93,11 @@ class LinearizedJaxpr(NamedTuple):
             is_mapped: whether ``vmap`` maps the function, for the rows of a batch.
 
         Returns:
-            a jaxpr that takes handle and inputs, and returns handle, values and residuals; a
-            function that takes residuals and the tangents of perturbed inputs, and returns the
-            tangents of perturbed values; and None, or a function that returns a jaxpr with the same
-            results as the first, to be differentiated instead of the first.
+            a tuple of three: a jaxpr that takes handle and inputs, and returns handle, values and
+            residuals (or Jacobians); a function ``(residuals, tangents of perturbed inputs) ->
+            tangents of perturbed values``; and None, or a function without arguments that makes a
+            jaxpr with the same results as the first, which JAX can differentiate once more instead
+            of the first.
         """
         known, linear, n_residuals, out_perturbed = self
         if is_mapped:
@@ -103,6 +107,7 @@ class LinearizedJaxpr(NamedTuple):
             def evaluate_tangents(
                 residuals: Sequence[Any], tangents: Sequence[Any]
             ) -> Sequence[Any]:
+                """Evaluate the linear part: tangents of perturbed values, from residuals."""
                 return list(eval_jaxpr(linear.jaxpr, linear.consts, *residuals, *tangents))
 
             return known, evaluate_tangents, None
@@ -117,7 +122,7 @@ class LinearizedJaxpr(NamedTuple):
         return closed, functools.partial(apply_jacobian, n_values=sum(out_perturbed)), make_forward
 
     def make_vjp_jaxpr(self, where: str) -> ClosedJaxpr:
-        """Return the jaxpr of the VJP.
+        """Return the jaxpr that runs the circuit and computes its VJP.
 
         Args:
             where: the QNode and its line, for errors.
@@ -129,7 +134,12 @@ class LinearizedJaxpr(NamedTuple):
         linear = self.linear
 
         def pull_back(residuals: Sequence[Any], bars: Sequence[Any]) -> Any:
-            """Return the cotangents of the inputs."""
+            """Return the cotangents of perturbed inputs: the transpose of the linear part.
+
+            Args:
+                residuals: the residuals of the known part.
+                bars: the cotangents of perturbed values.
+            """
 
             def push_forward(*tangents: Any) -> Any:
                 return eval_jaxpr(linear.jaxpr, linear.consts, *residuals, *tangents)
@@ -141,7 +151,9 @@ class LinearizedJaxpr(NamedTuple):
         return self._append_function(pull_back, linear.out_avals)
 
     def make_jvp_jaxpr(self) -> ClosedJaxpr:
-        """Return the jaxpr of the JVP.
+        """Return the jaxpr that runs the circuit and computes its JVP.
+
+        Each `LinearMap` in the linear part is replaced by its evaluation.
 
         Returns:
             a jaxpr that takes handle, inputs and the tangents of perturbed inputs; it returns
@@ -155,10 +167,10 @@ class LinearizedJaxpr(NamedTuple):
         return self._append_function(push_forward, self.linear.in_avals[self.n_residuals :])
 
     def _append_function(self, end: Callable[..., Any], avals: Sequence[Any]) -> ClosedJaxpr:
-        """Return a jaxpr that runs ``known`` and then a function of the residuals.
+        """Return a jaxpr that runs the known part and then a function of its residuals.
 
         Args:
-            end: takes residuals and further arguments; returns a list of results.
+            end: ``end(residuals, arguments)``, which returns a list of results.
             avals: the types of the further arguments.
 
         Returns:
@@ -181,9 +193,15 @@ def _evaluate_linear_map(eqn: JaxprEqn, *operands: Operand) -> list[Any]:
 
 
 def _select_branch(eqn: JaxprEqn, index: Any, *operands: Operand) -> list[Any]:
-    """Evaluate all branches of a conditional in linear equations, and select a result.
+    """Return the results of a conditional's branch, evaluating all branches.
 
-    JAX cannot transpose the batched form of a conditional whose predicate is a residual.
+    It replaces ``cond`` in the linear part of a batched circuit, as JAX cannot transpose the
+    batched form of a conditional whose predicate is a residual.
+
+    Args:
+        eqn: the equation of the conditional.
+        index: the index of the branch to take.
+        *operands: the operands of all branches.
     """
     branch_results = [eval_jaxpr(b.jaxpr, b.consts, *operands) for b in eqn.params["branches"]]
     return [jax.lax.select_n(index, *cases) for cases in zip(*branch_results, strict=True)]

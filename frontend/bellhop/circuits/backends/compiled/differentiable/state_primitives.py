@@ -43,7 +43,7 @@ INTEGER = ShapedArray((), np.dtype(np.int32))
 
 
 class Amplitudes(enum.Enum):
-    """Whether a gate prepares the state from its parameters.
+    """Whether a gate equation prepares the state from its parameters.
 
     Values:
         NONE: the gate does not prepare the state.
@@ -58,12 +58,15 @@ class Amplitudes(enum.Enum):
 
 
 class GateOperands(NamedTuple):
-    """The operands of the ``quantum_gates`` primitive.
+    """The operands of the ``quantum_gates`` primitive, by name.
+
+    Fields may also hold other values per operand, such as tangents or batch axes.
 
     Attributes:
         handle: the handle of the state.
-        params: parameters, f64[n]; for a loop of gates f64[most * n].  Amplitudes are an array of
-            any real or complex dtype, whose elements are one or two parameters each.
+        params: parameters, f64[n]; for a loop of gates f64[most * n], for at most `most`
+            iterations. Amplitudes are an array of any real or complex dtype, whose elements are one
+            or two parameters each.
         offset: i32[], index of the first parameter among the parameters of the circuit.
         wires: traced wires, i32[m]; for a loop of gates i32[most * m].
         n_iterations: i32[], trip count of a loop of gates; None for gates that are applied once.
@@ -88,7 +91,14 @@ _call_p.def_abstract_eval(lambda *_, results, **__: list(results))
 def _gates_lower(
     ctx: Any, *operands: Any, gates: tuple[Gate, ...], amplitudes: Amplitudes, **_: Any
 ) -> Any:
-    """Lower gates to ``quantum.gates``."""
+    """Lower gates to ``quantum.gates``; return the MLIR value of the new handle.
+
+    Args:
+        ctx: JAX's lowering context.
+        *operands: MLIR values of `GateOperands`.
+        gates: the gates, with their static parameters and wires.
+        amplitudes: whether the gate prepares the state from its parameters.
+    """
     allow_bellhop_dialects(ctx)
     state, params, offset, wires, n_iterations = GateOperands(*operands)
     if amplitudes is Amplitudes.DIFFERENTIATED:
@@ -107,24 +117,26 @@ def call(
 ) -> list[Any]:
     """Bind a call of a runtime operation, and return its results.
 
+    For instance ``call("mid_measure", [handle, wire], HANDLE, BOOL, reset=False, ...)``.
+
     Args:
-        operation: the name of an operation of the quantum dialect.
+        operation: the name of an operation of the quantum dialect, without the prefix ``quantum.``.
         operands: the operands.
         results: the types of the results.
-        attributes: the attributes.
+        attributes: the attributes of the operation.
     """
     return _call_p.bind(*operands, operation=operation, results=results, **attributes)
 
 
 def restart_run(handle: Handle) -> list[Any]:
-    """End an execution.
+    """Bind the end of a run of a circuit, and the start of the circuit's next run.
 
     Args:
-        handle: the handle of the state at the end of the execution.
+        handle: the handle of the state at the end of the run.
 
     Returns:
-        the handle of the next execution's state, whether there is to be a next execution, and
-        whether the ended execution counts.
+        the handle of the next run's state, whether there is to be a next run, and whether the ended
+        run counts, because all its postselections held.
     """
     return call("restart", [handle], HANDLE, BOOL, BOOL)
 
@@ -153,7 +165,7 @@ def to_rows(operand: Any, dim: int | None, size: int) -> Any:
         size: the size of the mapped axis.
 
     Returns:
-        array ``[size * rows, ...]``.
+        array ``[size * rows, ...]``; all rows of the first element come first.
     """
     if dim is None:
         each = jnp.broadcast_to(operand, (size, *operand.shape))
@@ -163,7 +175,10 @@ def to_rows(operand: Any, dim: int | None, size: int) -> Any:
 
 
 def _call_jvp(primals: Sequence[Operand], tangents: Sequence[Any], **static: Any) -> Any:
-    """Return the results of a call, with zero tangents."""
+    """JVP rule of calls of the runtime: the results, with zero tangents.
+
+    Real operands with a tangent occur only in a ``LinearMap``, which has separate rules.
+    """
     results = _call_p.bind(*primals, **static)
     dots = [ad.Zero(jax.typeof(result).to_tangent_aval()) for result in results]
     # Calls with real operands and results are inside of a ``LinearMap``, which has its own rules.
@@ -174,10 +189,19 @@ def _call_jvp(primals: Sequence[Operand], tangents: Sequence[Any], **static: Any
 def _call_batch(
     operands: Sequence[Operand], dims: Sequence[int | None], *, results: Any, **static: Any
 ) -> Any:
-    """Make one call for all elements of a mapped axis.
+    """Batching rule of calls of the runtime: one call for all elements of an axis.
 
-    Real operands and results get an axis of rows in front.  All elements share the circuit, so
-    other operands are never mapped.
+    Real operands and results get more rows, in their leading axis. All elements share the circuit,
+    so other operands, such as handles, are never mapped.
+
+    Args:
+        operands: the operands of the call.
+        dims: the mapped axis of each operand, or None.
+        results: the types of the results for one element.
+        **static: the operation and its attributes.
+
+    Returns:
+        the results, each with the mapped axis in front, and these axes, all 0.
     """
     pairs = list(zip(operands, dims, strict=True))
     assert all(dim is None or _is_real(operand) for operand, dim in pairs)
@@ -200,7 +224,7 @@ def _is_real(value: Any) -> bool:
 def _call_lower(
     ctx: Any, *operands: Any, operation: str, results: Sequence[ShapedArray], **attributes: Any
 ) -> Any:
-    """Lower a call to the operation of the quantum dialect with its name."""
+    """Lower a call to the operation ``quantum.<operation>``; return its MLIR results."""
     allow_bellhop_dialects(ctx)
     signature = quantum.OPERATIONS[f"quantum.{operation}"]
     forms = zip(signature.results, results, strict=True)

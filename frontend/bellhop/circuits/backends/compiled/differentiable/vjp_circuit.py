@@ -33,12 +33,15 @@ from bellhop.tracing.dce import eliminate_dead_code
 def build_product_circuit(product: ClosedJaxpr) -> ClosedJaxpr | None:
     """Reorder a jaxpr so that each derivative product is where its measurement was.
 
+    A derivative product is a measurement equation that computes a VJP or Hessian-vector product by
+    an adjoint sweep.
+
     Args:
         product: the jaxpr, from handle, inputs and (co)tangents to handle and results.
 
     Returns:
         a jaxpr with the same types, without measurements whose values are not used; None if
-        ``product`` has no product equation.
+        ``product`` has no derivative product.
     """
     jaxpr = product.jaxpr
     sweeps = {eqn.invars[0]: eqn for eqn in jaxpr.eqns if is_derivative_product(eqn)}
@@ -49,7 +52,11 @@ def build_product_circuit(product: ClosedJaxpr) -> ClosedJaxpr | None:
     ]
 
     def rebuild_jaxpr(kept: Sequence[JaxprEqn]) -> ClosedJaxpr:
-        """Return the jaxpr with reordered products and these measurements only."""
+        """Return the jaxpr with reordered products, and only some of the measurements.
+
+        Args:
+            kept: the equations of the final measurements to keep.
+        """
         # Maps the handle after a measurement to the handle after its replacement.
         places = {}
         # Maps the handle after a product to the handle that the product takes in its new place.
@@ -78,7 +85,13 @@ def build_product_circuit(product: ClosedJaxpr) -> ClosedJaxpr | None:
 def _rename_variables(
     eqn: JaxprEqn, substitutions: Mapping[Any, Any], product_handles: Mapping[Any, Any]
 ) -> JaxprEqn:
-    """Substitute the operands of an equation, and the handle operand of a product."""
+    """Substitute the operands of an equation, and the handle operand of a product.
+
+    Args:
+        eqn: the equation.
+        substitutions: new variables by old variable; chains are followed.
+        product_handles: by the handle that a derivative product returns, the handle that it takes.
+    """
     first = product_handles.get(eqn.outvars[0]) if is_derivative_product(eqn) else None
     invars = [_resolve_variable(substitutions, var) for var in eqn.invars]
     return eqn.replace(invars=invars if first is None else [first, *invars[1:]])
@@ -92,7 +105,10 @@ def _resolve_variable(substitutions: Mapping[Any, Any], var: Any) -> Any:
 
 
 def _sort_equations(eqns: Sequence[JaxprEqn]) -> list[JaxprEqn]:
-    """Sort equations topologically, else in their order."""
+    """Return equations sorted so that each one follows the producers of its operands.
+
+    Apart from that, they keep their order.
+    """
     producers = {var: eqn for eqn in eqns for var in eqn.outvars}
     ordered: dict[int, JaxprEqn] = {}
     waiting = list(reversed(eqns))

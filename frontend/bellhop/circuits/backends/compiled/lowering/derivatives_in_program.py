@@ -38,10 +38,13 @@ from bellhop.jaxprs.equations import find_dependents, has_tangent, iterate_equat
 
 
 def find_missing_derivative(traced: TracedCall) -> str:
-    """Return why the engine lacks a derivative of a circuit; empty if it has all.
+    """Return which derivative of a circuit the engine lacks; empty if it has all.
 
     Args:
         traced: the circuit, to be differentiated to any order and by any of its inputs.
+
+    Returns:
+        the reason as a clause about the circuit, such as "it measures a traced matrix".
     """
     circuit = traced.closed.jaxpr
     if traced.plan.outcomes.is_drawn_in_each_run:
@@ -53,7 +56,12 @@ def find_missing_derivative(traced: TracedCall) -> str:
 
 
 def _find_missing_in_equation(eqn: JaxprEqn, circuit: Jaxpr) -> str:
-    """Return why the engine lacks a derivative of an equation; empty if it has all."""
+    """Return why the engine lacks a derivative of an equation; empty if it has all.
+
+    Args:
+        eqn: an equation of the circuit; only gates and final measurements lack derivatives.
+        circuit: the jaxpr of the circuit.
+    """
     params, of_circuit = eqn.params, CircuitEquation(eqn)
     if of_circuit.is_gates:
         is_whole = not params["obstacle"] and not may_change_norm(params["gates"], if_traced=True)
@@ -72,7 +80,14 @@ def _find_missing_in_equation(eqn: JaxprEqn, circuit: Jaxpr) -> str:
 
 
 def _find_missing_with_shots(eqn: JaxprEqn) -> str:
-    """Return why the engine lacks a derivative of a measurement with shots, or ""."""
+    """Return why the engine lacks a derivative of a measurement with shots.
+
+    Args:
+        eqn: the equation of the final measurement.
+
+    Returns:
+        the reason as a clause about the circuit; empty if the engine has all derivatives.
+    """
     if not all(each.is_in_engine for each in CircuitEquation(eqn).measurements):
         return "it measures classical shadows"
     # The session of a circuit keeps the dynamic-count derivative of one measurement only.
@@ -88,6 +103,9 @@ def _find_perturbed_operands(eqn: JaxprEqn, circuit: Jaxpr, inputs: Sequence[boo
         eqn: the measurement.
         circuit: the jaxpr of the circuit.
         inputs: for each input of the circuit, whether it is perturbed.
+
+    Returns:
+        a `MeasureOperands` of booleans.
     """
     operands = CircuitEquation(eqn).operands
     debug_info = circuit.debug_info._replace(result_paths=None)
@@ -96,13 +114,26 @@ def _find_perturbed_operands(eqn: JaxprEqn, circuit: Jaxpr, inputs: Sequence[boo
 
 
 def _has_derivative(circuit: Jaxpr, inputs: Sequence[bool], order: int) -> bool:
-    """Return whether the runtime has the derivative of an order by perturbed inputs."""
+    """Return whether the runtime has a circuit's derivative of a given order.
+
+    Args:
+        circuit: the jaxpr of the circuit, without constants.
+        inputs: for each input of the jaxpr, whether the derivative is by this input.
+        order: order of the derivative.
+    """
     _, equations = find_dependents(circuit, inputs, has_tangent)
     return not any(_lacks_derivative(eqn, circuit, inputs, order) for eqn in equations)
 
 
 def _lacks_derivative(eqn: JaxprEqn, circuit: Jaxpr, inputs: Sequence[bool], order: int) -> bool:
-    """Return whether an equation has no derivative of an order in the runtime."""
+    """Return whether an equation has no derivative of a given order in the runtime.
+
+    Args:
+        eqn: an equation of the circuit.
+        circuit: the jaxpr of the circuit, without constants.
+        inputs: for each input of the jaxpr, whether the derivative is by this input.
+        order: order of the derivative.
+    """
     of_circuit = CircuitEquation(eqn)
     if of_circuit.is_gates:
         return bool(eqn.params["obstacle"])
@@ -124,10 +155,16 @@ def _lacks_derivative(eqn: JaxprEqn, circuit: Jaxpr, inputs: Sequence[bool], ord
 def run_differentiable(circuit: TracedCall, device: Any, wires: WireMap) -> Any:
     """Bind a circuit, with derivatives in the program if the engine lacks some.
 
+    JAX then differentiates the circuit as simulated on arrays, which is traced only for a
+    derivative that the runtime lacks.
+
     Args:
         circuit: the circuit, traced for the runtime.
         device: the circuit's PennyLane device.
-        wires: the circuit's wires.
+        wires: maps wire labels to qubits.
+
+    Returns:
+        the measurements' values, in the structure that the quantum function returned.
     """
     call = circuit.call
     function = call.function
@@ -143,7 +180,13 @@ def run_differentiable(circuit: TracedCall, device: Any, wires: WireMap) -> Any:
     dtypes: list[Any] = []
 
     def run_in_runtime(*operand_values: Any) -> list[Any]:
-        """Run the circuit in the runtime; return the leaves of its results."""
+        """Run the circuit in the runtime; return the leaves of its results.
+
+        It also stores the results' tree structure and dtypes for `run_differentiable`.
+
+        Args:
+            *operand_values: the constants of the quantum function, and the inputs of the call.
+        """
         nonlocal tree, dtypes
         at = lambda const: operand_values[places[id(const)]] if id(const) in places else const
         results = circuit.run(
@@ -154,7 +197,11 @@ def run_differentiable(circuit: TracedCall, device: Any, wires: WireMap) -> Any:
         return leaves
 
     def run_in_program(*operand_values: Any) -> list[Any]:
-        """Run the circuit as JAX operations; return the same leaves as `run_in_runtime`."""
+        """Run the circuit as JAX operations; return the same leaves as `run_in_runtime`.
+
+        Args:
+            *operand_values: the constants of the quantum function, and the inputs of the call.
+        """
         from bellhop.circuits.backends.arrays.run_qnode import run_on_arrays
 
         plan = plan_arrays("the runtime has not all of its derivatives", device, call.config)
@@ -173,7 +220,7 @@ def run_differentiable(circuit: TracedCall, device: Any, wires: WireMap) -> Any:
         """Return whether the runtime has a derivative of this order.
 
         Args:
-            is_perturbed: for each operand, whether it is differentiated with respect to.
+            is_perturbed: for each constant and input, whether the derivative is by it.
             order: order of the derivative.
         """
         constants_perturbed = [
@@ -190,7 +237,11 @@ def run_differentiable(circuit: TracedCall, device: Any, wires: WireMap) -> Any:
 
 
 def _needs_program_derivatives(circuit: TracedCall) -> bool:
-    """Return whether derivatives must be exact, and the engine lacks some of them."""
+    """Return whether derivatives must be exact, and the engine lacks some of them.
+
+    False for circuits that draw random numbers, and for other methods than ``best``, ``adjoint``
+    and ``parameter-shift``.
+    """
     method = circuit.call.config.diff_method
     if circuit.plan.outcomes.is_drawn:
         return False

@@ -19,8 +19,11 @@ def make_device_spec(device: qml.devices.Device, qubits: int) -> DeviceSpec:
     """Return the data by which the runtime opens a PennyLane device with a plugin.
 
     Args:
-        device: the device.
+        device: a device with a compiled interface (``get_c_interface``).
         qubits: the number of qubits.
+
+    Returns:
+        the spec, without shots; its `engine` is whether the engine may replace the plugin.
 
     Raises:
         CompileError: for a plugin of an untested version.
@@ -43,10 +46,10 @@ def make_device_spec(device: qml.devices.Device, qubits: int) -> DeviceSpec:
 
 @functools.cache
 def check_version(name: str) -> None:
-    """Raise an error if a device's plugin is of an untested version.
+    """Raise an error if a Lightning device's plugin is of an untested version.
 
     Args:
-        name: PennyLane's name of the device.
+        name: PennyLane's name of the device, such as ``lightning.qubit``; others are not checked.
 
     Raises:
         CompileError: for an untested version.
@@ -78,10 +81,10 @@ def _find_lightning_package(name: str) -> str:
 
 
 def check_options(device: qml.devices.Device, where: str) -> None:
-    """Raise an error for options of a Lightning device that its plugin ignores.
+    """Raise an error for options of a Lightning device that compiled circuits ignore.
 
     Args:
-        device: the device.
+        device: the PennyLane device; devices other than Lightning's are not checked.
         where: the QNode, for errors.
 
     Raises:
@@ -111,8 +114,8 @@ def check_plugin_limits(name: str, where: str, *, is_tree: bool, n_groups: int) 
     Args:
         name: PennyLane's name of the device.
         where: the QNode, for errors.
-        is_tree: whether results are sums over the outcomes of mid-circuit measurements.
-        n_groups: the number of groups of shots.
+        is_tree: whether results are exact sums over the outcomes of mid-circuit measurements.
+        n_groups: the number of groups of shots that share a run; 0 for a run per shot.
 
     Raises:
         CompileError: names the QNode and a remedy.

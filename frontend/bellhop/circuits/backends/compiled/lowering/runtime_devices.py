@@ -30,12 +30,12 @@ from bellhop.circuits.ir.wires import WireMap
 
 
 def run_in_runtime(call: Circuit, device: qml.devices.Device, wires: WireMap) -> Any:
-    """Run a circuit in the runtime, by the engine or by the device's plugin.
+    """Trace a circuit for the runtime, to be run by the engine or the device's plugin.
 
     Args:
-        call: the circuit.
-        device: its device.
-        wires: its wires.
+        call: the QNode call.
+        device: the QNode's PennyLane device: one with a compiled interface, or ``default.qubit``.
+        wires: maps wire labels to qubits.
 
     Returns:
         the measurements' values, in the structure that the quantum function returned; ``Declined``
@@ -47,7 +47,17 @@ def run_in_runtime(call: Circuit, device: qml.devices.Device, wires: WireMap) ->
 
 
 def _run_default_qubit(call: Circuit, device: qml.devices.Device, wires: WireMap) -> Any:
-    """Run a circuit on ``default.qubit`` in the engine, or decline it."""
+    """Trace a circuit of ``default.qubit`` for the engine, or decline it.
+
+    Args:
+        call: the QNode call.
+        device: the QNode's PennyLane device.
+        wires: maps wire labels to qubits.
+
+    Returns:
+        the measurements' values, in the structure that the quantum function returned; ``Declined``
+        if the engine lacks a derivative of the circuit.
+    """
     # Validates the options, which change none of the exact derivatives.
     call.config.read_diff_options()
     gates = GateSet(_get_lightning_device(), keeps_matrices=True, can_apply_matrices=True)
@@ -64,7 +74,19 @@ def _get_lightning_device() -> Any:
 
 
 def _run_on_plugin(call: Circuit, device: qml.devices.Device, wires: WireMap) -> Any:
-    """Run a circuit on a device with a compiled plugin."""
+    """Trace a circuit of a device with a compiled plugin for the runtime.
+
+    Args:
+        call: the QNode call.
+        device: the QNode's PennyLane device.
+        wires: maps wire labels to qubits.
+
+    Returns:
+        the measurements' values, in the structure that the quantum function returned.
+
+    Raises:
+        CompileError: for options or versions of the plugin that are not supported.
+    """
     check_options(device, call.where)
     spec = make_device_spec(device, len(wires))
     # Samples need normalized states.  So with shots, a matrix on one wire becomes angles of gates,

@@ -54,17 +54,19 @@ from bellhop.mesh.explicit_mesh import leave_mesh
 
 @dataclass(frozen=True)
 class TracedCall:
-    """A call of a QNode, traced for the runtime.
+    """A call of a QNode, traced for the runtime, but not bound yet.
+
+    Made by `trace_for_runtime`; `run` binds the circuit in the program.
 
     Attributes:
-        call: the circuit.
+        call: the QNode call: its inputs, configuration and shots.
         rows: the batch of the gates' parameters (parameter broadcasting).
-        closed: the jaxpr, from handle, row and inputs to handle and values.  If results are sums
+        closed: the jaxpr, from handle, row and inputs to handle and values. If results are sums
             over several runs, the jaxpr of one run.
         device: the device, with the shots of one run.
         postselects: whether a mid-circuit measurement postselects.
-        has_score: whether a run returns its score.
-        results: the results of the circuit.
+        has_score: whether a run returns its score, for derivatives of averages over shots.
+        results: computes the QNode's results from the circuit's values.
         plan: what executes the circuit, and how.
     """
 
@@ -81,8 +83,9 @@ class TracedCall:
         """Bind the circuit; return its results in the quantum function's structure.
 
         Args:
-            consts: replacements of the constants of ``closed``.
-            inputs: replacements of the inputs of the call.
+            consts: values to use for the constants of ``closed``; None for the constants
+                themselves.
+            inputs: values to use for the inputs of the call; None for the inputs themselves.
         """
         consts = self.closed.consts if consts is None else consts
         inputs = self.call.inputs if inputs is None else inputs
@@ -97,7 +100,10 @@ class TracedCall:
 
     @functools.cached_property
     def _circuit_body(self) -> CircuitBody:
-        """The body of the circuit, with the jaxpr's constants as inputs."""
+        """The parameter of the circuit primitive; the jaxpr's constants become inputs.
+
+        The input of the row is dropped if the call has no batch.
+        """
         config = self.call.config
         return CircuitBody(
             convert_constants_to_inputs(
@@ -111,7 +117,14 @@ class TracedCall:
         )
 
     def _finish_results(self, values: Sequence[Any]) -> Any:
-        """Compute the results of the quantum function from the circuit's values."""
+        """Return the results of the QNode, computed from the circuit's values.
+
+        With postselection, the first value is the probability of all kept outcomes, or whether the
+        run or each shot is accepted.
+
+        Args:
+            values: the results of the circuit primitive.
+        """
         total = is_accepted = None
         if self.postselects:
             first, *values = values
@@ -123,13 +136,14 @@ class TracedCall:
 
 
 def _can_runs_differ(once: ClosedJaxpr) -> bool:
-    """Return whether callbacks may make two executions with equal outcomes differ.
+    """Return whether callbacks may make two runs with equal outcomes differ.
 
+    If so, rejected runs are repeated by ``Outcomes.REPEATED_ANEW``, else by ``Outcomes.REPEATED``.
     The program's own random numbers, for the bases of classical shadows, do not count: they are
     drawn after all outcomes.
 
     Args:
-        once: the jaxpr of one execution.
+        once: the jaxpr of one run.
     """
     return any(
         eqn.effects - {random_effect} and eqn.outvars
@@ -148,11 +162,17 @@ def trace_for_runtime(
     """Trace a call of a QNode for the runtime, with all runs of its circuit.
 
     Args:
-        call: the circuit.
+        call: the QNode call.
         device: its PennyLane device, whose generator seeds random numbers.
-        wires: the circuit's wires.
-        gates: the device's gate set.
+        wires: maps wire labels to qubits.
+        gates: the operations that the device supports without decomposition.
         spec: the data by which the runtime opens the device.
+
+    Returns:
+        the traced call; its method `run` binds the circuit.
+
+    Raises:
+        CompileError: if the plugin gets the circuit's measurements wrong.
     """
     config, shots, where = call.config, call.shots, call.where
     in_engine = spec.engine and config.engine
@@ -193,10 +213,12 @@ def trace_for_runtime(
 
 
 class _Variant(NamedTuple):
-    """A run with one treatment of outcomes.
+    """One way to treat mid-circuit outcomes, with the part of the trace that measures.
+
+    A trace measures the circuit for all variants; `_CircuitTracer.trace` then chooses one.
 
     Attributes:
-        make_call: makes the traced call from the jaxpr of the run.
+        make_call: makes the traced call; takes the jaxpr of the run as keyword ``closed``.
         device: the device, with the shots of the run.
         n_values: the number of its values in the trace: the handle and the results.
         has_rows: whether a result has a row for each shot.
@@ -210,12 +232,12 @@ class _Variant(NamedTuple):
 
 @dataclass(frozen=True)
 class _CircuitTracer:
-    """Traces one run of the circuit of a call.
+    """Traces one run of the circuit of a call; made by `trace_for_runtime`.
 
     Attributes:
-        call: the circuit.
-        wires: the circuit's wires.
-        gates: the device's gate set.
+        call: the QNode call.
+        wires: maps wire labels to qubits.
+        gates: the operations that the device supports without decomposition.
         device: the data by which the runtime opens the device.
         rows: the batch of the gates' parameters.
     """
@@ -229,19 +251,35 @@ class _CircuitTracer:
     def trace(self, inputs: Sequence[Any], *, defers: bool) -> TracedCall:
         """Trace a run; if deferral fails, trace it again without deferral.
 
-        If shots may share runs, one trace measures the circuit for both treatments of outcomes,
-        and the jaxpr of the shared run decides between them.
+        Deferral replaces mid-circuit measurements by gates that the measured wire controls. If
+        shots may share runs, one trace measures the circuit for both treatments of outcomes, and
+        the jaxpr of the shared run decides between them.
 
         Args:
-            inputs: the row and the inputs of the call.
+            inputs: types or arrays of the row's index and of the inputs of the call.
             defers: whether mid-circuit measurements are deferred if they can be.
+
+        Returns:
+            the traced call, whose jaxpr takes handle, row's index and inputs.
         """
         call = self.call
         deferred: set[int] = set()
         variants: list[_Variant] = []
 
         def run(handle: Handle, row: Any, *inputs: Any) -> list[Any]:
-            """Apply the gates and measure; the results are empty if deferral fails."""
+            """Apply the gates and measure, once for each treatment of mid-circuit outcomes.
+
+            `trace` traces this function to a jaxpr. It appends to `variants` of the enclosing
+            function.
+
+            Args:
+                handle: the handle of a fresh state.
+                row: the index of the batch row.
+                *inputs: the inputs of the call.
+
+            Returns:
+                for each variant the handle and the arrays of the results; empty if deferral fails.
+            """
             nonlocal deferred
             circuit = RuntimeCircuit(
                 handle,
@@ -291,11 +329,12 @@ class _CircuitTracer:
     def _measure_variant(
         self, circuit: RuntimeCircuit, leaves: Sequence[Any], tree: Any
     ) -> tuple["_Variant", list[Any]]:
-        """Measure a circuit whose treatment of outcomes is known.
+        """Measure a circuit for one treatment of outcomes.
 
         Args:
-            circuit: the circuit, with all gates applied.
-            leaves: the results of the quantum function.
+            circuit: the circuit, with all gates applied and its treatment of outcomes set. Its
+                device and groups of shots are set here.
+            leaves: the return values of the quantum function.
             tree: their tree structure.
 
         Returns:
@@ -323,15 +362,15 @@ class _CircuitTracer:
     def _measure(
         self, circuit: RuntimeCircuit, leaves: Sequence[Any]
     ) -> tuple[list[Any], list[Any], Sequence[Statistic]]:
-        """Measure a circuit at its end.
+        """Measure all return values of the quantum function at the end of the circuit.
 
         Args:
             circuit: the circuit, with all gates applied.
-            leaves: the results of the quantum function.
+            leaves: the return values of the quantum function.
 
         Returns:
-            the probability of the run, if results are weighted by it; the score of the run, if it
-            has one; and a statistic for each leaf.
+            a list of the probability of the run, empty if results are not weighted by it; a list of
+            the score of the run, empty if it has none; and a statistic for each leaf.
         """
         shots = self.call.shots
         if shots.total:

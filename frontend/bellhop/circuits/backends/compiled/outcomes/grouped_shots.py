@@ -29,20 +29,23 @@ from bellhop.circuits.ir.tangents import forbid_derivative
 
 
 def mask_other_shots(statistics: Sequence[Statistic], shares: Any, is_here: Any) -> list[Statistic]:
-    """Zero the per-shot values of shots that belong to other executions.
+    """Zero the per-shot values of shots that belong to other runs of the circuit.
+
+    Shots with equal mid-circuit outcomes share a run. The sum over all runs then has each shot
+    once.
 
     Args:
-        statistics: the statistics of the current execution.
-        shares: array ``[groups]``: the fraction of each group's shots that the execution
-            represents.
-        is_here: integer array ``[shots]``: 1 for the shots that the execution represents, else 0.
+        statistics: the statistics of the current run.
+        shares: array ``[groups]``: the fraction of each group's shots that the run represents.
+        is_here: integer array ``[shots]``: 1 for the shots that the run represents, else 0.
 
     Returns:
-        the statistics, with zeros in the per-shot values of other shots.  Derivatives of per-shot
+        the statistics, with zeros in the per-shot values of other shots. Derivatives of per-shot
         values raise ``DifferentiableCompileError``.
     """
 
     def mask(values: Any) -> Any:
+        """Zero the rows ``[shots, ...]`` of shots that belong to other runs."""
         rows = is_here.reshape(-1, *[1] * (values.ndim - 1))
         own = jnp.where(rows == 1, values, jnp.zeros_like(values))
         return forbid_derivative(own, SAMPLES_ERROR, by=shares)

@@ -2,8 +2,8 @@
 
 If qubit 0 was measured mid-circuit and the measurement was deferred, the circuit ::
 
-    state = quantum_gates[CRY on 0 and 1] state x []
-    value = quantum_expval[X on 0] state
+    state = quantum_gates[CRY on 0 and 1] state x ...
+    value = quantum_measure[X on 0] state ...
 
 needs the outcome: the measurement would have changed the expectation value of X.
 """
@@ -27,7 +27,11 @@ from bellhop.jaxprs.equations import iterate_equations
 
 
 def needs_outcomes(closed: ClosedJaxpr, qubits: Collection[int]) -> bool:
-    """Return whether a recorded circuit needs outcomes of deferred qubits after all.
+    """Return whether deferring mid-circuit measurements was wrong for a circuit.
+
+    With deferral, the measured wire controls later gates in place of the outcome. That is wrong if
+    another equation uses the outcome, or if the measurement would have changed a final measurement.
+    The caller then traces the circuit again without deferral.
 
     Args:
         closed: the jaxpr of the recorded circuit, without dead code.
@@ -50,7 +54,8 @@ def _find_disturbed_qubits(measurement: Measurement, qubits: Collection[int]) ->
 
     Args:
         measurement: the final measurement.
-        qubits: all qubits that may be returned.
+        qubits: the qubits to return if any earlier measurement would change the result, as for a
+            state.
     """
     if isinstance(measurement, Expval | Var):
         factors = itertools.chain.from_iterable(measurement.terms)

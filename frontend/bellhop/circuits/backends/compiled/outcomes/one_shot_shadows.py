@@ -19,16 +19,18 @@ from bellhop.circuits.measure.sampling import make_basis_rotations
 
 
 def sample_one_shot_shadow(answers: Answers, what: ShadowSnapshots) -> Any:
-    """Sample a classical shadow in an execution of one shot.
+    """Sample a classical shadow in a run of one shot, by rotations and a plain sample.
 
-    The rotations to the drawn bases are undone after the sample.
+    The rotations to the drawn bases are undone after the sample, so the circuit's state is as
+    before.
 
     Args:
-        answers: applies gates and draws the sample, after all gates of the circuit.
+        answers: the circuit after all its gates, which applies gates and draws the sample.
         what: the wires, and the Pauli words for ``ShadowMeans``.
 
     Returns:
-        array ``[1, 2, wires]`` of bits and bases; for ``ShadowMeans`` the values ``[1, words]``.
+        u8 array ``[1, 2, wires]`` of bits and bases (0, 1, 2 for X, Y, Z); for ``ShadowMeans`` real
+        values ``[1, words]``.
     """
     bases = jax.random.randint(make_random_key(), (1, len(what.wires)), 0, 3)
     rotations = make_basis_rotations(bases[0], [answers.wires.labels[wire] for wire in what.wires])

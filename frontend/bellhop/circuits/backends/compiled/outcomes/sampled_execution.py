@@ -41,16 +41,20 @@ _sampled_execution_p.multiple_results = True
 
 
 def make_sampled_execution(once: ClosedJaxpr, where: str, *, until_accepted: bool) -> ClosedJaxpr:
-    """Return the jaxpr of an execution in a form that can be differentiated.
+    """Return the jaxpr of a run in a form that JAX can differentiate in reverse mode.
+
+    If the run has dynamic loops, or is repeated until accepted, it becomes one equation of a
+    primitive.
 
     Args:
-        once: the jaxpr of one execution, from handle and inputs to handle and values.
+        once: the jaxpr of one run, from handle and inputs to handle and values.
         where: the QNode and its line, for errors.
-        until_accepted: whether to repeat the execution until one is accepted, or none can be.
+        until_accepted: whether to repeat the run until one is accepted (its postselections hold),
+            or none can be.
 
     Returns:
         a jaxpr from handle and inputs to handle and values; with ``until_accepted``, whether the
-        last execution was accepted comes before the values.
+        last run was accepted comes before the values.
     """
     if not until_accepted and not has_dynamic_loop(once):
         return once
@@ -76,6 +80,9 @@ def convert_constants_to_inputs(closed: ClosedJaxpr, *, n_dropped: int = 0) -> C
     Args:
         closed: the jaxpr, from handle and inputs to handle and values.
         n_dropped: the number of leading inputs to drop, which must be unused.
+
+    Returns:
+        a jaxpr without constants, from handle, old constants and remaining inputs.
     """
     jaxpr = closed.jaxpr
     handle, *inputs = jaxpr.invars
@@ -99,12 +106,15 @@ def loop_over_shots(
     Args:
         closed: the jaxpr of one shot, from handle and inputs to handle, whether the shot was
             accepted (if ``postselects``), the shot's score (if ``has_score``), and values.
-        statistics: the statistics that the values belong to.
+        statistics: the statistics whose arrays the values are; they tell which values are per shot.
         groups: the number of shots of each group to average over.
-        inputs: arrays, the inputs.
-        postselects: whether shots may be rejected.  The result then has, before the values,
-            a boolean for each shot.
+        inputs: arrays or types, the inputs of the jaxpr.
+        postselects: whether shots may be rejected.
         has_score: whether ``closed`` returns a score.
+
+    Returns:
+        a jaxpr from handle and inputs to handle, ``bool[shots]`` of accepted shots (if
+        ``postselects``), and for each value ``[shots, ...]`` samples or ``[groups, ...]`` means.
     """
     is_per_shot = [
         statistic.is_per_shot for statistic in statistics for _ in jax.tree.leaves(statistic.values)
@@ -112,10 +122,29 @@ def loop_over_shots(
     sizes = np.array(groups)
 
     def loop(handle: Handle, *inputs: Any) -> list[Any]:
-        """Execute all shots, and compute the means over groups."""
+        """Execute all shots, and compute the means over groups.
+
+        This is the function of the jaxpr that `loop_over_shots` returns.
+
+        Args:
+            handle: the handle of a fresh state.
+            *inputs: the inputs of the circuit.
+
+        Returns:
+            the handle, for postselection whether each shot is accepted, and samples and means.
+        """
 
         def step(carried: Any, group: Any) -> tuple[Any, Any]:
-            """Execute one shot; add its means to the group's sums, and return its samples."""
+            """Execute one shot; the body of the scan over shots.
+
+            Args:
+                carried: the handle, and the sums over the shots of each group so far.
+                group: the index of the shot's group.
+
+            Returns:
+                the new carried values; and a list of the shot's samples, with postselection
+                preceded by whether the shot was accepted.
+            """
             handle, sums = carried
             handle, *values = eval_jaxpr(closed.jaxpr, closed.consts, handle, *inputs)
             is_accepted = values.pop(0) if postselects else None
@@ -161,7 +190,13 @@ def loop_over_shots(
 def _abstract_eval(
     *_: Any, once: ClosedJaxpr, until_accepted: bool, **__: Any
 ) -> tuple[list[Any], Any]:
-    """Return the types of the results, and the effects of the execution."""
+    """Return the types of a sampled run's results, and the run's effects.
+
+    Args:
+        *_: types of the operands.
+        once: the jaxpr of one run.
+        until_accepted: whether runs are repeated; a boolean then follows the handle.
+    """
     handle, *values = once.out_avals
     is_accepted = [ShapedArray((), np.dtype(bool))] if until_accepted else []
     return [handle, *is_accepted, *values], once.effects
@@ -181,7 +216,18 @@ def _jvp(
     where: str,
     until_accepted: bool,
 ) -> tuple[list[Any], list[Any]]:
-    """Differentiate an execution: bind it with residuals, and compute the tangents."""
+    """JVP rule of a sampled run: bind it with residuals, and compute the tangents.
+
+    Args:
+        primals: the handle and the inputs.
+        tangents: their tangents, some of them symbolic zeros.
+        once: the jaxpr of one run.
+        where: the QNode and its line, for errors.
+        until_accepted: whether runs are repeated until one is accepted.
+
+    Returns:
+        the results and their tangents, symbolic zeros for the handle and the acceptance.
+    """
     nonzero = [type(tangent) is not ad.Zero for tangent in tangents[1:]]
     linearized = LinearizedJaxpr.from_jaxpr(once, nonzero)
     closed, evaluate, _ = linearized.make_residual_jaxpr(where)
@@ -206,15 +252,17 @@ mlir.register_lowering(
 
 
 def run_until_accepted(once: ClosedJaxpr, handle: Handle, *inputs: Any) -> list[Any]:
-    """Run a circuit until an execution is accepted, or until none can be.
+    """Run a circuit until a run is accepted, or until none can be.
+
+    A run is accepted if all its postselections hold.
 
     Args:
-        once: the jaxpr of one execution, from handle and inputs to handle and values.
+        once: the jaxpr of one run, from handle and inputs to handle and values.
         handle: the handle of a fresh state.
         inputs: the inputs of the circuit.
 
     Returns:
-        the handle, whether the last execution was accepted, and its values.
+        a list: the handle, whether the last run was accepted, and its values.
     """
 
     def run(state: tuple[Any, ...]) -> tuple[Any, ...]:

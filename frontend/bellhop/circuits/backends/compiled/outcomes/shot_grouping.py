@@ -24,7 +24,7 @@ _PASSES_PER_SHOT = 4
 
 
 def should_share_runs(closed: ClosedJaxpr, device: DeviceSpec, *, has_rows: bool) -> bool:
-    """Return whether shots can share runs, and whether sharing is faster.
+    """Return whether shots with equal outcomes can share runs, and it is faster.
 
     Args:
         closed: the jaxpr of a shared run, from handle and inputs to handle and values.
@@ -54,7 +54,11 @@ def has_outcomes_in_dynamic_loops(circuit: Jaxpr) -> bool:
 
 
 def _count_max_outcomes(jaxpr: Jaxpr) -> float:
-    """Return the largest possible number of mid-circuit outcomes, infinity if dynamic."""
+    """Return the largest possible number of mid-circuit outcomes in a run.
+
+    Infinity if a loop with a dynamic trip count measures. All branches of a conditional are
+    counted.
+    """
     total = 0.0
     for eqn in jaxpr.eqns:
         inside = sum(map(_count_max_outcomes, inner_jaxprs(eqn)))

@@ -15,10 +15,12 @@ from bellhop_mlir.dialects.gate import Gate, shift_slots
 
 
 class DerivativeKind(enum.Enum):
-    """Kinds of derivatives of a circuit with respect to traced parameters of gates.
+    """How a gate sequence can be differentiated with respect to its traced parameters.
+
+    All gates of a sequence have the same kind.
 
     Values:
-        BY_PARAMETERS: one derivative for each parameter.
+        BY_PARAMETERS: by the adjoint method or parameter shifts.
         BY_AMPLITUDES: the parameters are the amplitudes of a prepared state.
         NONE: differentiation raises an error.
     """
@@ -30,13 +32,17 @@ class DerivativeKind(enum.Enum):
 
 @dataclass
 class GateSequence:
-    """A sequence of gates without control flow: a static table, and traced values.
+    """Gates without control flow: static gates, and their traced parameters and wires.
+
+    A sequence becomes one equation of the program. ``RX(x, 0)`` and ``RY(0.5, 0)`` give gates with
+    the slots ``(0,)`` and ``(-1,)``: parameter 0 of the sequence, and the gate's constant 0.
 
     Attributes:
-        derivative: kind of the derivative with respect to its parameters.
-        gates: the gates in order; a slot of a gate is an index of a parameter.
-        n_params: number of parameters.
-        frequencies: for each parameter, the bit set of its frequencies (see ``shift_rules``).
+        derivative: how it is differentiated with respect to its parameters.
+        gates: the gates in order. A slot of a gate is the index of a traced parameter or, if
+            negative, of a constant; a negative wire ``-1 - i`` is traced wire ``i``.
+        n_params: the number of traced parameters; each element of an array is one.
+        frequencies: for each parameter, the bits of its shift-rule frequencies (`FrequencyBits`).
     """
 
     derivative: DerivativeKind = DerivativeKind.BY_PARAMETERS
@@ -48,7 +54,15 @@ class GateSequence:
     _wires: list[Any] = field(default_factory=list)
 
     def append_params(self, values: Any, frequencies: int) -> range:
-        """Append parameters, a scalar or an array, and return their slots."""
+        """Append traced parameters.
+
+        Args:
+            values: a real scalar or array, each element of which is a parameter.
+            frequencies: the bits of each parameter's shift-rule frequencies (`FrequencyBits`).
+
+        Returns:
+            the slots of the parameters: their indices in this sequence.
+        """
         slots = range(self.n_params, self.n_params + values.size)
         self._params[slots.start] = values
         self.n_params = slots.stop
@@ -56,12 +70,15 @@ class GateSequence:
         return slots
 
     def take_amplitudes(self, values: Any, frequencies: int) -> range:
-        """Append the amplitudes of a state in their own dtype; return their slots.
+        """Append the amplitudes of a prepared state as parameters, in their own dtype.
 
         Args:
-            values: an array of amplitudes, real or complex.  A complex amplitude is two parameters,
-                the real and the imaginary part.
-            frequencies: bit set of the frequencies of each parameter.
+            values: real or complex array. A complex amplitude is two parameters, the real and the
+                imaginary part.
+            frequencies: the bits of each parameter's shift-rule frequencies (`FrequencyBits`).
+
+        Returns:
+            the slots of the parameters: their indices in this sequence.
         """
         size = values.size * (2 if jnp.iscomplexobj(values) else 1)
         slots = range(self.n_params, self.n_params + size)
@@ -71,12 +88,11 @@ class GateSequence:
         return slots
 
     def append_param_vector(self, values: Any, frequencies: bytes | bytearray) -> None:
-        """Append a vector of parameters whose frequencies may differ.
+        """Append a vector of parameters whose shift-rule frequencies may differ.
 
         Args:
-            values: 1-D array of parameters.
-            frequencies: for each parameter, a byte with its shift-rule frequencies
-                (`FrequencyBits`).
+            values: real array ``[n]`` of traced parameters.
+            frequencies: n bytes, for each parameter the bits of its frequencies (`FrequencyBits`).
         """
         if values.size:
             self._params[self.n_params] = values
@@ -84,7 +100,11 @@ class GateSequence:
         self.frequencies += frequencies
 
     def stack_params(self) -> Any:
-        """Return the traced parameters as one vector, or the amplitudes of a state."""
+        """Return all traced parameters as one vector, which the sequence's equation takes.
+
+        Returns:
+            an array ``[n_params]``; for a prepared state, its amplitudes in their own dtype.
+        """
         if not self._params:
             return jnp.zeros(0, Precision.real_type())
         pieces: list[Any] = []
@@ -94,15 +114,19 @@ class GateSequence:
         return pieces[0] if len(pieces) == 1 else jnp.concatenate(pieces)
 
     def get_param(self, slot: int) -> Any:
-        """Return the scalar parameter with a slot."""
+        """Return the scalar parameter with the index ``slot``."""
         return self._params[slot]
 
     def copy_empty(self) -> "GateSequence":
-        """Return a sequence without gates and parameters, but with the same traced wires."""
+        """Return a sequence without gates and parameters that shares the traced wires."""
         return GateSequence(self.derivative, _wires=self._wires)
 
     def extend(self, other: "GateSequence") -> None:
-        """Append the gates, parameters and traced wires of a sequence."""
+        """Append the gates, parameters and traced wires of another sequence.
+
+        Args:
+            other: a sequence of the same kind of derivative; it is not changed.
+        """
         before = self.n_params
         self._params |= {before + slot: values for slot, values in other._params.items()}
         self.n_params += other.n_params
@@ -119,11 +143,12 @@ class GateSequence:
             self.gates.append(moved)
 
     def copy_gate(self, gate: Gate, source: "GateSequence") -> None:
-        """Append a gate of a second sequence, with its parameters.
+        """Append a gate of another sequence, with its parameters.
 
         Args:
-            gate: the gate; its wires refer to wires of this sequence.
-            source: the sequence that has its parameters.
+            gate: the gate. Its slots index the parameters of ``source``, and negative wires the
+                traced wires of this sequence.
+            source: the sequence that has its parameters; it is not changed.
         """
         if isinstance(gate.slots, range):
             first = gate.slots.start
@@ -146,18 +171,26 @@ class GateSequence:
         self.gates.append(replace(gate, slots=tuple(slots)))
 
     def append_rotation(self, gate: Gate, angle: Operand, frequencies: int) -> None:
-        """Append a rotation with a traced angle.
+        """Append a rotation with a new traced angle.
 
         Args:
-            gate: a gate with the same name and wires.
-            angle: the angle, a scalar.
-            frequencies: bit set of the angle's frequencies.
+            gate: gives the name, the wires and the controls; its parameters and its inversion are
+                ignored.
+            angle: real scalar.
+            frequencies: the bits of the angle's shift-rule frequencies (`FrequencyBits`).
         """
         slots = tuple(self.append_params(angle, frequencies))
         self.gates.append(replace(gate, slots=slots, constants=(), adjoint=False))
 
     def append_wire(self, wire: Wire) -> int:
-        """Append a traced wire; return its negative reference ``-1 - index`` for gates."""
+        """Append a traced wire, unless it is there already.
+
+        Args:
+            wire: traced integer scalar, a qubit index.
+
+        Returns:
+            the negative number ``-1 - index`` by which gates refer to the wire.
+        """
         for index, other in enumerate(self._wires):
             if other is wire:
                 return -1 - index
@@ -180,13 +213,13 @@ def as_numbers(amplitudes: Any) -> Any:
 
 @dataclass(frozen=True)
 class RepeatedSequence:
-    """A sequence of gates that a loop repeats, with parameters for each iteration.
+    """A gate sequence that a loop repeats, with the traced values of all iterations.
 
     Attributes:
-        sequence: the gates of an iteration.
-        params: parameters of all iterations, ``[n_iterations * sequence.n_params]``.
-        wires: traced wires of all iterations, one iteration after another.
-        n_iterations: the trip count.
+        sequence: the gates of one iteration.
+        params: the traced parameters of all iterations, ``[n_iterations * sequence.n_params]``.
+        wires: int32, the traced wires of all iterations, one iteration after another.
+        n_iterations: the trip count; 1 for gates outside of loops.
     """
 
     sequence: GateSequence
@@ -200,7 +233,10 @@ class RepeatedSequence:
         return RepeatedSequence(sequence, sequence.stack_params(), sequence.stack_wires(), 1)
 
     def drop_values(self) -> "RepeatedSequence":
-        """Return the same gates without traced values."""
+        """Return a copy with the same gates, but without traced values.
+
+        It outlives the trace of a loop's body, whose tracers it must not hold.
+        """
         return replace(
             self, sequence=replace(self.sequence, _params={}, _wires=[]), params=None, wires=None
         )

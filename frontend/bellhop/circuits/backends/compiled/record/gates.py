@@ -12,11 +12,7 @@ import pennylane as qml
 from bellhop._jax.jaxprs import PROGRAM_TRACER
 from bellhop.circuits.backends.compiled.record.gate_sequence import DerivativeKind, GateSequence
 from bellhop.circuits.backends.compiled.record.matrix_check import mask_nonunitary
-from bellhop.circuits.gates.decompositions import (
-    Modifiers,
-    decompose,
-    unsupported_operation_error,
-)
+from bellhop.circuits.gates.decompositions import Modifiers, decompose, unsupported_operation_error
 from bellhop.circuits.gates.gate_check import check_is_gate
 from bellhop.circuits.gates.operation_kind import OperationKind
 from bellhop.circuits.gates.operator_data import select_row
@@ -41,14 +37,17 @@ _TYPES_OF_AMPLITUDES = frozenset(("float32", "float64", "complex64", "complex128
 
 
 class GateList:
-    """Operations of a part of a circuit: sequences of gates between control flow.
+    """Converts PennyLane operations to gate sequences, which the runtime applies.
+
+    Attribute ``sequences`` holds the gates between control flow, and `ControlFlow` operations.
 
     Args:
-        gate_set: the operations that the device applies.
-        wires: maps a wire label to its qubit.
-        where: the QNode, for errors.
-        rows: selects this row of batched parameters.
-        is_first: whether no operation was applied to the state before.
+        gate_set: the operations that the device applies; others are decomposed.
+        wires: maps wire labels to qubit indices.
+        where: the QNode's name and line, which begin error messages.
+        rows: the batch row whose gate parameters are used, by a traced index (broadcasting).
+        is_first: whether no operation was applied to the state before, so that ``StatePrep`` may
+            replace the state.
         find_site: returns the ``file:line`` of an operation, for run-time errors.
         by_differences: whether derivatives are finite differences, which all gates support.
         in_engine: whether the runtime's engine runs the circuit, for any number of qubits.
@@ -84,18 +83,18 @@ class GateList:
         self.sequences: list[GateSequence | qml.operation.Operator] = []
 
     def is_straight(self, most: int) -> bool:
-        """Return whether these are at most `most` gates, without control flow."""
+        """Return whether the list has at most ``most`` gates, and no control flow."""
         counts = [
             len(run.gates) if isinstance(run, GateSequence) else most + 1 for run in self.sequences
         ]
         return sum(counts) <= most
 
     def add(self, op: qml.operation.Operator, depth: int = 0) -> None:
-        """Append an operation, decomposed as far as the device needs it.
+        """Append an operation, decomposed into gates that the device applies.
 
         Args:
-            op: a PennyLane operation.
-            depth: number of decompositions that produced it.
+            op: a PennyLane operation. Control flow is appended as it is.
+            depth: the number of decompositions that produced it, 0 for the user's operation.
 
         Raises:
             CompileError: for an operation that the device does not apply and PennyLane does not
@@ -163,7 +162,7 @@ class GateList:
             raise unsupported_operation_error(op, self._where, self._user_operation.name)
 
     def _convert_complex_gate(self, gate: qml.operation.Operator) -> qml.operation.Operator:
-        """Return the matrix of a gate with a complex parameter, which is not a rotation.
+        """Replace a gate with a complex parameter, such as a complex angle, by its matrix.
 
         Raises:
             CompileError: if the device does not apply matrices.
@@ -179,13 +178,13 @@ class GateList:
             return qml.QubitUnitary(gate.matrix(wire_order=wires), wires=wires)
 
     def _add_parts(self, parts: Sequence[Any], modifiers: Modifiers, depth: int) -> None:
-        """Append the parts of a decomposed operation.
+        """Append the operations into which an operation was decomposed.
 
         Args:
-            parts: operations; the same object may occur several times.
-            modifiers: of the operation; adjoint inverts the decomposition, controls apply to each
-                part.
-            depth: number of decompositions that produced the parts.
+            parts: operations in order; the same object may occur several times.
+            modifiers: adjoint and controls of the decomposed operation: an adjoint reverses and
+                inverts the parts, controls apply to each part.
+            depth: the number of decompositions that produced the parts.
         """
         counts = Counter(map(id, parts))
         pieces: dict[int, list[GateSequence | Any]] = {}
@@ -203,14 +202,17 @@ class GateList:
                 self._append_sequence(run)
 
     def _append_sequence(self, sequence: GateSequence | Any) -> None:
-        """Append a copy of a sequence of gates, or control flow."""
+        """Append a copy of a gate sequence, or a control flow operation, to this list."""
         if isinstance(sequence, GateSequence):
             self._get_sequence(sequence.derivative).extend(sequence)
         else:
             self.sequences.append(sequence)
 
     def _get_sequence(self, derivative: DerivativeKind) -> GateSequence:
-        """Return the sequence to which gates with this kind of derivative are appended."""
+        """Return the sequence for gates with this kind of derivative, new if necessary.
+
+        It is the last one of ``sequences``, to which a new one is appended if the kind differs.
+        """
         # Separate sequences, so that only derivatives by unsupported parameters raise.
         run = self.sequences[-1] if self.sequences else None
         if not isinstance(run, GateSequence) or run.derivative is not derivative:
@@ -221,12 +223,14 @@ class GateList:
     def _check_idle_wires(
         self, base: qml.operation.Operator, parts: Sequence[Any], depth: int
     ) -> None:
-        """Append an identity on traced wires that the decomposition drops, to check them.
+        """Append an identity on traced wires that a decomposition drops.
+
+        The runtime checks traced wires of gates, so the identity's wires are checked too.
 
         Args:
             base: the operation.
             parts: its decomposition.
-            depth: number of decompositions that produced the operation.
+            depth: the number of decompositions that produced the operation.
         """
         used = {id(wire) for part in parts for wire in part.wires}
         idle = [wire for wire in base.wires if is_dynamic(wire) and id(wire) not in used]
@@ -239,7 +243,7 @@ class GateList:
         """Return whether Lightning can put a gate on its tape, which all derivatives need.
 
         Lightning cannot differentiate a gate with several parameters (Rot), even if they are
-        constant. Matrices and bits are not put on the tape.
+        constant. Matrices and states are not put on the tape, so the answer is True.
         """
         is_recorded = self._gate_set.can_differentiate(base.name)
         return not base.data or base.name in _UNRECORDED_GATES or is_recorded
@@ -251,7 +255,7 @@ class GateList:
 
         Args:
             base: the gate without adjoint and controls.
-            is_controlled: whether it has controls.
+            is_controlled: whether controls were stripped from it.
         """
         if base.name == "StatePrep":
             return DerivativeKind.BY_AMPLITUDES
@@ -285,13 +289,13 @@ class GateList:
         controls: Sequence[tuple[Any, Any]],
         derivative: DerivativeKind,
     ) -> None:
-        """Append a gate and its parameters.
+        """Append a gate that the device applies, with its parameters.
 
         Args:
             base: the gate without adjoint and controls.
-            wires: its wires.
+            wires: the labels of its wires.
             adjoint: whether it is inverted.
-            controls: pairs of control wire and value.
+            controls: pairs of control wire and control value.
             derivative: how it is differentiated with respect to its parameters.
         """
         run = self._get_sequence(derivative)
@@ -315,11 +319,12 @@ class GateList:
 
         Args:
             base: the gate without adjoint and controls.
-            wires: its wires.
+            wires: the labels of its wires.
             adjoint: whether it is inverted.
-            controls: pairs of control wire and value.
-            slots: index of each parameter in the sequence, or ``-1 - index`` into `constants`.
-            constants: values of the constant parameters.
+            controls: pairs of control wire and control value.
+            slots: for each parameter, its index in the sequence, or ``-1 - i`` for
+                ``constants[i]``.
+            constants: the values of the constant parameters.
         """
         run = self.sequences[-1]
         assert isinstance(run, GateSequence)
@@ -341,9 +346,9 @@ class GateList:
         )
 
     def _applies_phases(self, diagonal: qml.operation.Operator) -> bool:
-        """Return whether a diagonal becomes one gate instead of rotations.
+        """Return whether a diagonal matrix becomes one gate instead of rotations.
 
-        The gate takes one pass through the state. On few wires, rotations are better, as the engine
+        The gate takes one pass over the state. On few wires, rotations are better, as the engine
         fuses them with neighbouring gates.
         """
         return self._in_engine and len(diagonal.wires) >= _FEWEST_WIRES_OF_DIAGONAL
@@ -354,12 +359,12 @@ class GateList:
         adjoint: bool,
         controls: Sequence[tuple[Any, Any]],
     ) -> None:
-        """Append a diagonal gate, whose parameters are the phases of its entries.
+        """Append a diagonal matrix as one gate, whose parameters are its entries' phases.
 
         Args:
             diagonal: a ``DiagonalQubitUnitary``.
             adjoint: whether it is inverted.
-            controls: pairs of control wire and value.
+            controls: pairs of control wire and control value.
         """
         (entries,) = diagonal.data
         is_traced = is_dynamic(entries)
@@ -372,7 +377,10 @@ class GateList:
         self._append_gate(diagonal, diagonal.wires.labels, adjoint, controls, slots, constants)
 
     def _find_qubits(self, wires: tuple[Any, ...], sequence: GateSequence) -> tuple[int, ...]:
-        """Return the qubit of each wire; a negative reference for traced wires. Cached."""
+        """Return the qubit index of each wire, from a cache for static wires.
+
+        A traced wire is appended to ``sequence`` and gets a negative number, see `_resolve_qubits`.
+        """
         if not _INTEGER_TYPES.issuperset(map(type, wires)):
             return self._resolve_qubits(wires, sequence)
         if wires not in self._known_qubits:
@@ -380,10 +388,10 @@ class GateList:
         return self._known_qubits[wires]
 
     def _resolve_qubits(self, wires: Sequence[Any], sequence: GateSequence) -> tuple[int, ...]:
-        """Return the qubit of each wire; a negative reference for traced wires.
+        """Return each wire's qubit index; ``-1 - i`` for a sequence's traced wire ``i``.
 
         Args:
-            wires: wire labels or tracers.
+            wires: wire labels, static or traced.
             sequence: the sequence to which traced wires are appended.
         """
         found = [self._wires.find_static_qubit(wire) for wire in wires]
@@ -397,15 +405,17 @@ class GateList:
 
 
 def _find_gate_key(op: qml.operation.Operator, n_wires: int, depth: int) -> Any:
-    """Return a key of operations that are converted in the same way.
+    """Return a key that is equal for operations that are converted in the same way.
 
-    None for operations with array parameters. Circuits have many gates of few kinds, so the
-    decisions are cached by this key.
+    Circuits have many gates of few kinds, so decisions are cached by this key.
 
     Args:
         op: the operation.
-        n_wires: number of its wires.
-        depth: number of decompositions that produced it.
+        n_wires: the number of its wires.
+        depth: the number of decompositions that produced it.
+
+    Returns:
+        a hashable key; None for an operation with array parameters, which is not cached.
     """
     types = []
     for value in op.data:
@@ -423,17 +433,17 @@ def _find_gate_key(op: qml.operation.Operator, n_wires: int, depth: int) -> Any:
 def _encode_parameters(
     op: qml.operation.Operator, sequence: GateSequence, bits: int, real: np.dtype
 ) -> tuple[tuple[int, ...] | range, tuple[float, ...]]:
-    """Append a gate's traced parameters to a sequence; return slots and constants.
+    """Append a gate's traced parameters to a sequence; list its constant parameters.
 
     Args:
         op: the gate.
-        sequence: the sequence.
-        bits: bit set of the parameters' frequencies, see ``shift_rules``.
+        sequence: the sequence to which the gate will be appended.
+        bits: the bits of the parameters' shift-rule frequencies (`FrequencyBits`).
         real: the program's floating-point dtype.
 
     Returns:
-        slots: an index of a traced parameter, or ``-1 - index`` of a constant; values of the
-        constants.
+        for each parameter, its index in the sequence, or ``-1 - i`` for constant ``i``; and the
+        values of the constants.
     """
     slots: list[int] = []
     constants: list[float] = []

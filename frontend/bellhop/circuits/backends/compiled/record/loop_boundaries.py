@@ -24,13 +24,15 @@ from bellhop_mlir.dialects.gate import Gate, array_slots
 
 
 class _MergeablePair(NamedTuple):
-    """Two gates with constant parameters that can be merged across a loop boundary.
+    """Two gates with constant parameters that meet where loop iterations meet.
+
+    ``front`` begins the body and ``back`` ends it, so the ``front`` of the next iteration follows.
 
     Attributes:
-        front: the first gate of the body.
+        front: the first gate of the body. It is applied before the loop instead.
         back: the last gate of the body.
-        merged: gates that replace `back`.
-        inverse: gates that are applied after the loop.
+        merged: the gates that replace ``back``: it is merged with the next iteration's ``front``.
+        inverse: the gates after the loop, which undo the ``front`` that the last iteration adds.
     """
 
     front: AdjacentGate
@@ -45,8 +47,11 @@ def _iterate_boundary_pairs(
     """Yield pairs of gates of the same kind that are adjacent across a loop boundary.
 
     Args:
-        first: the gates at the beginning of the body.
-        last: the gates at its end, in order; they may be the same.
+        first: the gates at the beginning of the body, in order.
+        last: the gates at its end, in order; may be the same list.
+
+    Yields:
+        a gate of ``first``, and the gate of ``last`` that precedes it in the previous iteration.
     """
     for front in _iterate_first_gates(first):
         for back in _iterate_first_gates(last[::-1]):
@@ -55,7 +60,11 @@ def _iterate_boundary_pairs(
 
 
 def _iterate_first_gates(chain: Sequence[AdjacentGate]) -> Iterator[AdjacentGate]:
-    """Yield the gates that no earlier gate precedes on any of their wires."""
+    """Yield the gates that have no earlier gate on any of their wires.
+
+    Args:
+        chain: the gates in order. A gate on a traced wire ends the search: it may act on any wire.
+    """
     touched: set[int] = set()
     for gate in chain:
         if any(wire < 0 for wire in gate.wires):
@@ -67,7 +76,15 @@ def _iterate_first_gates(chain: Sequence[AdjacentGate]) -> Iterator[AdjacentGate
 
 
 def _merge_constants(front: AdjacentGate, back: AdjacentGate) -> _MergeablePair | None:
-    """Merge two gates with constant parameters; None if they cannot be merged."""
+    """Merge two gates with constant parameters across a loop boundary.
+
+    Args:
+        front: a gate at the beginning of the loop's body.
+        back: a gate at its end, on the same wires.
+
+    Returns:
+        the pair, with the gates that replace it; None if it cannot be merged.
+    """
     if front.constants is None or back.constants is None:
         return None
     if back.is_inverse(front):
@@ -80,7 +97,14 @@ def _merge_constants(front: AdjacentGate, back: AdjacentGate) -> _MergeablePair 
 
 @dataclass
 class LoopEnds:
-    """Gates with constant parameters that are applied before and after a loop."""
+    """Gates that are applied before and after a loop instead of in its body.
+
+    Their parameters are constant.
+
+    Attributes:
+        before: the gates to apply before the loop, in order.
+        after: the gates to apply after the loop, in order.
+    """
 
     before: list[Gate] = field(default_factory=list)
     after: list[Gate] = field(default_factory=list)
@@ -92,14 +116,16 @@ class LoopEnds:
 
 
 def merge_loop_ends(step: TracedStep, place: int) -> tuple[TracedStep, LoopEnds]:
-    """Merge the gates with constant parameters at the boundary of a loop's iterations.
+    """Merge gates with constant parameters across the boundary of a loop's iterations.
 
     Args:
-        step: the traced iteration.
-        place: index of the state's handle among its operands, and among its results.
+        step: the traced iteration; it is not changed.
+        place: the index of the circuit's state handle among the inputs of its jaxpr, and among the
+            outputs.
 
     Returns:
-        the iteration with merged gates, and the gates before and after the loop.
+        the iteration with merged gates, and the gates to apply before and after the loop: none if
+        nothing was merged.
     """
     jaxpr, ends = step.closed.jaxpr, LoopEnds()
     start, end = jaxpr.invars[place], jaxpr.outvars[place]
@@ -132,19 +158,19 @@ def merge_loop_ends(step: TracedStep, place: int) -> tuple[TracedStep, LoopEnds]
 def _replace_gate(
     gates: Sequence[AdjacentGate], old: AdjacentGate, new: Sequence[AdjacentGate]
 ) -> list[AdjacentGate]:
-    """Return the gates with one gate replaced by others."""
+    """Return a list of gates in which one gate is replaced by zero or more gates."""
     return [each for gate in gates for each in (new if gate is old else [gate])]
 
 
 @dataclass(frozen=True)
 class MergedLoop:
-    """A loop whose iterations are sequences of gates, with gates before and after.
+    """A loop of gates after merging across iterations, with the gates around it.
 
     Attributes:
-        before: sequences of one gate.
-        sequence: the gates of an iteration.
-        params: the parameters of all iterations, ``[iterations, sequence.n_params]``.
-        after: sequences of one gate.
+        before: the sequences to apply before the loop, of one gate each.
+        sequence: the gates of one iteration.
+        params: the traced parameters of all iterations, ``[iterations, sequence.n_params]``.
+        after: the sequences to apply after the loop, of one gate each.
     """
 
     before: list[GateSequence]
@@ -156,10 +182,16 @@ class MergedLoop:
 def merge_iterations(sequence: GateSequence, params: Operand) -> MergedLoop:
     """Merge gates across the iterations of a loop that contains only gates.
 
+    Unlike `merge_loop_ends`, it merges rotations with traced angles too, since the angles of all
+    iterations are given.
+
     Args:
-        sequence: the gates of an iteration; its traced wires are not in ``params``.
-        params: the parameters of all iterations, ``[iterations, sequence.n_params]``, with at least
-            two iterations.
+        sequence: the gates of one iteration; its traced wires are not in ``params``.
+        params: the traced parameters of all iterations, ``[iterations, sequence.n_params]``, with
+            at least two iterations.
+
+    Returns:
+        the loop with merged gates, and the gates around it.
     """
     loop = _GateLoop(sequence, params)
     while loop.merge_next():
@@ -168,11 +200,11 @@ def merge_iterations(sequence: GateSequence, params: Operand) -> MergedLoop:
 
 
 class _GateLoop:
-    """A loop of gates while its boundary gates are being merged.
+    """A loop of gates and the gates around it, while `merge_iterations` merges them.
 
     Args:
-        sequence: the gates of an iteration.
-        params: the parameters of all iterations, ``[iterations, sequence.n_params]``.
+        sequence: the gates of one iteration; it is not changed.
+        params: the traced parameters of all iterations, ``[iterations, sequence.n_params]``.
     """
 
     def __init__(self, sequence: GateSequence, params: Operand) -> None:
@@ -186,7 +218,7 @@ class _GateLoop:
         self._after: list[GateSequence] = []
 
     def merge_next(self) -> bool:
-        """Merge one pair of gates; return whether there was one."""
+        """Merge one pair of gates across the loop's boundary; return if there was one."""
         for front, back in _iterate_boundary_pairs(self._gates, self._gates):
             constant = _merge_constants(front, back)
             if constant is not None:
@@ -207,14 +239,16 @@ class _GateLoop:
     def _merge_rotations(
         self, front: AdjacentGate, back: AdjacentGate
     ) -> tuple[GateSequence, Gate]:
-        """Merge two rotations with traced angles.
+        """Merge two rotations across the loop's boundary, at least one of traced angle.
 
         Args:
-            front: the first gate of the body.
-            back: the last gate of the body.
+            front: a rotation at the beginning of the body.
+            back: the same kind of rotation at the end of the body.
 
         Returns:
-            the gate before the loop, and the gate that replaces `back`.
+            a sequence of one gate, ``front`` in the first iteration, to apply before the loop; and
+            the gate that replaces ``back``, whose angle includes the ``front`` of the next
+            iteration, if any.
         """
         (slot, _), *_ = (front.angle + back.angle).slots
         bits = self._frequencies[slot]
@@ -231,7 +265,7 @@ class _GateLoop:
         return before, replace(back.gate, slots=(new,), constants=(), adjoint=False)
 
     def _get_iteration_angles(self, rotation: AdjacentGate) -> Any:
-        """Return the angles of a rotation in all iterations."""
+        """Return a rotation's angles in all iterations, a real array ``[iterations]``."""
         angle = rotation.angle
         if not angle.slots:
             return jnp.full(self._params.shape[0], angle.constant)
@@ -240,7 +274,7 @@ class _GateLoop:
         return -values if is_negative else values
 
     def build_result(self) -> MergedLoop:
-        """Return the loop with the remaining gates and their parameters."""
+        """Return the loop with the remaining gates, with parameters renumbered."""
         if not self._before:
             return MergedLoop([], self._sequence, self._params, [])
         used = [slot for gate in self._gates for slot in gate.gate.slots if slot >= 0]
@@ -258,11 +292,11 @@ class _GateLoop:
 
 
 def _move_slots(slots: tuple[int, ...] | range, place: dict[int, int]) -> tuple[int, ...] | range:
-    """Renumber slots; an array stays in one piece.
+    """Renumber a gate's parameters; the range of an array's parameters stays a range.
 
     Args:
-        slots: slots of a gate.
-        place: new slot of each slot.
+        slots: for each parameter of a gate, its index, or a negative number for a constant.
+        place: the new index of each old index.
     """
     if isinstance(slots, range):
         is_constant = slots.start < 0

@@ -50,19 +50,18 @@ BlockConsumer = Callable[[Any, Any, Any], Any]
 def stack_iterations(
     body: Callable[[Any, Any], tuple[Any, Any]], carried: PyTree, n_iterations: int
 ) -> tuple[Any, Any]:
-    """Run a loop of static trip count; return the carried values and stacked results.
+    """Run a loop of static trip count; stack the results of its iterations.
 
-    Iterations that carry nothing and compute elementwise become vector operations.  Others
-    become a ``scan``.
+    Iterations that carry nothing and compute elementwise become vector operations.  Others become a
+    ``scan``.
 
     Args:
-        body: takes the carried values and the index of an iteration; returns the next carried
-            values and the results of the iteration.
-        carried: the carried values of the first iteration.
+        body: ``(carried, index) -> (carried, results)``.
+        carried: pytree of the carried values of the first iteration.
         n_iterations: the trip count.
 
     Returns:
-        the carried values after the loop, and the results with an axis of iterations in front.
+        the carried values after the loop, and the results with a leading axis of iterations.
     """
     independent = _find_independent_body(body, carried)
     if independent is not None:
@@ -79,13 +78,16 @@ def consume_iterations(
 ) -> tuple[Any, Any]:
     """Run a ``for`` loop of dynamic trip count, and use its results block by block.
 
+    The results are gate parameters, for instance. Those of all iterations have no static shape, so
+    ``use`` gets the results of up to 64 iterations at a time, and applies their gates by one call.
+
     Args:
-        body: takes the carried values and the index of an iteration; returns the next carried
-            values and the results of the iteration.
-        carried: the carried values of the first iteration.
+        body: ``(carried, index) -> (carried, results)``, without gates.
+        carried: pytree of the carried values of the first iteration.
         n_iterations: the trip count, a tracer.
-        use: is called for each block of iterations, with the state and their results.
-        state: the state before the first iteration.
+        use: ``(state, stacked results, count) -> state``, for each block of iterations. Results
+            after the first ``count`` are padding.
+        state: the state before the first block.
 
     Returns:
         the carried values and the state after the loop.
@@ -107,7 +109,14 @@ def consume_iterations(
     block_size = _choose_block_size(jax.eval_shape(independent, 0))
 
     def run_block(loop: Any) -> Any:
-        """Compute the results of a block of iterations at once, and use them."""
+        """Compute the results of a block of iterations at once, and use them.
+
+        Args:
+            loop: the index of the first iteration of the block, and the state.
+
+        Returns:
+            the index of the first iteration of the next block, and the new state.
+        """
         first, state = loop
         count = jnp.minimum(block_size, n_iterations - first)
         # The last iteration fills the rest of the last block.  Indices past the end would compute
@@ -130,16 +139,17 @@ def consume_while_iterations(
 ) -> tuple[Any, Any]:
     """Run a ``while`` loop, and use its results block by block.
 
-    Body and condition are computed exactly once for each iteration, so callbacks in them are called
-    as often as in a loop without blocks.
+    The results are gate parameters, for instance, and ``use`` applies the gates of a block by one
+    call. Body and condition are computed exactly once for each iteration, so callbacks in them are
+    called as often as in a loop without blocks.
 
     Args:
-        condition: takes the carried values; returns whether another iteration follows.
-        body: takes the carried values; returns the next carried values and the results of the
-            iteration.
-        carried: the carried values of the first iteration.
-        use: is called for each block of iterations, with the state and their results.
-        state: the state before the first iteration.
+        condition: ``carried -> bool scalar``, whether another iteration follows.
+        body: ``carried -> (carried, results)``, without gates.
+        carried: pytree of the carried values of the first iteration.
+        use: ``(state, stacked results, count) -> state``, for each block of iterations. Results
+            after the first ``count`` are padding.
+        state: the state before the first block.
 
     Returns:
         the carried values and the state after the loop.
@@ -154,7 +164,14 @@ def consume_while_iterations(
         return count + 1, condition(carried), carried, jax.tree.map(put, stacks, results)
 
     def run_block(loop: Any) -> Any:
-        """Run the iterations of a block, stack their results, and use them."""
+        """Run the iterations of a block in order, stack their results and use them.
+
+        Args:
+            loop: whether another iteration follows, the carried values and the state.
+
+        Returns:
+            the same values after the block.
+        """
         more, carried, state = loop
         empty = jax.tree.map(lambda like: jnp.zeros((block_size, *like.shape), like.dtype), results)
         count, more, carried, stacks = jax.lax.while_loop(
@@ -173,10 +190,15 @@ def consume_while_iterations(
 def _find_independent_body(
     body: Callable[[Any, Any], tuple[Any, Any]], carried: PyTree
 ) -> Callable[[Any], Any] | None:
-    """Return a body's results as a function of the iteration's index, for ``vmap``.
+    """Return a loop's body as a function of the iteration's index alone, for ``vmap``.
+
+    Args:
+        body: ``(carried, index) -> (carried, results)``.
+        carried: pytree of the carried values of the first iteration.
 
     Returns:
-        the function; None if iterations carry values, or do more than elementwise computations.
+        a function ``index -> results``; None if iterations carry values, or do more than
+        elementwise computations.
     """
     if jax.tree.leaves(carried):
         return None
@@ -189,10 +211,15 @@ def _find_independent_body(
 
 
 def vectorize_elementwise(closed: ClosedJaxpr) -> Callable[..., list[Any]] | None:
-    """Return an elementwise jaxpr as a function of arrays, for ``vmap``.
+    """Convert an elementwise jaxpr to a function that is fast under ``vmap``.
+
+    Args:
+        closed: the jaxpr, of one loop iteration. Its computations are combined to operations on
+            longer vectors.
 
     Returns:
-        the function; None if the jaxpr is not elementwise.
+        a function from the jaxpr's inputs to a list of its outputs; None if the jaxpr is not
+        elementwise.
     """
     # An ``iota`` is the indices of an inner loop's iterations.
     if not all(eqn.primitive is iota_p or is_elementwise(eqn) for eqn in closed.jaxpr.eqns):
@@ -204,10 +231,10 @@ def vectorize_elementwise(closed: ClosedJaxpr) -> Callable[..., list[Any]] | Non
 
 
 def _choose_block_size(results: Any) -> int:
-    """Return the number of iterations in a block.
+    """Return how many iterations' results to compute in one block.
 
     Args:
-        results: the types of one iteration's results.
+        results: pytree of the shapes of one iteration's results.
     """
     numbers = sum(math.prod(result.shape) for result in jax.tree.leaves(results))
     return max(1, min(_MAX_BLOCK_ITERATIONS, _MAX_BLOCK_SIZE // max(1, numbers)))

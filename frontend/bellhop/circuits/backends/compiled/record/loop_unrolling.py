@@ -35,18 +35,20 @@ def unroll_loop(
     n_iterations: int,
     qubits: int,
 ) -> GateSequence | None:
-    """Unroll a loop of gates.
+    """Unroll a loop of gates into one sequence, if it is short with static wires.
 
     Args:
-        repeated: the loop.  If it has an inner loop, this has the iterations of both.
-        compute_wires: takes the number of an iteration of the outer loop; returns the wires which
-            that iteration computes.
-        n_iterations: the number of iterations of the outer loop.
+        repeated: the gates of one iteration, and the parameters of all. If the body is itself a
+            loop, these are the iterations of both loops.
+        compute_wires: maps the traced index of an iteration of the outer loop to the traced wires
+            of that iteration, an integer array.
+        n_iterations: the trip count of the outer loop.
         qubits: the number of qubits of the device.
 
     Returns:
-        the gates of all iterations; None if there are too many, if wires are not known while the
-        program is traced, or if a gate has wrong wires (an error when the program runs).
+        the gates of all iterations. None if there are too many gates, if wires depend on more than
+        the index, or if a wire is out of range or repeated: the loop then reports the error at run
+        time.
     """
     run, total = repeated.sequence, repeated.n_iterations
     if total * len(run.gates) > ForLoop.MAX_UNROLLED_GATES:
@@ -61,7 +63,7 @@ def unroll_loop(
     straight = GateSequence(run.derivative)
     straight.append_param_vector(repeated.params, run.frequencies * total)
     for iteration, computed in enumerate(wires.tolist()):
-        # What is wrong with a wire, the run says.
+        # The loop that is not unrolled reports an invalid wire at run time.
         if any(not 0 <= wire < qubits for wire in computed):
             return None
         first = iteration * run.n_params
@@ -82,7 +84,15 @@ def _resolve_wires(codes: Sequence[int], computed: Sequence[int]) -> tuple[int, 
 def _evaluate_static_wires(
     compute_wires: Callable[[Any], Any], n_iterations: int
 ) -> np.ndarray | None:
-    """Return the wires of each iteration; None if they depend on more than its number."""
+    """Return the wires of each iteration as static integers.
+
+    Args:
+        compute_wires: maps the traced index of an iteration to an integer array of wires.
+        n_iterations: the trip count.
+
+    Returns:
+        integer array ``[n_iterations, ...]``; None if wires depend on more than the index.
+    """
     found: list[np.ndarray] | None = None
 
     def trace(number: Any) -> None:

@@ -21,10 +21,14 @@ if TYPE_CHECKING:
 
 
 def mask_nonunitary(op: qml.operation.Operator) -> qml.operation.Operator:
-    """Replace a traced matrix by NaN when the program finds that it is not unitary.
+    """Replace a traced matrix by NaN at run time if it is not unitary.
 
     Args:
-        op: a ``QubitUnitary`` or ``DiagonalQubitUnitary``; a static one is returned unchanged.
+        op: a ``QubitUnitary`` or ``DiagonalQubitUnitary``. With a static matrix it is returned
+            unchanged.
+
+    Returns:
+        an operation on the same wires. Its matrix is NaN if the program finds it not unitary.
     """
     (value,) = op.data
     if not is_dynamic(value):

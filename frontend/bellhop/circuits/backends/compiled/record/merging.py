@@ -40,11 +40,12 @@ _SYMMETRIC_UNTIL = {"Toffoli": 2}
 
 @dataclass(frozen=True)
 class Angle:
-    """A rotation angle: a constant plus traced parameters.
+    """The angle of a merged rotation: a constant plus or minus traced parameters.
 
     Attributes:
         constant: the constant part.
-        slots: slot of each parameter, and whether it is subtracted.
+        slots: for each traced parameter, its index in the gate sequence, and whether it is
+            subtracted.
     """
 
     constant: float
@@ -56,11 +57,12 @@ class Angle:
 
 @dataclass(frozen=True)
 class AdjacentGate:
-    """A gate that may be merged with an adjacent gate.
+    """A gate of a sequence, with methods to merge it with an adjacent gate.
 
     Attributes:
-        gate: the gate.
-        total_angle: the angle if the gate results from a merge with a traced angle, otherwise None.
+        gate: the gate, whose ``slots`` index the parameters of the sequence.
+        total_angle: the angle of a rotation that was merged and whose angle is traced. It replaces
+            the parameters of ``gate``. None for all other gates.
     """
 
     gate: Gate
@@ -68,19 +70,22 @@ class AdjacentGate:
 
     @property
     def wires(self) -> frozenset[int]:
-        """Target and control wires."""
+        """The qubits of targets and controls; negative for traced wires."""
         return frozenset(self.gate.wires + self.gate.control_wires)
 
     @property
     def constants(self) -> tuple[float, ...] | None:
-        """The parameters in the order of their slots; None if a parameter is traced."""
+        """The parameters in order as static numbers; None if one of them is traced."""
         if self.total_angle is not None or any(slot >= 0 for slot in self.gate.slots):
             return None
         return tuple(float(self.gate.constants[-1 - slot]) for slot in self.gate.slots)
 
     @property
     def angle(self) -> Angle:
-        """The angle of a rotation."""
+        """The angle of a rotation, negative for an inverted one.
+
+        Only for gates of `_ROTATIONS`, which have one parameter.
+        """
         if self.total_angle is not None:
             return self.total_angle
         (slot,) = self.gate.slots
@@ -90,11 +95,14 @@ class AdjacentGate:
         return Angle(-constant if self.gate.adjoint else constant)
 
     def is_same_kind(self, other: "AdjacentGate") -> bool:
-        """Return whether both are the same kind of gate, on the same wires and controls."""
+        """Return whether both gates have the same name, wires and controls."""
         return _find_kind(self.gate) == _find_kind(other.gate)
 
     def is_inverse(self, other: "AdjacentGate") -> bool:
-        """Return whether a gate is known to be the inverse of `other`."""
+        """Return whether this gate is known to be the inverse of ``other``.
+
+        Gates with traced parameters are not: their values are unknown.
+        """
         if (
             self.constants is None
             or self.constants != other.constants
@@ -104,11 +112,15 @@ class AdjacentGate:
         return self.gate.name in _SELF_INVERSE or self.gate.adjoint != other.gate.adjoint
 
     def is_same_rotation(self, other: "AdjacentGate") -> bool:
-        """Return whether both are rotations about the same axis of the same wires."""
+        """Return whether both gates are rotations about the same axis on the same wires."""
         return self.gate.name.partition(":")[0] in _ROTATIONS and self.is_same_kind(other)
 
     def make_rotation(self, angle: Angle) -> list["AdjacentGate"]:
-        """Return this rotation with a different angle; no gate if the angle is zero."""
+        """Return this rotation with another angle, as a list of one gate.
+
+        Args:
+            angle: the new angle. If it is the constant zero, the list is empty.
+        """
         if angle.slots:
             return [AdjacentGate(self.gate, angle)]
         gate = replace(self.gate, slots=(-1,), constants=(angle.constant,), adjoint=False)
@@ -116,7 +128,14 @@ class AdjacentGate:
 
 
 def _find_kind(gate: Gate) -> tuple[object, ...]:
-    """Return a key of gates that can be merged: name, wires and controls."""
+    """Return a hashable key that is equal for gates that may be merged.
+
+    Args:
+        gate: the gate. Its parameters and its inversion do not matter.
+
+    Returns:
+        the name, the wires and the controls. Wires that may be permuted, as of CZ, are a set.
+    """
     name = gate.name.partition("@")[0]
     controls = frozenset(zip(gate.control_wires, gate.control_values, strict=True))
     name, _, word = name.partition(":")
@@ -138,7 +157,15 @@ def _cancel_pair(earlier: AdjacentGate, later: AdjacentGate) -> list[AdjacentGat
 
 
 def _merge_pair(earlier: AdjacentGate, later: AdjacentGate) -> list[AdjacentGate] | None:
-    """Return the rotation that replaces two adjacent rotations; None if they differ."""
+    """Merge two adjacent rotations, for the pass merge-rotations.
+
+    Args:
+        earlier: the gate that is applied first.
+        later: the next gate on the same wires.
+
+    Returns:
+        a list of one rotation, empty if the angles cancel; None to keep both gates.
+    """
     return (
         later.make_rotation(earlier.angle + later.angle)
         if later.is_same_rotation(earlier)
@@ -151,11 +178,16 @@ _COMBINERS = {CANCEL_INVERSES: _cancel_pair, MERGE_ROTATIONS: _merge_pair}
 
 
 def merge_gates(sequence: GateSequence, passes: Sequence[str]) -> GateSequence:
-    """Return a sequence of gates in which adjacent gates are merged.
+    """Merge adjacent gates of a sequence.
+
+    This implements the passes cancel-inverses and merge-rotations.
 
     Args:
-        sequence: the sequence; it is not changed.
-        passes: names of the passes, in order.
+        sequence: the gates and their parameters; it is not changed.
+        passes: names of the circuit's passes, in order; others have no effect here.
+
+    Returns:
+        a new sequence, or ``sequence`` itself if no gates were merged.
     """
     meetings = [_COMBINERS[name] for name in passes if name in _COMBINERS]
     if not meetings:
@@ -181,8 +213,9 @@ def _combine_neighbors(chain: Iterable[AdjacentGate], combine: Any) -> list[Adja
     """Combine each gate with the previous gate on the same wires, where possible.
 
     Args:
-        chain: gates in order.
-        combine: returns the gates that replace two adjacent gates, or None.
+        chain: the gates in order.
+        combine: ``(earlier, later) -> list of gates`` that replace two adjacent gates; None to keep
+            both.
 
     Returns:
         the remaining gates, in an equivalent order.
@@ -218,14 +251,14 @@ def _combine_neighbors(chain: Iterable[AdjacentGate], combine: Any) -> list[Adja
 
 
 def _compute_angle(angle: Angle, sequence: GateSequence) -> Any:
-    """Compute the traced value of an angle from its parameters.
+    """Compute the value of an angle, which adds equations to the program.
 
     Args:
-        angle: an angle with at least one parameter.
-        sequence: the gate sequence in which the angle's slots are looked up.
+        angle: an angle with at least one traced parameter.
+        sequence: the gate sequence whose parameters the angle's slots index.
 
     Returns:
-        a scalar: the constant, plus or minus each parameter.
+        traced scalar: the constant, plus or minus each parameter.
     """
     (first, is_negative), *others = angle.slots
     value = -sequence.get_param(first) if is_negative else sequence.get_param(first)

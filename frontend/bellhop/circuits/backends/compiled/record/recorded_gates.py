@@ -52,13 +52,14 @@ from bellhop.passes import MERGE_LOOP_BOUNDARIES
 
 
 class GateState(NamedTuple):
-    """Values that gates change, as loops and conditionals carry them.
+    """The values that gates change, which loops and conditionals carry.
 
     Attributes:
-        handle: handle of the quantum state.
-        offset: index of the next gate parameter in the vector of all parameters.
-        dynamic_params: number of the next parameter in loops with a dynamic trip count, and the
-            perturbation of the parameters so far; None if the circuit has no such loops.
+        handle: uint32 ``[2]``, the handle of the quantum state.
+        offset: int32 scalar, the index of the next gate parameter in the vector of all static-count
+            parameters.
+        dynamic_params: the dynamic-count parameters so far; None in a loop or conditional of a
+            circuit that has none.
     """
 
     handle: Any
@@ -66,29 +67,32 @@ class GateState(NamedTuple):
     dynamic_params: Any
 
     def ensure_dynamic_params(self, count: DynamicParams) -> "GateState":
-        """Return the state with dynamic-count parameters; `count` if it has none."""
+        """Return this state; if it has no dynamic-count parameters, with ``count``."""
         return self._replace(dynamic_params=self.dynamic_params or count)
 
 
 class GateEquationRecorder:
-    """Records the gates of a circuit: bound equations, and a pending sequence.
+    """Records the gates of a circuit as equations while it is traced.
+
+    The last gate sequence is pending, without an equation, so that gates that follow can join it. A
+    `RuntimeCircuit` owns one recorder; loops and branches are traced with it too.
 
     Args:
         handle: the handle of a fresh state.
-        passes: names of the passes that merge gates.
+        passes: names of the compiler passes that merge gates.
         keeps_matrices: whether the device applies matrices without decomposition.
 
     Attributes:
-        passes: names of the passes that merge gates.
-        session: a handle of the circuit, which identifies its session.
-        amplitudes: traced amplitudes of a state preparation, if there is one.
-        amplitude_bits: for each amplitude, the bit set of its frequencies.
-        has_dynamic_count: whether the circuit has gates in loops with a dynamic trip count.
-        is_dynamic_count: whether such a loop is being traced.
-        dynamic_frequencies: bit set of the frequencies of all dynamic-count parameters.
+        passes: names of the compiler passes that merge gates.
+        session: a handle of the circuit, by which the runtime finds its session.
+        amplitudes: the traced amplitudes of a state preparation as real numbers; empty without one.
+        amplitude_bits: for each of these numbers, the bits of its shift-rule frequencies.
+        has_dynamic_count: whether the circuit has a loop with a dynamic trip count.
+        is_dynamic_count: whether the body of such a loop is being traced.
+        dynamic_frequencies: the union of the shift-rule frequencies of dynamic-count parameters.
         may_change_norm: whether a matrix may be non-unitary.
         is_fresh: whether no operation was applied to the state yet.
-        pending: the sequence that is not bound yet.
+        pending: the sequence without an equation; None if there is none.
     """
 
     def __init__(self, handle: Handle, passes: tuple[str, ...], *, keeps_matrices: bool) -> None:
@@ -126,7 +130,11 @@ class GateEquationRecorder:
         return MERGE_LOOP_BOUNDARIES in self.passes
 
     def add_sequence(self, sequence: GateSequence) -> None:
-        """Append gates to the pending sequence, or make them the pending sequence."""
+        """Append gates to the pending sequence; if they cannot join it, bind it first.
+
+        Args:
+            sequence: the gates. A sequence with another kind of derivative cannot join.
+        """
         if not sequence.gates:
             return
         if (
@@ -138,14 +146,17 @@ class GateEquationRecorder:
             self.set_pending(sequence)
 
     def set_pending(self, sequence: GateSequence | RepeatedSequence) -> None:
-        """Bind the pending sequence, and make `sequence` the pending one."""
+        """Bind the pending sequence as an equation, and make ``sequence`` pending."""
         self.is_fresh = False
         self._bind_pending()
         self.pending = sequence
 
     @contextmanager
     def hide_pending(self) -> Iterator[None]:
-        """Exclude the pending gates from the part that is traced inside of the context."""
+        """Hide the pending gates while a loop's body is traced in the ``with`` block.
+
+        They are pending again after the block, so that gates of an unrolled loop can join them.
+        """
         before, self.pending = self.pending, None
         try:
             yield
@@ -153,7 +164,12 @@ class GateEquationRecorder:
             self.pending = before
 
     def get_only_sequence(self) -> RepeatedSequence | None:
-        """Return the traced part if it is a single sequence of gates, repeated or not, or None."""
+        """Return the gates of the traced loop body, if they are one pending sequence.
+
+        Returns:
+            the sequence, with merged gates or repeated by an inner loop; None if the body has no
+            gates, or has bound an equation already.
+        """
         run = self.pending
         if run is None or self._state is not self._start_state:
             return None
@@ -178,7 +194,10 @@ class GateEquationRecorder:
         return now if self.has_dynamic_count else now._replace(dynamic_params=None)
 
     def peek_carry(self) -> GateState:
-        """Return the carried values without binding pending gates, to pass them on unread."""
+        """Return the circuit's state for iterations that pass it on without reading it.
+
+        Unlike `flush_carry`, this does not bind the pending gates.
+        """
         return self._state._replace(dynamic_params=None)
 
     def resume(self, state: GateState) -> None:
@@ -189,25 +208,25 @@ class GateEquationRecorder:
         """Continue with the state after an operation that is not a gate.
 
         Args:
-            handle: handle of the state.
-            count: its dynamic-count parameters; None if they are unchanged.
+            handle: the handle of the state, for instance after a measurement.
+            count: the dynamic-count parameters after the operation; None if they are unchanged.
         """
         self._state = self._state._replace(
             handle=handle, dynamic_params=count or self.dynamic_params
         )
 
     def append_params(self, params: Any, frequencies: np.ndarray) -> None:
-        """Append the parameters of bound gates to the parameters of the circuit.
+        """Append the parameters of bound gates to the circuit's static-count parameters.
 
         Args:
-            params: vector of parameters.
-            frequencies: for each parameter, the bit set of its frequencies.
+            params: real array ``[n]``.
+            frequencies: uint8 ``[n]``, the bits of each parameter's shift-rule frequencies.
         """
         self._params.append(params)
         self._frequencies.append(frequencies)
 
     def stack_params(self) -> Any:
-        """Return the vector of all parameters so far."""
+        """Return the vector of all static-count parameters so far."""
         return jnp.concatenate([jnp.zeros(0, Precision.real_type()), *self._params])
 
     def stack_frequencies(self) -> np.ndarray:
@@ -216,11 +235,13 @@ class GateEquationRecorder:
 
     @contextmanager
     def trace_part(self, state: GateState, *, is_dynamic_count: bool = False) -> Iterator[None]:
-        """Context in which a loop's body or a branch is traced as a separate jaxpr.
+        """Trace the body of a loop or a branch as a separate jaxpr in the ``with`` block.
+
+        After the block, this recorder has its earlier state and parameters again.
 
         Args:
-            state: the state at its beginning, inputs of that jaxpr.
-            is_dynamic_count: whether its parameters are dynamic-count parameters.
+            state: the state at the beginning of the body: inputs of its jaxpr.
+            is_dynamic_count: whether the parameters in the body are dynamic-count parameters.
         """
         outer = (
             self._state,
@@ -248,16 +269,24 @@ class GateEquationRecorder:
             ) = outer
 
     def make_block_consumer(self, repeated: RepeatedSequence) -> tuple[BlockConsumer, Any]:
-        """Return the block consumer and first state for ``consume_iterations``.
-
-        The block consumer applies the gates of a block of iterations.
+        """Return a function that applies the gates of a block of loop iterations.
 
         Args:
-            repeated: the gates of one iteration.
+            repeated: the gates of one iteration, without traced values.
+
+        Returns:
+            the function, which ``consume_iterations`` calls for each block, and the state before
+            the first block.
         """
 
         def apply(state: GateState, inputs: Any, n_iterations: int | Operand) -> Any:
-            """Apply the gates of a block of iterations; return the state after it."""
+            """Apply the gates of a block of iterations, and return the state after it.
+
+            Args:
+                state: the state before the block.
+                inputs: the parameters and the traced wires of all iterations of the block.
+                n_iterations: the number of iterations in the block.
+            """
             params, wires = map(jnp.ravel, inputs)
             with self.trace_part(state, is_dynamic_count=True):
                 self.bind_sequence(
@@ -268,7 +297,7 @@ class GateEquationRecorder:
         return apply, self.flush_carry()
 
     def _bind_pending(self) -> None:
-        """Merge the gates of the pending sequence and bind it."""
+        """Bind the pending sequence as an equation, after merging its gates."""
         run, self.pending = self.pending, None
         if run is None:
             return
@@ -286,13 +315,17 @@ class GateEquationRecorder:
         wires: Any,
         n_iterations: int | Operand | None = None,
     ) -> None:
-        """Bind a sequence of gates as an equation.
+        """Bind a gate sequence as one equation, and register its parameters.
+
+        The parameters are appended to the circuit's parameters, with respect to which it is
+        differentiated; amplitudes of a prepared state become the circuit's ``amplitudes``.
 
         Args:
             sequence: the gates.
-            params: their parameters.
-            wires: their traced wires.
-            n_iterations: number of repetitions, if the gates are in a loop.
+            params: their traced parameters, of all iterations if they are in a loop.
+            wires: their traced wires, of all iterations if they are in a loop.
+            n_iterations: the number of times that the gates are applied; None for once, outside of
+                a loop.
         """
         obstacle = _find_obstacle(sequence)
         self.may_change_norm |= may_change_norm(sequence.gates, if_traced=self._keeps_matrices)
@@ -328,7 +361,11 @@ class GateEquationRecorder:
 
 
 def _find_obstacle(sequence: GateSequence) -> str:
-    """Return why gates cannot be differentiated by their parameters; empty if they can."""
+    """Return the error message if a sequence's parameters have no derivative.
+
+    Returns:
+        the message; empty if the gates can be differentiated.
+    """
     if sequence.derivative is not DerivativeKind.NONE:
         return ""
     names = ", ".join(dict.fromkeys(gate.name for gate in sequence.gates if gate.slots))

@@ -7,7 +7,7 @@ iterations.  ``for_loop(0, 1000)(lambda i: qml.RX(x * i, 0))()`` is traced to ::
     angles = mul x [0. 1. 2. ...]
     state = quantum_gates[RX] state angles 0 [] 1000
 
-(A shorter loop is unrolled, see ``unrolled``.)  A loop whose body does something else too, such as
+(A shorter loop is unrolled, see ``loop_unrolling``.)  A loop whose body has other effects, such as
 ``bellhop.debug.print("{}", i)``, becomes a ``scan`` that carries the state.  It returns the angles
 of all iterations, by which the measurement is differentiated::
 
@@ -75,7 +75,7 @@ from bellhop.circuits.ir.wires import WireMap, is_dynamic
 from bellhop.circuits.passes.backend_circuit import BackendCircuit
 from bellhop.tracing.current_circuit import Branches
 
-# Methods that differentiate what an execution has drawn by its score.
+# Methods that differentiate the outcomes of an execution by the score function.
 _EXACT_METHODS = (
     DiffMethod.ADJOINT,
     DiffMethod.BEST,
@@ -85,24 +85,22 @@ _EXACT_METHODS = (
 
 
 class RuntimeCircuit(BackendCircuit):
-    """A circuit that the runtime executes, recorded as ``quantum_gates``, ``scan``, ``cond``, ...
+    """A circuit that the runtime executes, recorded as equations of the program.
 
-    If the body of a loop only applies gates and has no side effects, the program first computes the
-    parameters of all iterations, and then calls the runtime once.  If the length of the loop is
-    dynamic, it does so for a block of iterations at a time.  If the body is itself such a loop, the
-    two loops become one call.
+    A loop whose body only applies gates and has no side effects becomes one call of the runtime if
+    its trip count is static, else one call per block of iterations.
 
     Args:
         handle: the handle of a fresh state.
         device: the device, for errors and for the measurements that it supports.
         gate_set: the gates that the device applies; others are decomposed.
-        wires: maps wire labels to qubits.
-        where: the QNode and its line, for errors.
+        wires: maps wire labels to qubit indices.
+        where: the QNode's name and line, which begin error messages.
         plan: how the circuit is executed, as far as its device and settings decide.
-        rows: selects the current row of batched parameters.
+        rows: the batch row whose gate parameters are used, by a traced index (broadcasting).
 
     Attributes:
-        gates: records what was applied so far.
+        gates: the recorder of the equations so far.
         postselects: whether a mid-circuit measurement so far postselects.
         groups: for each group of shots over which means are taken, the number of its shots.
     """
@@ -130,19 +128,16 @@ class RuntimeCircuit(BackendCircuit):
 
     @property
     def plan(self) -> ExecutionPlan:
-        """How the circuit is executed; complete when ``treatment`` is known."""
+        """How the circuit is executed; complete once ``treatment`` is set."""
         plan = replace(self._plan, outcomes=self.treatment)
         if self.treatment is Outcomes.SHARED_RUNS:
             return replace(plan, diff_method=DiffMethod.LIKELIHOOD_RATIO)
         return plan
 
     def fork(self, treatment: Outcomes) -> "RuntimeCircuit":
-        """Return a copy, to be measured after the last gate with a treatment of outcomes.
+        """Return a copy with the same gates, to be measured with another treatment.
 
-        Measuring the copy does not change this circuit.
-
-        Args:
-            treatment: how the copy treats random outcomes.
+        ``treatment`` is how the copy treats random outcomes. This circuit does not change then.
         """
         other = copy.copy(self)
         other.gates = copy.copy(self.gates)
@@ -150,7 +145,7 @@ class RuntimeCircuit(BackendCircuit):
         return other
 
     def apply(self, operations: Sequence[Any]) -> None:
-        """Append the gates of operations."""
+        """Convert operations to gates and record them; apply control flow among them."""
         for run in self._build_gate_list(operations).sequences:
             if isinstance(run, GateSequence):
                 self.gates.add_sequence(run)
@@ -163,7 +158,10 @@ class RuntimeCircuit(BackendCircuit):
         return not self.device.passes
 
     def apply_straight(self, operations: Sequence[Any]) -> bool:
-        """Append the gates of operations if they are few, and a straight run; return whether."""
+        """Record operations, but only if they are few gates without control flow.
+
+        Used to unroll nested loops. Returns whether the operations were recorded.
+        """
         gates = self._build_gate_list(operations, ForLoop.MAX_UNROLLED_GATES)
         is_straight = gates.is_straight(ForLoop.MAX_UNROLLED_GATES)
         for run in gates.sequences if is_straight else ():
@@ -172,7 +170,12 @@ class RuntimeCircuit(BackendCircuit):
         return is_straight
 
     def _build_gate_list(self, operations: Sequence[Any], most: int | None = None) -> GateList:
-        """Return the gates of operations; not of all, where they are more, or no straight run."""
+        """Convert operations to gate sequences and control flow, without recording them.
+
+        Args:
+            operations: PennyLane operations.
+            most: stop once there are more gates than this, or control flow; None to convert all.
+        """
         gates = GateList(
             self.gate_set,
             self.wires,
@@ -191,7 +194,7 @@ class RuntimeCircuit(BackendCircuit):
                 if most is not None and not gates.is_straight(most):
                     break
         except Exception:
-            # Of what fails alone: to enter these for each gate takes time.
+            # Entered only for the operation that fails: entering them for each gate takes time.
             with self.error_location(op), explain_concretization(op, self.where):
                 raise
         return gates
@@ -204,7 +207,14 @@ class RuntimeCircuit(BackendCircuit):
         *,
         is_nest: bool = False,
     ) -> tuple[Any, ...]:
-        """Run a loop whose body applies gates; return the carried values after it."""
+        """Record a for loop whose body applies gates; return the carried values after it.
+
+        Args:
+            n_iterations: the trip count, an ``int``, or a tracer if it is dynamic.
+            body: ``(carried, index) -> carried``, which applies the gates of one iteration.
+            carried: the carried values of the first iteration, a tuple of arrays.
+            is_nest: not used.
+        """
         if isinstance(n_iterations, int):
             return self._run_static_loop(n_iterations, body, carried)
         return self._run_dynamic_loop(
@@ -216,7 +226,13 @@ class RuntimeCircuit(BackendCircuit):
     def while_loop(
         self, condition: Callable[..., Any], body: Callable[..., Any], carried: tuple[Any, ...]
     ) -> tuple[Any, ...]:
-        """Run a loop while a condition holds; return the carried values."""
+        """Record a while loop whose body applies gates; return the final carried values.
+
+        Args:
+            condition: ``carried -> bool scalar``, whether another iteration follows.
+            body: ``carried -> carried``, which applies the gates of one iteration.
+            carried: the carried values of the first iteration, a tuple of arrays.
+        """
         goes_on = lambda now: condition(now[0])
         return self._run_dynamic_loop(
             TracedLoop.trace(self.gates, "while_loop", body, carried),
@@ -227,12 +243,14 @@ class RuntimeCircuit(BackendCircuit):
     def _run_dynamic_loop(
         self, loop: TracedLoop, run: Callable[..., Any], run_in_blocks: Callable[..., Any]
     ) -> tuple[Any, ...]:
-        """Run a loop whose length the program computes.
+        """Record a loop with a dynamic trip count; return the carried values after it.
 
         Args:
-            loop: as traced.
-            run: takes what runs an iteration, and what the first one gets.
-            run_in_blocks: the same, of values that gates use block by block.
+            loop: the loop, of which one iteration was traced.
+            run: ``(step, first) -> last``, adds a loop whose iterations ``step`` apply gates.
+                ``first`` and ``last`` are pairs of carried values and circuit state.
+            run_in_blocks: ``(body, carried, use, state) -> last``, adds a loop of the classical
+                ``body``, in which ``use`` applies the gates of a block of iterations at a time.
         """
         if loop.gates is None:
             return self._run_traced_loop(loop, functools.partial(run, loop.step))
@@ -245,9 +263,13 @@ class RuntimeCircuit(BackendCircuit):
     def _run_static_loop(
         self, n_iterations: int, body: Callable[..., Any], carried: tuple[Any, ...]
     ) -> tuple[Any, ...]:
-        """Run a loop with a static trip count; same arguments and results as ``for_loop``."""
+        """Record a for loop with a static trip count; return the carried values after it.
+
+        A short loop becomes one sequence of gates. A loop whose body only applies gates becomes a
+        repeated sequence, any other loop a ``scan``. The arguments are as in `for_loop`.
+        """
         gates = self.gates
-        # The gates before the loop stay pending, since gates of the loop may join their run.
+        # The gates before the loop stay pending, since gates of the loop may join them.
         with gates.hide_pending():
             number = jnp.asarray(0)
             loop = TracedLoop.trace(
@@ -274,8 +296,8 @@ class RuntimeCircuit(BackendCircuit):
             else:
                 gates.add_sequence(straight)
             return tuple(carried)
-        # The body is one run of gates although it is a loop, so no gates merged where one inner
-        # iteration meets the next.  The same gates meet between two outer iterations.
+        # If the body is a loop itself and still one sequence of gates, no gates merged where inner
+        # iterations meet.  The same gates meet between two outer iterations.
         merged = MergedLoop([], repeated.sequence, params, [])
         if gates.should_merge_boundaries and repeated.n_iterations == 1:
             merged = merge_iterations(repeated.sequence, params)
@@ -290,26 +312,38 @@ class RuntimeCircuit(BackendCircuit):
         return tuple(carried)
 
     def _run_traced_loop(self, loop: TracedLoop, run: Callable[[Any], Any]) -> tuple[Any, ...]:
-        """Run a traced loop, and what was taken out of its iterations before and after it."""
+        """Add a loop with gates, and the gates of its body that are applied around it.
+
+        ``run`` maps the pair of carried values and circuit state before the loop to the pair after
+        it.
+        """
         self.gates.add_sequence(GateSequence(gates=loop.ends.before))
         carried = self._resume(run((loop.carried, self.gates.flush_carry())))
         self.gates.add_sequence(GateSequence(gates=loop.ends.after))
         return carried
 
     def _resume(self, now: Any) -> tuple[Any, ...]:
-        """Go on after a loop; return the values that it carried."""
+        """Continue with the circuit state after a loop; return the loop's carried values."""
         carried, state = now
         self.gates.resume(state)
         return tuple(carried)
 
     def branch(self, branches: Branches) -> Any:
-        """Run one branch of a conditional, which may apply gates; return its result."""
+        """Record a conditional whose branches may apply gates; return its result."""
         return record_branches(self.gates, branches)
 
     def mid_measure(
         self, label: Wire, *, reset: bool, postselect: int, site: str, is_joint: bool = False
     ) -> Any:
-        """Measure a wire, collapse the state, and return the outcome."""
+        """Measure a wire mid-circuit, which collapses the state; return the outcome.
+
+        Args:
+            label: the wire label, static or traced.
+            reset: whether the wire is reset to zero after the measurement.
+            postselect: the outcome to postselect on, 0 or 1; -1 for none.
+            site: the user's ``file:line``, for errors.
+            is_joint: not used.
+        """
         wires, is_known = self.wires, not is_dynamic(label)
         wire = (
             jnp.int32(wires(label))
@@ -330,13 +364,10 @@ class RuntimeCircuit(BackendCircuit):
         return outcome
 
     def measure(self, request: MeasurementRequest) -> list[Any]:
-        """Measure all measurements of a request.
+        """Measure the final state by one runtime call; return an array per measurement.
 
         Args:
             request: the measurements, with the coefficients and matrices of their observables.
-
-        Returns:
-            an array for each measurement, in order.
         """
         if not request.measurements:
             return []
@@ -348,7 +379,7 @@ class RuntimeCircuit(BackendCircuit):
         params, amplitudes = gates.stack_params(), gates.amplitudes
         frequencies, amplitude_bits = gates.stack_frequencies().tobytes(), gates.amplitude_bits
         if self.has_run_per_shot:
-            # What is drawn in it is differentiated as a whole, by its score.
+            # All outcomes of an execution are differentiated together, by its score.
             params = amplitudes = jnp.zeros(0, Precision.real_type())
             frequencies = amplitude_bits = b""
         facts = CircuitFacts(
@@ -379,7 +410,11 @@ class RuntimeCircuit(BackendCircuit):
         return values
 
     def compute_score(self) -> list[Any]:
-        """Return the score of all that a run of one shot has drawn; nothing where it has none."""
+        """Return a list of the score of one shot's outcomes; empty if it is not supported.
+
+        The score is a scalar zero. Its tangent is the tangent of the logarithm of the outcomes'
+        probability, by which means over shots are differentiated.
+        """
         gates, state = self.gates, self.gates.bound_state()
         if not self._supports_score():
             return []
@@ -395,7 +430,10 @@ class RuntimeCircuit(BackendCircuit):
         return is_exact and self._runs_in_engine and not self.gates.may_change_norm
 
     def can_share_runs(self) -> bool:
-        """Tell, at the end, whether shots with the same outcomes may share a run."""
+        """Return whether shots with equal mid-circuit outcomes may share an execution.
+
+        Called after the last gate; binds the pending gates.
+        """
         self.gates.flush()  # Updates `may_change_norm`.
         may_not = self.postselects or self.gates.has_dynamic_count
         return not may_not and self._supports_score()
@@ -408,7 +446,7 @@ class RuntimeCircuit(BackendCircuit):
 
     @property
     def has_run_per_shot(self) -> bool:
-        """Whether the runtime runs it for each shot."""
+        """Whether the runtime executes the circuit once per shot."""
         return self.treatment is Outcomes.RUN_PER_SHOT
 
     def _is_replayed(self) -> bool:
@@ -417,30 +455,37 @@ class RuntimeCircuit(BackendCircuit):
         True with shots, and with mid-circuit measurements unless the engine goes back through all
         of their outcomes.
         """
-        # The engine alone goes back through outcomes, where the circuit goes through all of them.
+        # Only the engine goes back through outcomes, and only if all of them are executed.
         if not self.has_mid_circuit:
             return self.device.shots > 0
         return not (self.treatment is Outcomes.ALL and self._runs_in_engine)
 
     def sample(self, asked: Sequence[SampleRequest]) -> list[Any]:
-        """Sample once, and return each of the results that are computed from these samples."""
+        """Sample the final state once; return an array for each requested result.
+
+        If each shot is an execution, the requests are all ``ShadowSnapshots``, or none of them is.
+        """
         snapshots = [what for what in asked if isinstance(what, ShadowSnapshots)]
         if self.has_run_per_shot and snapshots:
             return [sample_one_shot_shadow(self, what) for what in snapshots]
         return self.measure(MeasurementRequest.from_samples(asked))
 
     def average_over_groups(self, value: Any) -> Any:
-        """Return the contribution of a run, whose shots share a value, to each group's mean."""
+        """Return this execution's contribution to each shot group's mean of ``value``."""
         if self.treatment is Outcomes.SHARED_RUNS:
             return jnp.tensordot(self.shot_fractions, value, axes=0)
         return jnp.broadcast_to(value, (len(self.groups), *value.shape))
 
     def broadcast_to_shots(self, value: Any) -> Any:
-        """Return a value that is the same for all shots, once for each shot."""
+        """Return a value that is the same for all shots, with a leading axis of shots."""
         return jnp.broadcast_to(value, (self.device.shots, *value.shape))
 
     def mask_other_shots(self, statistics: Sequence[Statistic]) -> list[Statistic]:
-        """Return the statistics of a run, with zeros for the shots of others."""
+        """Return an execution's statistics, with zeros for shots of other executions.
+
+        Nothing is masked unless shots share executions. The sum over executions then has all shots'
+        values.
+        """
         is_shared = self.treatment is Outcomes.SHARED_RUNS and any(
             each.is_per_shot for each in statistics
         )
@@ -449,7 +494,7 @@ class RuntimeCircuit(BackendCircuit):
         return mask_other_shots(statistics, self.shot_fractions, self._shots_of_run())
 
     def _shots_of_run(self) -> Any:
-        """Return which shots this execution represents, as an integer array [shots]."""
+        """Return an array ``[shots]``: 1 for shots that this execution represents, else 0."""
         handle, found = self.gates.bound_state().measure_shots(self.device)
         self.gates.replace_handle(handle)
         return found

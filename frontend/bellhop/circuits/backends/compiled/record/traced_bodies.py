@@ -21,16 +21,17 @@ _MAX_ITERATIONS_PER_CALL = 1 << 18
 
 
 class TracedLoop(NamedTuple):
-    """A loop with one traced iteration.
+    """A loop of the circuit, of which one iteration was traced.
 
     Attributes:
-        carried: the carried values, in the types that they have in every iteration.
-        step: runs an iteration: ``((carried, state), *index) -> ((carried, state), params)``.
-        frequencies: array ``[params]`` of the parameters' frequency bit sets, for shift rules.
+        carried: the initial carried values, in the types that they have in every iteration.
+        step: runs an iteration: ``((carried, state), *index) -> ((carried, state), params)``, where
+            ``state`` is a `GateState` and ``params`` are the traced gate parameters.
+        frequencies: uint8 ``[params]``, the bits of the parameters' shift-rule frequencies.
         gates: the gates of the body, if they form one sequence that can be separated from the
             classical computation; ``step`` then applies no gates and returns the parameters and
             wires of the sequence.  Else None.
-        ends: the gates at the boundaries of iterations that the pass has taken out of the body.
+        ends: the gates to apply before and after the loop, which were merged across its iterations.
     """
 
     carried: tuple[Any, ...]
@@ -52,11 +53,12 @@ class TracedLoop(NamedTuple):
         """Trace one iteration of a loop.
 
         Args:
-            gates: the recorder of the circuit's gates.
+            gates: the recorder of the circuit's gates. Pending gates are bound, and
+                ``has_dynamic_count`` is set for a dynamic trip count.
             construct: the name of the user's loop function, for errors.
-            body: the body; it takes the carried values and ``others``, and applies gates.
+            body: ``(carried, *others) -> carried``, which applies gates.
             carried: the carried values of the first iteration.
-            others: the index of the iteration, in a ``for_loop``.
+            others: the index of the iteration in a ``for_loop``, nothing in a ``while_loop``.
             n_iterations: the trip count; None if it is dynamic.
         """
         is_dynamic_count = n_iterations is None
@@ -65,14 +67,32 @@ class TracedLoop(NamedTuple):
         apart: RepeatedSequence | None = None
 
         def flush_iteration(carried: tuple[Any, ...]) -> Any:
-            """Apply the iteration's gates, and return the carried values, state and params."""
+            """Bind the gates of an iteration at its end, if they are not separated from it.
+
+            Args:
+                carried: the carried values after the iteration.
+
+            Returns:
+                ``carried``, and a pair: the circuit's state after the gates, and their parameters.
+            """
             nonlocal frequencies
             state = gates.flush()
             frequencies = gates.stack_frequencies()
             return carried, (state, gates.stack_params())
 
         def record_iteration(carried: tuple[Any, ...], state: GateState, *others: Any) -> Any:
-            """Run the body; apply its gates, unless they are one separable sequence."""
+            """Run the body; apply its gates, unless they are one separable sequence.
+
+            Args:
+                carried: the carried values before the iteration.
+                state: the circuit's state before the iteration.
+                others: the index of the iteration in a ``for_loop``.
+
+            Returns:
+                the carried values, and a pair: the state, and the parameters of the gates. If the
+                gates are separated, the state is unchanged, and their parameters and wires are a
+                pair.
+            """
             nonlocal apart
             apart = None
             with gates.trace_part(state, is_dynamic_count=is_dynamic_count):
@@ -94,7 +114,11 @@ class TracedLoop(NamedTuple):
             def record_with_effects(
                 carried: tuple[Any, ...], state: GateState, *others: Any
             ) -> Any:
-                """Run the body with its effects, and apply its gates in the iteration."""
+                """Run a body with side effects, and apply its separated gates in the iteration.
+
+                It has the arguments of `record_iteration`, and its results for gates that are not
+                separated.
+                """
                 carried, (_, (params, wires)) = classical(carried, state, *others)
                 with gates.trace_part(state, is_dynamic_count=is_dynamic_count):
                     n = repeated.n_iterations
@@ -107,7 +131,10 @@ class TracedLoop(NamedTuple):
             run, ends = merge_loop_ends(run, place=len(jax.tree.leaves(carried)))
 
         def step(now: tuple[Any, GateState], *others: Any) -> tuple[Any, Any]:
-            """Run an iteration, and pass dynamic-count parameters on if the loop has any."""
+            """Run an iteration; the attribute ``step`` of the traced loop.
+
+            Dynamic-count parameters are carried only if the circuit has any, which is known later.
+            """
             carried, state = now
             carried, (after, params) = run(
                 carried, state.ensure_dynamic_params(gates.dynamic_params), *others
@@ -120,14 +147,15 @@ class TracedLoop(NamedTuple):
         return cls(carried, step, frequencies, apart, ends)
 
     def make_classical_body(self, state: GateState) -> Callable[..., tuple[tuple[Any, ...], Any]]:
-        """Return the classical part of the body of a loop that only applies gates.
+        """Return the classical part of the body of a loop whose gates are separated.
 
         Args:
-            state: the state of the circuit, which is passed on and not read.
+            state: the state of the circuit, which an iteration passes on without reading it.
 
         Returns:
             a function of the carried values and, in a ``for_loop``, of the index of the iteration.
-            It returns the next carried values, and the parameters and wires of the gates.
+            It returns the next carried values, and a pair: the parameters and the wires of the
+            gates.
         """
 
         def classical_body(carried: tuple[Any, ...], *index: Any) -> tuple[tuple[Any, ...], Any]:
@@ -138,18 +166,20 @@ class TracedLoop(NamedTuple):
 
 
 def _count_max_separable(gates: GateEquationRecorder, n_iterations: int | None) -> float:
-    """Return the most inner-loop iterations for which a body's gates are separated.
+    """Return the largest trip count of an inner loop whose gates may be separated.
 
-    If gates are separated from the classical computation, one call of the runtime applies the gates
-    of the loop, or of a block of its iterations.
+    If a loop's body only applies gates, also in an inner loop, they can be separated from the
+    classical computation: one call of the runtime applies the gates of many iterations. It holds
+    the parameters of all these gates, so their number is limited.
 
     Args:
         gates: the recorder of the circuit's gates.
         n_iterations: the trip count of the outer loop; None if it is dynamic.
 
     Returns:
-        zero if gates must not be separated.  They must not in a loop of dynamic trip count whose
-        iterations merge gates at their boundaries: the length of its last block is dynamic.
+        the trip count; infinity without a limit. Zero if gates must not be separated: in a loop of
+        one iteration, and in a loop of dynamic trip count whose iterations merge gates at their
+        boundaries, as the length of its last block is dynamic.
     """
     if n_iterations is None:
         return 0 if gates.should_merge_boundaries else math.inf
@@ -157,23 +187,32 @@ def _count_max_separable(gates: GateEquationRecorder, n_iterations: int | None) 
 
 
 def record_branches(gates: GateEquationRecorder, branches: Branches) -> Any:
-    """Run one branch of a conditional, which may apply gates; return its result.
+    """Add a conditional whose branches apply gates; return the chosen branch's result.
 
-    The parameter vectors of the branches are padded to the length of the longest, so that the
-    gates after the conditional have a static offset.  The derivative by the padding is zero.
+    The parameter vectors of the branches are padded with zeros to the length of the longest, so
+    that the gates after the conditional have a static offset.
 
     Args:
-        gates: the recorder of the circuit's gates.
-        branches: the index, and the branches as functions.
+        gates: the recorder of the circuit's gates, which continues after the conditional.
+        branches: the traced index of the branch to run, and the branches as functions.
     """
     frequencies: list[np.ndarray] = []
     before = gates.flush()
 
     def record_branch(branch: Callable[[], Any]) -> Step:
-        """Return a function that runs a branch and returns the circuit's state after it."""
+        """Return a function that runs a branch and records its gates.
+
+        Its results are the branch's result, and the handle of the state after it, the dynamic-count
+        parameters and the branch's static-count parameters.
+        """
 
         def run(handle: Handle, count: DynamicParams) -> tuple[Any, Any]:
-            """Record the gates of a branch, beginning with the state `handle`."""
+            """Run the branch.
+
+            Args:
+                handle: the handle of the state before the conditional.
+                count: the dynamic-count parameters before the conditional.
+            """
             with gates.trace_part(before._replace(handle=handle, dynamic_params=count)):
                 result = branch()
                 after = gates.flush()
@@ -188,7 +227,11 @@ def record_branches(gates: GateEquationRecorder, branches: Branches) -> Any:
     n_params = max(params.shape[0] for *_, params in rest)
 
     def pad_params(runner: Step) -> Step:
-        """Return a branch whose parameter vector has the length of the longest."""
+        """Return a branch that pads its vector of parameters with zeros to the longest.
+
+        Args:
+            runner: the traced branch, a function of the handle and the dynamic-count parameters.
+        """
 
         def run(handle: Handle, count: DynamicParams | None) -> tuple[Any, Any]:
             result, (handle, after, params) = runner(handle, count or gates.dynamic_params)
