@@ -149,7 +149,7 @@ def inline_call(call: ir.Operation, function: ir.Operation) -> list[ir.Operation
     return [op.operation for op in body]
 
 
-def inline_functions_with(
+def inline_containing_functions(
     module: ir.Module, is_held: Callable[[ir.Operation], bool], *, most: int = 1
 ) -> bool:
     """Inline functions that contain selected operations and have few call sites.

@@ -261,7 +261,7 @@ class Frequencies(Measurement):
         return len(self.groups), 2 ** len(self.wires)
 
     @staticmethod
-    def for_counts(wires: Sequence[int], groups: Sequence[int]) -> "Frequencies":
+    def make_undifferentiable(wires: Sequence[int], groups: Sequence[int]) -> "Frequencies":
         """Return frequencies from which ``counts`` are rounded, so that they have no derivative.
 
         Args:

@@ -283,7 +283,7 @@ class SamplingRounds:
         Returns:
             a function from the result of ``sample()`` to integers ``[groups, 2**len(wires)]``.
         """
-        take = self._add_request(diagonals, Frequencies.for_counts(wires, self._groups))
+        take = self._add_request(diagonals, Frequencies.make_undifferentiable(wires, self._groups))
         sizes = np.array(self._groups)[:, None]
         return lambda values: jnp.round(take(values) * sizes).astype(int)
 

@@ -10,7 +10,7 @@ from bellhop_mlir._block_partition import (
     keep_in_place,
     outline_group,
 )
-from bellhop_mlir._outline import MOST_COPIES, inline_functions_with
+from bellhop_mlir._outline import MOST_COPIES, inline_containing_functions
 from bellhop_mlir._purity import find_impure_functions
 from bellhop_mlir._walk import (
     find_functions,
@@ -75,7 +75,7 @@ class OverlapCalls(Pass):
         names = self._find_splittable(module)
         if not names:
             return False
-        inline_functions_with(module, lambda op: _may_split(op, names), most=MOST_COPIES)
+        inline_containing_functions(module, lambda op: _may_split(op, names), most=MOST_COPIES)
         # Innermost blocks first: operations that overlap with a call are outlined to functions.
         for block in reversed(list_blocks(module.operation)):
             places = {i for i, op in enumerate(block.operations) if _may_split(op.operation, names)}

@@ -9,7 +9,7 @@ from bellhop_mlir._call_graph import (
 )
 from bellhop_mlir._dependence import DependenceGraph
 from bellhop_mlir._op_cost import is_cheap
-from bellhop_mlir._outline import inline_functions_with, outline_region
+from bellhop_mlir._outline import inline_containing_functions, outline_region
 from bellhop_mlir._purity import find_impure_functions, is_pure
 from bellhop_mlir._walk import find_functions, list_blocks, list_operations, walk_operations
 from bellhop_mlir.dialects import callback
@@ -61,7 +61,7 @@ class FuseAccelerate(Pass):
         Returns:
             True, also if no regions were merged, since functions may have been inlined.
         """
-        inline_functions_with(module, lambda op: op.name == "callback.accelerate")
+        inline_containing_functions(module, lambda op: op.name == "callback.accelerate")
         for function in find_host_functions(module):
             for block in reversed(list_blocks(function)):
                 while _fuse_loop(module, block) or _fuse_two(module, block):

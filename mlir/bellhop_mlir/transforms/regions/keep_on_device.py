@@ -8,7 +8,7 @@ from bellhop_mlir._bindings import ir, stablehlo
 from bellhop_mlir._block_partition import OperationGroup, compute_inputs_and_outputs, outline_group
 from bellhop_mlir._call_graph import find_host_functions, prune_signature
 from bellhop_mlir._op_cost import is_constant
-from bellhop_mlir._outline import MOST_COPIES, inline_functions_with
+from bellhop_mlir._outline import MOST_COPIES, inline_containing_functions
 from bellhop_mlir._walk import (
     find_operations,
     find_producer,
@@ -86,7 +86,7 @@ class KeepOnDevice(Pass):
             module, list(map(int, filter(None, self.results.split(","))))
         )
         is_region = lambda op: kept_values.regions.find_device(op) is not None
-        has_inlined = inline_functions_with(module, is_region, most=MOST_COPIES)
+        has_inlined = inline_containing_functions(module, is_region, most=MOST_COPIES)
         for function in find_host_functions(module):
             kept_values.change_function(function)
         return kept_values.regions.finish() or has_inlined

@@ -56,7 +56,7 @@ class PlaceResults(Pass):
         callees: dict[tuple[str, ir.Type], str] = {}
         for place, device in devices.items():
             value = end.operands[tokens + place]
-            if _is_pure_region_on(find_producer(value), device, impure):
+            if _is_pure_on_device(find_producer(value), device, impure):
                 continue
             if (device, value.type) not in callees:
                 callees[device, value.type] = _declare_identity(module, device, value.type)
@@ -68,7 +68,7 @@ class PlaceResults(Pass):
         return bool(callees)
 
 
-def _is_pure_region_on(op: ir.Operation | None, device: str, impure: set[str]) -> bool:
+def _is_pure_on_device(op: ir.Operation | None, device: str, impure: set[str]) -> bool:
     """Return whether a pure region on a device computes a value.
 
     Args:
