@@ -14,6 +14,8 @@ from typing import Any
 
 import jax
 
+from bellhop.base.exception_attributes import find_hidden_exception
+
 # The folder of bellhop.
 PACKAGE = os.path.dirname(os.path.dirname(__file__))
 _OWN = PACKAGE + os.sep
@@ -103,7 +105,7 @@ def make_call_from_site(site: str) -> Callable[..., Any]:
 
 def error_site(error: BaseException) -> str:
     """Return ``file:line`` of the innermost user frame in an exception's traceback."""
-    site, traceback = "<unknown>", error.__traceback__
+    site, traceback = "<unknown>", find_hidden_exception(error).__traceback__
     while traceback is not None:
         file, line = traceback.tb_frame.f_code.co_filename, traceback.tb_lineno
         if _is_user_file(file):
