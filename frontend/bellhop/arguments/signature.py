@@ -5,8 +5,7 @@ import inspect
 import itertools
 import re
 import typing
-from collections.abc import Callable, Collection, Iterable, Sequence
-from types import FunctionType
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import jax
@@ -20,10 +19,7 @@ from bellhop.arguments.static_arguments import POSITIONAL
 from bellhop.base.source import function_name
 from bellhop.base.types import Args, Kwargs, PyTree, to_structs
 from bellhop.base.value_checks import check_dictionary_keys, check_no_measurements
-from bellhop.errors import format_value, suggest_name
-
-# Options of callbacks: a misspelled one is taken for an argument of the function.
-_CALLBACK_OPTIONS = ("asynchronous", "ordered", "partitioned", "result_type", "vmap_method")
+from bellhop.errors import format_value
 
 
 class DeclaredSignature:
@@ -167,42 +163,6 @@ def declared_signature(function: Callable[..., Any]) -> DeclaredSignature | None
         specs = to_structs(avals)
         args.append(FlatTree.from_structure(tree, specs))
     return DeclaredSignature(function_name(function), signature, tuple(args))
-
-
-def check_call(
-    where: str, function: Callable[..., Any], count: int, names: Collection[str], advice: str = ""
-) -> None:
-    """Raise an error if a function's signature does not accept a call's arguments.
-
-    Args:
-        where: function and call site, for the error.
-        function: callable; callables without a signature accept all arguments.
-        count: number of positional arguments.
-        names: names of the keyword arguments.
-        advice: further sentences for the error.
-
-    Raises:
-        TypeError: with Python's message and the function's signature.
-    """
-    if isinstance(function, FunctionType):
-        # ``inspect.signature`` takes a fifth of the time to trace a callback.
-        code = function.__code__
-        if code.co_argcount == count and code.co_kwonlyargcount == 0 and not names:
-            return
-        if hasattr(function, "__signature__"):
-            # ``__signature__`` is documentation: it may describe the wrapped function.
-            return
-    try:
-        signature = inspect.signature(function, follow_wrapped=False)
-    except (TypeError, ValueError):
-        return
-    try:
-        signature.bind(*[None] * count, **dict.fromkeys(names))
-    except TypeError as error:
-        raise TypeError(
-            f"{where}: the arguments do not match: {error}. It takes {signature}.{advice}"
-            f"{''.join(suggest_name(name, _CALLBACK_OPTIONS) for name in sorted(names))}"
-        ) from None
 
 
 def check_arrays(

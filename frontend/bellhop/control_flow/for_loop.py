@@ -6,6 +6,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 import jax
 import jax.numpy as jnp
 
+from bellhop.arguments.accepted_arguments import check_parameters, count_of
 from bellhop.base.source import describe_derived_function
 from bellhop.base.types import Operand
 from bellhop.control_flow.eager_mode import is_interpreted, is_unrolling
@@ -44,10 +45,7 @@ def for_loop(
         step: increment of the index, a nonzero integer. A dynamic step of zero makes no iteration.
         progress: description of a progress bar, as in ``progress``; None for no bar.
         allow_array_resizing: option for compatibility with PennyLane; must be False, since arrays
-        have
-            static shapes.
-        TypeError: if a bound is not an integer, or the body changes the structure or a shape of its
-            carried values.
+            have static shapes.
 
     Returns:
         a decorator for the body, ``body(i, *carried)``, which returns the carried values of the
@@ -58,8 +56,8 @@ def for_loop(
 
     Raises:
         ValueError: if the step is zero.
-        TypeError: if a bound is not an integer, or the body changes the structure or a shape of its
-            carried values.
+        TypeError: if a bound is not an integer, the body does not take the index and the carried
+            values, or the body changes the structure or a shape of its carried values.
 
     Example:
         >>> import bellhop
@@ -87,6 +85,8 @@ def for_loop(
 
         def loop(*init: Any) -> Any:
             """Run the loop with initial carried values."""
+            passed = f"the index and {count_of(len(init), 'carried value')}"
+            check_parameters(label, "the body", body, 1 + len(init), passed)
             if is_interpreted() or (is_static and is_unrolling()):
                 carried = init
                 for index in range(*bounds):

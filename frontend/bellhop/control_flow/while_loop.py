@@ -6,6 +6,7 @@ from typing import Any, ParamSpec, TypeVar
 import jax
 import jax.numpy as jnp
 
+from bellhop.arguments.accepted_arguments import check_parameters, count_of
 from bellhop.base.source import describe_derived_function
 from bellhop.control_flow.eager_mode import is_interpreted
 from bellhop.control_flow.loop_carry import (
@@ -38,8 +39,7 @@ def while_loop(
         progress: description of a progress bar that counts iterations, as in ``progress``; None for
             no bar.
         allow_array_resizing: option for compatibility with PennyLane; must be False, since arrays
-        have
-            static shapes.
+            have static shapes.
 
     Returns:
         a decorator for the body, ``body(*carried)``, which returns the carried values of the next
@@ -49,8 +49,8 @@ def while_loop(
         QNodes, Python runs the loop with any values.
 
     Raises:
-        TypeError: if the condition is not a scalar, or the body changes the structure or a shape of
-            its carried values.
+        TypeError: if the condition is not a scalar, condition or body do not take the carried
+            values, or the body changes the structure or a shape of its carried values.
 
     Example:
         >>> import bellhop
@@ -68,11 +68,13 @@ def while_loop(
 
         def loop(*init: Any) -> Any:
             """Run the loop with initial carried values."""
+            condition_label = describe_derived_function("while_loop", cond_fn)
+            passed = count_of(len(init), "carried value")
+            check_parameters(condition_label, "the condition", cond_fn, len(init), passed)
+            check_parameters(label, "the body", body, len(init), passed)
 
             def condition(carried: tuple[Any, ...]) -> Any:
-                return as_predicate(
-                    describe_derived_function("while_loop", cond_fn), cond_fn(*carried)
-                )
+                return as_predicate(condition_label, cond_fn(*carried))
 
             def run_body(carried: tuple[Any, ...]) -> tuple[Any, ...]:
                 return as_carry_arrays(label, body(*carried), init)
