@@ -4,6 +4,8 @@ import copy
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from bellhop.base.option_checks import check_option
+
 __all__ = [
     "apply_pass",
     "cancel_inverses",
@@ -299,6 +301,7 @@ def pauli_twirling(qnode: Any) -> Any:
 
 def _transform_name(name: str) -> str:
     """Return the name of the PennyLane transform for a pass, or "" for Bellhop's own passes."""
+    check_option("apply_pass", "name", name, str, "the name of a circuit pass")
     name = name.replace("-", "_")
     return name if name in _TRANSFORMS else ""
 

@@ -78,6 +78,11 @@ class PureCallback(PickledByName, Generic[P, R]):
         """Name of the callback in errors, such as ``"pure_callback 'f'"``."""
         return f"{self._callback_type.name} '{self.__name__}'"
 
+    @property
+    def _described_call(self) -> str:
+        """Name of the callback with the user's line, for errors of a call."""
+        return f"{self._described} (called from {user_site()})"
+
     def fwd(self, function: Rule) -> Rule:
         """Register the forward pass of the derivative.
 
@@ -306,7 +311,7 @@ class PureCallback(PickledByName, Generic[P, R]):
         bound.apply_defaults()
         if bound.kwargs:
             raise TypeError(
-                f"{self._described} has a derivative rule and keyword-only arguments "
+                f"{self._described_call} has a derivative rule and keyword-only arguments "
                 f"({', '.join(bound.kwargs)}), expected positional ones. Remove the * from its "
                 "signature."
             )
