@@ -65,12 +65,12 @@ def check_parameters(
         signature, _ = mismatch
         total = count + len(names)
         raise TypeError(
-            f"{where}: {role} takes {signature}, expected {count_of(total, 'parameter')}: "
+            f"{where}: {role} takes {signature}, expected {format_count(total, 'parameter')}: "
             f"{passed}. Declare the parameters in this order."
         )
 
 
-def count_of(count: int, noun: str) -> str:
+def format_count(count: int, noun: str) -> str:
     """Return a count with its noun, such as ``"1 value"``, ``"2 values"`` or ``"no values"``."""
     return f"{count or 'no'} {noun}{'s' * (count != 1)}"
 

@@ -18,6 +18,7 @@ from bellhop.arguments.flat_tree import FlatTree
 from bellhop.arguments.static_arguments import POSITIONAL
 from bellhop.base.source import function_name
 from bellhop.base.types import Args, Kwargs, PyTree, to_structs
+from bellhop.base.uncalled_function import describe_uncalled
 from bellhop.base.value_checks import check_dictionary_keys, check_no_measurements
 from bellhop.errors import format_value
 
@@ -263,6 +264,10 @@ def flatten_result(where: str, result: PyTree) -> tuple[list[Any], Any]:
             ) from None
         except TypeError:
             part = jax.tree_util.keystr(path)
+            if uncalled := describe_uncalled(leaf):
+                raise TypeError(
+                    f"{where}: the result{part} is a function, expected its result: {uncalled}"
+                ) from None
             raise TypeError(
                 f"{where}: the result{part} is {_describe_non_array(leaf)}. "
                 f"A program returns arrays, numbers, and pytrees of them{uncalled_loop_hint(leaf)}."

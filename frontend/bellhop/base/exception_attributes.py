@@ -70,6 +70,7 @@ def reveal_exceptions(function: Callable[P, R]) -> Callable[P, R]:
 
     @functools.wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        """Call the function; raise a hidden exception in the place of the error."""
         try:
             return function(*args, **kwargs)
         except BaseException as error:

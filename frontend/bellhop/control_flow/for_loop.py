@@ -6,7 +6,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 import jax
 import jax.numpy as jnp
 
-from bellhop.arguments.accepted_arguments import check_parameters, count_of
+from bellhop.arguments.accepted_arguments import check_parameters, format_count
 from bellhop.base.source import describe_derived_function
 from bellhop.base.types import Operand
 from bellhop.control_flow.eager_mode import is_interpreted, is_unrolling
@@ -85,7 +85,7 @@ def for_loop(
 
         def loop(*init: Any) -> Any:
             """Run the loop with initial carried values."""
-            passed = f"the index and {count_of(len(init), 'carried value')}"
+            passed = f"the index and {format_count(len(init), 'carried value')}"
             check_parameters(label, "the body", body, 1 + len(init), passed)
             if is_interpreted() or (is_static and is_unrolling()):
                 carried = init

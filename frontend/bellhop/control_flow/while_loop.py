@@ -6,7 +6,7 @@ from typing import Any, ParamSpec, TypeVar
 import jax
 import jax.numpy as jnp
 
-from bellhop.arguments.accepted_arguments import check_parameters, count_of
+from bellhop.arguments.accepted_arguments import check_parameters, format_count
 from bellhop.base.source import describe_derived_function
 from bellhop.control_flow.eager_mode import is_interpreted
 from bellhop.control_flow.loop_carry import (
@@ -69,7 +69,7 @@ def while_loop(
         def loop(*init: Any) -> Any:
             """Run the loop with initial carried values."""
             condition_label = describe_derived_function("while_loop", cond_fn)
-            passed = count_of(len(init), "carried value")
+            passed = format_count(len(init), "carried value")
             check_parameters(condition_label, "the condition", cond_fn, len(init), passed)
             check_parameters(label, "the body", body, len(init), passed)
 

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import ShapedArray
 
-from bellhop.arguments.accepted_arguments import count_of
+from bellhop.arguments.accepted_arguments import format_count
 from bellhop.arguments.declared_types import MISSING, ResultTypeError
 from bellhop.base.source import user_site
 from bellhop.base.types import Operand
@@ -294,17 +294,17 @@ class NativeCallback(PureCallback[..., Any]):
             if len(self._argument_types) != n_arguments:
                 raise TypeError(
                     f"{self._described_call}: argument_types declares "
-                    f"{count_of(len(self._argument_types), 'argument')}, got {n_arguments}. Pass "
-                    "an argument for each type."
+                    f"{format_count(len(self._argument_types), 'argument')}, got "
+                    f"{n_arguments}. Pass an argument for each type."
                 )
             return self._argument_types
         if known is None:
             return types
         if len(known) != len(parameters):
             raise TypeError(
-                f"{self._described_call} has {count_of(len(known), 'C parameter')}, and the call "
-                f"passes {len(parameters)}: {_describe_parameters(parameters, avals)}. Pass other "
-                "arguments, or choose another form of arrays=."
+                f"{self._described_call} has {format_count(len(known), 'C parameter')}, and the "
+                f"call passes {len(parameters)}: {_describe_parameters(parameters, avals)}. Pass "
+                "other arguments, or choose another form of arrays=."
             )
         for position, ((kind, index, _), dtype) in enumerate(zip(parameters, known, strict=True)):
             is_address = kind in ("pointer", "constants")

@@ -333,6 +333,7 @@ def test_types_must_fit():
     with pytest.raises(TypeError, match="argument_types declares 1 argument, got 2") as caught:
         declared(8.0, 1.0)
     assert f"(called from {__file__}:" in str(caught.value)
+    assert str(caught.value).endswith("Pass an argument for each type.")
     with pytest.raises(TypeError, match="expected arguments by position"):
         declared(x=8.0)
 
