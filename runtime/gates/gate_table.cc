@@ -40,7 +40,9 @@ std::string describe(const Gate& gate, std::size_t position, const Inputs& input
   if (!gate.controls.empty()) {
     text += " controlled by " + wire_list(gate.controls, inputs.dynamic_wires);
   }
-  text += " (" + (gate.site.empty() ? "position " + std::to_string(position) : gate.site) + ")";
+  text += " (" +
+          (gate.site.empty() ? "position " + std::to_string(position) : gate.site) +
+          ")";
   return text;
 }
 

@@ -246,9 +246,7 @@ def test_what_a_wrapper_takes_counts_and_not_what_is_said_of_it():
 def test_arguments_in_the_place_of_the_result_type(kind: str) -> None:
     call = getattr(bellhop, kind)
     message = rf"{kind} 'sin' is not called.*: {kind}\(sin, jax.ShapeDtypeStruct\(shape, dtype\), x"
-    with pytest.raises(
-        TypeError, match=rf"result is a function, expected its result: {message}"
-    ):
+    with pytest.raises(TypeError, match=rf"result is a function, expected its result: {message}"):
         bellhop.qjit(lambda x: call(np.sin, x))(1.0)
     with pytest.raises(
         TypeError, match=rf"an operand is a function, expected its result: {message}"
