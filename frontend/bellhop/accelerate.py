@@ -20,7 +20,7 @@ from bellhop._jax.private import (
     trace_state_clean,
 )
 from bellhop.arguments.signature import check_arrays, flatten_result
-from bellhop.arguments.static_arguments import StaticArguments
+from bellhop.arguments.static_arguments import StaticArguments, parse_names, parse_positions
 from bellhop.base.pickling import PickledByName
 from bellhop.base.source import (
     callable_site,
@@ -420,6 +420,9 @@ def accelerate(
             f"{', '.join(sorted(unknown))}."
             f"{''.join(suggest_name(name, _JIT_OPTIONS | {'dev'}) for name in sorted(unknown))}"
         )
+    for option, given in jit_options.items():
+        parse = parse_names if option.endswith("names") else parse_positions
+        parse(option, given, "accelerate")
     if func is None:
         return functools.partial(accelerate, dev=dev, **jit_options)
     if not callable(func) or inspect.isclass(func):

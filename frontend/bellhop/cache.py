@@ -6,6 +6,7 @@ from pathlib import Path
 
 import jax
 
+from bellhop.base.option_checks import check_option
 from bellhop.base.source import warn_user
 
 
@@ -42,6 +43,7 @@ def enable_cache(path: str | os.PathLike[str], *, group_may_write: bool = False)
         >>> any("cache" in name for name in os.listdir(folder))
         True
     """
+    check_option("enable_cache", "path", path, str | os.PathLike, "the path of a folder")
     folder = Path(path).expanduser().resolve()
     if folder.exists() and not folder.is_dir():
         raise NotADirectoryError(

@@ -9,6 +9,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from bellhop.arguments.accepted_arguments import check_parameters
+from bellhop.base.option_checks import check_mapping
+from bellhop.base.source import name_with_site
 from bellhop.compiled.qjit import QJIT
 from bellhop.tracing.state import override_trace_state
 from bellhop.transformations.inline_trace import trace_inline
@@ -46,6 +49,7 @@ def mitigate_with_zne(
 
     Raises:
         ValueError: if ``scale_factors`` or ``folding`` is invalid.
+        TypeError: when traced, if ``extrapolate`` does not take scale factors and values.
         CompileError: when traced, for global folding of a circuit with mid-circuit measurements.
 
     Example:
@@ -74,6 +78,8 @@ def mitigate_with_zne(
             f"mitigate_with_zne takes a function, got {fn!r} of type {type(fn).__name__}."
         )
     scales = _check_scale_factors(scale_factors)
+    if extrapolate_kwargs is not None:
+        check_mapping("mitigate_with_zne", "extrapolate_kwargs", extrapolate_kwargs, "{'order': 2}")
     if folding not in _FOLDINGS:
         raise ValueError(
             f"mitigate_with_zne: folding is one of {', '.join(_FOLDINGS)}, not {folding!r}."
@@ -99,7 +105,17 @@ def mitigate_with_zne(
         import pennylane as qml
 
         chosen = extrapolate or qml.noise.richardson_extrapolate
-        at_zero = functools.partial(chosen, **(extrapolate_kwargs or {}))
+        keywords = extrapolate_kwargs or {}
+        passed = ", ".join(["the scale factors, and the values", *(f"{key}=" for key in keywords)])
+        check_parameters(
+            f"mitigate_with_zne of {name_with_site(fn)}",
+            f"extrapolate, {name_with_site(chosen)},",
+            chosen,
+            2,
+            passed,
+            keywords,
+        )
+        at_zero = functools.partial(chosen, **keywords)
         with override_trace_state(mitigation=_Mitigation(scales, at_zero, _FOLDINGS[folding])):
             return trace_inline(fn)(*args, **kwargs)
 

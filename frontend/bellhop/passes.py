@@ -4,6 +4,8 @@ import copy
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from bellhop.base.option_checks import check_option
+
 __all__ = [
     "apply_pass",
     "cancel_inverses",
@@ -318,7 +320,11 @@ def _transform_name(name: str) -> str:
 
     Returns:
         the name with underscores; ``""`` if the pass is not a PennyLane transform.
+
+    Raises:
+        TypeError: if the name is not a string.
     """
+    check_option("apply_pass", "name", name, str, "the name of a circuit pass")
     name = name.replace("-", "_")
     return name if name in _TRANSFORMS else ""
 

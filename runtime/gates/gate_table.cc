@@ -25,7 +25,8 @@ struct Inputs {
   }
 };
 
-// Returns the position, name, wires and source line of a gate, for errors.
+// Returns the name, wires and source line of a gate, for errors; the position in its
+// sequence where the line is not known.
 std::string describe(const Gate& gate, std::size_t position, const Inputs& inputs) {
   // The compiler emits an identity gate to check the wires of a measurement.
   static constexpr std::string_view kMeasurement = "measurement at ";
@@ -33,13 +34,15 @@ std::string describe(const Gate& gate, std::size_t position, const Inputs& input
     return "A measurement on wires " + wire_list(gate.wires, inputs.dynamic_wires) +
            " (" + gate.site.substr(kMeasurement.size()) + ")";
   }
-  std::string text = "Gate " + std::to_string(position) + " of a run, '" + gate.name;
+  std::string text = "Gate '" + gate.name;
   if (!gate.pauli_word.empty()) text += ":" + gate.pauli_word.front();
   text += "' on wires " + wire_list(gate.wires, inputs.dynamic_wires);
   if (!gate.controls.empty()) {
     text += " controlled by " + wire_list(gate.controls, inputs.dynamic_wires);
   }
-  if (!gate.site.empty()) text += " (" + gate.site + ")";
+  text += " (" +
+          (gate.site.empty() ? "position " + std::to_string(position) : gate.site) +
+          ")";
   return text;
 }
 

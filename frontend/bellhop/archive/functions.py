@@ -13,6 +13,7 @@ import jax
 
 from bellhop.archive.format_strings import verify_format
 from bellhop.archive.schema import Malformed
+from bellhop.base.option_checks import check_mapping
 from bellhop.compiler.builtin_function import BuiltinFunction
 from bellhop.compiler.native_target import NativeSymbol, find_symbol
 from bellhop.errors import CompileError
@@ -109,6 +110,7 @@ class Allowed:
     """
 
     def __init__(self, functions: Mapping[str, Any], *, trust: bool) -> None:
+        check_mapping("load", "functions", functions, "{'name': function}")
         for name, function in functions.items():
             if not callable(function):
                 raise TypeError(

@@ -111,10 +111,13 @@ def result_avals(
     """
     where = _describe_callback(function)
     if declared is MISSING:
+        name = function_name(function)
+        # Only a function that is written in Python has annotations.
+        is_annotatable = hasattr(inspect.unwrap(function), "__code__")
+        advice = f"Annotate it, `def {name}(...) -> float:`, or pass" if is_annotatable else "Pass"
         raise ResultTypeError(
-            f"{where} declares no result type. Annotate it, `def "
-            f"{function_name(function)}(...) -> float:`, or pass one: "
-            f"pure_callback({function_name(function)}, jax.ShapeDtypeStruct(shape, dtype))."
+            f"{where} declares no result type. {advice} one, the second argument of the "
+            f"callback: pure_callback({name}, jax.ShapeDtypeStruct(shape, dtype))."
         )
     if declared is infer:
         raise ResultTypeError(

@@ -5,8 +5,7 @@ import inspect
 import itertools
 import re
 import typing
-from collections.abc import Callable, Collection, Iterable, Sequence
-from types import FunctionType
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import jax
@@ -19,11 +18,9 @@ from bellhop.arguments.flat_tree import FlatTree
 from bellhop.arguments.static_arguments import POSITIONAL
 from bellhop.base.source import function_name
 from bellhop.base.types import Args, Kwargs, PyTree, to_structs
+from bellhop.base.uncalled_function import describe_uncalled
 from bellhop.base.value_checks import check_dictionary_keys, check_no_measurements
-from bellhop.errors import format_value, suggest_name
-
-# Options of callbacks: a misspelled one is taken for an argument of the function.
-_CALLBACK_OPTIONS = ("asynchronous", "ordered", "partitioned", "result_type", "vmap_method")
+from bellhop.errors import format_value
 
 
 class DeclaredSignature:
@@ -187,46 +184,6 @@ def declared_signature(function: Callable[..., Any]) -> DeclaredSignature | None
     return DeclaredSignature(function_name(function), signature, tuple(args))
 
 
-def check_call(
-    where: str, function: Callable[..., Any], count: int, names: Collection[str], advice: str = ""
-) -> None:
-    """Raise an error if a function's signature does not accept a call's arguments.
-
-    Used when a callback is traced, so that the error comes before the program runs.
-
-    Args:
-        where: function and call site, for the error.
-        function: the function that will be called; callables without a signature accept all
-            arguments.
-        count: number of positional arguments.
-        names: names of the keyword arguments.
-        advice: further sentences for the error, which begin with a space; or empty.
-
-    Raises:
-        TypeError: with Python's message and the function's signature. Suggests an option of
-            Bellhop's callbacks for an unknown keyword.
-    """
-    if isinstance(function, FunctionType):
-        # ``inspect.signature`` takes a fifth of the time to trace a callback.
-        code = function.__code__
-        if code.co_argcount == count and code.co_kwonlyargcount == 0 and not names:
-            return
-        if hasattr(function, "__signature__"):
-            # ``__signature__`` is documentation: it may describe the wrapped function.
-            return
-    try:
-        signature = inspect.signature(function, follow_wrapped=False)
-    except (TypeError, ValueError):
-        return
-    try:
-        signature.bind(*[None] * count, **dict.fromkeys(names))
-    except TypeError as error:
-        raise TypeError(
-            f"{where}: the arguments do not match: {error}. It takes {signature}.{advice}"
-            f"{''.join(suggest_name(name, _CALLBACK_OPTIONS) for name in sorted(names))}"
-        ) from None
-
-
 def check_arrays(
     where: str, names: Sequence[str], args: Args, kwargs: Kwargs, *, are_values: bool = False
 ) -> None:
@@ -330,6 +287,10 @@ def flatten_result(where: str, result: PyTree) -> tuple[list[Any], Any]:
             ) from None
         except TypeError:
             part = jax.tree_util.keystr(path)
+            if uncalled := describe_uncalled(leaf):
+                raise TypeError(
+                    f"{where}: the result{part} is a function, expected its result: {uncalled}"
+                ) from None
             raise TypeError(
                 f"{where}: the result{part} is {_describe_non_array(leaf)}. "
                 f"A program returns arrays, numbers, and pytrees of them{uncalled_loop_hint(leaf)}."

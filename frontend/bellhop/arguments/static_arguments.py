@@ -262,12 +262,13 @@ class StaticArguments:
             ) from error
 
 
-def parse_positions(option: str, given: Any) -> tuple[int, ...]:
+def parse_positions(option: str, given: Any, function: str = "qjit") -> tuple[int, ...]:
     """Convert an option of argument positions to a tuple of integers.
 
     Args:
         option: name of the option, for errors.
         given: None, an integer or an iterable of integers.
+        function: name of the public function, for errors.
 
     Raises:
         TypeError: for any other value.
@@ -280,17 +281,18 @@ def parse_positions(option: str, given: Any) -> tuple[int, ...]:
         return tuple(map(operator.index, given))
     except TypeError as error:
         raise TypeError(
-            f"qjit: {option} takes positions of arguments, as 1 or (0, 2), got "
+            f"{function}: {option} takes positions of arguments, as 1 or (0, 2), got "
             f"{format_value(given)}."
         ) from error
 
 
-def parse_names(option: str, given: Any) -> tuple[str, ...]:
+def parse_names(option: str, given: Any, function: str = "qjit") -> tuple[str, ...]:
     """Convert an option of argument names to a tuple of strings.
 
     Args:
         option: name of the option, for errors.
         given: None, a string or an iterable of strings.
+        function: name of the public function, for errors.
 
     Raises:
         TypeError: for any other value.
@@ -302,7 +304,8 @@ def parse_names(option: str, given: Any) -> tuple[str, ...]:
         if all(isinstance(name, str) for name in listed):
             return listed
     raise TypeError(
-        f"qjit: {option} takes names of arguments, as 'n' or ('n', 'm'), got {format_value(given)}."
+        f"{function}: {option} takes names of arguments, as 'n' or ('n', 'm'), got "
+        f"{format_value(given)}."
     )
 
 

@@ -36,6 +36,7 @@ from bellhop.autograph import (
 )
 from bellhop.autograph.inner_arguments import keep_arguments_inside
 from bellhop.autograph.variables import is_traced, is_undefined
+from bellhop.base.exception_attributes import add_note, set_exception_attribute
 from bellhop.base.source import (
     function_name,
     original_location,
@@ -222,7 +223,7 @@ def _add_location(error: Exception, function: Callable[..., Any]) -> None:
             site = at or site
             traceback = traceback.tb_next
         if site is not None:
-            error.add_note(
-                f"raised in '{function_name(function)}', converted by autograph, at {site}"
+            add_note(
+                error, f"raised in '{function_name(function)}', converted by autograph, at {site}"
             )
-            error._bellhop_is_located = True  # type: ignore[attr-defined]
+            set_exception_attribute(error, "_bellhop_is_located", True)

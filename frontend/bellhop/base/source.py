@@ -14,6 +14,8 @@ from typing import Any
 
 import jax
 
+from bellhop.base.exception_attributes import find_hidden_exception
+
 # The folder of bellhop.
 PACKAGE = os.path.dirname(os.path.dirname(__file__))
 _OWN = PACKAGE + os.sep
@@ -127,7 +129,7 @@ def error_site(error: BaseException) -> str:
     Returns:
         the location; ``"<unknown>"`` if no frame is in the user's code.
     """
-    site, traceback = "<unknown>", error.__traceback__
+    site, traceback = "<unknown>", find_hidden_exception(error).__traceback__
     while traceback is not None:
         file, line = traceback.tb_frame.f_code.co_filename, traceback.tb_lineno
         if _is_user_file(file):

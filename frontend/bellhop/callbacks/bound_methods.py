@@ -6,6 +6,8 @@ from typing import Any
 
 from bellhop.base.pickling import PickledByName
 from bellhop.base.source import function_name
+from bellhop.base.uncalled_function import UncalledFunction
+from bellhop.callbacks.call_signature import describe_uncalled_callback
 
 
 def bind_method(function: Callable[..., Any], instance: object, owner: type | None) -> Any:
@@ -23,7 +25,7 @@ def bind_method(function: Callable[..., Any], instance: object, owner: type | No
     return function if bind is None else bind(function, instance, owner)
 
 
-class Caller(PickledByName):
+class Caller(UncalledFunction, PickledByName):
     """A callable that ``io_callback`` returns: it calls a function as a callback.
 
     As a class attribute it is a method: access through an instance gives a `Caller` of the bound
@@ -55,6 +57,10 @@ class Caller(PickledByName):
 
     def __repr__(self) -> str:
         return f"<{self._what}: call it with the arguments>"
+
+    def describe_missing_call(self) -> str:
+        """Return how the callback is called, for errors."""
+        return describe_uncalled_callback(self._what)
 
     def __get__(self, instance: object, owner: type | None = None) -> "Caller":
         if instance is None:

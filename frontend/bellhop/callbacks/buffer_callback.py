@@ -8,6 +8,7 @@ import jax
 from jax.core import ShapedArray
 
 from bellhop.arguments.declared_types import result_avals
+from bellhop.base.option_checks import check_mapping
 from bellhop.base.source import function_name
 from bellhop.callbacks.callback_type import Pure, SideEffects
 from bellhop.callbacks.vmap_method import AT_ONCE, ONE_BY_ONE, check_vmap_method
@@ -95,6 +96,8 @@ def buffer_callback(
         # One call writes into one set of arrays.
         methods = [method for method in ONE_BY_ONE + AT_ONCE if method != ON_THREADS]
         check_vmap_method(vmap_method, what, methods)
+    if input_output_aliases is not None:
+        check_mapping(what, "input_output_aliases", input_output_aliases, "{0: 0}")
     results = result_avals(fn, result_shape_dtypes)
     callback_type = BUFFER_WITH_EFFECTS if has_side_effect else BUFFER
 

@@ -110,6 +110,23 @@ def parse_call(
     return CallSignature(function, result_type, args, kwargs, is_call and function is not None)
 
 
+def describe_uncalled_callback(described: str) -> str:
+    """Return the error for a callback that is used as an array.
+
+    Args:
+        described: name of the callback, such as ``"io_callback 'f'"``.
+    """
+    kind, _, name = described.rpartition(" ")
+    kind, name = kind.removeprefix("ordered "), name.strip("'")
+    if kind == "native_callback":
+        return f"{described} is not called. Call it with the arguments."
+    return (
+        f"{described} is not called: the second argument of {kind} is the "
+        f"result type. Pass the type, then the arguments: {kind}({name}, "
+        f"jax.ShapeDtypeStruct(shape, dtype), x), or {kind}({name}, float)(x)."
+    )
+
+
 def check_sharding(name: str, sharding: Any) -> None:
     """Raise an error for JAX's option ``sharding`` unless it names one device.
 

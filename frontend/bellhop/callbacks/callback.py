@@ -6,8 +6,8 @@ from typing import Any, overload
 
 import jax
 
+from bellhop.arguments.accepted_arguments import check_call
 from bellhop.arguments.declared_types import MISSING
-from bellhop.arguments.signature import check_call
 from bellhop.base.source import function_name, user_site
 from bellhop.base.types import Operand, PyTree
 from bellhop.callbacks.callback_type import Report

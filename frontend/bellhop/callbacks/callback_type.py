@@ -33,7 +33,7 @@ from bellhop._jax.private import (
     register_effect,
     register_ordered_effect,
 )
-from bellhop.arguments.signature import check_call
+from bellhop.arguments.accepted_arguments import check_call
 from bellhop.base.source import user_site
 from bellhop.base.types import Aval, Operand
 from bellhop.callbacks.eager import call_with_arrays

@@ -14,6 +14,7 @@ import jax
 import numpy as np
 
 from bellhop.arguments.declared_types import ResultTypeError, array_type
+from bellhop.base.exception_attributes import add_note
 from bellhop.base.source import function_name, user_site
 from bellhop.base.types import Aval, PyTree
 from bellhop.callbacks.callback_type import Results
@@ -97,9 +98,10 @@ def _call_with_zeros(
         try:
             leaves, out_tree = jax.tree.flatten(quiet(*args, **kwargs))
         except Exception as error:
-            error.add_note(
+            add_note(
+                error,
                 f"{called}. Declare what it returns, as in result_type=float, where it cannot "
-                "take zeros."
+                "take zeros.",
             )
             raise
         results = tuple(_leaf_type(leaf, called) for leaf in leaves)

@@ -4,6 +4,8 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from bellhop.arguments.declared_types import MISSING, annotated_result_type, result_avals
 from bellhop.base.source import function_name
 from bellhop.callbacks.bound_methods import Caller
@@ -103,7 +105,9 @@ def io_callback(
     if style.result_type is MISSING:
         style.result_type = annotated_result_type(fn)
     # Most functions with side effects return None and have no annotation.
-    declared = None if style.result_type is MISSING else style.result_type
+    # A ufunc has no effect: dropping its result would leave nothing of the call.
+    is_dropped = style.result_type is MISSING and not isinstance(fn, np.ufunc)
+    declared = None if is_dropped else style.result_type
     results = result_avals(fn, declared)
     spread = result_shardings(what, declared) if partitioned else []
     callback_type = ORDERED_IO if ordered else IO

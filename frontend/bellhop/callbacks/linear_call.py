@@ -19,6 +19,7 @@ from jax.core import ShapedArray
 
 from bellhop.arguments.flat_tree import FlatTree
 from bellhop.arguments.signature import array_types
+from bellhop.base.source import user_site
 from bellhop.base.types import Args
 from bellhop.callbacks.linear_map import LinearMap
 from bellhop.callbacks.rule_checks import check_cotangents, describe_rule
@@ -102,7 +103,7 @@ class LinearCall:
         self._check_inexact(out_avals, "the result")
         if self.rule is None and out_avals != in_avals:
             raise TypeError(
-                f"{self.described} is declared symmetric: argument of type "
+                f"{self._described_call} is declared symmetric: argument of type "
                 f"{_describe(in_avals)} and result of type {_describe(out_avals)}, expected equal "
                 "types. Register a transpose."
             )
@@ -110,6 +111,11 @@ class LinearCall:
         forward = LinearMap(backward, evaluate, len(saved), out_avals, self.label)
         results = forward(saved, tangents)
         return jax.tree.unflatten(result_tree[0], results)
+
+    @property
+    def _described_call(self) -> str:
+        """Name of the callback with the user's line, for errors of a call."""
+        return f"{self.described} (called from {user_site()})"
 
     def _find_linear_positions(self, n_args: int) -> list[int]:
         """Return the positions of the linear arguments in increasing order.
@@ -128,13 +134,13 @@ class LinearCall:
             positions = sorted({i + n_args if i < 0 else i for i in given})
         if not positions or not 0 <= positions[0] <= positions[-1] < n_args:
             raise TypeError(
-                f"{self.described} is declared linear in the arguments {argnums}, and is called "
-                f"with {n_args}. Correct argnums, or pass linear arguments by position."
+                f"{self._described_call} is declared linear in the arguments {argnums}, and "
+                f"is called with {n_args}. Correct argnums, or pass linear arguments by position."
             )
         if self.rule is None and len(positions) != 1:
             raise TypeError(
-                f"{self.described} is declared symmetric with {len(positions)} linear arguments, "
-                "expected 1. Name it with argnums, or register a transpose."
+                f"{self._described_call} is declared symmetric with {len(positions)} linear "
+                "arguments, expected 1. Name it with argnums, or register a transpose."
             )
         return positions
 
@@ -152,7 +158,7 @@ class LinearCall:
             aval = _to_aval(leaf)
             if not jnp.issubdtype(aval.dtype, jnp.inexact):
                 raise TypeError(
-                    f"{self.described} is declared linear: {where} has type "
+                    f"{self._described_call} is declared linear: {where} has type "
                     f"{describe_value(aval)}, "
                     "expected a floating-point or complex type. Cast it, or leave it out of "
                     "argnums."

@@ -12,8 +12,9 @@ from bellhop.arguments.declared_types import MISSING, annotated_result_type, inf
 from bellhop.base.pickling import PickledByName
 from bellhop.base.source import function_name, user_site
 from bellhop.base.types import PyTree
+from bellhop.base.uncalled_function import UncalledFunction
 from bellhop.callbacks.bound_methods import bind_method
-from bellhop.callbacks.call_signature import parse_call
+from bellhop.callbacks.call_signature import describe_uncalled_callback, parse_call
 from bellhop.callbacks.callback_type import Pure, Results
 from bellhop.callbacks.custom_vjp_rule import CustomVjpRule
 from bellhop.callbacks.infer import infer_results
@@ -36,7 +37,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-class PureCallback(PickledByName, Generic[P, R]):
+class PureCallback(UncalledFunction, PickledByName, Generic[P, R]):
     """A Python function that traced code can call; ``pure_callback`` returns it.
 
     Its methods register derivative rules.
@@ -79,6 +80,15 @@ class PureCallback(PickledByName, Generic[P, R]):
     def _described(self) -> str:
         """Name of the callback in errors, such as ``"pure_callback 'f'"``."""
         return f"{self._callback_type.name} '{self.__name__}'"
+
+    @property
+    def _described_call(self) -> str:
+        """Name of the callback with the user's line, for errors of a call."""
+        return f"{self._described} (called from {user_site()})"
+
+    def describe_missing_call(self) -> str:
+        """Return how the callback is called, for errors."""
+        return describe_uncalled_callback(self._described)
 
     def fwd(self, function: Rule) -> Rule:
         """Register the forward pass of the derivative, which needs ``bwd`` as well.
@@ -309,7 +319,7 @@ class PureCallback(PickledByName, Generic[P, R]):
         bound.apply_defaults()
         if bound.kwargs:
             raise TypeError(
-                f"{self._described} has a derivative rule and keyword-only arguments "
+                f"{self._described_call} has a derivative rule and keyword-only arguments "
                 f"({', '.join(bound.kwargs)}), expected positional ones. Make them "
                 "parameters before the * or ** of its signature."
             )

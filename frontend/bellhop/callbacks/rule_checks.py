@@ -8,13 +8,23 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from bellhop.arguments.accepted_arguments import check_parameters
 from bellhop.arguments.flat_tree import FlatTree, describe_structure
+from bellhop.base.exception_attributes import add_note
 from bellhop.base.source import definition_site
 from bellhop.base.types import Aval, Operand, PyTree
 from bellhop.callbacks.linear_map import zero_tangent
 from bellhop.compiler.callback_target import describe_value, is_array_like
 from bellhop.errors import format_value
 from bellhop.tracing.state import NOT_TRACEABLE
+
+# The arguments of a rule of each kind, for errors.
+_PASSED = {
+    "fwd": "the arguments of the callback",
+    "bwd": "the residuals that fwd returned, and the cotangent of the result",
+    "jvp": "the tuple of the arguments, and the tuple of their tangents",
+    "transpose": "the arguments that are not linear, and the cotangent of the result",
+}
 
 
 def describe_rule(name: str, callback: str, function: Callable[..., Any]) -> str:
@@ -50,16 +60,18 @@ def wrap_rule(function: Callable[..., Any], name: str, callback: str) -> Callabl
     @functools.wraps(function)
     def rule(*args: Any) -> Any:
         """Call the user's rule; add a note to its exceptions."""
+        where = describe_rule(name, callback, function)
+        check_parameters(where, "the rule", function, len(args), _PASSED[name])
         try:
             return function(*args)
         except Exception as error:
-            note = f"raised in {describe_rule(name, callback, function)}"
+            note = f"raised in {where}"
             if isinstance(error, NOT_TRACEABLE):
                 note += (
                     ". A rule is traced: write it with jax.numpy, or let it call another "
                     "pure_callback"
                 )
-            error.add_note(note)
+            add_note(error, note)
             raise
 
     return rule

@@ -11,6 +11,7 @@ import jax
 
 from bellhop.arguments.signature import DeclaredSignature
 from bellhop.arguments.static_arguments import NO_STATIC, Static, StaticArguments
+from bellhop.base.exception_attributes import reveal_exceptions
 from bellhop.base.types import Args, Kwargs
 from bellhop.compiled.inspection import Inspectable
 from bellhop.compiled.stages import Lowered, PinnedRunner, Traced
@@ -104,6 +105,7 @@ class AheadOfTime(Inspectable):
         given, taken = jax.tree.leaves((args, kwargs)), jax.tree.leaves((call.args, call.kwargs))
         return not self._static and any(map(operator.is_not, given, taken))
 
+    @reveal_exceptions
     def lower(self, *args: Any, **kwargs: Any) -> Lowered:
         """Lower the function for given arguments, like ``lower`` of ``jax.jit`` functions.
 
@@ -150,6 +152,7 @@ class AheadOfTime(Inspectable):
         options = self._runner.get_lowered_options(call)
         return Lowered(lowered, self._traced.name, make_pinned, options)
 
+    @reveal_exceptions
     def trace(self, *args: Any, **kwargs: Any) -> Traced:
         """Trace the function for given arguments, like ``trace`` of ``jax.jit`` functions.
 
@@ -177,6 +180,7 @@ class AheadOfTime(Inspectable):
 
         return Traced(jax_traced, self._traced.name, cached.program.jaxpr, lower, lower_as_jit)
 
+    @reveal_exceptions
     def eval_shape(self, *args: Any, **kwargs: Any) -> Any:
         """Compute the types of the result, without compiling or running the program.
 

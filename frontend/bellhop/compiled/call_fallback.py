@@ -17,6 +17,7 @@ from bellhop._jax.private import (
 )
 from bellhop._jax.slow_dispatch import UNCHECKED, is_checking_results
 from bellhop.arguments.static_arguments import NO_STATIC
+from bellhop.base.exception_attributes import reveal_exception
 from bellhop.base.types import Args, Kwargs
 from bellhop.compiled.ahead_of_time import AheadOfTime
 from bellhop.compiled.circuit_report import CircuitReport
@@ -176,8 +177,10 @@ class CallInterface(AheadOfTime, CompiledCall):
                 raise
         except BaseException as error:
             strip_xla_context(error)
-            hide_frames(error)
-            raise
+            failure = reveal_exception(error)
+            if failure is error:
+                hide_frames(error)
+                raise
         finally:
             # Break the reference cycle of exception and frame.
             failed = None
@@ -188,7 +191,7 @@ class CallInterface(AheadOfTime, CompiledCall):
                 self._finish_bars()
             self._choose_fast_calls()
         try:
-            # Raise outside of the handler, so that XLA's error is not the context.
+            # Raise outside of the handler, so that the handled error is not the context.
             raise failure
         except BaseException:
             hide_frames(failure)

@@ -15,6 +15,7 @@ from bellhop.arguments.signature import (
     make_leaf_signature,
 )
 from bellhop.arguments.static_arguments import Static, StaticArguments
+from bellhop.base.exception_attributes import add_note
 from bellhop.base.source import definition_site, error_site, function_name
 from bellhop.base.types import Args, Kwargs, Operand, PyTree
 from bellhop.compiled.out_shardings import resolve_out_shardings
@@ -230,11 +231,12 @@ class TracedFunction:
             error: any exception of tracing; errors of other types get no note.
         """
         if isinstance(error, CONCRETIZATION_ERRORS) or is_traced_size_error(error):
-            error.add_note(
+            add_note(
+                error,
                 f"bellhop: in qjit of {self.where}, at {error_site(error)}, Python asks for a "
                 f"value that the program computes. {_advise_on_traced_value(error)} If the value "
                 "comes from an argument that may be part of the program, make the argument "
-                "static: qjit(static_argnums=...)."
+                "static: qjit(static_argnums=...).",
             )
 
     @preallocate_frames

@@ -6,6 +6,8 @@ from types import CodeType
 import jax
 import numpy as np
 
+from bellhop.base.exception_attributes import add_note
+
 _COPY = (
     "bellhop: the arguments of a callback are read-only. To write to one, copy it first: "
     "x = x.copy()."
@@ -27,7 +29,7 @@ def add_argument_hint(error: BaseException) -> None:
     """
     hint = _find_hint(error)
     if hint is not None and hint not in getattr(error, "__notes__", ()):
-        error.add_note(hint)
+        add_note(error, hint)
 
 
 def _find_hint(error: BaseException) -> str | None:

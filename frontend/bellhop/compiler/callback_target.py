@@ -12,7 +12,7 @@ from jax.typing import DTypeLike
 
 from bellhop._jax.private import trace_state_clean
 from bellhop.arguments.flat_tree import describe_structure
-from bellhop.base.source import definition_site, function_name, qualified_name
+from bellhop.base.source import definition_site, function_name, qualified_name, user_site
 from bellhop.base.types import Operand
 from bellhop.compiler.batching import ThreadedBatchFunction
 from bellhop.compiler.builtin_function import BuiltinFunction
@@ -440,9 +440,9 @@ def flatten_arguments(
                 part, *rest = path
                 where = ("args" if part.idx == 0 else "kwargs") + jax.tree_util.keystr(tuple(rest))
                 raise TypeError(
-                    f"{callback_name} '{function_name(function)}' takes arrays and numbers, and "
-                    f"{where} is {describe_value(leaf)}. Bind other arguments by "
-                    "functools.partial or in a closure."
+                    f"{callback_name} '{function_name(function)}' (called from {user_site()}) "
+                    f"takes arrays and numbers, and {where} is {describe_value(leaf)}. Bind other "
+                    "arguments by functools.partial or in a closure."
                 )
     return leaves, in_tree
 

@@ -10,6 +10,7 @@ from jax.interpreters import mlir
 
 from bellhop._jax.patches.fast_calls import run_without_fast_calls
 from bellhop._jax.patches.runtime_error import patch_runtime_error
+from bellhop.base.exception_attributes import set_exception_attribute
 from bellhop.compiler.callback_hints import add_argument_hint
 from bellhop.concurrency.caller_context import save_context
 from bellhop.errors import CircuitError
@@ -71,7 +72,7 @@ def strip_xla_context(error: BaseException) -> None:
     """
     account = error.__context__
     if isinstance(account, RUN_ERRORS) and find_python_failure(account) is not None:
-        error.__context__ = None
+        set_exception_attribute(error, "__context__", None)
 
 
 def _plain_failure(text: str) -> BaseException | None:

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from jax.core import ShapedArray
 
+from bellhop.base.source import user_site
 from bellhop.compiler.callback_target import CallbackTarget
 from bellhop_runtime import Callback, NativeFunction, element_type
 
@@ -84,16 +85,16 @@ def find_symbol(library: str, symbol: str) -> NativeSymbol:
         loaded = ctypes.CDLL(library)
     except OSError as error:
         raise OSError(
-            f"native_callback: the library {library!r} cannot be loaded: {error}. Give its path, "
-            "or a name that the system's loader finds."
+            f"native_callback (called from {user_site()}): the library {library!r} cannot be "
+            f"loaded: {error}. Give its path, or a name that the system's loader finds."
         ) from error
     try:
         function = getattr(loaded, symbol)
     except AttributeError as error:
         raise AttributeError(
-            f"native_callback: the library {library!r} has no symbol {symbol!r}: {error}. Give the "
-            "name of a function that the library exports; C++ names are mangled, unless they are "
-            'extern "C".'
+            f"native_callback (called from {user_site()}): the library {library!r} has no symbol "
+            f"{symbol!r}: {error}. Give the name of a function that the library exports; C++ names "
+            'are mangled, unless they are extern "C".'
         ) from error
     address = ctypes.cast(function, ctypes.c_void_p).value
     assert address is not None

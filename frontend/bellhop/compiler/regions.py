@@ -11,6 +11,7 @@ import jax
 import numpy as np
 
 from bellhop._jax.slow_dispatch import is_checking_results, run_compiled
+from bellhop.base.exception_attributes import add_note
 from bellhop.compiler.deadlock_check import check_device_not_waiting
 from bellhop.compiler.device_buffers import DeviceBuffers, Results
 from bellhop.compiler.failures import run_with_failures
@@ -101,9 +102,10 @@ class Region:
         try:
             self._executable = _compile(region, [*specs, self._handle])
         except Exception as error:
-            error.add_note(
+            add_note(
+                error,
                 f"raised when region '{name}', called from {site}, was compiled for "
-                f"{describe_target(target)}"
+                f"{describe_target(target)}",
             )
             raise
         _check_memory(self._executable, name, site, target)

@@ -6,6 +6,8 @@ from typing import Any, Generic, ParamSpec, TypeVar, cast, overload
 
 import jax.numpy as jnp
 
+from bellhop.arguments.accepted_arguments import check_parameters
+from bellhop.base.option_checks import check_option
 from bellhop.base.source import describe_derived_function, function_name, name_with_site
 from bellhop.base.types import Args, Kwargs
 from bellhop.control_flow.eager_mode import is_outcome
@@ -51,9 +53,9 @@ def cond(
         Inside a QNode the branches may apply gates.
 
     Raises:
-        TypeError: at the call, if the structures or shapes of the branches' results differ (dtypes
-            are promoted by JAX's rules), or if a condition is not a scalar. For ``false_fn`` or
-            ``elifs`` without ``true_fn``.
+        TypeError: at the call, if a branch does not take the arguments, the structures or shapes of
+            the branches' results differ (dtypes are promoted by JAX's rules), or a condition is not
+            a scalar. For ``false_fn`` or ``elifs`` without ``true_fn``.
 
     Example:
         >>> import bellhop
@@ -87,6 +89,7 @@ def cond(
                 "cond: false_fn or elifs without true_fn. Pass all functions, or use decorators."
             )
         return lambda function: Conditional(pred, function)
+    check_option("cond", "elifs", elifs, Sequence, "pairs (condition, branch)")
     conditional: Conditional[..., Any] = Conditional(pred, true_fn)
     for condition, function in elifs:
         conditional.else_if(condition)(function)
@@ -161,6 +164,8 @@ class Conditional(Generic[P, R]):
         else:
             other = self._otherwise
             final = (f"otherwise {name_with_site(other)}", other) if other is not None else None
+        for name, function in [*zip(names, functions, strict=True), *([final] if final else [])]:
+            check_branch("cond", name, function, args, kwargs)
         if not preds:
             return cast(R, None if final is None else final[1](*args, **kwargs))
         # Without an else there is a branch that does nothing, and returns nothing.
@@ -188,6 +193,7 @@ class Conditional(Generic[P, R]):
         for pred, function in [*self._branches, (True, self._otherwise)]:
             if function is None or not (is_outcome(pred) or pred):
                 continue
+            check_branch("cond", f"the branch {name_with_site(function)}", function, args, kwargs)
             if not is_outcome(pred):
                 # The condition is static, so this is the last branch that may run.
                 if previous is None:
@@ -197,6 +203,24 @@ class Conditional(Generic[P, R]):
                 return
             _record_if(pred if previous is None else previous & pred, function, args, kwargs)
             previous = ~pred if previous is None else previous & ~pred
+
+
+def check_branch(construct: str, name: str, function: Function, args: Args, kwargs: Kwargs) -> None:
+    """Raise an error if a branch does not accept the arguments of the conditional's call.
+
+    Args:
+        construct: name of the construct, for errors.
+        name: the branch with its line, for errors.
+        function: the branch.
+        args: positional arguments of the call.
+        kwargs: keyword arguments of the call.
+
+    Raises:
+        TypeError: naming the branch, its signature and the arguments.
+    """
+    keywords = "".join(f", {key}=" for key in kwargs)
+    passed = f"the arguments with which the {construct} is called{keywords}"
+    check_parameters(construct, name, function, len(args), passed, kwargs)
 
 
 def _record_if(outcome: Any, function: Function, args: Args, kwargs: Kwargs) -> None:

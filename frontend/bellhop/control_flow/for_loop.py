@@ -6,6 +6,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 import jax
 import jax.numpy as jnp
 
+from bellhop.arguments.accepted_arguments import check_parameters, format_count
 from bellhop.base.source import describe_derived_function
 from bellhop.base.types import Operand
 from bellhop.control_flow.eager_mode import is_interpreted, is_unrolling
@@ -55,8 +56,8 @@ def for_loop(
 
     Raises:
         ValueError: if the step is zero.
-        TypeError: if a bound is not an integer, or the body changes the structure or a shape of its
-            carried values.
+        TypeError: if a bound is not an integer, the body does not take the index and the carried
+            values, or the body changes the structure or a shape of its carried values.
         NotImplementedError: if ``allow_array_resizing`` is set.
 
     Example:
@@ -89,6 +90,8 @@ def for_loop(
 
         def loop(*init: Any) -> Any:
             """Run the loop from initial carried values; return the final carried values."""
+            passed = f"the index and {format_count(len(init), 'carried value')}"
+            check_parameters(label, "the body", body, 1 + len(init), passed)
             if is_interpreted() or (is_static and is_unrolling()):
                 carried = init
                 for index in range(*bounds):

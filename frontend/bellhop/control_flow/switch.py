@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from bellhop.base.source import name_with_site
+from bellhop.control_flow.cond import check_branch
 from bellhop.control_flow.scalars import as_integer
 from bellhop.control_flow.trace_body import run_branch
 
@@ -28,8 +29,9 @@ def switch(index: Any) -> Callable[[Function], "Switch"]:
         arguments of its branches. Inside a QNode the branches may apply gates.
 
     Raises:
-        TypeError: if the index or a case is not an integer, and, at the call, if the structures or
-            shapes of the branches' results differ (dtypes are promoted by JAX's rules).
+        TypeError: if the index or a case is not an integer, and, at the call, if a branch does not
+            take the arguments, or the structures or shapes of the branches' results differ (dtypes
+            are promoted by JAX's rules).
         ValueError: if a case has two branches.
 
     Example:
@@ -97,16 +99,21 @@ class Switch:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run the branch of the case that equals the index, with these arguments."""
-        if isinstance(self._index, int):
-            return self._cases.get(self._index, self._default)(*args, **kwargs)
-        branch_index: Any = jnp.int32(len(self._cases))
-        for position, case in enumerate(self._cases):
-            branch_index = jnp.where(self._index == case, jnp.int32(position), branch_index)
         functions = [*self._cases.values(), self._default]
         which = [*(f"the branch of {case}" for case in self._cases), "the default branch"]
         names = [
             f"{which_branch} {name_with_site(function)}"
             for which_branch, function in zip(which, functions, strict=True)
         ]
+        if isinstance(self._index, int):
+            cases = list(self._cases)
+            position = cases.index(self._index) if self._index in self._cases else len(cases)
+            check_branch("switch", names[position], functions[position], args, kwargs)
+            return functions[position](*args, **kwargs)
+        for name, function in zip(names, functions, strict=True):
+            check_branch("switch", name, function, args, kwargs)
+        branch_index: Any = jnp.int32(len(self._cases))
+        for position, case in enumerate(self._cases):
+            branch_index = jnp.where(self._index == case, jnp.int32(position), branch_index)
         branches = [partial(function, *args, **kwargs) for function in functions]
         return run_branch("switch", branch_index, names, branches)

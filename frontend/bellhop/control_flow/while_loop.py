@@ -6,6 +6,7 @@ from typing import Any, ParamSpec, TypeVar
 import jax
 import jax.numpy as jnp
 
+from bellhop.arguments.accepted_arguments import check_parameters, format_count
 from bellhop.base.source import describe_derived_function
 from bellhop.control_flow.eager_mode import is_interpreted
 from bellhop.control_flow.loop_carry import (
@@ -48,8 +49,8 @@ def while_loop(
         QNodes, Python runs the loop with any values.
 
     Raises:
-        TypeError: if the condition is not a scalar, or the body changes the structure or a shape of
-            its carried values.
+        TypeError: if the condition is not a scalar, condition or body do not take the carried
+            values, or the body changes the structure or a shape of its carried values.
         NotImplementedError: if ``allow_array_resizing`` is set.
 
     Example:
@@ -72,11 +73,13 @@ def while_loop(
 
         def loop(*init: Any) -> Any:
             """Run the loop from initial carried values; return the final carried values."""
+            condition_label = describe_derived_function("while_loop", cond_fn)
+            passed = format_count(len(init), "carried value")
+            check_parameters(condition_label, "the condition", cond_fn, len(init), passed)
+            check_parameters(label, "the body", body, len(init), passed)
 
             def condition(carried: tuple[Any, ...]) -> Any:
-                return as_predicate(
-                    describe_derived_function("while_loop", cond_fn), cond_fn(*carried)
-                )
+                return as_predicate(condition_label, cond_fn(*carried))
 
             def run_body(carried: tuple[Any, ...]) -> tuple[Any, ...]:
                 return as_carry_arrays(label, body(*carried), init)

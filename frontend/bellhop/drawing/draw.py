@@ -14,6 +14,7 @@ import jax
 
 from bellhop.arguments.flat_tree import make_flat_jaxpr
 from bellhop.arguments.static_arguments import Static
+from bellhop.base.exception_attributes import reveal_exceptions
 from bellhop.base.types import Args, Kwargs
 from bellhop.compiled.out_shardings import resolve_out_shardings
 from bellhop.compiled.qjit import QJIT
@@ -137,6 +138,7 @@ def draw(fn: Callable[..., Any]) -> Callable[..., Drawing]:
     function = fn.user_function if isinstance(fn, QJIT) else fn
 
     @functools.wraps(function)
+    @reveal_exceptions
     def draw_call(*args: Any, **kwargs: Any) -> Drawing:
         """Trace the drawn function for these arguments, and draw it.
 

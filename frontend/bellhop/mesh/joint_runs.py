@@ -22,6 +22,7 @@ from typing import Any, TypeVar
 import jax
 
 from bellhop._jax.private import hide_frames
+from bellhop.base.exception_attributes import add_note
 from bellhop_runtime import CallbackTable, JointRun
 
 T = TypeVar("T")
@@ -165,7 +166,5 @@ def _combine_failures(failures: Sequence[BaseException]) -> BaseException | None
     first = next((each for each in failures if not isinstance(each, Exception)), failures[0])
     for other in failures:
         if other is not first:
-            # Some exception classes reject new attributes.
-            with contextlib.suppress(Exception):
-                first.add_note(f"bellhop: another call raised {other!r} in the same run")
+            add_note(first, f"bellhop: another call raised {other!r} in the same run")
     return first

@@ -1,11 +1,14 @@
 """Lookup of the C function for ``native_callback``: its address and declared types."""
 
 import ctypes
+import os
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from bellhop.base.option_checks import check_option
+from bellhop.base.source import user_site
 from bellhop.compiler.callback_target import describe_value
 from bellhop.compiler.native_target import NativeSymbol, find_symbol
 
@@ -30,22 +33,24 @@ def find_c_function(
         OSError: if the library cannot be loaded.
         AttributeError: if the library has no such symbol.
     """
+    where = f"native_callback (called from {user_site()})"
     if (function is None) == (library is None) or (library is None) != (symbol is None):
         raise TypeError(
-            "native_callback: expected either a function or library= and symbol=. Pass one of them."
+            f"{where}: expected either a function or library= and symbol=. Pass one of them."
         )
     if library is not None and symbol is not None:
+        check_option(where, "library", library, str | os.PathLike, "the name of a shared library")
+        check_option(where, "symbol", symbol, str, "the name of a function in the library")
         return find_symbol(library, symbol)
     if argument_types is not None:
         raise TypeError(
-            "native_callback: argument_types is for library= and symbol=. Set the argtypes of the "
+            f"{where}: argument_types is for library= and symbol=. Set the argtypes of the "
             "ctypes function."
         )
     ctypes_function = getattr(function, "ctypes", function)
     if not isinstance(ctypes_function, ctypes._CFuncPtr):  # type: ignore[attr-defined]
         raise TypeError(
-            f"native_callback: got {describe_value(function)}, expected a ctypes function or a "
-            f"cfunc of "
+            f"{where}: got {describe_value(function)}, expected a ctypes function or a cfunc of "
             "Numba. Pass one of them, or library= and symbol=; for a Python function use "
             "bellhop.pure_callback."
         )

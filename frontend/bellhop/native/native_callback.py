@@ -1,5 +1,6 @@
 """`native_callback`: a C function that a compiled program calls without Python."""
 
+import contextlib
 import functools
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -9,7 +10,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import ShapedArray
 
+from bellhop.arguments.accepted_arguments import format_count
 from bellhop.arguments.declared_types import MISSING, ResultTypeError
+from bellhop.base.source import user_site
 from bellhop.base.types import Operand
 from bellhop.callbacks.callback_type import CallbackType, Pure, Results, SideEffects
 from bellhop.callbacks.pure_callback import PureCallback, Rule
@@ -76,17 +79,13 @@ class NativeCallback(PureCallback[..., Any]):
         if result_type is MISSING:
             if symbol.return_type is None:
                 raise ResultTypeError(
-                    f"native_callback '{symbol.name}' has no result type. Pass result_type, such "
-                    "as float or jax.ShapeDtypeStruct(shape, dtype)."
+                    f"native_callback '{symbol.name}' (called from {user_site()}) has no result "
+                    "type. Pass result_type, such as float or jax.ShapeDtypeStruct(shape, dtype)."
                 )
             result_type = symbol.return_type
         super().__init__(symbol, result_type)
         self._symbol = symbol
-        self._argument_types = (
-            None
-            if argument_types is None
-            else [None if type_ is None else np.dtype(type_) for type_ in argument_types]
-        )
+        self._argument_types = self._parse_argument_types(argument_types)
         self._arrays = arrays
         self._elementwise = elementwise
         self._thread_safe = thread_safe
@@ -112,6 +111,22 @@ class NativeCallback(PureCallback[..., Any]):
             )
         if self._returns_value:
             self._check_returned(avals[0])
+
+    def _parse_argument_types(self, argument_types: Any) -> list[np.dtype | None] | None:
+        """Convert the option `argument_types` to dtypes; None for unknown types.
+
+        Raises:
+            TypeError: if the option is not a sequence of dtypes.
+        """
+        if argument_types is None:
+            return None
+        if isinstance(argument_types, Sequence) and not isinstance(argument_types, str):
+            with contextlib.suppress(TypeError):
+                return [None if type_ is None else np.dtype(type_) for type_ in argument_types]
+        raise TypeError(
+            f"{self._described_call}: argument_types is {argument_types!r}, expected a sequence "
+            "with the dtype of each argument, such as [float, np.int32]."
+        )
 
     def _check_returned(self, aval: ShapedArray) -> None:
         """Check the declared result type against the C type of the returned value.
@@ -153,14 +168,15 @@ class NativeCallback(PureCallback[..., Any]):
         """Call the function with traced or concrete arguments, by position."""
         if kwargs:
             raise TypeError(
-                f"{self._described} got the keyword arguments {', '.join(kwargs)}, expected "
+                f"{self._described_call} got the keyword arguments {', '.join(kwargs)}, expected "
                 "arguments by position: C functions have no names for them."
             )
         for position, arg in enumerate(args):
             if not jax.tree_util.all_leaves([arg]):
                 raise TypeError(
-                    f"{self._described}: argument {position} is a {type(arg).__name__}, expected "
-                    "an array or a scalar. Make an array of it, or pass its elements one by one."
+                    f"{self._described_call}: argument {position} is a {type(arg).__name__}, "
+                    "expected an array or a scalar. Make an array of it, or pass its elements one "
+                    "by one."
                 )
         return super().__call__(*args)
 
@@ -253,27 +269,30 @@ class NativeCallback(PureCallback[..., Any]):
         converted = []
         for position, (leaf, shape, expected) in enumerate(zip(leaves, shapes, types, strict=True)):
             aval = jax.typeof(leaf)
-            where = f"{self._described}: argument {position}"
             if expected is not None:
                 if aval.dtype != expected and not _converts(aval, expected):
                     raise TypeError(
-                        f"{where} has type {describe_value(aval)}, expected {expected.name}. "
-                        f"Cast it: C functions do not convert arguments."
+                        f"{self._describe_argument(position)} has type {describe_value(aval)}, "
+                        f"expected {expected.name}. Cast it: C functions do not convert arguments."
                     )
                 leaf = jnp.asarray(leaf, expected)
             elif shape == ():
-                self._check_scalar(where, aval, arguments)
+                self._check_scalar(position, aval, arguments)
                 leaf = jnp.asarray(leaf, aval.dtype)
             else:
                 leaf = jnp.asarray(leaf)
             converted.append(leaf)
         return converted
 
-    def _check_scalar(self, where: str, aval: Any, arguments: Sequence[Any]) -> None:
+    def _describe_argument(self, position: int) -> str:
+        """Return the name of an argument with the user's line, for errors."""
+        return f"{self._described_call}: argument {position}"
+
+    def _check_scalar(self, position: int, aval: Any, arguments: Sequence[Any]) -> None:
         """Raise `TypeError` for a scalar argument whose C type is not known.
 
         Args:
-            where: callback and argument, for the error.
+            position: index of the argument among the leaves, for the error.
             aval: type of the argument; weak types of Python numbers may not determine the C type.
             arguments: types of all arguments.
         """
@@ -283,19 +302,19 @@ class NativeCallback(PureCallback[..., Any]):
         others = {each.dtype for each in (*arguments, *self._declared[0]) if each.shape == ()}
         if is_weak and dtype.kind == "f" and (dtype != np.float64 or np.dtype("f4") in others):
             raise TypeError(
-                f"{where} is a Python float, and may be a float or a double in C. Pass "
-                "np.float32(...) or np.float64(...), or declare argument_types."
+                f"{self._describe_argument(position)} is a Python float, and may be a float or "
+                "a double in C. Pass np.float32(...) or np.float64(...), or declare argument_types."
             )
         if is_weak and dtype.kind in "iu":
             raise TypeError(
-                f"{where} is a Python integer, and the types of the C parameters are not known. "
-                "Pass a float, or a scalar of the C type, such as np.int64(3), or declare "
-                "argument_types."
+                f"{self._describe_argument(position)} is a Python integer, and the types of "
+                "the C parameters are not known. Pass a float, or a scalar of the C type, such as "
+                "np.int64(3), or declare argument_types."
             )
         if dtype.kind == "f" and dtype.itemsize < 4 or dtype.kind not in "biufc":
             raise TypeError(
-                f"{where} has type {dtype.name}, which C does not pass by value. Cast it, or pass "
-                "an array."
+                f"{self._describe_argument(position)} has type {dtype.name}, which C does not "
+                "pass by value. Cast it, or pass an array."
             )
 
     def _parameter_types(self, avals: Sequence[Any], n_arguments: int) -> list[np.dtype | None]:
@@ -314,23 +333,24 @@ class NativeCallback(PureCallback[..., Any]):
         if self._argument_types is not None:
             if len(self._argument_types) != n_arguments:
                 raise TypeError(
-                    f"{self._described} takes {len(self._argument_types)} arguments by its "
-                    f"argument_types, got {n_arguments}."
+                    f"{self._described_call}: argument_types declares "
+                    f"{format_count(len(self._argument_types), 'argument')}, got "
+                    f"{n_arguments}. Pass an argument for each type."
                 )
             return self._argument_types
         if known is None:
             return types
         if len(known) != len(parameters):
             raise TypeError(
-                f"{self._described} has {len(known)} C parameters, and the call passes "
-                f"{len(parameters)}: {_describe_parameters(parameters, avals)}. Pass other "
-                "arguments, or choose another form of arrays=."
+                f"{self._described_call} has {format_count(len(known), 'C parameter')}, and the "
+                f"call passes {len(parameters)}: {_describe_parameters(parameters, avals)}. Pass "
+                "other arguments, or choose another form of arrays=."
             )
         for position, ((kind, index, _), dtype) in enumerate(zip(parameters, known, strict=True)):
             is_address = kind in ("pointer", "constants")
             if is_address != (dtype is None):
                 raise TypeError(
-                    f"{self._described}: C parameter {position} is "
+                    f"{self._described_call}: C parameter {position} is "
                     f"{'an address' if dtype is None else dtype.name}, and the call passes "
                     f"{_describe_parameters([parameters[position]], avals)}. Pass other "
                     "arguments, or choose another form of arrays=."
@@ -341,7 +361,7 @@ class NativeCallback(PureCallback[..., Any]):
                 self._check_pointee(position, avals[index])
             if kind == "constant" and dtype is not None and dtype.kind not in "iu":
                 raise TypeError(
-                    f"{self._described}: C parameter {position} is {dtype.name}, and the call "
+                    f"{self._described_call}: C parameter {position} is {dtype.name}, and the call "
                     "passes the size of an array. Choose another form of arrays=."
                 )
         return types
@@ -365,9 +385,9 @@ class NativeCallback(PureCallback[..., Any]):
         if dtype.kind not in "biufc":
             return
         raise TypeError(
-            f"{self._described}: C parameter {position} points to {expected.name}, and the call "
-            f"passes the address of {describe_value(aval)}. Cast the argument, or declare another "
-            "result type."
+            f"{self._described_call}: C parameter {position} points to {expected.name}, and the "
+            f"call passes the address of {describe_value(aval)}. Cast the argument, or declare "
+            "another result type."
         )
 
 
@@ -471,7 +491,7 @@ def native_callback(
     """
     if arrays not in ARRAY_FORMS:
         raise ValueError(
-            f"native_callback: arrays={arrays!r}, expected one of "
+            f"native_callback (called from {user_site()}): arrays={arrays!r}, expected one of "
             f"{', '.join(map(repr, ARRAY_FORMS))}."
         )
     if is_capsule(function):

@@ -6,6 +6,7 @@ import traceback
 
 import jax
 
+from bellhop.base.option_checks import check_number
 from bellhop.errors import CallbackException
 from bellhop.settings.config import tap_exit_seconds
 from bellhop_runtime import (
@@ -72,6 +73,8 @@ def tap_queue_limit(bytes: int | None = None) -> int:
         >>> bellhop.tap_queue_limit(256_000_000)
         1000000
     """
+    if bytes is not None:
+        check_number("tap_queue_limit", "bytes", bytes)
     if bytes is not None and bytes < 0:
         raise ValueError(
             f"tap_queue_limit: bytes is {bytes}, expected at least 0. Pass the limit in bytes."

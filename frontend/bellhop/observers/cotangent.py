@@ -14,7 +14,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import ShapedArray
 
-from bellhop.base.source import user_site
+from bellhop.arguments.accepted_arguments import check_parameters
+from bellhop.base.source import name_with_site, user_site
 from bellhop.base.types import PyTree
 from bellhop.callbacks.callback import call_for_effect
 from bellhop.callbacks.callback_type import Report
@@ -44,7 +45,8 @@ def cotangent(x: PyTree, show: str | Callable[[Any], Any] | None = None) -> Any:
 
     Raises:
         FloatingPointError: when the program runs, if `show` is None and the cotangent holds NaN.
-        TypeError: if a leaf of `x` is not an array, or `show` is something else.
+        TypeError: if a leaf of `x` is not an array, `show` is something else, or the function
+            `show` does not take the cotangent.
 
     Example:
         >>> import bellhop, jax.numpy as jnp
@@ -62,8 +64,7 @@ def cotangent(x: PyTree, show: str | Callable[[Any], Any] | None = None) -> Any:
         if not is_array_like(leaf):
             raise TypeError(
                 f"debug.cotangent: got {describe_value(leaf)}, expected a pytree of arrays. Pass "
-                f"the "
-                "arrays alone."
+                "the arrays alone."
             )
     give = _make_observer(show, user_site())
     is_inexact = [jnp.issubdtype(jax.typeof(leaf).dtype, jnp.inexact) for leaf in leaves]
@@ -105,7 +106,7 @@ def _make_observer(show: Any, site: str) -> Callable[[Any], Any]:
         ignored.
 
     Raises:
-        TypeError: for other values of `show`.
+        TypeError: for other values of `show`, and a function that does not take the cotangent.
     """
     if show is None:
         check = _NanCheck(f"the cotangent of the value at {site} (debug.cotangent) holds NaN")
@@ -113,6 +114,8 @@ def _make_observer(show: Any, site: str) -> Callable[[Any], Any]:
     if isinstance(show, str):
         return lambda tree: print_when_run(show, tree)
     if callable(show):
+        where = f"debug.cotangent (called from {site})"
+        check_parameters(where, f"show, {name_with_site(show)},", show, 1, "the cotangent")
         return show
     raise TypeError(
         f"debug.cotangent: got {show!r} as show, expected a format string, a function or None."

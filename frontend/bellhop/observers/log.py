@@ -19,7 +19,7 @@ from bellhop.base.types import Aval, Operand
 from bellhop.callbacks.callback import bind_static_arguments
 from bellhop.callbacks.callback_type import Pure, Report, ordered_effect
 from bellhop.compiler.builtin_function import BuiltinFunction
-from bellhop.compiler.callback_target import CallbackTarget
+from bellhop.compiler.callback_target import CallbackTarget, is_array_like
 from bellhop.compiler.lowering_context import current_lowering
 from bellhop.concurrency.caller_context import call_in_caller_context
 from bellhop.observers.print import check_format
@@ -79,7 +79,7 @@ def log(
     name = _logger_name(logger)
     if isinstance(every, bool) or not isinstance(every, int) or every < 1:
         raise ValueError(f"log: every is {every!r}, expected an integer of at least 1.")
-    if jnp.shape(when) != () or jnp.result_type(when) != np.dtype(bool):
+    if not is_array_like(when) or jnp.shape(when) != () or jnp.result_type(when) != np.dtype(bool):
         raise TypeError(
             f"log: when is {when!r}, expected a bool of shape (). Use jnp.any or jnp.all of it."
         )

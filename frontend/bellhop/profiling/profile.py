@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import bellhop_runtime
+from bellhop.base.option_checks import check_number
 from bellhop.compiler.compile_timing import listen_to_xla, observers
 from bellhop.profiling.profile_entry import ProfileRow
 from bellhop_runtime import profile_thread, wait_for_taps
@@ -190,6 +191,7 @@ def profile(*, limit: int = 1_000_000) -> Profile:
         >>> [(row.name, row.calls, row.bytes_out) for row in p.rows if row.kind == "pure_callback"]
         [('double', 2, 16)]
     """
+    check_number("profile", "limit", limit)
     if limit < 0:
         raise ValueError(f"profile: limit must be at least 0, got {limit}.")
     return Profile(limit)

@@ -4,6 +4,7 @@ import sys
 import threading
 from typing import Any
 
+from bellhop.base.option_checks import check_number
 from bellhop.base.source import definition_site, function_name
 from bellhop.settings.config import read_environment_integer
 from bellhop_runtime import Callback, under_way, waiting_taps
@@ -84,6 +85,8 @@ def watchdog(seconds: float | None) -> None:
         >>> bellhop.debug.watchdog(None)
     """
     global _stop_event
+    if seconds is not None:
+        check_number("debug.watchdog", "seconds", seconds)
     if seconds is not None and not seconds > 0:
         raise ValueError(f"debug.watchdog takes seconds above 0, or None, got {seconds}.")
     _stop_event.set()

@@ -164,7 +164,10 @@ class CompileOptions:
             ValueError: if the option has another value.
         """
         level = self.keep_intermediate
-        number = _LEVELS.get(level, -1) if isinstance(level, str) else int(level or 0)
+        if isinstance(level, str):
+            number = _LEVELS.get(level, -1)
+        else:
+            number = operator.index(level or 0) if hasattr(level or 0, "__index__") else -1
         if number not in _LEVELS.values():
             raise ValueError(
                 "qjit: keep_intermediate must be a bool, an integer from 0 to 3, or one of "

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from bellhop.arguments.flat_tree import FlatTree, unflatten_deep
+from bellhop.arguments.static_arguments import parse_positions
 from bellhop.base.source import describe_derived_function, function_name
 from bellhop.base.types import PyTree
 from bellhop.base.value_checks import check_no_measurements
@@ -276,8 +277,9 @@ def check_arguments(name: str, fn: Function, argnums: Argnums, args: Sequence[An
     Raises:
         DifferentiableCompileError: for arguments that are not float or complex.
         ValueError: for a position without an argument.
+        TypeError: if `argnums` is not an integer or a sequence of integers.
     """
-    for argnum in (argnums,) if isinstance(argnums, int) else argnums:
+    for argnum in parse_positions("argnums", argnums, name):
         if not -len(args) <= argnum < len(args):
             raise ValueError(
                 f"{describe_derived_function(name, fn)} differentiates argument {argnum}, but it "

@@ -284,7 +284,9 @@ def test_callback_inside_that_calls_the_program(dev):
     inner = bellhop.pure_callback(countdown)
     f = bellhop.qjit(lambda n: on(dev, lambda v: inner(v))(n))
     if dev.startswith("gpu"):
-        with pytest.raises(RuntimeError, match="which waits for the callback that calls it"):
+        with pytest.raises(
+            RuntimeError, match="which waits for the callback that calls the region"
+        ):
             f(4.0)
         assert f(0.0) == 0.0
         return

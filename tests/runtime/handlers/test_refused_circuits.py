@@ -34,17 +34,17 @@ PROGRAM_ERRORS = {
     "unknown gate": (
         [Gate("Hadamard", [0]), Gate("Frobnicate", [0, 1])],
         [Z],
-        r"Gate 1 of a run, 'Frobnicate' on wires \[0, 1\]: the device raised an error",
+        r"Gate 'Frobnicate' on wires \[0, 1\] \(position 1\): the device raised an error",
     ),
     "wire outside": (
         [Gate("RX", [2], [0.1])],
         [Z],
-        r"'RX' on wires \[2\]: wire 2 is not in the circuit, which has wires 0 to 1",
+        r"'RX' on wires \[2\] \(position 0\): wire 2 is not in the circuit, which has wires 0 to 1",
     ),
     "dynamic wire outside": (
         [Gate("PauliX", [Wire(0)])],
         [Z],
-        r"'PauliX' on wires \[-3\]: wire -3 is not in the circuit",
+        r"'PauliX' on wires \[-3\] \(position 0\): wire -3 is not in the circuit",
     ),
     "dynamic wire twice": (
         [Gate("CNOT", [Wire(0), Wire(0)])],

@@ -22,6 +22,7 @@ from bellhop._pennylane.patches.rs_decomposition import patch_rs_decomposition
 from bellhop._pennylane.patches.shadow_seeds import mark_drawn_seeds
 from bellhop._pennylane.patches.stacked_angles import stack_traced_angles
 from bellhop._pennylane.quantum_function_transforms import split_transforms
+from bellhop.base.exception_attributes import add_note as add_exception_note
 from bellhop.base.source import definition_site, error_site, function_name
 from bellhop.circuits.backends.choose.choose_executor import choose, choose_fallback, get_runner
 from bellhop.circuits.front.mid_circuit_measure import wrap_pauli_measure
@@ -312,7 +313,7 @@ def _add_error_note(where: str) -> Iterator[None]:
         # The site is unknown if no frame of the user is in the traceback.
         note = f"raised in {where}{'' if site == '<unknown>' else f', at {site}'}"
         if where not in "\n".join([str(error), *getattr(error, "__notes__", ())]):
-            error.add_note(note)
+            add_exception_note(error, note)
         raise
 
 

@@ -196,8 +196,8 @@ class State(Measurement):
 
 
 _SAMPLES_OR_COUNTS = (
-    "it returns sample or counts and is differentiated; these have no derivative. Return "
-    "expval, var or probs."
+    "it returns sample or counts and is differentiated; these have no derivative, nor have "
+    "subclasses of SampleMeasurement. Return expval, var or probs."
 )
 
 

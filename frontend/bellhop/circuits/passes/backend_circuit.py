@@ -11,6 +11,7 @@ import numpy as np
 from jax.extend.core import ClosedJaxpr
 from pennylane import Identity
 
+from bellhop.base.exception_attributes import add_note
 from bellhop.circuits.gates.decompositions import Modifiers
 from bellhop.circuits.gates.tape_control_flow import ControlFlow
 from bellhop.circuits.ir.broadcasting import TracedRow
@@ -116,7 +117,7 @@ class BackendCircuit(GateReceiver):
         except Exception as error:
             note = f"raised at {self.find_site(operation)}"
             if self.find_site(operation) and note not in getattr(error, "__notes__", ()):
-                error.add_note(note)
+                add_note(error, note)
             raise
 
     def check_wires(self, wires: Any, process: Any) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 import pennylane as qml
 from pennylane.transforms.core import BoundTransform
 
+from bellhop.base.exception_attributes import add_note
 from bellhop.circuits.ir.circuit_config import CircuitConfig
 from bellhop.circuits.passes.matrix_derivatives import keep_derivatives
 from bellhop.circuits.passes.pauli_twirling import twirl
@@ -85,7 +86,7 @@ class QNodeTransforms:
         try:
             yield
         except Exception as error:
-            error.add_note(f"raised in PennyLane's transform {', '.join(self.names)}")
+            add_note(error, f"raised in PennyLane's transform {', '.join(self.names)}")
             raise
 
     def keep_matrix_derivatives(self, *, has_shots: bool) -> list[Any]:

@@ -103,7 +103,9 @@ def with_a_rule():
     ],
 )
 def test_arguments_that_are_no_arrays_are_named(call, where):
-    with pytest.raises(TypeError, match=f"'weighted' takes arrays and numbers, and {where}"):
+    with pytest.raises(
+        TypeError, match=rf"'weighted' \(called from .*\) takes arrays and numbers, and {where}"
+    ):
         bellhop.qjit(call)(jnp.ones(2))
 
 
@@ -238,3 +240,21 @@ def test_what_a_wrapper_takes_counts_and_not_what_is_said_of_it():
         mock.Mock(return_value=1.0),
     ):
         assert bellhop.qjit(bellhop.pure_callback(function, float))(1.0) == 1.0
+
+
+@pytest.mark.parametrize("kind", ["pure_callback", "io_callback"])
+def test_arguments_in_the_place_of_the_result_type(kind: str) -> None:
+    call = getattr(bellhop, kind)
+    message = rf"{kind} 'sin' is not called.*: {kind}\(sin, jax.ShapeDtypeStruct\(shape, dtype\), x"
+    with pytest.raises(TypeError, match=rf"result is a function, expected its result: {message}"):
+        bellhop.qjit(lambda x: call(np.sin, x))(1.0)
+    with pytest.raises(
+        TypeError, match=rf"an operand is a function, expected its result: {message}"
+    ):
+        bellhop.qjit(lambda x: x + call(np.sin, x))(1.0)
+
+
+@pytest.mark.parametrize("kind", ["pure_callback", "io_callback"])
+def test_ufunc_without_a_result_type(kind: str) -> None:
+    with pytest.raises(TypeError, match=r"declares no result type. Pass one, the second argument"):
+        bellhop.qjit(lambda x: getattr(bellhop, kind)(np.sin)(x))(1.0)

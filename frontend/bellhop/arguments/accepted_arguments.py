@@ -1,0 +1,107 @@
+"""Checks that a user's function accepts the arguments with which Bellhop calls it.
+
+The signature is compared before the call, so that the error names the construct which calls the
+function, and a ``TypeError`` from inside of the function stays the function's own.
+"""
+
+import inspect
+from collections.abc import Callable, Collection
+from types import FunctionType
+from typing import Any
+
+from bellhop.errors import suggest_name
+
+# Options of callbacks: a misspelled option is an argument of the function.
+_CALLBACK_OPTIONS = ("asynchronous", "ordered", "partitioned", "result_type", "vmap_method")
+
+
+def check_call(
+    where: str, function: Callable[..., Any], count: int, names: Collection[str], advice: str = ""
+) -> None:
+    """Raise an error if a function's signature does not accept a user's call of a callback.
+
+    Args:
+        where: function and call site, for the error.
+        function: callable; callables without a signature accept all arguments.
+        count: number of positional arguments.
+        names: names of the keyword arguments.
+        advice: further sentences for the error.
+
+    Raises:
+        TypeError: with Python's message and the function's signature.
+    """
+    mismatch = _find_mismatch(function, count, names)
+    if mismatch is not None:
+        signature, error = mismatch
+        raise TypeError(
+            f"{where}: the arguments do not match: {error}. It takes {signature}.{advice}"
+            f"{''.join(suggest_name(name, _CALLBACK_OPTIONS) for name in sorted(names))}"
+        )
+
+
+def check_parameters(
+    where: str,
+    role: str,
+    function: Callable[..., Any],
+    count: int,
+    passed: str,
+    names: Collection[str] = (),
+) -> None:
+    """Raise an error if a function's signature does not accept the arguments that Bellhop passes.
+
+    Args:
+        where: construct that calls the function, for the error.
+        role: what the function is to the construct, such as ``"the body"``.
+        function: callable; callables without a signature accept all arguments.
+        count: number of positional arguments.
+        passed: the arguments in words, such as ``"the index and 2 carried values"``.
+        names: names of the keyword arguments.
+
+    Raises:
+        TypeError: naming the construct, the function's signature and the expected arguments.
+    """
+    mismatch = _find_mismatch(function, count, names)
+    if mismatch is not None:
+        signature, _ = mismatch
+        total = count + len(names)
+        raise TypeError(
+            f"{where}: {role} takes {signature}, expected {format_count(total, 'parameter')}: "
+            f"{passed}. Declare the parameters in this order."
+        )
+
+
+def format_count(count: int, noun: str) -> str:
+    """Return a count with its noun, such as ``"1 value"``, ``"2 values"`` or ``"no values"``."""
+    return f"{count or 'no'} {noun}{'s' * (count != 1)}"
+
+
+def _find_mismatch(
+    function: Callable[..., Any], count: int, names: Collection[str]
+) -> tuple[inspect.Signature, TypeError] | None:
+    """Bind a call to a function's signature.
+
+    Args:
+        function: callable.
+        count: number of positional arguments.
+        names: names of the keyword arguments.
+
+    Returns:
+        the signature and Python's error; None if the arguments fit, or the signature is not known.
+    """
+    if isinstance(function, FunctionType):
+        # ``inspect.signature`` takes a fifth of the time to trace a callback.
+        code = function.__code__
+        if code.co_argcount == count and code.co_kwonlyargcount == 0 and not names:
+            return None
+        if hasattr(function, "__signature__"):
+            # ``__signature__`` is documentation: it may describe the wrapped function.
+            return None
+    try:
+        signature = inspect.signature(function, follow_wrapped=False)
+    except (TypeError, ValueError):
+        return None
+    try:
+        signature.bind(*[None] * count, **dict.fromkeys(names))
+    except TypeError as error:
+        return signature, error
+    return None

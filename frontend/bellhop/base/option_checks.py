@@ -1,0 +1,55 @@
+"""Checks of options of public functions, before their values are used."""
+
+import numbers
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from bellhop.errors import format_value
+
+
+def check_option(where: str, name: str, value: object, types: Any, expected: str) -> None:
+    """Raise an error if the value of an option has another type.
+
+    Args:
+        where: name of the public function, for the error.
+        name: name of the option.
+        value: value of the option.
+        types: allowed types, as for ``isinstance``.
+        expected: the allowed values in words.
+
+    Raises:
+        TypeError: naming the function, the option and the expected values.
+    """
+    if not isinstance(value, types):
+        raise TypeError(f"{where}: {name} is {format_value(value)}, expected {expected}.")
+
+
+def check_mapping(where: str, name: str, value: object, example: str) -> None:
+    """Raise an error if the value of an option is not a mapping.
+
+    Args:
+        where: name of the public function, for the error.
+        name: name of the option.
+        value: value of the option.
+        example: an allowed value, as Python code.
+
+    Raises:
+        TypeError: naming the function, the option and the example.
+    """
+    check_option(where, name, value, Mapping, f"a dictionary, such as {example}")
+
+
+def check_number(where: str, name: str, value: object) -> None:
+    """Raise an error if the value of an option is not a real number.
+
+    Args:
+        where: name of the public function, for the error.
+        name: name of the option.
+        value: value of the option.
+
+    Raises:
+        TypeError: naming the function and the option.
+    """
+    check_option(where, name, value, numbers.Real | np.number, "a number")
