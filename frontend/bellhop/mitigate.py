@@ -42,9 +42,11 @@ def mitigate_with_zne(
             itself. ``"local-random"`` equals ``"local-all"``, as all scale factors are odd.
 
     Returns:
-        a function with the arguments of ``fn``; without ``fn``, a decorator.
+        a function with the arguments of ``fn``, and a qjit function if ``fn`` is one; without
+        ``fn``, a decorator.
 
     Raises:
+        TypeError: if ``fn`` is not callable.
         ValueError: if ``scale_factors`` or ``folding`` is invalid.
         CompileError: when traced, for global folding of a circuit with mid-circuit measurements.
 

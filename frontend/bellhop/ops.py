@@ -101,9 +101,9 @@ def ctrl(
     Args:
         op: an operation, a class of operations, or a quantum function.  In a compiled circuit the
             function may contain loops and conditionals.
-        control: control wires.
-        control_values: a boolean for each control wire, or one for a single wire; None for true.
-            In a compiled circuit they may be traced.
+        control: a control wire, or a sequence of control wires.
+        control_values: a boolean for each control wire, or one boolean for a single wire; None for
+            true. In a compiled circuit they may be traced.
         work_wires: wires that decompositions may use.
         work_wire_type: ``"borrowed"`` or ``"zeroed"``, the state of the work wires.
 

@@ -75,8 +75,10 @@ class SavedProgram:
         targets: its callbacks; the module refers to them by index.
         in_tree, in_avals: ``PyTreeDef`` of ``(args, kwargs)``, and types of the leaves.
         out_tree, out_avals: ``PyTreeDef`` of the result, and types of the leaves.
-        out_targets: for each result leaf its device by ``out_shardings``, or None; or empty.
-        machine_code: XLA's machine code for machines like this one, or None.
+        out_targets: for each result leaf its device by ``out_shardings``, or None; empty if no
+            result has a device.
+        machine_code: XLA's machine code for machines like this one; None if the file has
+            none that can be used here, or is loaded without trust.
     """
 
     module: bytes
@@ -158,15 +160,18 @@ def save_programs(
         path: path of the file, which is replaced if it exists.
         name: name of the function.
         signature: its docstring and signature.
-        programs: each program, its ``(args, kwargs)`` of types, and its result's ``PyTreeDef``.
+        programs: for each program the program, the pytree ``(args, kwargs)`` with types as leaves,
+            and the ``PyTreeDef`` of its result.
         seed: seed of the function's random outcomes, or None.
         concurrent_callbacks: number of callbacks that may run concurrently.
         executables: XLA's executable of each program, to include machine code; or empty.
-        key: key that signs the file, or None.
+        key: key that signs the file; None for a file without a signature.
 
     Raises:
         CompileError: for what cannot be saved, such as a callback that another process cannot
             import.
+        TypeError: if the path is not a path, or the key neither bytes nor a string.
+        ValueError: if the key is empty.
         FileNotFoundError: if the directory does not exist.
 
     Warns:
@@ -228,14 +233,19 @@ def read_programs(
     Args:
         path: path of the file.
         functions: Python functions and classes that the file may name, by name.
-        trust: whether the file may import other names, and contain machine code.
+        trust: whether the file may import other names, call C functions, and have its machine code
+            used.
         key: key of the signature; None skips the check.
 
     Returns:
-        the function's name and signature, its programs, and its options by name.
+        the function's name and signature, its programs, and its options ``seed`` and
+        ``concurrent_callbacks`` by name.
 
     Raises:
-        CompileError: if the file is damaged, not for this process, or names other functions.
+        CompileError: if the file is damaged, not for this process, not signed with the key, or
+            names functions that are not allowed; names the file.
+        TypeError: if a value of `functions` is not callable, or the path or key has a wrong type.
+        ValueError: if the key is empty.
         OSError: if the file cannot be read.
     """
     allowed = Allowed(functions, trust=trust)
@@ -272,7 +282,13 @@ def read_programs(
 
 @contextlib.contextmanager
 def name_file_errors(path: Any) -> Iterator[None]:
-    """Convert errors of reading a saved file to CompileErrors that name the file."""
+    """Convert errors of reading a saved file to CompileErrors that name the file.
+
+    The file is read inside of the ``with`` block.
+
+    Args:
+        path: path of the file, for the messages.
+    """
     try:
         yield
     except CompileError as error:
@@ -303,8 +319,12 @@ def _unpack(
         program's machine code, or None if it cannot be used here.
 
     Raises:
-        Malformed: if the file is damaged.
+        Malformed: if the file is damaged; a damaged zip archive also raises exceptions of
+            `zipfile`, and a missing member `KeyError`.
         CompileError: if it was saved with another format, version or precision.
+
+    Warns:
+        UserWarning: if its machine code is trusted, but for another kind of machine.
     """
     with zipfile.ZipFile(io.BytesIO(content)) as file:
         members = read_members(file, len(content))
@@ -345,13 +365,18 @@ def _unpack(
 
 
 def _encode(program: Program, signature: Any, out_tree: PyTreeDef, what: str) -> dict[str, Any]:
-    """Convert a program, without its module, to JSON data in the form ``_PROGRAM``.
+    """Convert a program, without its module, to data in the form ``_PROGRAM``.
+
+    The dataclasses in it become dictionaries when they are written as JSON.
 
     Args:
         program: the program.
         signature: ``(args, kwargs)``, a pytree with the types of the arguments.
         out_tree: structure of its result.
         what: name of the function, for errors.
+
+    Raises:
+        CompileError: for a sharded result, and for types and callbacks that cannot be saved.
     """
     leaves, in_tree = jax.tree.flatten(signature)
     for target in program.code.targets:
@@ -383,6 +408,7 @@ def _decode(
 
     Raises:
         Malformed: if arguments, callbacks and module do not match.
+        CompileError: for a function, class or PennyLane device that this process cannot use.
     """
     in_tree, in_avals = _decode_typed(record, "in_tree", "in_avals", allowed)
     out_tree, out_avals = _decode_typed(record, "out_tree", "out_avals", allowed)
@@ -405,7 +431,14 @@ def _decode(
 
 
 def _encode_target(target: CallbackTarget) -> dict[str, Any]:
-    """Convert a callback to JSON data in the form ``_TARGET``."""
+    """Convert a callback to data in the form ``_TARGET``.
+
+    The fields that only callbacks of other kinds have are None.
+
+    Raises:
+        CompileError: for callbacks of JAX, functions that another process cannot import, and
+            arguments or results that cannot be saved.
+    """
     what = target.name_and_site
     if target.flavour.startswith("jax."):
         raise CompileError(
@@ -432,9 +465,16 @@ def _encode_target(target: CallbackTarget) -> dict[str, Any]:
 def _decode_target(record: dict[str, Any], allowed: Allowed) -> CallbackTarget:
     """Build a `CallbackTarget`, or an object of a subclass, from its data in a file.
 
+    A C function gives a `NativeTarget`, a callback with all fields of buffers a
+    `BufferCallbackTarget`, and any other callback a `CallbackTarget`.
+
     Args:
         record: data of the callback, in the form ``_TARGET``.
         allowed: functions and classes that the file may name.
+
+    Raises:
+        Malformed: if the data does not describe a callback.
+        CompileError: if it names a function or class that is not allowed or not found.
     """
     out_tree, result_avals = _decode_typed(record, "out_tree", "result_avals", allowed)
     fields = record | {
@@ -462,6 +502,9 @@ def _decode_typed(record: dict[str, Any], tree: str, avals: str, allowed: Allowe
         tree: key of the structure in the record, such as ``"in_tree"``.
         avals: key of the leaves' types in the record, such as ``"in_avals"``.
         allowed: functions and classes that the file may name.
+
+    Returns:
+        the ``PyTreeDef``, and a tuple with the abstract value of each leaf.
 
     Raises:
         Malformed: if their numbers of leaves differ.

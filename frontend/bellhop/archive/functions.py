@@ -222,8 +222,12 @@ def _make_builtin(ours: Ours, *, trust: bool) -> Callable[..., Any]:
         ours: name of its class, and the strings for the class's constructor.
         trust: whether format strings are unrestricted.
 
+    Returns:
+        an instance of the class, which is callable; or ``print``.
+
     Raises:
-        Malformed: if Bellhop does not have the class, or the class rejects the strings.
+        Malformed: if Bellhop does not have the class, the class rejects the strings, or a
+            format string without trust can do more than display values.
     """
     if ours == Ours("bellhop", _PRINT, None):
         return print

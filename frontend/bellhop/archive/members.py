@@ -41,7 +41,8 @@ def read_members(file: zipfile.ZipFile, size: int) -> dict[str, bytes]:
         The content of each member by name, in the order of the file.
 
     Raises:
-        Malformed: if the members are too large, are compressed by another method than deflate, or
+        Malformed: if the members together have more than 64 MiB and more than 100 times `size`,
+            are compressed by another method than deflate, or
             share a name: other programs might read the other member.
     """
     infos = file.infolist()

@@ -71,10 +71,12 @@ class DeclaredSignature:
 
         Returns:
             the converted arguments, one for each parameter; None if JAX's type promotion does not
-            lead to the declared types, or a pytree has another structure.
+            lead to the declared types, or if a shape, the structure of a pytree or the number of
+            positional arguments differs.
 
         Raises:
-            TypeError: if the number of arguments or a name is wrong.
+            TypeError: if an argument is missing, or a keyword argument is unknown or was passed by
+                position too.
         """
         if kwargs or len(args) < len(self.args):
             try:
@@ -196,8 +198,8 @@ def check_call(
 
     Args:
         where: function and call site, for the error.
-        function: the function that will be called; callables without a signature accept all
-            arguments.
+        function: the function that will be called; callables without a signature, and functions
+            with an attribute ``__signature__``, are not checked.
         count: number of positional arguments.
         names: names of the keyword arguments.
         advice: further sentences for the error, which begin with a space; or empty.
@@ -386,7 +388,7 @@ def make_leaf_signature(names: Sequence[str], args: Args, kwargs: Kwargs) -> ins
     """Make a signature with one positional parameter for each leaf of the arguments.
 
     The names show in the compiled program: the leaves of ``f(x={"a": 1, "b": 2})`` are named
-    ``x_a`` and ``x_b``. A number is appended to a name that occurs twice.
+    ``x_a`` and ``x_b``. A name that occurs before gets a number: ``x``, then ``x_1``.
 
     Args:
         names: names of the function's positional parameters; further arguments are ``args[2]``.

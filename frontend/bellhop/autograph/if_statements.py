@@ -48,7 +48,8 @@ def if_stmt(
 ) -> None:
     """Run an ``if`` statement, which is compiled if the condition is traced.
 
-    Rewritten code calls it in place of the statement, and reads the variables afterwards.
+    Rewritten code calls it in place of the statement, and reads the variables afterwards. Python
+    runs one branch if the condition is not traced, or under ``disable_autograph``.
 
     Args:
         pred: the condition.
@@ -211,7 +212,12 @@ class _IfStatement:
             """Return the function of the branch with an index, for `cond`."""
 
             def run() -> Any:
-                """Trace the branch; return the arrays of each variable after it, or None."""
+                """Trace the branch, for `cond`.
+
+                Returns:
+                    a list with an item for each variable: the leaves of its value after the branch,
+                    or None if the program does not select the variable.
+                """
                 # A circuit traces both branches a second time if one has a loop with a dynamic trip
                 # count.
                 del states[index:]
@@ -250,7 +256,9 @@ class _IfStatement:
             value: the variable's value after the branch.
 
         Returns:
-            the leaves of the value; None if the program does not select the variable.
+            the leaves of the value; for different measurements, the leaves of both branches'
+            values, with zeros for the other branch. None if the program does not select the
+            variable, since it becomes `Unset` or has other leaves than arrays.
         """
         if position in self.unset or not is_array_like(value):
             return None
@@ -270,7 +278,8 @@ class _IfStatement:
             leaves: the arrays that the compiled conditional selected for it, or None.
 
         Returns:
-            the selected value; the branches' common value if it is static; or `Unset`.
+            the selected value; the branches' common value if it is static; or `Unset`. Of different
+            measurements, the measurement that the condition selects.
         """
         if position in self.unset:
             return Unset(self._variables.names[position], self.unset[position])
@@ -286,6 +295,9 @@ class _IfStatement:
         """Return the variables at the start of a branch, where the condition is known.
 
         A variable that is the condition itself, or was negated to give it, becomes True or False.
+
+        Args:
+            index: 0 for the branch in which the condition is true, 1 for the other branch.
         """
 
         def value(variable: Any) -> Any:
@@ -306,6 +318,10 @@ class _IfStatement:
         Args:
             after: the variables after the branch.
             states: the variables after the branches that have been traced.
+
+        Returns:
+            `after`, with zeros for results without a value whose type is known: from the first
+            branch, or from the attribute `results`.
         """
         completed = list(after)
         for position, value in enumerate(after):
@@ -419,7 +435,10 @@ def _is_known(one: object, other: object) -> bool:
 
 
 def _find_measurements() -> Any:
-    """Import the module for measurements in variables; None without PennyLane."""
+    """Return the module `returned_measurements`; None if PennyLane is not imported.
+
+    Its functions handle measurements in the variables of a circuit's ``if`` statements.
+    """
     if "pennylane" not in sys.modules:
         return None
     from bellhop.circuits.front import returned_measurements
@@ -430,12 +449,14 @@ def _find_measurements() -> Any:
 def if_exp(pred: Any, if_true: Callable[[], Any], if_false: Callable[[], Any], _: str) -> Any:
     """Evaluate a conditional expression, which is compiled if the condition is traced.
 
-    Rewritten code calls it in place of ``a if pred else b``.
+    Rewritten code calls it in place of ``a if pred else b``. Both operands are traced if the
+    condition is, and otherwise only the selected operand is evaluated.
 
     Args:
         pred: the condition.
         if_true: returns the value of ``a``.
         if_false: returns the value of ``b``.
+        _: source of the expression, from AutoGraph; not used.
     """
     if not is_traced(pred) or is_disabled():
         return if_true() if pred else if_false()
@@ -458,7 +479,8 @@ def and_(a: Callable[[], Any], b: Callable[[], Any]) -> Any:
     """Evaluate ``a and b`` in rewritten code; `a` and `b` return the operands.
 
     If the first operand is traced, both are evaluated. Scalars give one of the operands, as in
-    Python; other arrays give the elementwise logical and.
+    Python; other arrays give the elementwise logical and, and measurement outcomes their ``&``.
+    If the first operand is not traced, Python evaluates the expression.
     """
     first = a()
     if not is_traced(first):
@@ -475,7 +497,8 @@ def or_(a: Callable[[], Any], b: Callable[[], Any]) -> Any:
     """Evaluate ``a or b`` in rewritten code; `a` and `b` return the operands.
 
     If the first operand is traced, both are evaluated. Scalars give one of the operands, as in
-    Python; other arrays give the elementwise logical or.
+    Python; other arrays give the elementwise logical or, and measurement outcomes their ``|``.
+    If the first operand is not traced, Python evaluates the expression.
     """
     first = a()
     if not is_traced(first):

@@ -78,7 +78,7 @@ def can_be_unset(name: str) -> bool:
     """Return whether a variable may become `Unset`, with an error only if it is read.
 
     Rewritten code checks a variable for `Unset` when it reads the variable, except for elements,
-    attributes and the function's result.
+    attributes and the function's result: false for ``x[0]``, ``x.y`` and ``retval_``.
     """
     return name.isidentifier() and not name.startswith("retval_")
 

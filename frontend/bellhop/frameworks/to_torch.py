@@ -91,7 +91,7 @@ def _graph_node() -> Any:
                 *tangents: None for the function, then for each argument its tangent or None.
 
             Returns:
-                for each result its tangent; None for integers.
+                for each result its tangent; None for integers and booleans.
             """
             active = tuple(tangent is not None for tangent in tangents[1:])
             active_tangents = [tangent for tangent in tangents if tangent is not None]
