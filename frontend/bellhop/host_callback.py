@@ -414,9 +414,9 @@ def _format_value(value: Any, threshold: int | None) -> str:
 def _join_parts(begin: str, parts: Sequence[str], end: str) -> str:
     """Join formatted elements between brackets, on one line if it fits in 80 columns.
 
-    For example ``("(", ["1", "2"], ")")`` gives ``( 1 2 )``. If that is too long, each element is
-    on a line of its own: the first one after ``begin`` and a space, all further elements indented
-    by two spaces, the last one followed by a space and ``end``.
+    For example ``("(", ["1", "2"], ")")`` gives ``( 1 2 )``. If that is too long, there is a line
+    for each element: ``begin``, a space and the first element; then the other elements, indented by
+    two spaces. A space and ``end`` follow the last element.
 
     Args:
         begin: the opening bracket.

@@ -270,12 +270,16 @@ class NativeCallback(PureCallback[..., Any]):
         return converted
 
     def _check_scalar(self, where: str, aval: Any, arguments: Sequence[Any]) -> None:
-        """Raise `TypeError` for a scalar argument whose C type is not known.
+        """Raise `TypeError` for a scalar argument that has no certain C type.
+
+        These are Python integers, Python floats that may be a float or a double in C, and dtypes
+        that C does not pass by value, such as float16.
 
         Args:
             where: callback and argument, for the error.
             aval: type of the argument; weak types of Python numbers may not determine the C type.
-            arguments: types of all arguments.
+            arguments: types of all arguments; a float32 scalar among arguments and results makes a
+                Python float uncertain.
         """
         dtype = np.dtype(aval.dtype)
         is_weak = getattr(aval, "weak_type", False)
@@ -300,6 +304,9 @@ class NativeCallback(PureCallback[..., Any]):
 
     def _parameter_types(self, avals: Sequence[Any], n_arguments: int) -> list[np.dtype | None]:
         """Return the dtype that each argument of a call must have; None for any dtype.
+
+        The dtypes are `argument_types` if the user declared them, and otherwise the types of the C
+        parameters as far as they are known.
 
         Args:
             avals: types of the arguments and results, in this order.
@@ -451,6 +458,7 @@ def native_callback(
     Raises:
         TypeError: if `function` has no address, or neither or both of `function` and `library`
             are given; when it is called, if its parameters do not fit the arguments.
+        ValueError: if `arrays` is not one of the four strings.
         OSError: if the library cannot be loaded.
         AttributeError: if the library has no such symbol.
         ResultTypeError: (a TypeError) without a usable result type.

@@ -105,14 +105,14 @@ def watch_by_environment() -> None:
     """Start the watchdog if ``BELLHOP_WATCHDOG`` is set, when bellhop is imported.
 
     Raises:
-        ValueError: if the variable is not a number of seconds.
+        ValueError: if the variable is not a whole number of seconds. 0 does not start the watchdog.
     """
     if seconds := read_environment_integer("BELLHOP_WATCHDOG", "seconds"):
         watchdog(seconds)
 
 
 def _watch_calls(limit: float, ended: threading.Event) -> None:
-    """Print the output of ``waiting`` for each call that takes longer than a limit.
+    """Print the output of ``waiting`` to stderr for each call longer than a limit.
 
     This is the loop of the watchdog's thread.
 
