@@ -57,7 +57,7 @@ class SavedFunction:
         name: its name, printable text.
         doc: its docstring, or None.
         signature: its Python signature; None for a built-in function without one.
-        declared: index of the program for the types in its annotations, or None.
+        declared: index of the program for its annotated types; None if it declares no types.
     """
 
     name: str
@@ -75,10 +75,8 @@ class SavedProgram:
         targets: its callbacks; the module refers to them by index.
         in_tree, in_avals: ``PyTreeDef`` of ``(args, kwargs)``, and types of the leaves.
         out_tree, out_avals: ``PyTreeDef`` of the result, and types of the leaves.
-        out_targets: for each result leaf its device by ``out_shardings``, or None; empty if no
-            result has a device.
-        machine_code: XLA's machine code for machines like this one; None if the file has
-            none that can be used here, or is loaded without trust.
+        out_targets: requested device of each result leaf, or None; empty if none is requested.
+        machine_code: XLA's machine code; None if absent, for other machines or not trusted.
     """
 
     module: bytes
@@ -160,18 +158,16 @@ def save_programs(
         path: path of the file, which is replaced if it exists.
         name: name of the function.
         signature: its docstring and signature.
-        programs: for each program the program, the pytree ``(args, kwargs)`` with types as leaves,
-            and the ``PyTreeDef`` of its result.
+        programs: each program, the pytree ``(args, kwargs)`` of its types, its result's
+            ``PyTreeDef``.
         seed: seed of the function's random outcomes, or None.
         concurrent_callbacks: number of callbacks that may run concurrently.
         executables: XLA's executable of each program, to include machine code; or empty.
         key: key that signs the file; None for a file without a signature.
 
     Raises:
-        CompileError: for what cannot be saved, such as a callback that another process cannot
-            import.
-        TypeError: if the path is not a path, or the key neither bytes nor a string.
-        ValueError: if the key is empty.
+        CompileError: for what cannot be saved, such as a callback without an importable name.
+        TypeError, ValueError: if the path or the key is not valid.
         FileNotFoundError: if the directory does not exist.
 
     Warns:
@@ -233,8 +229,7 @@ def read_programs(
     Args:
         path: path of the file.
         functions: Python functions and classes that the file may name, by name.
-        trust: whether the file may import other names, call C functions, and have its machine code
-            used.
+        trust: whether the file may import other names, call C functions, and run its machine code.
         key: key of the signature; None skips the check.
 
     Returns:
@@ -244,8 +239,7 @@ def read_programs(
     Raises:
         CompileError: if the file is damaged, not for this process, not signed with the key, or
             names functions that are not allowed; names the file.
-        TypeError: if a value of `functions` is not callable, or the path or key has a wrong type.
-        ValueError: if the key is empty.
+        TypeError, ValueError: if the path, the key or a value of `functions` is not valid.
         OSError: if the file cannot be read.
     """
     allowed = Allowed(functions, trust=trust)
@@ -282,13 +276,7 @@ def read_programs(
 
 @contextlib.contextmanager
 def name_file_errors(path: Any) -> Iterator[None]:
-    """Convert errors of reading a saved file to CompileErrors that name the file.
-
-    The file is read inside of the ``with`` block.
-
-    Args:
-        path: path of the file, for the messages.
-    """
+    """Convert errors of reading a file in a ``with`` block to CompileErrors naming it."""
     try:
         yield
     except CompileError as error:
@@ -316,15 +304,12 @@ def _unpack(
 
     Returns:
         the metadata in the form ``_FILE``, the MLIR text of each program's module, and each
-        program's machine code, or None if it cannot be used here.
+        program's machine code, or None if it cannot be used here; warns if it is for other
+        machines.
 
     Raises:
-        Malformed: if the file is damaged; a damaged zip archive also raises exceptions of
-            `zipfile`, and a missing member `KeyError`.
+        Malformed, KeyError, zipfile.BadZipFile: if the file is damaged.
         CompileError: if it was saved with another format, version or precision.
-
-    Warns:
-        UserWarning: if its machine code is trusted, but for another kind of machine.
     """
     with zipfile.ZipFile(io.BytesIO(content)) as file:
         members = read_members(file, len(content))
@@ -367,16 +352,11 @@ def _unpack(
 def _encode(program: Program, signature: Any, out_tree: PyTreeDef, what: str) -> dict[str, Any]:
     """Convert a program, without its module, to data in the form ``_PROGRAM``.
 
-    The dataclasses in it become dictionaries when they are written as JSON.
-
     Args:
         program: the program.
         signature: ``(args, kwargs)``, a pytree with the types of the arguments.
         out_tree: structure of its result.
         what: name of the function, for errors.
-
-    Raises:
-        CompileError: for a sharded result, and for types and callbacks that cannot be saved.
     """
     leaves, in_tree = jax.tree.flatten(signature)
     for target in program.code.targets:
@@ -431,14 +411,7 @@ def _decode(
 
 
 def _encode_target(target: CallbackTarget) -> dict[str, Any]:
-    """Convert a callback to data in the form ``_TARGET``.
-
-    The fields that only callbacks of other kinds have are None.
-
-    Raises:
-        CompileError: for callbacks of JAX, functions that another process cannot import, and
-            arguments or results that cannot be saved.
-    """
+    """Convert a callback to data of the form ``_TARGET``; `CompileError` if impossible."""
     what = target.name_and_site
     if target.flavour.startswith("jax."):
         raise CompileError(
@@ -465,16 +438,11 @@ def _encode_target(target: CallbackTarget) -> dict[str, Any]:
 def _decode_target(record: dict[str, Any], allowed: Allowed) -> CallbackTarget:
     """Build a `CallbackTarget`, or an object of a subclass, from its data in a file.
 
-    A C function gives a `NativeTarget`, a callback with all fields of buffers a
-    `BufferCallbackTarget`, and any other callback a `CallbackTarget`.
+    A C function gives a `NativeTarget`, and fields of buffers give a `BufferCallbackTarget`.
 
     Args:
         record: data of the callback, in the form ``_TARGET``.
         allowed: functions and classes that the file may name.
-
-    Raises:
-        Malformed: if the data does not describe a callback.
-        CompileError: if it names a function or class that is not allowed or not found.
     """
     out_tree, result_avals = _decode_typed(record, "out_tree", "result_avals", allowed)
     fields = record | {
@@ -495,16 +463,13 @@ def _decode_target(record: dict[str, Any], allowed: Allowed) -> CallbackTarget:
 
 
 def _decode_typed(record: dict[str, Any], tree: str, avals: str, allowed: Allowed) -> Any:
-    """Read a pytree structure and the types of its leaves from a record of a file.
+    """Read a ``PyTreeDef`` and the tuple of its leaves' types from a record of a file.
 
     Args:
         record: data of a program or callback.
         tree: key of the structure in the record, such as ``"in_tree"``.
         avals: key of the leaves' types in the record, such as ``"in_avals"``.
         allowed: functions and classes that the file may name.
-
-    Returns:
-        the ``PyTreeDef``, and a tuple with the abstract value of each leaf.
 
     Raises:
         Malformed: if their numbers of leaves differ.
@@ -516,11 +481,7 @@ def _decode_typed(record: dict[str, Any], tree: str, avals: str, allowed: Allowe
 
 
 def _encode_aval(aval: Aval) -> _Aval:
-    """Convert an array type to its form in a saved file.
-
-    Raises:
-        CompileError: for types that cannot be saved, such as keys.
-    """
+    """Convert an array type to its form in a file; `CompileError` for random keys."""
     if jax.dtypes.issubdtype(aval.dtype, jax.dtypes.extended):
         raise CompileError(
             f"arrays of type {aval.dtype} cannot be saved as arguments or results. Pass "
@@ -531,11 +492,7 @@ def _encode_aval(aval: Aval) -> _Aval:
 
 
 def _decode_aval(aval: _Aval) -> ShapedArray:
-    """Convert an array type in a saved file to an abstract value.
-
-    Raises:
-        Malformed: for an unknown dtype or an invalid shape.
-    """
+    """Convert an array type in a file to a `ShapedArray`; `Malformed` if invalid."""
     if aval.dtype not in _DTYPES or not all(0 <= size < _LARGEST for size in aval.shape):
         raise Malformed(
             f"it has an array of type {aval.dtype}{list(aval.shape)}, which does not exist"

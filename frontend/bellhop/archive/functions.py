@@ -75,6 +75,8 @@ _LINALG_PREFIX = "jax.numpy.linalg:"
 def _get_linalg_types() -> dict[str, type[Any]]:
     """Return the named tuple classes of ``jax.numpy.linalg``, by name in a file.
 
+    Such a name is ``"jax.numpy.linalg:EighResult"``.
+
     Files may contain them without trust. JAX does not export them, so they are found by abstract
     evaluation.
     """

@@ -21,7 +21,8 @@ def digest(members: Mapping[str, bytes]) -> bytes:
         members: content of each member by name, in the order of the file.
 
     Returns:
-        The SHA-256 of names, sizes and contents in hexadecimal digits, as ASCII.
+        The SHA-256 in hexadecimal digits, as ASCII, of ``"name size "`` and the content of each
+        member, one after the other.
     """
     whole = hashlib.sha256()
     for name, content in members.items():

@@ -312,7 +312,7 @@ def flatten_result(where: str, result: PyTree) -> tuple[list[Any], Any]:
         result: the pytree that the function returned.
 
     Returns:
-        the leaves as arrays or tracers, and the ``PyTreeDef``.
+        the leaves as JAX or NumPy arrays or tracers, and the ``PyTreeDef``.
 
     Raises:
         TypeError: for a leaf that is not an array or a number; names it.

@@ -48,8 +48,7 @@ def if_stmt(
 ) -> None:
     """Run an ``if`` statement, which is compiled if the condition is traced.
 
-    Rewritten code calls it in place of the statement, and reads the variables afterwards. Python
-    runs one branch if the condition is not traced, or under ``disable_autograph``.
+    Rewritten code calls it for the statement. Python runs a branch if `pred` is not traced.
 
     Args:
         pred: the condition.
@@ -212,12 +211,7 @@ class _IfStatement:
             """Return the function of the branch with an index, for `cond`."""
 
             def run() -> Any:
-                """Trace the branch, for `cond`.
-
-                Returns:
-                    a list with an item for each variable: the leaves of its value after the branch,
-                    or None if the program does not select the variable.
-                """
+                """Trace the branch; list for each variable its leaves, or None if not selected."""
                 # A circuit traces both branches a second time if one has a loop with a dynamic trip
                 # count.
                 del states[index:]
@@ -292,12 +286,9 @@ class _IfStatement:
         return _find_measurements().select_measurements(self._pred, *sides)
 
     def _refine_variables(self, index: int) -> State:
-        """Return the variables at the start of a branch, where the condition is known.
+        """Return the variables at the start of branch 0 (`pred` is true) or 1 (false).
 
         A variable that is the condition itself, or was negated to give it, becomes True or False.
-
-        Args:
-            index: 0 for the branch in which the condition is true, 1 for the other branch.
         """
 
         def value(variable: Any) -> Any:
@@ -311,17 +302,13 @@ class _IfStatement:
         return tuple(map(value, self._before))
 
     def _complete_result(self, after: State, states: list[State]) -> State:
-        """Fill in zeros for the function's result if a branch does not return from it.
+        """Return `after` with zeros for a missing function result of known type.
 
         The zeros are never read: later statements run only if the function has not returned.
 
         Args:
             after: the variables after the branch.
             states: the variables after the branches that have been traced.
-
-        Returns:
-            `after`, with zeros for results without a value whose type is known: from the first
-            branch, or from the attribute `results`.
         """
         completed = list(after)
         for position, value in enumerate(after):
@@ -360,8 +347,7 @@ class _IfStatement:
 
         Raises:
             AutoGraphError: if it cannot, for a variable that needs a value.
-            KnownResult, _DifferingResults, _UnsetVariables: to trace the statement again with this
-                information.
+            KnownResult, _DifferingResults, _UnsetVariables: to trace the statement again.
         """
         unset = {}
         names = self._variables.names
@@ -435,10 +421,7 @@ def _is_known(one: object, other: object) -> bool:
 
 
 def _find_measurements() -> Any:
-    """Return the module `returned_measurements`; None if PennyLane is not imported.
-
-    Its functions handle measurements in the variables of a circuit's ``if`` statements.
-    """
+    """Return the module `returned_measurements`; None if PennyLane is not imported."""
     if "pennylane" not in sys.modules:
         return None
     from bellhop.circuits.front import returned_measurements
@@ -449,8 +432,7 @@ def _find_measurements() -> Any:
 def if_exp(pred: Any, if_true: Callable[[], Any], if_false: Callable[[], Any], _: str) -> Any:
     """Evaluate a conditional expression, which is compiled if the condition is traced.
 
-    Rewritten code calls it in place of ``a if pred else b``. Both operands are traced if the
-    condition is, and otherwise only the selected operand is evaluated.
+    Rewritten code calls it in place of ``a if pred else b``.
 
     Args:
         pred: the condition.
@@ -464,10 +446,7 @@ def if_exp(pred: Any, if_true: Callable[[], Any], if_false: Callable[[], Any], _
 
 
 def _has_number_operands(first: Any, second: Any) -> bool:
-    """Return whether Python's ``and`` and ``or`` of these operands return a number.
-
-    This is the case for two scalars, of which the first is traced.
-    """
+    """Return whether both operands are scalars, of which the first is traced."""
     return isinstance(first, jax.core.Tracer) and all(
         isinstance(value, jax.Array | np.generic | bool | int | float | complex)
         and not jnp.shape(value)
@@ -478,9 +457,8 @@ def _has_number_operands(first: Any, second: Any) -> bool:
 def and_(a: Callable[[], Any], b: Callable[[], Any]) -> Any:
     """Evaluate ``a and b`` in rewritten code; `a` and `b` return the operands.
 
-    If the first operand is traced, both are evaluated. Scalars give one of the operands, as in
-    Python; other arrays give the elementwise logical and, and measurement outcomes their ``&``.
-    If the first operand is not traced, Python evaluates the expression.
+    If the first operand is traced, both are evaluated. Scalars then give one of the operands, as in
+    Python; arrays give the elementwise logical and, and measurement outcomes their ``&``.
     """
     first = a()
     if not is_traced(first):
@@ -496,9 +474,8 @@ def and_(a: Callable[[], Any], b: Callable[[], Any]) -> Any:
 def or_(a: Callable[[], Any], b: Callable[[], Any]) -> Any:
     """Evaluate ``a or b`` in rewritten code; `a` and `b` return the operands.
 
-    If the first operand is traced, both are evaluated. Scalars give one of the operands, as in
-    Python; other arrays give the elementwise logical or, and measurement outcomes their ``|``.
-    If the first operand is not traced, Python evaluates the expression.
+    If the first operand is traced, both are evaluated. Scalars then give one of the operands, as in
+    Python; arrays give the elementwise logical or, and measurement outcomes their ``|``.
     """
     first = a()
     if not is_traced(first):

@@ -41,8 +41,6 @@ Test = Callable[[], Any]
 class TracedRange:
     """A ``range`` with traced bounds, which only compiled loops can iterate over.
 
-    Iteration in Python raises `AutoGraphError`.
-
     Args:
         *bounds: arguments as for ``range``: stop; start and stop; or start, stop and step.
 
@@ -474,8 +472,7 @@ def _define_variables(label: str, variables: Variables, values: State) -> State:
         values: their values before the loop.
 
     Returns:
-        the values, with `Unset` in place of missing values; a missing result of the function stays
-        missing.
+        the values, with `Unset` for missing values other than the function's result.
 
     Raises:
         AutoGraphError: for a missing value that the loop must carry.

@@ -134,7 +134,7 @@ class _WritableArray:
 
 @functools.cache
 def _tracing_tools() -> tuple[Any, Any]:
-    """Return PyTorch's class of tensors without data, and a query for its tracing mode.
+    """Return PyTorch's class of tensors without data, and a query of its tracing mode.
 
     The query is a function without arguments, which returns the tracing mode that is active, or
     None.

@@ -109,7 +109,7 @@ class _Assertion(BuiltinFunction):
 
 
 class _Statement(_Assertion):
-    """Function that a running program calls, which raises a failed ``assert`` statement.
+    """Function that a running program calls for a converted ``assert`` statement.
 
     It raises `AssertionError` if an element of its argument, the condition, is false. Its
     constructor takes the message, if the statement has one.

@@ -50,7 +50,8 @@ def _describe_wait(what: Any) -> str:
     """Describe one step of a wait in the output of ``waiting``: a running call.
 
     Args:
-        what: a callback, the Python function of a program, or a text.
+        what: a text, which is returned; a callback; or the Python function of a program, which
+            gives ``'f' (file:line)``.
     """
     if isinstance(what, str):
         return what

@@ -129,7 +129,7 @@ class _BarLine:
         self._shown = 0.0 if self._is_live else time.monotonic()
 
     def show(self, state: _BarState) -> None:
-        """Copy a new state of the bar to tqdm, and display it unless the display is recent.
+        """Copy a state of the bar to tqdm, and display it unless the display is recent.
 
         The display is recent for 0.09 seconds in terminals and notebooks, and for 9 seconds if the
         output goes to a file.
