@@ -44,7 +44,11 @@ def deprecated(
     check_period(since, removed_in)
 
     def decorate(function: Callable[Params, Result]) -> Callable[Params, Result]:
-        """Wrap `function`, so that each call warns: the decorator of `deprecated`."""
+        """Wrap `function`, so that each call warns: the decorator of `deprecated`.
+
+        Returns:
+            a function with the same signature and the same result.
+        """
         name = f"bellhop.{function.__qualname__}"
 
         @functools.wraps(function)
@@ -111,6 +115,9 @@ def check_period(since: str, removed_in: str) -> None:
 
 def _parse_release(version: str) -> tuple[int, int]:
     """Parse a minor release: ``"0.2"`` gives ``(0, 2)``.
+
+    Args:
+        version: the release as the developer wrote it.
 
     Raises:
         ValueError: if the text is not two decimal numbers with a dot between them.

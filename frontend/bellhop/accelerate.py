@@ -304,6 +304,9 @@ def _make_region(
 
         ``jax.jit`` calls this function with tracers, and with the values of static arguments.
 
+        Returns:
+            the result of the user's function, a pytree of arrays or tracers.
+
         Raises:
             CompileError: if the function cannot be traced, or returns a measurement or a leaf that
                 is not an array.

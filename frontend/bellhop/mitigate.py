@@ -189,6 +189,9 @@ class _Mitigation:
 def _to_scalar(extrapolated: Any) -> jax.Array:
     """Return the result of the user's ``extrapolate`` as an array of shape ``()``.
 
+    Args:
+        extrapolated: the value that ``extrapolate`` returned.
+
     Raises:
         TypeError: if ``extrapolate`` did not return exactly one number.
     """

@@ -79,6 +79,10 @@ def adjoint(fn: Any, lazy: bool = True) -> Any:
         In a compiled circuit, `fn` is called with the arguments while its operations are recorded;
         operators among the arguments are not applied themselves. Elsewhere PennyLane's adjoint is
         used.
+
+        Returns:
+            in a compiled circuit an object with attributes ``wires``, the wires that were acted on,
+            and ``operation``, the adjoint operation, or None if there are several.
         """
         circuit = current_circuit()
         if circuit is None:
@@ -166,6 +170,10 @@ def ctrl(
         In a compiled circuit, `op` is called with the arguments while its operations are recorded.
         Conditional flips of the control wires before and after them implement traced control
         values. Elsewhere PennyLane's ``ctrl`` is used.
+
+        Returns:
+            in a compiled circuit an object with attributes ``wires``, the wires that were acted on,
+            and ``operation``, the controlled operation, or None if there are several.
         """
         circuit = current_circuit()
         if circuit is None:

@@ -145,6 +145,12 @@ def pipeline(passes: Mapping[str, Mapping[str, Any]]) -> Callable[[Any], Any]:
 
         This is the decorator that `pipeline` returns. PennyLane's transforms are applied to the
         copy at once; Bellhop's passes are stored for compiled programs.
+
+        Args:
+            qnode: the decorated object, which is not changed.
+
+        Raises:
+            TypeError: if it is not a QNode.
         """
         changed = _with_passes(qnode, names)
         for name, options in transforms.items():

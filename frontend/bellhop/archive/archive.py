@@ -411,7 +411,7 @@ def _decode(
 
 
 def _encode_target(target: CallbackTarget) -> dict[str, Any]:
-    """Convert a callback to data of the form ``_TARGET``; `CompileError` if impossible."""
+    """Convert a callback to data in the form ``_TARGET``; `CompileError` on failure."""
     what = target.name_and_site
     if target.flavour.startswith("jax."):
         raise CompileError(

@@ -188,7 +188,11 @@ class _Assignments(converter.Base):  # type: ignore[misc]
     def visit_FunctionDef(self, node: Any) -> Any:
         """Rewrite the body of a function, which may be nested in another function.
 
-        The names that the function may assign are noted meanwhile.
+        `_store` needs the names that the function owns, which are noted while its body is
+        rewritten.
+
+        Returns:
+            the changed definition.
         """
         self._owned.append(_owned_names(node))
         node = self.generic_visit(node)
@@ -340,9 +344,10 @@ def _index_expression(index: Any) -> Any:
 
 
 def _owned_names(function: Any) -> set[str]:
-    """Collect the local, global and nonlocal names of a function definition.
+    """Collect the names that a function definition may assign.
 
-    Names in nested functions and classes are not included, apart from their own names.
+    These are its arguments, local variables, and global and nonlocal names. Of nested functions and
+    classes only their own names are included.
 
     Args:
         function: syntax tree of the definition.

@@ -82,6 +82,9 @@ class _Scope(FunctionScope):
             value: the result, or AutoGraph's marker if the function did not return.
             did_return: whether a ``return`` was executed; may be traced.
 
+        Returns:
+            `value`; None for AutoGraph's marker.
+
         Raises:
             AutoGraphError: if `did_return` is traced, so that some path returns no value.
         """

@@ -41,6 +41,9 @@ class Variables:
             values: values of the variables before.
             body: function of the part, which assigns the variables.
             *args: arguments of `body`, such as the element of an iteration.
+
+        Returns:
+            the values of the variables after `body`, in the order of the names.
         """
         self.set(values)
         body(*args)

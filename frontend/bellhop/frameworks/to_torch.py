@@ -36,6 +36,13 @@ def _graph_node() -> Any:
 
             The tensors do not share memory with arrays, as PyTorch may write into them.
 
+            Args:
+                function: the compiled function of flat arrays.
+                *tensors: its arguments, tensors on the CPU.
+
+            Returns:
+                a tensor for each result.
+
             Raises:
                 NotImplementedError: if the tensors have no data, or PyTorch is tracing.
             """
@@ -191,6 +198,13 @@ def to_torch(fn: Callable[..., Any]) -> Callable[..., Any]:
         """Call the compiled function: the function that `to_torch` returns.
 
         Under ``torch.compile``, the call breaks the graph.
+
+        Args:
+            *args: pytrees of tensors and numbers.
+            **kwargs: pytrees of tensors and numbers.
+
+        Returns:
+            a pytree of tensors.
         """
         if torch.compiler.is_compiling():
             # Imported late, since it imports PyTorch's compiler.

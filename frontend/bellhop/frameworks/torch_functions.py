@@ -16,7 +16,8 @@ class TensorFunction:
 
     Args:
         name: name for errors.
-        mutates: whether it changes its arguments in place.
+        mutates: whether it changes its arguments in place: then its derivatives pass copies to it.
+            If false, a call that changes an argument raises `RuntimeError`.
 
     Attributes:
         name: as the argument.

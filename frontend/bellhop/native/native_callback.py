@@ -215,6 +215,9 @@ class NativeCallback(PureCallback[..., Any]):
             *leaves: its arguments, of the types of the C parameters.
             avals: types of its results.
             tree: structure of its results.
+
+        Returns:
+            the result, a pytree of arrays.
         """
         target = self._kind.target(
             self._symbol,

@@ -122,6 +122,9 @@ def run_without_fast_calls(
             run: JAX's ``ExecuteReplicated``, the caller of one executable.
             ordered: the program's ordered effects of Bellhop, whose tokens are awaited.
             *args: flat arguments of the program.
+
+        Returns:
+            the flat results, which are ready.
         """
         # If KeyboardInterrupt stopped one device, other devices would wait for it until XLA aborts
         # the process.

@@ -49,6 +49,9 @@ def _must_not_split(jaxpr: ClosedJaxpr) -> bool:
 
     True if the body has a callback of Bellhop or JAX, or a ``jax.custom_jvp`` function around a
     primitive that was passed to `keep_rules_around`.
+
+    Args:
+        jaxpr: body of a ``scan`` loop.
     """
     return any(map(is_callback_effect, jaxpr.effects)) or _needs_rule(jaxpr.jaxpr, has_rule=False)
 
