@@ -101,7 +101,7 @@ def _collect_findings() -> Iterator[Finding]:
 
 
 def _collect_internals() -> list[Finding]:
-    """Report the engine for circuits and the replaced parts of JAX and PennyLane.
+    """Report the engine for circuits and the patches of other libraries.
 
     Call it after all other checks: their programs install most of the patches that it lists.
     """

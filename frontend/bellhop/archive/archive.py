@@ -91,7 +91,7 @@ class SavedProgram:
 
 @dataclass(frozen=True)
 class _Aval:
-    """Type of an array in a file; ``weak`` is JAX's weak type, as of Python numbers."""
+    """Type of an array in a file; ``weak`` is JAX's weak type, ``dtype`` NumPy's name."""
 
     shape: tuple[int, ...]
     dtype: str

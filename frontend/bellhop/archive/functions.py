@@ -255,7 +255,9 @@ def _make_builtin(ours: Ours, *, trust: bool) -> Callable[..., Any]:
 
 
 def _iterate_names(record: Any) -> Iterator[Named]:
-    """Yield all functions and classes that a file names, in no particular order.
+    """Yield all functions and classes that a file stores by name, in any order.
+
+    C functions and functions of Bellhop are stored in other classes and are left out.
 
     Args:
         record: data of the file: nested dictionaries, sequences and dataclasses.

@@ -208,7 +208,7 @@ class _IfStatement:
         states: list[State] = []
 
         def branch(index: int) -> Callable[[], Any]:
-            """Return the function of the branch with an index, for `cond`."""
+            """Return the function of branch 0 (`pred` is true) or branch 1, for `cond`."""
 
             def run() -> Any:
                 """Trace the branch; list for each variable its leaves, or None if not selected."""
@@ -413,7 +413,7 @@ class _IfStatement:
 
 
 def _is_known(one: object, other: object) -> bool:
-    """Return whether both branches give a variable the same static value."""
+    """Return whether a variable has the same objects or numbers after both branches."""
     return is_same(one, other) or (
         jax.tree.structure(one) == jax.tree.structure(other)
         and all(map(is_same, jax.tree.leaves(one), jax.tree.leaves(other)))

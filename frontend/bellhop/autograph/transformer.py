@@ -112,7 +112,7 @@ class Transformer(PyToPy):
         self._converted_call = converted_call
 
     def get_extra_locals(self) -> dict[str, Any]:
-        """Return the namespace of rewritten code: AutoGraph's module ``ag__``.
+        """Return the namespace of rewritten code: ``{"ag__": module of AutoGraph}``.
 
         Bellhop's functions replace AutoGraph's in it, such as ``ag__.if_stmt``.
         """

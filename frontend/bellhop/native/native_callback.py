@@ -120,7 +120,7 @@ class NativeCallback(PureCallback[..., Any]):
             aval: declared type of the only result.
 
         Raises:
-            ResultTypeError: if the dtypes differ.
+            ResultTypeError: if the C type is known and the dtypes differ.
         """
         known = self._symbol.return_type
         if known is not None and known != aval.dtype:

@@ -127,7 +127,10 @@ def print_memref(x: Any) -> None:
 
 
 class _MemrefPrinter(BuiltinFunction):
-    """Function that a running program calls to print an array's memory layout."""
+    """Function that a running program calls to print an array's memory layout.
+
+    Its argument is a NumPy array. Strides are printed as numbers of elements, not bytes.
+    """
 
     __name__ = "print_memref"
     prints = True
