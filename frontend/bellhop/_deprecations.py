@@ -27,7 +27,7 @@ _PACKAGE = os.path.dirname(__file__) + os.sep
 def deprecated(
     *, since: str, removed_in: str, instead: str
 ) -> Callable[[Callable[Params, Result]], Callable[Params, Result]]:
-    """Return a decorator that makes a public function warn when it is called.
+    """Return a decorator that makes a public function emit a `DeprecationWarning`.
 
     Args:
         since: `str`, the minor release that deprecates the function, for instance ``"0.2"``.
@@ -35,15 +35,20 @@ def deprecated(
         instead: `str`, the name or the advice that replaces the function.
 
     Returns:
-        The decorator. The decorated function works as before.
+        The decorator. The decorated function warns at each call and works as before.
 
     Raises:
-        ValueError: `removed_in` leaves no minor release in which the function still works.
+        ValueError: `removed_in` leaves no minor release in which the function still works, or a
+            release is not of the form ``"major.minor"``.
     """
     check_period(since, removed_in)
 
     def decorate(function: Callable[Params, Result]) -> Callable[Params, Result]:
-        """Wrap `function`, so that each call warns: the decorator of `deprecated`."""
+        """Wrap `function`, so that each call warns: the decorator of `deprecated`.
+
+        Returns:
+            a function with the same signature and the same result.
+        """
         name = f"bellhop.{function.__qualname__}"
 
         @functools.wraps(function)
@@ -61,7 +66,7 @@ def deprecated(
 
 
 def warn_deprecated(what: str, *, since: str, removed_in: str, instead: str) -> None:
-    """Warn that a public function, option or default will be removed.
+    """Emit a `DeprecationWarning` for a function, option or default.
 
     The warning names the innermost line outside of Bellhop, so Python shows it for code in
     ``__main__`` and in tests.
@@ -74,7 +79,8 @@ def warn_deprecated(what: str, *, since: str, removed_in: str, instead: str) -> 
         instead: the name or the advice that replaces it.
 
     Raises:
-        ValueError: `removed_in` leaves no minor release in which the name still works.
+        ValueError: `removed_in` leaves no minor release in which the name still works, or a
+            release is not of the form ``"major.minor"``.
     """
     check_period(since, removed_in)
     warnings.warn(
@@ -109,6 +115,9 @@ def check_period(since: str, removed_in: str) -> None:
 
 def _parse_release(version: str) -> tuple[int, int]:
     """Parse a minor release: ``"0.2"`` gives ``(0, 2)``.
+
+    Args:
+        version: the release as the developer wrote it.
 
     Raises:
         ValueError: if the text is not two decimal numbers with a dot between them.

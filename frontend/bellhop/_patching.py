@@ -140,7 +140,8 @@ class _ImportHook:
             target: module object for a reload.
 
         Returns:
-            the module's spec, with a changed loader; None for all other modules.
+            the module's spec, with a changed loader; None for all other modules, and if no
+            other finder finds the module.
         """
         if name != self._module:
             return None

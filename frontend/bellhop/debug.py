@@ -40,7 +40,7 @@ def __dir__() -> list[str]:
 
 
 def get_compilation_stage(fn: QJIT[..., Any], stage: str) -> str:
-    """Return the MLIR module of a compiled function after a pass.
+    """Return the MLIR module of a function's latest program after a pass.
 
     Args:
         fn: a function made with ``qjit(keep_intermediate=True)``, which has been compiled.
@@ -52,7 +52,8 @@ def get_compilation_stage(fn: QJIT[..., Any], stage: str) -> str:
 
     Raises:
         TypeError: if ``fn`` is not a qjit function.
-        CompileError: if the stage does not exist; lists the stages.
+        CompileError: if ``fn`` has not been compiled, or was compiled without
+            ``keep_intermediate``, or the stage does not exist; lists the stages.
 
     Example:
         >>> import bellhop

@@ -35,7 +35,7 @@ class Finding:
         topic: name of the part that was checked, such as ``"versions"``.
         works: whether it works; None if there is nothing to try.
         detail: observation, such as versions or durations.
-        advice: remedy if it does not work.
+        advice: remedy, or the text of the error; printed only if `works` is False.
     """
 
     topic: str
@@ -101,7 +101,7 @@ def _collect_findings() -> Iterator[Finding]:
 
 
 def _collect_internals() -> list[Finding]:
-    """Report the engine for circuits and the replaced parts of JAX and PennyLane.
+    """Report the engine for circuits and the patches of other libraries.
 
     Call it after all other checks: their programs install most of the patches that it lists.
     """
@@ -135,7 +135,10 @@ def _check_versions() -> Finding:
 
 
 def _describe_gil() -> str:
-    """Describe whether Python has a global interpreter lock: ``"with the GIL"``."""
+    """Describe whether Python has a global interpreter lock: ``"with the GIL"``.
+
+    For a free-threaded Python ``"free-threaded, the GIL is off"``, or ``on`` if it was turned on.
+    """
     if not sysconfig.get_config_var("Py_GIL_DISABLED"):
         return "with the GIL"
     is_on = getattr(sys, "_is_gil_enabled", lambda: True)()
@@ -159,7 +162,9 @@ def _check_jax_settings() -> Finding:
 
 
 def _try(topic: str, detail: str, program: Callable[[], str | None]) -> Finding:
-    """Run a small program; return the finding whether it worked.
+    """Run a small program; return a finding that it worked, or failed.
+
+    The advice of a failure is the class of the exception and the first line of its message.
 
     Args:
         topic: name of the checked part, the first column of the printed table.
@@ -179,7 +184,9 @@ def _first_line(error: Exception) -> str:
 
 
 def _expect(observed: object, expected: float) -> None:
-    """Raise `ArithmeticError` if a program's result differs from the expected number.
+    """Raise `ArithmeticError` if a program's result is not the expected number.
+
+    Rounding errors are allowed, as in ``numpy.allclose``.
 
     Args:
         observed: number or array; all its elements are compared.
@@ -225,7 +232,8 @@ def _check_circuits() -> Iterator[Finding]:
 
     Yields:
         one finding for each entry point in ``pennylane.plugins``; devices that compiled programs
-        can only call through Python are left out.
+        can only call through Python are left out. For a device that cannot be created, `works` is
+        None and the detail is the error.
     """
     import pennylane as qml
 
@@ -258,7 +266,8 @@ def _check_engine() -> Finding:
     """Report the size limits of the engine, which simulates Lightning's circuits.
 
     The limits are the numbers of qubits on CPUs and GPUs, and the number of floating-point numbers
-    that one instruction processes.
+    that one instruction processes. With ``BELLHOP_ENGINE=plugin`` the text is that the engine is
+    not used. The finding neither succeeds nor fails: `works` is None.
     """
     on_cpu, on_gpus, lanes = engine_limits()
     detail = f"up to {on_cpu} qubits, on GPUs up to {on_gpus}; {lanes} numbers at a time"

@@ -119,7 +119,8 @@ def suggest_name(name: str, names: Iterable[str]) -> str:
 def format_value(value: object) -> str:
     """Format a value for an error message: its ``repr``, cut after 160 characters.
 
-    Integers above 256 bits give ``<int of N bits>``, since Python may refuse to print their digits.
+    A cut ``repr`` ends in ``...``. Integers above 256 bits give ``<int of N bits>``, since Python
+    may refuse to print their digits.
     """
     if isinstance(value, int) and value.bit_length() > 256:
         # Python raises for the decimal digits of longer integers.

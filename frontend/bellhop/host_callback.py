@@ -228,7 +228,8 @@ def call(
     Raises:
         ValueError: if ``result_shape`` has leaves without a shape, or ``device_index`` is not 0.
         NotImplementedError: when traced, under differentiation and ``vmap``.
-        TypeError: when called, if the result differs from its declaration.
+        TypeError: if ``callback_func`` is not callable, or a dtype of ``result_shape`` is not
+            supported; when called, if the result differs from its declaration.
 
     Example:
         >>> import jax, numpy as np
@@ -392,7 +393,8 @@ def _print_value(
 def _format_value(value: Any, threshold: int | None) -> str:
     """Format a pytree of NumPy arrays like JAX's removed ``host_callback`` module.
 
-    Dictionaries are shown sorted in ``{}``, tuples in ``()`` and lists in ``[]``.
+    Dictionaries are shown sorted in ``{}``, tuples in ``()`` and lists in ``[]``, their parts
+    separated by spaces: ``{"a": np.array(1.0)}`` gives ``{ a=1. }``.
 
     Args:
         value: the pytree, or a part of it.
@@ -412,8 +414,9 @@ def _format_value(value: Any, threshold: int | None) -> str:
 def _join_parts(begin: str, parts: Sequence[str], end: str) -> str:
     """Join formatted elements between brackets, on one line if it fits in 80 columns.
 
-    Otherwise each element is on its own line: ``begin``, a space and the first element, then the
-    other elements, indented by two spaces.
+    For example ``("(", ["1", "2"], ")")`` gives ``( 1 2 )``. If that is too long, there is a line
+    for each element: ``begin``, a space and the first element; then the other elements, indented by
+    two spaces. A space and ``end`` follow the last element.
 
     Args:
         begin: the opening bracket.

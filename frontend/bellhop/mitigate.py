@@ -45,9 +45,11 @@ def mitigate_with_zne(
             itself. ``"local-random"`` equals ``"local-all"``, as all scale factors are odd.
 
     Returns:
-        a function with the arguments of ``fn``; without ``fn``, a decorator.
+        a function with the arguments of ``fn``, and a qjit function if ``fn`` is one; without
+        ``fn``, a decorator.
 
     Raises:
+        TypeError: if ``fn`` is not callable.
         ValueError: if ``scale_factors`` or ``folding`` is invalid.
         TypeError: when traced, if ``extrapolate`` does not take scale factors and values.
         CompileError: when traced, for global folding of a circuit with mid-circuit measurements.
@@ -202,6 +204,9 @@ class _Mitigation:
 
 def _to_scalar(extrapolated: Any) -> jax.Array:
     """Return the result of the user's ``extrapolate`` as an array of shape ``()``.
+
+    Args:
+        extrapolated: the value that ``extrapolate`` returned.
 
     Raises:
         TypeError: if ``extrapolate`` did not return exactly one number.

@@ -79,6 +79,10 @@ def adjoint(fn: Any, lazy: bool = True) -> Any:
         In a compiled circuit, `fn` is called with the arguments while its operations are recorded;
         operators among the arguments are not applied themselves. Elsewhere PennyLane's adjoint is
         used.
+
+        Returns:
+            in a compiled circuit an object with attributes ``wires``, the wires that were acted on,
+            and ``operation``, the adjoint operation, or None if there are several.
         """
         circuit = current_circuit()
         if circuit is None:
@@ -101,9 +105,9 @@ def ctrl(
     Args:
         op: an operation, a class of operations, or a quantum function.  In a compiled circuit the
             function may contain loops and conditionals.
-        control: control wires.
-        control_values: a boolean for each control wire, or one for a single wire; None for true.
-            In a compiled circuit they may be traced.
+        control: a control wire, or a sequence of control wires.
+        control_values: a boolean for each control wire, or one boolean for a single wire; None for
+            true. In a compiled circuit they may be traced.
         work_wires: wires that decompositions may use.
         work_wire_type: ``"borrowed"`` or ``"zeroed"``, the state of the work wires.
 
@@ -166,6 +170,10 @@ def ctrl(
         In a compiled circuit, `op` is called with the arguments while its operations are recorded.
         Conditional flips of the control wires before and after them implement traced control
         values. Elsewhere PennyLane's ``ctrl`` is used.
+
+        Returns:
+            in a compiled circuit an object with attributes ``wires``, the wires that were acted on,
+            and ``operation``, the controlled operation, or None if there are several.
         """
         circuit = current_circuit()
         if circuit is None:

@@ -117,7 +117,7 @@ def pipeline(passes: Mapping[str, Mapping[str, Any]]) -> Callable[[Any], Any]:
 
     Raises:
         TypeError: if ``passes`` is not a mapping; when decorated, if the object is not a QNode.
-        ValueError: for an unknown pass.
+        ValueError: for an unknown pass, and for options of a pass in ``bellhop.passes``.
 
     Example:
         >>> import bellhop, pennylane as qml
@@ -147,6 +147,12 @@ def pipeline(passes: Mapping[str, Mapping[str, Any]]) -> Callable[[Any], Any]:
 
         This is the decorator that `pipeline` returns. PennyLane's transforms are applied to the
         copy at once; Bellhop's passes are stored for compiled programs.
+
+        Args:
+            qnode: the decorated object, which is not changed.
+
+        Raises:
+            TypeError: if it is not a QNode.
         """
         changed = _with_passes(qnode, names)
         for name, options in transforms.items():
@@ -159,16 +165,21 @@ def pipeline(passes: Mapping[str, Mapping[str, Any]]) -> Callable[[Any], Any]:
 def apply_pass(name: str, *flags: str, **options: Any) -> Callable[[Any], Any]:
     """Return a decorator that appends a circuit pass to the passes of a QNode.
 
+    If the pass is in ``bellhop.passes``, the passes of the QNode replace the passes of the program,
+    also if the QNode had none before.
+
     Args:
         name: name of the pass, as in ``pipeline``.
         flags: names of options whose value is True.
-        options: options with a value.
+        options: options with a value. Only the passes that are transforms of PennyLane have
+            options; they are applied at once.
 
     Returns:
         a decorator, which returns a copy of the QNode.
 
     Raises:
-        ValueError: for an unknown pass, or an unknown option.
+        ValueError: for an unknown pass, and for options of a pass in ``bellhop.passes``.
+        TypeError: when decorated, if the object is not a QNode.
 
     Example:
         >>> import bellhop, pennylane as qml

@@ -182,6 +182,9 @@ def _physical_shardings(shardings: Any, avals: Any) -> list[Any]:
     Args:
         shardings: the sharding of each value.
         avals: the abstract value of each value.
+
+    Returns:
+        a list with the sharding of each value; the shardings of other arrays are unchanged.
     """
     return [
         sharding_impls.physical_sharding(aval, sharding)
@@ -200,6 +203,9 @@ def _expand_keys(tree: Any, avals: Iterator[Any]) -> Any:
     Args:
         tree: the ``PyTreeDef`` of a program's results.
         avals: iterator over the abstract values of the leaves, which is advanced.
+
+    Returns:
+        the changed ``PyTreeDef``, with the same number of leaves.
     """
     if jax.tree_util.treedef_is_leaf(tree) and tree.num_leaves == 1:
         aval = next(avals)

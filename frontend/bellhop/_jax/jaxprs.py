@@ -168,10 +168,11 @@ def transpose_jaxpr(
         closed: the jaxpr.
         inputs: its inputs: ``UndefinedPrimal(aval)`` for each linear input, the value of each other
             input.
-        cotangents: cotangents of its results.
+        cotangents: cotangent of each of its results, an array or JAX's symbolic ``Zero``.
 
     Returns:
-        a cotangent for each input; None for inputs that are not linear.
+        a cotangent for each input: an array, or JAX's symbolic ``Zero`` for inputs that are not
+        linear and for linear inputs on which no result depends.
     """
     return list(ad.backward_pass(closed.jaxpr, False, closed.consts, inputs, cotangents))
 
@@ -215,11 +216,12 @@ def find_equation(tracer: Any) -> tuple[Any, int]:
     """Find the jaxpr equation that computes a tracer.
 
     Args:
-        tracer: a tracer.
+        tracer: a tracer, or any other value.
 
     Returns:
-        the equation and the tracer's index among its results. The equation is None for arguments
-        of the traced function, and for tracers of other transformations, such as ``jax.grad``.
+        the equation and the tracer's index among its results. ``(None, 0)`` for arguments of the
+        traced function, for tracers of other transformations, such as ``jax.grad``, and for values
+        that are not tracers.
     """
     if not isinstance(tracer, partial_eval.DynamicJaxprTracer) or tracer.parent is None:
         return None, 0
@@ -270,7 +272,8 @@ def forget_lowering(jaxpr: Any) -> None:
     """Evict a jaxpr from JAX's cache ``_dce_jaxpr``, so that the program can be freed.
 
     The cache key is a weak reference to the jaxpr. Since jax 0.11 the cached value references the
-    same jaxpr, so the entry would never be released.
+    same jaxpr, so the entry would never be released. Does nothing if the installed version of JAX
+    lacks the cache.
 
     Args:
         jaxpr: jaxpr of a lowered program.

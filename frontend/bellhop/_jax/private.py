@@ -225,8 +225,8 @@ class InputOutputEffect(callback.IOEffect):
 
     An instance equals JAX's ``IOEffect``, which keeps JAX from batching a conditional with a mapped
     predicate, where both branches would run, and a ``while`` loop with a mapped condition, which
-    would continue for finished batch elements. It is not an ``IOEffect``, since ``jax.checkpoint``
-    does not support that effect.
+    would continue for finished batch elements. It is a subclass, since ``jax.checkpoint`` supports
+    effects by their types and rejects ``IOEffect`` itself.
     """
 
     def __str__(self) -> str:
@@ -281,6 +281,13 @@ def callback_sharding(ctx: mlir.LoweringRuleContext) -> Any:
 
     Args:
         ctx: context of the callback's lowering rule.
+
+    Returns:
+        JAX's annotation, a list for Shardy or an ``OpSharding``; None if JAX annotates nothing in
+        the module.
+
+    Raises:
+        NotImplementedError: inside of ``jax.shard_map`` over some of the mesh axes.
     """
     return callback._callback_op_sharding(ctx.module_context.axis_context, None, ctx.avals_out)
 

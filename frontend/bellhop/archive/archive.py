@@ -57,7 +57,7 @@ class SavedFunction:
         name: its name, printable text.
         doc: its docstring, or None.
         signature: its Python signature; None for a built-in function without one.
-        declared: index of the program for the types in its annotations, or None.
+        declared: index of the program for its annotated types; None if it declares no types.
     """
 
     name: str
@@ -75,8 +75,8 @@ class SavedProgram:
         targets: its callbacks; the module refers to them by index.
         in_tree, in_avals: ``PyTreeDef`` of ``(args, kwargs)``, and types of the leaves.
         out_tree, out_avals: ``PyTreeDef`` of the result, and types of the leaves.
-        out_targets: for each result leaf its device by ``out_shardings``, or None; or empty.
-        machine_code: XLA's machine code for machines like this one, or None.
+        out_targets: requested device of each result leaf, or None; empty if none is requested.
+        machine_code: XLA's machine code; None if absent, for other machines or not trusted.
     """
 
     module: bytes
@@ -91,7 +91,7 @@ class SavedProgram:
 
 @dataclass(frozen=True)
 class _Aval:
-    """Type of an array in a file; ``weak`` is JAX's weak type, as of Python numbers."""
+    """Type of an array in a file; ``weak`` is JAX's weak type, ``dtype`` NumPy's name."""
 
     shape: tuple[int, ...]
     dtype: str
@@ -158,15 +158,16 @@ def save_programs(
         path: path of the file, which is replaced if it exists.
         name: name of the function.
         signature: its docstring and signature.
-        programs: each program, its ``(args, kwargs)`` of types, and its result's ``PyTreeDef``.
+        programs: each program, the pytree ``(args, kwargs)`` of its types, its result's
+            ``PyTreeDef``.
         seed: seed of the function's random outcomes, or None.
         concurrent_callbacks: number of callbacks that may run concurrently.
         executables: XLA's executable of each program, to include machine code; or empty.
-        key: key that signs the file, or None.
+        key: key that signs the file; None for a file without a signature.
 
     Raises:
-        CompileError: for what cannot be saved, such as a callback that another process cannot
-            import.
+        CompileError: for what cannot be saved, such as a callback without an importable name.
+        TypeError, ValueError: if the path or the key is not valid.
         FileNotFoundError: if the directory does not exist.
 
     Warns:
@@ -228,14 +229,17 @@ def read_programs(
     Args:
         path: path of the file.
         functions: Python functions and classes that the file may name, by name.
-        trust: whether the file may import other names, and contain machine code.
+        trust: whether the file may import other names, call C functions, and run its machine code.
         key: key of the signature; None skips the check.
 
     Returns:
-        the function's name and signature, its programs, and its options by name.
+        the function's name and signature, its programs, and its options ``seed`` and
+        ``concurrent_callbacks`` by name.
 
     Raises:
-        CompileError: if the file is damaged, not for this process, or names other functions.
+        CompileError: if the file is damaged, not for this process, not signed with the key, or
+            names functions that are not allowed; names the file.
+        TypeError, ValueError: if the path, the key or a value of `functions` is not valid.
         OSError: if the file cannot be read.
     """
     allowed = Allowed(functions, trust=trust)
@@ -272,7 +276,7 @@ def read_programs(
 
 @contextlib.contextmanager
 def name_file_errors(path: Any) -> Iterator[None]:
-    """Convert errors of reading a saved file to CompileErrors that name the file."""
+    """Convert errors of reading a file in a ``with`` block to CompileErrors naming it."""
     try:
         yield
     except CompileError as error:
@@ -300,10 +304,11 @@ def _unpack(
 
     Returns:
         the metadata in the form ``_FILE``, the MLIR text of each program's module, and each
-        program's machine code, or None if it cannot be used here.
+        program's machine code, or None if it cannot be used here; warns if it is for other
+        machines.
 
     Raises:
-        Malformed: if the file is damaged.
+        Malformed, KeyError, zipfile.BadZipFile: if the file is damaged.
         CompileError: if it was saved with another format, version or precision.
     """
     with zipfile.ZipFile(io.BytesIO(content)) as file:
@@ -345,7 +350,7 @@ def _unpack(
 
 
 def _encode(program: Program, signature: Any, out_tree: PyTreeDef, what: str) -> dict[str, Any]:
-    """Convert a program, without its module, to JSON data in the form ``_PROGRAM``.
+    """Convert a program, without its module, to data in the form ``_PROGRAM``.
 
     Args:
         program: the program.
@@ -383,6 +388,7 @@ def _decode(
 
     Raises:
         Malformed: if arguments, callbacks and module do not match.
+        CompileError: for a function, class or PennyLane device that this process cannot use.
     """
     in_tree, in_avals = _decode_typed(record, "in_tree", "in_avals", allowed)
     out_tree, out_avals = _decode_typed(record, "out_tree", "out_avals", allowed)
@@ -405,7 +411,7 @@ def _decode(
 
 
 def _encode_target(target: CallbackTarget) -> dict[str, Any]:
-    """Convert a callback to JSON data in the form ``_TARGET``."""
+    """Convert a callback to data in the form ``_TARGET``; `CompileError` on failure."""
     what = target.name_and_site
     if target.flavour.startswith("jax."):
         raise CompileError(
@@ -432,6 +438,8 @@ def _encode_target(target: CallbackTarget) -> dict[str, Any]:
 def _decode_target(record: dict[str, Any], allowed: Allowed) -> CallbackTarget:
     """Build a `CallbackTarget`, or an object of a subclass, from its data in a file.
 
+    A C function gives a `NativeTarget`, and fields of buffers give a `BufferCallbackTarget`.
+
     Args:
         record: data of the callback, in the form ``_TARGET``.
         allowed: functions and classes that the file may name.
@@ -455,7 +463,7 @@ def _decode_target(record: dict[str, Any], allowed: Allowed) -> CallbackTarget:
 
 
 def _decode_typed(record: dict[str, Any], tree: str, avals: str, allowed: Allowed) -> Any:
-    """Read a pytree structure and the types of its leaves from a record of a file.
+    """Read a ``PyTreeDef`` and the tuple of its leaves' types from a record of a file.
 
     Args:
         record: data of a program or callback.
@@ -473,11 +481,7 @@ def _decode_typed(record: dict[str, Any], tree: str, avals: str, allowed: Allowe
 
 
 def _encode_aval(aval: Aval) -> _Aval:
-    """Convert an array type to its form in a saved file.
-
-    Raises:
-        CompileError: for types that cannot be saved, such as keys.
-    """
+    """Convert an array type to its form in a file; `CompileError` for random keys."""
     if jax.dtypes.issubdtype(aval.dtype, jax.dtypes.extended):
         raise CompileError(
             f"arrays of type {aval.dtype} cannot be saved as arguments or results. Pass "
@@ -488,11 +492,7 @@ def _encode_aval(aval: Aval) -> _Aval:
 
 
 def _decode_aval(aval: _Aval) -> ShapedArray:
-    """Convert an array type in a saved file to an abstract value.
-
-    Raises:
-        Malformed: for an unknown dtype or an invalid shape.
-    """
+    """Convert an array type in a file to a `ShapedArray`; `Malformed` if invalid."""
     if aval.dtype not in _DTYPES or not all(0 <= size < _LARGEST for size in aval.shape):
         raise Malformed(
             f"it has an array of type {aval.dtype}{list(aval.shape)}, which does not exist"

@@ -53,7 +53,8 @@ class SavedParameter:
     Attributes:
         name: its name.
         kind: its kind, a name of ``inspect.Parameter``'s constants.
-        default: its default value, or None if it has none.
+        default: its default value; None if it has none. The default value None itself is a
+            `PlainDefault` whose tree is None.
         annotation: text of its annotation for the displayed signature, or None if it has none.
     """
 
@@ -112,7 +113,8 @@ def encode_signature(function: Callable[..., Any], declared: int | None) -> Save
             annotations; None if there is none.
 
     Returns:
-        the data; without parameters if Python cannot determine the function's signature.
+        the data; all fields but the docstring are None if Python cannot determine the function's
+        signature.
     """
     doc = getattr(function, "__doc__", None)
     doc = doc if isinstance(doc, str) else None
@@ -138,7 +140,8 @@ def encode_signature(function: Callable[..., Any], declared: int | None) -> Save
 def decode_signature(saved: SavedSignature, allowed: Allowed) -> inspect.Signature | None:
     """Convert a signature in a file to `inspect.Signature`.
 
-    Annotations and default values of which only the text was saved become `Shown` objects.
+    The annotations bool, int, float, complex, str and object become these types. Other annotations,
+    and default values of which only the text was saved, become `Shown` objects.
 
     Args:
         saved: the signature, read from JSON.

@@ -76,6 +76,8 @@ _LINALG_PREFIX = "jax.numpy.linalg:"
 def _get_linalg_types() -> dict[str, type[Any]]:
     """Return the named tuple classes of ``jax.numpy.linalg``, by name in a file.
 
+    Such a name is ``"jax.numpy.linalg:EighResult"``.
+
     Files may contain them without trust. JAX does not export them, so they are found by abstract
     evaluation.
     """
@@ -224,8 +226,12 @@ def _make_builtin(ours: Ours, *, trust: bool) -> Callable[..., Any]:
         ours: name of its class, and the strings for the class's constructor.
         trust: whether format strings are unrestricted.
 
+    Returns:
+        an instance of the class, which is callable; or ``print``.
+
     Raises:
-        Malformed: if Bellhop does not have the class, or the class rejects the strings.
+        Malformed: if Bellhop does not have the class, the class rejects the strings, or a
+            format string without trust can do more than display values.
     """
     if ours == Ours("bellhop", _PRINT, None):
         return print
@@ -251,7 +257,9 @@ def _make_builtin(ours: Ours, *, trust: bool) -> Callable[..., Any]:
 
 
 def _iterate_names(record: Any) -> Iterator[Named]:
-    """Yield all functions and classes that a file names, in no particular order.
+    """Yield all functions and classes that a file stores by name, in any order.
+
+    C functions and functions of Bellhop are stored in other classes and are left out.
 
     Args:
         record: data of the file: nested dictionaries, sequences and dataclasses.

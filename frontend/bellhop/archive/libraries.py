@@ -13,7 +13,8 @@ _DEVICES = "pennylane.plugins"
 def find_device_name(library: str) -> str:
     """Find the installed PennyLane device whose plugin is the given library.
 
-    Saved files contain the name, since paths differ between machines.
+    Saved files contain the name, since paths differ between machines. Only devices whose modules
+    this process has imported are searched: a device that was used is imported.
 
     Args:
         library: path of the shared library, as the device class reports it.
@@ -22,7 +23,7 @@ def find_device_name(library: str) -> str:
         the entry point name, such as ``"lightning.qubit"``.
 
     Raises:
-        CompileError: if no installed device has the library.
+        CompileError: if no imported device has the library.
     """
     for device in importlib.metadata.entry_points(group=_DEVICES):
         # A device that was used is imported.

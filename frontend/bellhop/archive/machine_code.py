@@ -31,7 +31,7 @@ def describe_machine() -> str:
 
 
 def _processor_features() -> str:
-    """Compute a short digest of the processor's instruction set extensions."""
+    """Compute a digest of the processor's instruction set extensions: 16 hex digits."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:

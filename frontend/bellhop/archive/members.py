@@ -21,7 +21,8 @@ def digest(members: Mapping[str, bytes]) -> bytes:
         members: content of each member by name, in the order of the file.
 
     Returns:
-        The SHA-256 of names, sizes and contents in hexadecimal digits, as ASCII.
+        The SHA-256 in hexadecimal digits, as ASCII, of ``"name size "`` and the content of each
+        member, one after the other.
     """
     whole = hashlib.sha256()
     for name, content in members.items():
@@ -41,7 +42,8 @@ def read_members(file: zipfile.ZipFile, size: int) -> dict[str, bytes]:
         The content of each member by name, in the order of the file.
 
     Raises:
-        Malformed: if the members are too large, are compressed by another method than deflate, or
+        Malformed: if the members together have more than 64 MiB and more than 100 times `size`,
+            are compressed by another method than deflate, or
             share a name: other programs might read the other member.
     """
     infos = file.infolist()

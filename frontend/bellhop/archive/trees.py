@@ -20,7 +20,7 @@ class Sequence:
     """A tuple or a list in a pytree structure, as it is stored in a file.
 
     Attributes:
-        kind: the container.
+        kind: ``"tuple"`` or ``"list"``.
         children: structures of its elements.
     """
 
@@ -67,6 +67,8 @@ def encode_tree(tree: PyTreeDef, what: str) -> Tree:
 
     For example the structure of ``(1.0, {"a": 2.0})`` gives ``Sequence("tuple", ("*",
     Dictionary("dict", ("a",), ("*",))))``.
+
+    A `FlatTree` is stored as the pytree that it holds.
 
     Args:
         tree: structure of tuples, lists, dictionaries, named tuples and None.

@@ -20,15 +20,19 @@ def check_call(
 ) -> None:
     """Raise an error if a function's signature does not accept a user's call of a callback.
 
+    Used when a callback is traced, so that the error comes before the program runs.
+
     Args:
         where: function and call site, for the error.
-        function: callable; callables without a signature accept all arguments.
+        function: the function that will be called; callables without a signature, and functions
+            with an attribute ``__signature__``, are not checked.
         count: number of positional arguments.
         names: names of the keyword arguments.
-        advice: further sentences for the error.
+        advice: further sentences for the error, which begin with a space; or empty.
 
     Raises:
-        TypeError: with Python's message and the function's signature.
+        TypeError: with Python's message and the function's signature. Suggests an option of
+            Bellhop's callbacks for an unknown keyword.
     """
     mismatch = _find_mismatch(function, count, names)
     if mismatch is not None:

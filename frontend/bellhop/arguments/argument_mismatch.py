@@ -48,7 +48,8 @@ def find_mismatch(
         given: positional and keyword arguments of the call, each flattened.
 
     Returns:
-        up to four differences, joined by semicolons; None if there are none.
+        up to four differences, joined by ``"; "``, and then ``and N more`` if there are more; None
+        if there are none.
     """
     wanted, passed = _map_names(names, *expected), _map_names(names, *given)
     by_position = set(list(wanted)[: len(expected[0])])
@@ -92,7 +93,8 @@ def _differences(name: str, expected: FlatTree, given: FlatTree) -> list[str]:
         given: the argument that was passed.
 
     Returns:
-        one clause for each difference; if the structures differ, only this one.
+        one clause for each difference, such as ``the argument x is float64[3], expected
+        float64[2]``; a single clause if the structures differ; an empty list if nothing differs.
     """
     if expected.tree != given.tree:
         return [
@@ -132,7 +134,10 @@ def get_type(leaf: Any) -> Any:
 
 
 def _format_type(leaf: Any) -> str:
-    """Format an array type as ``float64[3]``; add the Python type of a Python scalar."""
+    """Format an array type as ``float64[3]``; add the Python type of a Python scalar.
+
+    For example 1.5 gives ``float64[] (a Python float)``.
+    """
     aval = get_type(leaf)
     text = f"{aval.dtype}[{','.join(map(str, aval.shape))}]"
     if isinstance(leaf, bool | int | float | complex) and not hasattr(leaf, "dtype"):

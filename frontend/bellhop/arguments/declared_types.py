@@ -49,7 +49,8 @@ def annotated_result_type(function: Callable[..., Any]) -> Any:
         function: any callable; a string annotation is evaluated with its module's global variables.
 
     Returns:
-        the annotation, not converted; ``MISSING`` if there is none.
+        the annotation, not converted; ``MISSING`` if there is none, or if `function` has no
+        signature.
 
     Raises:
         ResultTypeError: if a string annotation cannot be evaluated.
@@ -106,8 +107,8 @@ def result_avals(
         the abstract values of the leaves, and the ``PyTreeDef``.
 
     Raises:
-        ResultTypeError: if the type is missing, a leaf lacks shape or dtype, or JAX does not
-            support its dtype.
+        ResultTypeError: if the type is missing or `infer`, looks like a shape, a leaf lacks shape
+            or dtype, or JAX does not support its dtype.
     """
     where = _describe_callback(function)
     if declared is MISSING:

@@ -207,7 +207,8 @@ def split_leaves(
 def unflatten_deep(tree: PyTree) -> Any:
     """Replace every `FlatTree` in a pytree, nested or not, by its own pytree.
 
-    The leaves must be arrays or tracers.
+    For example ``[FlatTree.flatten((x, y))]`` gives ``[(x, y)]``. The leaves must be arrays or
+    tracers.
     """
     is_flat = lambda node: isinstance(node, FlatTree)
 

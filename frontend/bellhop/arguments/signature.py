@@ -68,10 +68,12 @@ class DeclaredSignature:
 
         Returns:
             the converted arguments, one for each parameter; None if JAX's type promotion does not
-            lead to the declared types, or a pytree has another structure.
+            lead to the declared types, or if a shape, the structure of a pytree or the number of
+            positional arguments differs.
 
         Raises:
-            TypeError: if the number of arguments or a name is wrong.
+            TypeError: if an argument is missing, or a keyword argument is unknown or was passed by
+                position too.
         """
         if kwargs or len(args) < len(self.args):
             try:
@@ -184,6 +186,49 @@ def declared_signature(function: Callable[..., Any]) -> DeclaredSignature | None
     return DeclaredSignature(function_name(function), signature, tuple(args))
 
 
+<<<<<<< HEAD
+=======
+def check_call(
+    where: str, function: Callable[..., Any], count: int, names: Collection[str], advice: str = ""
+) -> None:
+    """Raise an error if a function's signature does not accept a call's arguments.
+
+    Used when a callback is traced, so that the error comes before the program runs.
+
+    Args:
+        where: function and call site, for the error.
+        function: the function that will be called; callables without a signature, and functions
+            with an attribute ``__signature__``, are not checked.
+        count: number of positional arguments.
+        names: names of the keyword arguments.
+        advice: further sentences for the error, which begin with a space; or empty.
+
+    Raises:
+        TypeError: with Python's message and the function's signature. Suggests an option of
+            Bellhop's callbacks for an unknown keyword.
+    """
+    if isinstance(function, FunctionType):
+        # ``inspect.signature`` takes a fifth of the time to trace a callback.
+        code = function.__code__
+        if code.co_argcount == count and code.co_kwonlyargcount == 0 and not names:
+            return
+        if hasattr(function, "__signature__"):
+            # ``__signature__`` is documentation: it may describe the wrapped function.
+            return
+    try:
+        signature = inspect.signature(function, follow_wrapped=False)
+    except (TypeError, ValueError):
+        return
+    try:
+        signature.bind(*[None] * count, **dict.fromkeys(names))
+    except TypeError as error:
+        raise TypeError(
+            f"{where}: the arguments do not match: {error}. It takes {signature}.{advice}"
+            f"{''.join(suggest_name(name, _CALLBACK_OPTIONS) for name in sorted(names))}"
+        ) from None
+
+
+>>>>>>> s2
 def check_arrays(
     where: str, names: Sequence[str], args: Args, kwargs: Kwargs, *, are_values: bool = False
 ) -> None:
@@ -267,7 +312,7 @@ def flatten_result(where: str, result: PyTree) -> tuple[list[Any], Any]:
         result: the pytree that the function returned.
 
     Returns:
-        the leaves as arrays or tracers, and the ``PyTreeDef``.
+        the leaves as JAX or NumPy arrays or tracers, and the ``PyTreeDef``.
 
     Raises:
         TypeError: for a leaf that is not an array or a number; names it.
@@ -347,7 +392,7 @@ def make_leaf_signature(names: Sequence[str], args: Args, kwargs: Kwargs) -> ins
     """Make a signature with one positional parameter for each leaf of the arguments.
 
     The names show in the compiled program: the leaves of ``f(x={"a": 1, "b": 2})`` are named
-    ``x_a`` and ``x_b``. A number is appended to a name that occurs twice.
+    ``x_a`` and ``x_b``. A name that occurs before gets a number: ``x``, then ``x_1``.
 
     Args:
         names: names of the function's positional parameters; further arguments are ``args[2]``.

@@ -319,7 +319,8 @@ class Static:
         values: arguments by position or name, positions first, both in increasing order.
 
     Attributes:
-        key: position or name, type, hash and value of each argument, in one tuple. Fast calls build
+        key: position or name, type, hash and value of each argument, in one flat tuple: ``(0, int,
+            3, 3)`` for the argument 3 at position 0. Fast calls build
             equal tuples in C++ (``FastCall``).
     """
 

@@ -38,7 +38,14 @@ class _Assertions(converter.Base):  # type: ignore[misc]
     """Syntax tree visitor that rewrites ``assert`` statements to calls of `assert_`."""
 
     def visit_Assert(self, node: Any) -> Any:
-        """Rewrite ``assert test, message`` to ``ag__.assert_(test, lambda: message)``."""
+        """Rewrite ``assert test, message`` to ``ag__.assert_(test, lambda: message)``.
+
+        Args:
+            node: the statement; without a message it becomes ``ag__.assert_(test)``.
+
+        Returns:
+            a list with the statement that replaces it.
+        """
         node = self.generic_visit(node)
         if node.msg is None:
             return templates.replace("ag__.assert_(test)", test=node.test)

@@ -112,13 +112,15 @@ def _change_element(target: Any, path: Sequence[Any], change: Callable[[Any, Any
 def _set_item(target: Any, key: Any, value: Any) -> Any:
     """Set ``target[key] = value``: in place, or in a copy of an array of the program.
 
+    The copy is made for a JAX array, and for a NumPy array if the key or the value is traced.
+
     Args:
         target: a container or an array.
         key: the index.
         value: the new element.
 
     Returns:
-        the container, or the new array.
+        `target`, changed in place, or the new JAX array.
     """
     if _is_program_array(target, key, value):
         return jnp.asarray(target).at[key].set(value)
@@ -129,14 +131,16 @@ def _set_item(target: Any, key: Any, value: Any) -> Any:
 def _update_item(target: Any, key: Any, update: str, value: Any) -> Any:
     """Update one element by an operator: in place, or in a copy of a program's array.
 
+    The copy is made for a JAX array, and for a NumPy array if the key or the value is traced.
+
     Args:
         target: a container or an array.
         key: index of the element.
-        update: name of the operator, such as ``"add"`` for ``+=``.
+        update: name of the operator, such as ``"add"`` for ``+=``, a key of ``_UPDATES``.
         value: right-hand side of the assignment.
 
     Returns:
-        the container, or the new array.
+        `target`, changed in place, or the new JAX array.
     """
     in_place, python = _UPDATES[update]
     if not _is_program_array(target, key, value):
@@ -155,7 +159,8 @@ def _is_program_array(target: object, key: object, value: object) -> bool:
 def transform(node: Any, context: Any) -> Any:
     """Rewrite the assignments of a function to elements and to several targets.
 
-    This is a step of AutoGraph's conversion of a function.
+    This is a step of AutoGraph's conversion of a function. ``x[i] = y`` becomes
+    ``x = ag__.set_element(x, (i,), y)``, so that it works for arrays of the program.
 
     Args:
         node: syntax tree of the function, which is changed.
@@ -183,7 +188,11 @@ class _Assignments(converter.Base):  # type: ignore[misc]
     def visit_FunctionDef(self, node: Any) -> Any:
         """Rewrite the body of a function, which may be nested in another function.
 
-        The names that the function may assign are noted meanwhile.
+        `_store` needs the names that the function owns, which are noted while its body is
+        rewritten.
+
+        Returns:
+            the changed definition.
         """
         self._owned.append(_owned_names(node))
         node = self.generic_visit(node)
@@ -263,7 +272,13 @@ class _Assignments(converter.Base):  # type: ignore[misc]
         items: list[tuple[Any, Any]] = []
 
         def replace_element(part: Any) -> Any:
-            """Replace the elements in an unpacking target by new names, which `items` notes."""
+            """Return an unpacking target in which new names replace the elements.
+
+            Each element is appended to `items` with its new name, to be assigned afterwards.
+
+            Args:
+                part: the target, or a part of it: a tuple, a list, ``*x``, an element or a name.
+            """
             if isinstance(part, ast.Subscript):
                 name = self.ctx.namer.new_symbol("item", ())
                 items.append((part, ast.Name(id=name, ctx=ast.Load())))
@@ -286,7 +301,7 @@ class _Assignments(converter.Base):  # type: ignore[misc]
         """Build the statement that stores a changed container in its variable.
 
         For a variable of an enclosing function, the statement checks instead that the container was
-        changed in place.
+        changed in place. For other expressions, such as calls, it only evaluates `changed`.
 
         Args:
             base: expression of the container, such as a variable's name.
@@ -329,9 +344,10 @@ def _index_expression(index: Any) -> Any:
 
 
 def _owned_names(function: Any) -> set[str]:
-    """Collect the local, global and nonlocal names of a function definition.
+    """Collect the names that a function definition may assign.
 
-    Names in nested functions and classes are not included, apart from their own names.
+    These are its arguments, local variables, and global and nonlocal names. Of nested functions and
+    classes only their own names are included.
 
     Args:
         function: syntax tree of the definition.

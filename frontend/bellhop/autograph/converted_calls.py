@@ -187,6 +187,9 @@ def convert_or_same(function: Callable[..., Any]) -> Any:
     Args:
         function: any function; library functions are returned unchanged, without a warning.
 
+    Returns:
+        the converted function, or `function` itself.
+
     Raises:
         AutoGraphError: on failure in strict mode.
     """

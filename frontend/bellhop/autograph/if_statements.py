@@ -48,7 +48,7 @@ def if_stmt(
 ) -> None:
     """Run an ``if`` statement, which is compiled if the condition is traced.
 
-    Rewritten code calls it in place of the statement, and reads the variables afterwards.
+    Rewritten code calls it for the statement. Python runs a branch if `pred` is not traced.
 
     Args:
         pred: the condition.
@@ -208,10 +208,10 @@ class _IfStatement:
         states: list[State] = []
 
         def branch(index: int) -> Callable[[], Any]:
-            """Return the function of the branch with an index, for `cond`."""
+            """Return the function of branch 0 (`pred` is true) or branch 1, for `cond`."""
 
             def run() -> Any:
-                """Trace the branch; return the arrays of each variable after it, or None."""
+                """Trace the branch; list for each variable its leaves, or None if not selected."""
                 # A circuit traces both branches a second time if one has a loop with a dynamic trip
                 # count.
                 del states[index:]
@@ -250,7 +250,9 @@ class _IfStatement:
             value: the variable's value after the branch.
 
         Returns:
-            the leaves of the value; None if the program does not select the variable.
+            the leaves of the value; for different measurements, the leaves of both branches'
+            values, with zeros for the other branch. None if the program does not select the
+            variable, since it becomes `Unset` or has other leaves than arrays.
         """
         if position in self.unset or not is_array_like(value):
             return None
@@ -270,7 +272,8 @@ class _IfStatement:
             leaves: the arrays that the compiled conditional selected for it, or None.
 
         Returns:
-            the selected value; the branches' common value if it is static; or `Unset`.
+            the selected value; the branches' common value if it is static; or `Unset`. Of different
+            measurements, the measurement that the condition selects.
         """
         if position in self.unset:
             return Unset(self._variables.names[position], self.unset[position])
@@ -283,7 +286,7 @@ class _IfStatement:
         return _find_measurements().select_measurements(self._pred, *sides)
 
     def _refine_variables(self, index: int) -> State:
-        """Return the variables at the start of a branch, where the condition is known.
+        """Return the variables at the start of branch 0 (`pred` is true) or 1 (false).
 
         A variable that is the condition itself, or was negated to give it, becomes True or False.
         """
@@ -299,7 +302,7 @@ class _IfStatement:
         return tuple(map(value, self._before))
 
     def _complete_result(self, after: State, states: list[State]) -> State:
-        """Fill in zeros for the function's result if a branch does not return from it.
+        """Return `after` with zeros for a missing function result of known type.
 
         The zeros are never read: later statements run only if the function has not returned.
 
@@ -344,8 +347,7 @@ class _IfStatement:
 
         Raises:
             AutoGraphError: if it cannot, for a variable that needs a value.
-            KnownResult, _DifferingResults, _UnsetVariables: to trace the statement again with this
-                information.
+            KnownResult, _DifferingResults, _UnsetVariables: to trace the statement again.
         """
         unset = {}
         names = self._variables.names
@@ -411,7 +413,7 @@ class _IfStatement:
 
 
 def _is_known(one: object, other: object) -> bool:
-    """Return whether both branches give a variable the same static value."""
+    """Return whether a variable has the same objects or numbers after both branches."""
     return is_same(one, other) or (
         jax.tree.structure(one) == jax.tree.structure(other)
         and all(map(is_same, jax.tree.leaves(one), jax.tree.leaves(other)))
@@ -419,7 +421,7 @@ def _is_known(one: object, other: object) -> bool:
 
 
 def _find_measurements() -> Any:
-    """Import the module for measurements in variables; None without PennyLane."""
+    """Return the module `returned_measurements`; None if PennyLane is not imported."""
     if "pennylane" not in sys.modules:
         return None
     from bellhop.circuits.front import returned_measurements
@@ -436,6 +438,7 @@ def if_exp(pred: Any, if_true: Callable[[], Any], if_false: Callable[[], Any], _
         pred: the condition.
         if_true: returns the value of ``a``.
         if_false: returns the value of ``b``.
+        _: source of the expression, from AutoGraph; not used.
     """
     if not is_traced(pred) or is_disabled():
         return if_true() if pred else if_false()
@@ -443,10 +446,7 @@ def if_exp(pred: Any, if_true: Callable[[], Any], if_false: Callable[[], Any], _
 
 
 def _has_number_operands(first: Any, second: Any) -> bool:
-    """Return whether Python's ``and`` and ``or`` of these operands return a number.
-
-    This is the case for two scalars, of which the first is traced.
-    """
+    """Return whether both operands are scalars, of which the first is traced."""
     return isinstance(first, jax.core.Tracer) and all(
         isinstance(value, jax.Array | np.generic | bool | int | float | complex)
         and not jnp.shape(value)
@@ -457,8 +457,8 @@ def _has_number_operands(first: Any, second: Any) -> bool:
 def and_(a: Callable[[], Any], b: Callable[[], Any]) -> Any:
     """Evaluate ``a and b`` in rewritten code; `a` and `b` return the operands.
 
-    If the first operand is traced, both are evaluated. Scalars give one of the operands, as in
-    Python; other arrays give the elementwise logical and.
+    If the first operand is traced, both are evaluated. Scalars then give one of the operands, as in
+    Python; arrays give the elementwise logical and, and measurement outcomes their ``&``.
     """
     first = a()
     if not is_traced(first):
@@ -474,8 +474,8 @@ def and_(a: Callable[[], Any], b: Callable[[], Any]) -> Any:
 def or_(a: Callable[[], Any], b: Callable[[], Any]) -> Any:
     """Evaluate ``a or b`` in rewritten code; `a` and `b` return the operands.
 
-    If the first operand is traced, both are evaluated. Scalars give one of the operands, as in
-    Python; other arrays give the elementwise logical or.
+    If the first operand is traced, both are evaluated. Scalars then give one of the operands, as in
+    Python; arrays give the elementwise logical or, and measurement outcomes their ``|``.
     """
     first = a()
     if not is_traced(first):

@@ -27,9 +27,15 @@ def keep_arguments_inside() -> None:
     visit_arg = original(ActivityAnalyzer, "visit_arg")
 
     def visit_declared_arg(analyzer: Any, node: Any) -> Any:
-        """Visit an argument in malt's analysis, without binding its name for annotations.
+        """Visit a function's argument in malt's analysis, without binding it outside.
 
-        This function replaces malt's ``ActivityAnalyzer.visit_arg``.
+        Malt visits the arguments of a nested function once more to analyse their annotations only;
+        this visit does not bind the name. This function replaces malt's
+        ``ActivityAnalyzer.visit_arg``.
+
+        Args:
+            analyzer: malt's ``ActivityAnalyzer``.
+            node: syntax tree of the argument.
         """
         if analyzer._track_annotations_only:
             return analyzer.generic_visit(node)

@@ -163,8 +163,9 @@ def for_stmt(
     """Run a ``for`` statement, which is compiled if its iterable and body allow it.
 
     Rewritten code calls it in place of the statement. Loops over ranges, arrays and sequences that
-    convert to arrays are compiled. Python runs loops over other iterables, and, with a warning,
-    loops of static length whose body cannot be compiled.
+    convert to arrays are compiled. Python runs loops over other iterables and under
+    ``disable_autograph``, and, with a warning, loops of static length whose body cannot be
+    compiled.
 
     Args:
         target: the iterable.
@@ -469,6 +470,9 @@ def _define_variables(label: str, variables: Variables, values: State) -> State:
         label: name of the statement, for errors.
         variables: variables that the loop assigns.
         values: their values before the loop.
+
+    Returns:
+        the values, with `Unset` for missing values other than the function's result.
 
     Raises:
         AutoGraphError: for a missing value that the loop must carry.

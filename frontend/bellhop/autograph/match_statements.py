@@ -46,6 +46,9 @@ class _Matches(ast.NodeTransformer):
     def visit_Match(self, node: ast.Match) -> Any:
         """Rewrite a ``match`` statement to an assignment and a chain of ``if``.
 
+        ``match x:`` with ``case 1: a`` and ``case _: b`` becomes ``matched_1 = x`` and
+        ``if matched_1 == 1: a`` with ``else: b``.
+
         Args:
             node: the statement.
 

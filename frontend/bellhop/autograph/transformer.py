@@ -83,6 +83,9 @@ class _Scope(FunctionScope):
             value: the result, or AutoGraph's marker if the function did not return.
             did_return: whether a ``return`` was executed; may be traced.
 
+        Returns:
+            `value`; None for AutoGraph's marker.
+
         Raises:
             AutoGraphError: if `did_return` is traced, so that some path returns no value.
         """
@@ -110,7 +113,7 @@ class Transformer(PyToPy):
         self._converted_call = converted_call
 
     def get_extra_locals(self) -> dict[str, Any]:
-        """Return the namespace of rewritten code: AutoGraph's module ``ag__``.
+        """Return the namespace of rewritten code: ``{"ag__": module of AutoGraph}``.
 
         Bellhop's functions replace AutoGraph's in it, such as ``ag__.if_stmt``.
         """

@@ -41,6 +41,9 @@ class Variables:
             values: values of the variables before.
             body: function of the part, which assigns the variables.
             *args: arguments of `body`, such as the element of an iteration.
+
+        Returns:
+            the values of the variables after `body`, in the order of the names.
         """
         self.set(values)
         body(*args)
@@ -78,7 +81,7 @@ def can_be_unset(name: str) -> bool:
     """Return whether a variable may become `Unset`, with an error only if it is read.
 
     Rewritten code checks a variable for `Unset` when it reads the variable, except for elements,
-    attributes and the function's result.
+    attributes and the function's result: false for ``x[0]``, ``x.y`` and ``retval_``.
     """
     return name.isidentifier() and not name.startswith("retval_")
 

@@ -37,7 +37,7 @@ def parse(text: str | bytes) -> ir.Module:
 
 
 class Snapshot:
-    """A saved copy of an MLIR module, whose text is made when it is first read.
+    """A saved copy of an MLIR module, whose `text` is made when it is first read.
 
     The copy is stored as bytecode: printing 2000 gates takes as long as all passes over them, and
     the text of most programs is never read.
@@ -67,7 +67,7 @@ class WrittenText(NamedTuple):
 
 
 class LazyText:
-    """A module that is built and printed when its text is first read.
+    """A module that is built and printed when its `text` is first read.
 
     It is used in place of a `Snapshot`.
 

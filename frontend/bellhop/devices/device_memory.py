@@ -57,7 +57,8 @@ def memory_of_process() -> int:
 def required_memory(compiled: jax.stages.Compiled) -> int:
     """Return the memory in bytes that a compiled program needs on each device.
 
-    It is XLA's estimate for arguments, results and temporary arrays; 0 if XLA gives none.
+    It is XLA's estimate for arguments, results and temporary arrays, where memory that an argument
+    and a result share counts once; 0 if XLA gives none.
     """
     analysis = compiled.memory_analysis()
     if analysis is None:

@@ -134,6 +134,9 @@ class _GraphBuilder:
     ) -> list[Sources]:
         """Add an equation of the jaxpr to the diagram, with its nested jaxprs.
 
+        Nothing is added for a host operation that only changes the form of a value, such as
+        ``reshape``, or computes constants.
+
         Args:
             eqn: the equation.
             sources: for each operand, indices of the nodes from which its value comes.
@@ -251,7 +254,8 @@ class _GraphBuilder:
             group: the group around the conditional.
 
         Returns:
-            for each result, indices of the nodes from which its value comes, in all branches.
+            for each result, indices of the nodes from which its value comes, in all branches, and
+            from which the index of the branch comes.
         """
         branches = eqn.params["branches"]
         outer = self.graph.add_group(group, "if" if len(branches) == 2 else "switch")
@@ -334,7 +338,8 @@ def _describe_box(eqn: JaxprEqn) -> tuple[BoxKind, list[str]] | None:
 def _format_transfer(eqn: JaxprEqn) -> str:
     """Format the bytes that a region receives and returns, as ``"... in, ... out"``.
 
-    An operand that occurs twice counts once, and constants do not count.
+    An operand that occurs twice counts once, and constants do not count. A size of
+    0 is ``nothing``.
 
     Args:
         eqn: the region's ``jit`` equation.

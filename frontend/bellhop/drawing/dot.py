@@ -38,6 +38,8 @@ def to_dot(graph: Graph) -> str:
 def _format_group(group: Group, indent: str) -> list[str]:
     """Return the DOT lines of a group's nodes and nested groups, indented.
 
+    Nested groups without nodes are left out.
+
     Args:
         group: the group.
         indent: spaces at the begin of each line.

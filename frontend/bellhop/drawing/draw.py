@@ -221,6 +221,8 @@ def _argument_sizes(
 ) -> list[tuple[str, int]]:
     """List name and number of leaves of each argument, in JAX's order.
 
+    If the function does not accept the positional arguments, their names are ``argument 0`` etc.
+
     Args:
         function: the user's function, whose parameters give the names.
         args: positional arguments.
@@ -235,7 +237,10 @@ def _argument_sizes(
 
 
 def _dynamic_argument_sizes(names: list[str], args: Args, kwargs: Kwargs) -> list[tuple[str, int]]:
-    """List name and number of leaves of each dynamic argument, in JAX's order.
+    """List name and number of leaves of each dynamic argument.
+
+    Named positional arguments come first, then keyword arguments, then further positional
+    arguments.
 
     Args:
         names: names of the dynamic positional parameters.

@@ -67,8 +67,10 @@ class Graph:
 
     Attributes:
         top: group with all other groups, and the nodes outside of loops and conditionals.
-        edges: types of the values that flow, by indices of source and target node.
-        devices: name of the device on which a node's value stays, by index of the node.
+        edges: by indices of source and target node, a label such as ``f64[3]`` for each value that
+            flows.
+        devices: name of the device on which a node's value stays, by index of the node; only
+            regions and results with a requested device have an entry.
     """
 
     top: Group = field(default_factory=lambda: Group(0, ""))

@@ -202,7 +202,9 @@ class TorchFunction(PickledByName):
     def _prepare(
         self, in_tree: PyTreeDef, avals: Sequence[Any], modes: TorchModes
     ) -> tuple[PrimalFunction, tuple[ShapedArray, ...], Any]:
-        """Make the function of flat tensors for one signature, and infer its result types.
+        """Make the function of flat tensors for one signature; find its result types.
+
+        The result types are the declared types, and are inferred if none were declared.
 
         Args:
             in_tree: tree structure of ``(parameters, args, kwargs)``.
@@ -234,8 +236,8 @@ class TorchFunction(PickledByName):
                 the leaves of the result, tensors.
 
             Raises:
-                TypeError: if the result has another structure, or other types, than was declared or
-                    inferred.
+                TypeError: if the result has another structure than was declared or inferred, or
+                    another type than was inferred because PyTorch's default dtype has changed.
             """
             result = self._evaluate(in_tree, tensors, {})
             try:

@@ -36,6 +36,13 @@ def _graph_node() -> Any:
 
             The tensors do not share memory with arrays, as PyTorch may write into them.
 
+            Args:
+                function: the compiled function of flat arrays.
+                *tensors: its arguments, tensors on the CPU.
+
+            Returns:
+                a tensor for each result.
+
             Raises:
                 NotImplementedError: if the tensors have no data, or PyTorch is tracing.
             """
@@ -91,7 +98,7 @@ def _graph_node() -> Any:
                 *tangents: None for the function, then for each argument its tangent or None.
 
             Returns:
-                for each result its tangent; None for integers.
+                for each result its tangent; None for integers and booleans.
             """
             active = tuple(tangent is not None for tangent in tangents[1:])
             active_tangents = [tangent for tangent in tangents if tangent is not None]
@@ -191,6 +198,13 @@ def to_torch(fn: Callable[..., Any]) -> Callable[..., Any]:
         """Call the compiled function: the function that `to_torch` returns.
 
         Under ``torch.compile``, the call breaks the graph.
+
+        Args:
+            *args: pytrees of tensors and numbers.
+            **kwargs: pytrees of tensors and numbers.
+
+        Returns:
+            a pytree of tensors.
         """
         if torch.compiler.is_compiling():
             # Imported late, since it imports PyTorch's compiler.

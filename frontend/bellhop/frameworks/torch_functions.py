@@ -16,7 +16,8 @@ class TensorFunction:
 
     Args:
         name: name for errors.
-        mutates: whether it changes its arguments in place.
+        mutates: whether it changes its arguments in place: then its derivatives pass copies to it.
+            If false, a call that changes an argument raises `RuntimeError`.
 
     Attributes:
         name: as the argument.
@@ -39,7 +40,9 @@ class TensorFunction:
     def vjp(self, active: tuple[bool, ...], results: tuple[bool, ...]) -> "TensorFunction":
         """Return the pullback: from arguments and cotangents to cotangents.
 
-        The same object is returned for the same selection, so that equal calls can be merged.
+        The pullback takes all arguments, then the cotangents of the selected results, and returns
+        the cotangents of the active arguments. The same object is returned for the same selection,
+        so that equal calls can be merged.
 
         Args:
             active: for each argument, whether to return its cotangent.
@@ -50,7 +53,9 @@ class TensorFunction:
     def jvp(self, active: tuple[bool, ...], results: tuple[bool, ...]) -> "TensorFunction":
         """Return the pushforward: from arguments and tangents to tangents.
 
-        The same object is returned for the same selection, so that equal calls can be merged.
+        The pushforward takes all arguments, then the tangents of the active arguments, and returns
+        the tangents of the selected results. The same object is returned for the same selection, so
+        that equal calls can be merged.
 
         Args:
             active: for each argument, whether its tangent is an argument.
@@ -165,7 +170,7 @@ class _DerivativeFunction(TensorFunction):
 
 
 class _Pullback(_DerivativeFunction):
-    """The function that maps arguments and cotangents of results to their cotangents.
+    """The function from arguments and result cotangents to argument cotangents.
 
     PyTorch's reverse mode computes it. The forward pass runs again, since a graph cannot be kept
     between two calls of a program. PyTorch's cotangents are complex conjugates of JAX cotangents.
@@ -197,7 +202,7 @@ class _Pullback(_DerivativeFunction):
 
 
 class _Pushforward(_DerivativeFunction):
-    """The function that maps arguments and their tangents to tangents of the results.
+    """The function from arguments and argument tangents to result tangents.
 
     It differentiates the pullback: the pullback is linear in the cotangents, and its own pullback
     is the pushforward. So forward mode works for every function with second derivatives, even

@@ -39,6 +39,9 @@ class TorchCall:
     def _derivative(self, function: TensorFunction, avals: Sequence[Any]) -> "TorchCall":
         """Make the call of a derivative of this call's function, at the same line.
 
+        Under ``vmap`` it is called for each element if this call is; for all other methods the
+        method is ``"broadcast_all"``, since a derivative would sum over a batch axis of length 1.
+
         Args:
             function: the derivative.
             avals: types of its results; only shapes and dtypes count.
@@ -66,9 +69,10 @@ class TorchCall:
         return self._derivative(self.function.vjp(active, self._inexact), avals)
 
     def jvp(self, active: tuple[bool, ...]) -> "TorchCall":
-        """Make the call that computes the tangents of this call's floating-point results.
+        """Make the call that computes the tangents of this call's results.
 
-        Its operands are all arguments, then the tangents of the active arguments.
+        Its operands are all arguments, then the tangents of the active arguments. Its results are
+        the tangents of the floating-point and complex results.
 
         Args:
             active: for each argument, whether it has a tangent.
@@ -158,6 +162,10 @@ def _make_pushforward(call: TorchCall, active: tuple[bool, ...], args: Sequence[
         call: the call.
         active: for each argument, whether it has a tangent.
         args: the arguments.
+
+    Returns:
+        a map that is called with the arguments and with the tangents of the active arguments; it
+        returns the tangents of the floating-point and complex results.
     """
     pushed, pulled = call.jvp(active), call.vjp(active, args)
     return LinearMap(

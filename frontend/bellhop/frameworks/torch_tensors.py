@@ -134,9 +134,10 @@ class _WritableArray:
 
 @functools.cache
 def _tracing_tools() -> tuple[Any, Any]:
-    """Return PyTorch's class of tensors without data, and its tracing query.
+    """Return PyTorch's class of tensors without data, and a query of its tracing mode.
 
-    The function returns PyTorch's present tracing mode, or None.
+    The query is a function without arguments, which returns the tracing mode that is active, or
+    None.
     """
     # These have no public names; see below.
     from torch._subclasses.fake_tensor import FakeTensor

@@ -28,8 +28,9 @@ def find_c_function(
         the function's address, with the types of its parameters as far as they are known.
 
     Raises:
-        TypeError: if neither or both of `function` and `library` are passed, or `function` has no
-            address.
+        TypeError: if neither or both of `function` and `library` are passed, if `symbol` is missing
+            or passed without `library`, if `argument_types` is passed with `function`, or if
+            `function` is not a C function with an address.
         OSError: if the library cannot be loaded.
         AttributeError: if the library has no such symbol.
     """
@@ -67,6 +68,10 @@ def _from_ctypes(function: Any, owner: Callable[..., Any]) -> NativeSymbol:
 
     Raises:
         TypeError: if the function is a null pointer.
+
+    Returns:
+        the address and the types of parameters and returned value; without types if the function's
+        ``argtypes`` are not set.
     """
     address = ctypes.cast(function, ctypes.c_void_p).value
     if not address:

@@ -135,7 +135,7 @@ class NativeCallback(PureCallback[..., Any]):
             aval: declared type of the only result.
 
         Raises:
-            ResultTypeError: if the dtypes differ.
+            ResultTypeError: if the C type is known and the dtypes differ.
         """
         known = self._symbol.return_type
         if known is not None and known != aval.dtype:
@@ -231,6 +231,9 @@ class NativeCallback(PureCallback[..., Any]):
             *leaves: its arguments, of the types of the C parameters.
             avals: types of its results.
             tree: structure of its results.
+
+        Returns:
+            the result, a pytree of arrays.
         """
         target = self._kind.target(
             self._symbol,
@@ -284,17 +287,26 @@ class NativeCallback(PureCallback[..., Any]):
             converted.append(leaf)
         return converted
 
+<<<<<<< HEAD
     def _describe_argument(self, position: int) -> str:
         """Return the name of an argument with the user's line, for errors."""
         return f"{self._described_call}: argument {position}"
 
     def _check_scalar(self, position: int, aval: Any, arguments: Sequence[Any]) -> None:
         """Raise `TypeError` for a scalar argument whose C type is not known.
+=======
+    def _check_scalar(self, where: str, aval: Any, arguments: Sequence[Any]) -> None:
+        """Raise `TypeError` for a scalar argument that has no certain C type.
+
+        These are Python integers, Python floats that may be a float or a double in C, and dtypes
+        that C does not pass by value, such as float16.
+>>>>>>> s2
 
         Args:
             position: index of the argument among the leaves, for the error.
             aval: type of the argument; weak types of Python numbers may not determine the C type.
-            arguments: types of all arguments.
+            arguments: types of all arguments; a float32 scalar among arguments and results makes a
+                Python float uncertain.
         """
         dtype = np.dtype(aval.dtype)
         is_weak = getattr(aval, "weak_type", False)
@@ -319,6 +331,9 @@ class NativeCallback(PureCallback[..., Any]):
 
     def _parameter_types(self, avals: Sequence[Any], n_arguments: int) -> list[np.dtype | None]:
         """Return the dtype that each argument of a call must have; None for any dtype.
+
+        The dtypes are `argument_types` if the user declared them, and otherwise the types of the C
+        parameters as far as they are known.
 
         Args:
             avals: types of the arguments and results, in this order.
@@ -471,6 +486,7 @@ def native_callback(
     Raises:
         TypeError: if `function` has no address, or neither or both of `function` and `library`
             are given; when it is called, if its parameters do not fit the arguments.
+        ValueError: if `arrays` is not one of the four strings.
         OSError: if the library cannot be loaded.
         AttributeError: if the library has no such symbol.
         ResultTypeError: (a TypeError) without a usable result type.

@@ -93,10 +93,11 @@ def _check(condition: Any, assertion: BuiltinFunction) -> None:
 class _Assertion(BuiltinFunction):
     """Function that a running program calls, which raises if a condition is false.
 
-    Its argument is the message of the exception.
+    Its argument is the condition, a pytree whose elements must all be true. Its constructor takes
+    the message of the exception.
 
     Attributes:
-        error: type of the exception.
+        error: type of the exception, `RuntimeError`; subclasses have another type.
     """
 
     __name__ = "debug_assert"
@@ -108,9 +109,10 @@ class _Assertion(BuiltinFunction):
 
 
 class _Statement(_Assertion):
-    """The same function for an ``assert`` statement, which raises `AssertionError`.
+    """Function that a running program calls for a converted ``assert`` statement.
 
-    Its argument is the message, if the statement has one.
+    It raises `AssertionError` if an element of its argument, the condition, is false. Its
+    constructor takes the message, if the statement has one.
     """
 
     __name__ = "assert"

@@ -103,8 +103,9 @@ def _take_failure() -> CallbackException | None:
 
 @atexit.register
 def _flush_at_exit() -> None:
-    """Run waiting taps and report their exceptions at the end of the process.
+    """Wait for taps and report their exceptions at the end of the process.
 
+    It waits for JAX's effects, and then for taps, for at most ``BELLHOP_TAP_EXIT_SECONDS``.
     Programs without effects that are still running are not awaited: they fail when they call
     Python, which is shutting down.
     """
@@ -119,7 +120,10 @@ def _flush_at_exit() -> None:
 
 
 def _report_failures() -> None:
-    """Print the exceptions of taps that no call of ``barrier_wait`` has raised."""
+    """Print the exceptions of taps that no ``barrier_wait`` has raised, to stderr.
+
+    The runtime forgets them. Nothing is printed if there are none.
+    """
     if (failure := _take_failure()) is not None:
         print(f"bellhop: nobody waited for taps, and {failure}", file=sys.stderr)
         for exception in failure.exceptions:

@@ -125,7 +125,7 @@ def _make_observer(show: Any, site: str) -> Callable[[Any], Any]:
 class _NanCheck(BuiltinFunction):
     """Function that a running program calls, which raises if an array contains NaN.
 
-    Its argument is the message of the `FloatingPointError`.
+    Its argument is a list of arrays. Its constructor takes the message of the `FloatingPointError`.
     """
 
     __name__ = "debug.cotangent"

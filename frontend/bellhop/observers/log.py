@@ -60,7 +60,8 @@ def log(
     Raises:
         ValueError: for an unknown level, for `every` below 1, and for a format string that does
             not fit the values.
-        TypeError: if `when` is not a scalar of type bool, or if `logger` is not a logger.
+        TypeError: if `level` is neither a number nor a name, `fmt` is not a string, `when` is not a
+            scalar of type bool, or `logger` is not a logger.
 
     Example:
         >>> import bellhop, jax, logging, sys
@@ -204,6 +205,8 @@ class LogCounter(LogRecorder):
 class LevelCheck(BuiltinFunction):
     """Function that a running program calls to check whether a level is enabled.
 
+    It returns a NumPy bool.
+
     Args:
         *arguments: level number and logger name.
     """
@@ -299,6 +302,8 @@ class _LogType(Report):
 
     def run(self, *leaves: Operand, target: Any) -> list[Any]:
         """Log now if ``when`` is true: the primitive's impl rule, outside of programs.
+
+        The function of `target` counts these calls, and logs the first of every n.
 
         Args:
             *leaves: ``when``, then the values.

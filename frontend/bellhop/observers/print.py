@@ -58,7 +58,8 @@ def print(
 
     Raises:
         ValueError: when traced, if fields of the format string and values differ in number, name or
-            type.
+            type, for named values without a format string, and for ``numpy.printoptions`` whose
+            values are functions.
 
     Example:
         >>> import bellhop
@@ -105,6 +106,9 @@ def print_memref(x: Any) -> None:
     Args:
         x: one array or number.
 
+    Raises:
+        TypeError: if `x` is neither.
+
     Example:
         >>> import bellhop, jax.numpy as jnp
         >>> @bellhop.qjit
@@ -123,7 +127,10 @@ def print_memref(x: Any) -> None:
 
 
 class _MemrefPrinter(BuiltinFunction):
-    """Function that a running program calls to print an array's memory layout."""
+    """Function that a running program calls to print an array's memory layout.
+
+    Its argument is a NumPy array. Strides are printed as numbers of elements, not bytes.
+    """
 
     __name__ = "print_memref"
     prints = True
@@ -269,7 +276,9 @@ def _check_fields(label: str, fmt: str, args: tuple[Any, ...], kwargs: dict[str,
 def _check_formats(label: str, fmt: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     """Raise an error unless a format string can show values of these types.
 
-    It is tried with zeros, such as ``"{:.2f}".format(0.0)``.
+    It is tried with zeros, such as ``"{:.2f}".format(0.0)``. Nothing is checked if the fields have
+    neither format specifications nor attributes or indices, and if a specification has a nested
+    field, whose value is not known.
 
     Args:
         label: name of the public function, for the error.

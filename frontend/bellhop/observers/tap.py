@@ -26,6 +26,9 @@ def tap(fn: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
     issued by all programs.  ``barrier_wait`` waits for the taps; so does the end of the process.
     An exception in a tap does not stop later taps; ``barrier_wait`` raises it.
 
+    Outside of programs, if an argument is not an array that JAX accepts, such as a tensor of
+    PyTorch, ``fn`` is called at once, and its exceptions are raised.
+
     A tap runs even if its values are not used; under ``grad`` it gets primal values; if
     ``jax.checkpoint`` recomputes the values, it runs again.  Under ``vmap`` it is called once with
     the whole batch: mapped arguments have the batch axis first, all other arguments are unchanged.
@@ -36,8 +39,8 @@ def tap(fn: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
         kwargs: keyword arguments, pytrees of arrays.
 
     Raises:
-        TypeError: if ``fn`` is not callable or does not accept these arguments, or an argument is
-            not an array.
+        TypeError: if ``fn`` is not callable or does not accept these arguments, or, when traced,
+            an argument is not an array.
         DifferentiableCompileError: when traced, if an argument is a tangent and reverse mode
             transposes the program.
 

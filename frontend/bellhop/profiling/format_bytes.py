@@ -2,7 +2,7 @@
 
 
 def format_bytes(count: int) -> str:
-    """Format a number of bytes with a unit, such as ``1.5 kB``; an empty string for 0."""
+    """Format a number of bytes with a unit: ``1.5 kB`` for 1500, ``""`` for 0."""
     if count == 0:
         return ""
     amount = float(count)

@@ -17,12 +17,13 @@ class ProfileRow:
             a ``qjit`` function, without its time; ``"compilation"``.
         name: name of the function.
         definition: ``file:line`` of its definition.
-        site: ``file:line`` of its call, if known.
+        site: ``file:line`` of its call in the program; empty where Bellhop does not record it, as
+            for circuits.
         calls: number of calls; each row of a batch of circuits counts, and a circuit in the program
             counts once for each call of the program.
         failed: number of calls that raised an exception.
         total: total seconds outside of the program; of a circuit, in its device.
-        median: median seconds of the calls that are stored individually.
+        median: median seconds of the calls that are stored individually; NaN if none is.
         waited: seconds of ``total`` spent waiting for the GIL.
         bytes_out: bytes sent by the program; of a region, including bytes that its device received
             from another device.

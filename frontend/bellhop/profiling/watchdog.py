@@ -51,7 +51,8 @@ def _describe_wait(what: Any) -> str:
     """Describe one step of a wait in the output of ``waiting``: a running call.
 
     Args:
-        what: a callback, the Python function of a program, or a text.
+        what: a text, which is returned; a callback; or the Python function of a program, which
+            gives ``'f' (file:line)``.
     """
     if isinstance(what, str):
         return what
@@ -108,14 +109,14 @@ def watch_by_environment() -> None:
     """Start the watchdog if ``BELLHOP_WATCHDOG`` is set, when bellhop is imported.
 
     Raises:
-        ValueError: if the variable is not a number of seconds.
+        ValueError: if the variable is not a whole number of seconds. 0 does not start the watchdog.
     """
     if seconds := read_environment_integer("BELLHOP_WATCHDOG", "seconds"):
         watchdog(seconds)
 
 
 def _watch_calls(limit: float, ended: threading.Event) -> None:
-    """Print the output of ``waiting`` for each call that takes longer than a limit.
+    """Print the output of ``waiting`` to stderr for each call longer than a limit.
 
     This is the loop of the watchdog's thread.
 

@@ -129,7 +129,14 @@ class _BarLine:
         self._shown = 0.0 if self._is_live else time.monotonic()
 
     def show(self, state: _BarState) -> None:
-        """Display a new state of the bar, unless the line was updated just before."""
+        """Copy a state of the bar to tqdm, and display it unless the display is recent.
+
+        The display is recent for 0.09 seconds in terminals and notebooks, and for 9 seconds if the
+        output goes to a file.
+
+        Args:
+            state: the present state.
+        """
         self._update(state)
         interval = _INTERVAL if self._is_live else _FILE_INTERVAL
         if time.monotonic() - self._shown >= 0.9 * interval:

@@ -21,7 +21,8 @@ class _ProgressType(CallbackType):
 
     The operands of a report are `done`, the number of iterations since the last report, or
     `BEGINS`; `total`, the number of all iterations, or `UNKNOWN` to keep the number reported
-    before; and arrays that must be computed before the report.
+    before; and arrays that must be computed before the report. The result is an integer,
+    which is not used.
     """
 
     kind = "progress"
@@ -29,14 +30,16 @@ class _ProgressType(CallbackType):
     n_arguments = 2
 
     def run(self, *leaves: Any, target: CallbackTarget) -> list[Any]:
-        """Report the progress of a loop that Python runs: the primitive's impl rule.
+        """Count one iteration of a loop that Python runs: the primitive's impl rule.
+
+        Only `LoopProgress.advance` is called in such loops, so every report is one iteration.
 
         Args:
             *leaves: `done`, `total` and arrays that are not used.
             target: description of the report, whose function is the label of the loop.
 
         Returns:
-            `done`.
+            a list with `done` as an array.
         """
         label: Any = target.function
         done, total, *_ = leaves

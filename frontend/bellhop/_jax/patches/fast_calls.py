@@ -61,15 +61,17 @@ def run_without_fast_calls(
     not ready, and the user may delete the ``jit``, and with it the callbacks, as soon as the call
     has returned.
 
-    If a program with Bellhop's ordered effects fails, its tokens are dropped, whether `predicate`
-    selects it or not.
+    A call of a program with Bellhop's ordered effects waits too, whether `predicate` selects the
+    program or not. If the execution of such a program, or of a selected program with effects,
+    fails, its tokens are dropped.
 
     Args:
         predicate: takes an object that a program keeps alive; returns whether the program is
             selected.
-        before_run: called on the caller's thread before each execution.
-        around: takes XLA's executable, the objects that the program keeps alive, and a function
-            that executes the program synchronously; calls the function and returns its result.
+        before_run: called on the caller's thread before each execution that is waited for.
+        around: called for each execution that is waited for. It takes XLA's executable, the objects
+            that the program keeps alive, and a function that executes the program synchronously;
+            calls the function and returns its result.
     """
 
     jax_fast_call = original(pjit, "_get_fastpath_data")
@@ -90,14 +92,18 @@ def run_without_fast_calls(
         return jax_create_cpp_call(executable, *args, **kwargs)
 
     def run_to_the_end(run: Any, *args: Any) -> Any:
-        """Execute a program; wait for its end if it is selected or has ordered effects.
+        """Execute a program; wait for its end if it is selected.
 
-        This function replaces ``ExecuteReplicated.__call__``. While a program is only compiled, it
-        returns placeholders instead.
+        A program with Bellhop's ordered effects is waited for too. This function replaces
+        ``ExecuteReplicated.__call__``. While a program is only compiled, it returns placeholders
+        instead.
 
         Args:
             run: JAX's ``ExecuteReplicated``, the caller of one executable.
             *args: flat arguments of the program.
+
+        Returns:
+            the flat results, as JAX's method returns them.
         """
         if compilation.results is not None:
             return compilation.results
@@ -116,6 +122,9 @@ def run_without_fast_calls(
             run: JAX's ``ExecuteReplicated``, the caller of one executable.
             ordered: the program's ordered effects of Bellhop, whose tokens are awaited.
             *args: flat arguments of the program.
+
+        Returns:
+            the flat results, which are ready.
         """
         # If KeyboardInterrupt stopped one device, other devices would wait for it until XLA aborts
         # the process.

@@ -49,6 +49,9 @@ def _must_not_split(jaxpr: ClosedJaxpr) -> bool:
 
     True if the body has a callback of Bellhop or JAX, or a ``jax.custom_jvp`` function around a
     primitive that was passed to `keep_rules_around`.
+
+    Args:
+        jaxpr: body of a ``scan`` loop.
     """
     return any(map(is_callback_effect, jaxpr.effects)) or _needs_rule(jaxpr.jaxpr, has_rule=False)
 
@@ -79,9 +82,11 @@ def _hoist_without_effects(
     num_residuals: int,
     *stacked: int,
 ) -> Any:
-    """Hoist loop-invariant equations out of a ``scan``, unless its body has callbacks.
+    """Hoist loop-invariant equations out of a ``scan``, unless it must stay whole.
 
-    This function replaces JAX's ``_scan_known_hoisting``, with the same result.
+    This function replaces JAX's ``_scan_known_hoisting``, with the same result. A loop stays
+    whole, and nothing is hoisted, if `_must_not_split` is true for its body, for example if it has
+    callbacks.
 
     Args:
         hoist_with_jax: JAX's function.
@@ -156,9 +161,10 @@ _partial_eval_of_loops = _LoopPartialEval()
 def _split_without_hoisting_effects(
     split_with_jax: Callable[..., Any], saveable: Any, unknown: Any, instantiated: Any, eqn: Any
 ) -> tuple[Any, ...]:
-    """Split a ``scan`` under ``jax.checkpoint`` without hoisting callbacks out of it.
+    """Split a ``scan`` under ``jax.checkpoint``; hoist nothing out of some loops.
 
     This function replaces JAX's partial evaluation rule of ``scan``, with the same result.
+    Nothing is hoisted if `_must_not_split` is true for the body, for example if it has callbacks.
 
     Args:
         split_with_jax: JAX's rule.

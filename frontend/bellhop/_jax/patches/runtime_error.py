@@ -42,7 +42,8 @@ def patch_runtime_error(find_exception: Callable[[str], BaseException | None]) -
 
         Args:
             cls: ``JaxRuntimeError``, or a subclass, whose objects are created as before.
-            *args: the message.
+            *args: the message. If the first argument is an exception instead, as in the second call
+                that Python makes, it is returned itself.
             **kwargs: passed on to the original constructor.
         """
         if cls is error_type and args:

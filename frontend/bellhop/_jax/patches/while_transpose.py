@@ -30,7 +30,8 @@ from bellhop._patching import patch
 def patch_while_transpose(make_rule: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
     """Replace JAX's transpose rule of ``while``, to give loops a reverse mode.
 
-    JAX's rule raises an error.
+    JAX's rule raises an error. This function also calls `patch_while_jvp`, since the new rule
+    differentiates loops whose condition has unnamed arguments.
 
     Args:
         make_rule: takes JAX's rule, returns the new rule, which may call JAX's.

@@ -77,7 +77,9 @@ def _separate_lightning_states(lightning: Any) -> None:
 
 @patch("methods of Lightning's devices", "concurrent calls have separate states")
 def _replace_methods(base: Any) -> None:
-    """Wrap the methods that run circuits, in all present and future Lightning devices.
+    """Wrap the methods that run circuits, in present and future Lightning devices.
+
+    These are the base class, its present direct subclasses, and all subclasses defined later.
 
     Args:
         base: the class ``LightningBase``.

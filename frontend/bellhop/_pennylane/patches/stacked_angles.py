@@ -25,7 +25,10 @@ from bellhop._patching import original, patch
 
 @patch("qml.math.stack", "traced angles may follow constant angles")
 def stack_traced_angles() -> None:
-    """Make ``qml.math.stack`` use JAX if a value is a tracer."""
+    """Make ``qml.math.stack(..., like=...)`` use JAX if a value is a tracer.
+
+    The requested interface is ignored then. Calls without ``like`` do not change.
+    """
     stack_like = original(qml.math, "stack")
 
     @functools.wraps(stack_like)
