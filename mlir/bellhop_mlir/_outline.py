@@ -66,13 +66,14 @@ def move_to_region(
 ) -> None:
     """Move operations of a block into a new function that runs on a device.
 
-    A ``callback.accelerate`` before the last operation calls the function. A token comes first
-    among its operands and results, as for all regions.
+    A ``callback.accelerate`` in the place of the last operation calls the function. A token, if
+    there is one, comes first among its operands and results, as for all regions.
 
     Args:
         module: the module.
-        members: operations of one block in program order, without regions; they may have effects.
-            No other operation before the last member may use their results.
+        members: operations of one block in program order; they may have effects. No other operation
+            before the last member may use their results. Regions among the members stay regions,
+            now in the new function; `outline_region` replaces them.
         device: device of the region, as ``platform:id``.
         name: symbol of the function, which gets a number if the module has the symbol already.
     """
@@ -156,12 +157,14 @@ def inline_callers(
 
     JAX creates functions for loop bodies, which hide their operations from passes over one block.
     Functions that `outline_group` made are not inlined. Only calls on the program's own device are
-    considered. Functions without callers are dropped from the module afterwards.
+    considered. This repeats until no such call is left, so that callers of inlined functions are
+    inlined too. Functions without callers are dropped from the module.
 
     Args:
         module: the module, which is changed in place.
-        is_held: predicate that selects operations, such as calls of regions.
-        most: maximum number of references to an inlined function.
+        is_held: predicate that selects operations, such as calls of regions. A function is inlined
+            if it holds for an operation in the function itself.
+        most: maximum number of operations in the module that refer to an inlined function.
     """
     while True:
         by_name = find_functions(module)

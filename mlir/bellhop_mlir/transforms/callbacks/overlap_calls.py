@@ -103,6 +103,9 @@ class OverlapCalls(Pass):
 def _is_long(region: ir.Operation) -> bool:
     """Return whether a region runs long enough, with its transfers, to be overlapped.
 
+    The number of transferred elements and the estimated number of elementary operations are
+    together at least ``WORTHWHILE``. True for a module without ``@main``, whose cost is unknown.
+
     Args:
         region: the module of the region.
     """

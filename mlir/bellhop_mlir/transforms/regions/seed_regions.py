@@ -209,7 +209,10 @@ def _is_random_operation(op: ir.Operation) -> bool:
 
 
 def _split_seed(seed: ir.Value) -> tuple[ir.Value, ir.Value]:
-    """Compute two independent seeds from a seed, at the current insertion point."""
+    """Compute two independent seeds from a seed, at the current insertion point.
+
+    All seeds are of type ``tensor<4xui32>``.
+    """
     pairs = stablehlo.reshape(ir.Type.parse("tensor<2x2xui32>"), seed)
     state = stablehlo.bitcast_convert(ir.Type.parse("tensor<2xui64>"), pairs)
     drawn = ir.Operation.create(
@@ -237,7 +240,8 @@ def _rebuild(
     Args:
         op: the operation, which is erased.
         operands: the new operands.
-        more: types of the additional results.
+        more: types of the additional results; may be empty only if ``op`` has no results, such as a
+            terminator.
         attributes: attributes of the new operation.
 
     Returns:
