@@ -186,7 +186,8 @@ def read_saved_outcomes(closed: ClosedJaxpr) -> ClosedJaxpr:
     Reverse mode computes loops a second time, and cannot measure a second time.
 
     Args:
-        closed: a jaxpr in which saved outcomes are tagged (`SavedOutcomeTag`).
+        closed: a jaxpr in which saved outcomes are tagged (`SavedOutcomeTag`); it is returned
+            itself if there are none.
     """
 
     def recall(eqn: JaxprEqn, value: Any, *others: Any) -> Any:

@@ -80,7 +80,7 @@ def forbid_gate_derivatives(obstacle: str) -> AbstractContextManager[None]:
     """Return a context in which derivatives by gate parameters raise an error.
 
     Args:
-        obstacle: the message of the error; empty for no error.
+        obstacle: the message of the ``DifferentiableCompileError``; empty for no error.
     """
     return override_trace_state(obstacle=obstacle)
 
@@ -320,7 +320,8 @@ def _derivative_jvp(
         the results (handle, derivative, number of the kept derivative) and their tangents.
 
     Raises:
-        DifferentiableCompileError: for a derivative along a basis, a finite difference.
+        DifferentiableCompileError: if an operand has a tangent and the derivative is along a basis
+            (a finite difference), or its method gives no further derivative.
     """
     jvp = MeasurementJvp.from_derivative_operands(names, primals, tangents, measuring)
     if jvp.primals.basis is not None and jvp.has_tangents:

@@ -38,13 +38,14 @@ from bellhop.jaxprs.equations import find_dependents, has_tangent, iterate_equat
 
 
 def find_missing_derivative(traced: TracedCall) -> str:
-    """Return which derivative of a circuit the engine lacks; empty if it has all.
+    """Return why the engine lacks a derivative of a circuit.
 
     Args:
         traced: the circuit, to be differentiated to any order and by any of its inputs.
 
     Returns:
-        the reason as a clause about the circuit, such as "it measures a traced matrix".
+        the reason as a clause about the circuit, such as "it measures a traced matrix". Empty if
+        the engine has all derivatives, or if only the engine supports the circuit.
     """
     circuit = traced.closed.jaxpr
     if traced.plan.outcomes.is_drawn_in_each_run:
@@ -156,7 +157,7 @@ def run_differentiable(circuit: TracedCall, device: Any, wires: WireMap) -> Any:
     """Bind a circuit, with derivatives in the program if the engine lacks some.
 
     JAX then differentiates the circuit as simulated on arrays, which is traced only for a
-    derivative that the runtime lacks.
+    derivative that the runtime lacks. A circuit with effects is bound without these derivatives.
 
     Args:
         circuit: the circuit, traced for the runtime.
@@ -240,7 +241,7 @@ def _needs_program_derivatives(circuit: TracedCall) -> bool:
     """Return whether derivatives must be exact, and the engine lacks some of them.
 
     False for circuits that draw random numbers, and for other methods than ``best``, ``adjoint``
-    and ``parameter-shift``.
+    and ``parameter-shift``. For ``parameter-shift``, only derivatives by gates are considered.
     """
     method = circuit.call.config.diff_method
     if circuit.plan.outcomes.is_drawn:

@@ -70,7 +70,8 @@ def check_version(name: str) -> None:
 def _find_lightning_package(name: str) -> str:
     """Return the name of the distribution that has a Lightning device.
 
-    Each device but ``lightning.qubit`` has its own distribution.
+    Each device but ``lightning.qubit`` has its own distribution, such as
+    ``pennylane-lightning-gpu``. If it is not installed, the result is ``pennylane-lightning``.
     """
     package = f"pennylane-lightning-{name.partition('.')[2]}"
     try:

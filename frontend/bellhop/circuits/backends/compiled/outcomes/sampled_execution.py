@@ -105,7 +105,8 @@ def loop_over_shots(
 
     Args:
         closed: the jaxpr of one shot, from handle and inputs to handle, whether the shot was
-            accepted (if ``postselects``), the shot's score (if ``has_score``), and values.
+            accepted (if ``postselects``), the shot's score (if ``has_score``), and values, each
+            with a leading axis of length one.
         statistics: the statistics whose arrays the values are; they tell which values are per shot.
         groups: the number of shots of each group to average over.
         inputs: arrays or types, the inputs of the jaxpr.
