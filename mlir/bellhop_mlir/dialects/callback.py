@@ -18,8 +18,7 @@ A region is a ``callback.func`` with a ``module``.  It may keep values on its de
 program has a handle for each; handles of the program's arguments contain their index.  ``held``
 lists the indices of arguments of ``@main`` that are passed as handles; ``fetched`` and ``kept``
 list the indices of results that are returned as arrays and as handles.  By default no argument is
-held, and all results are fetched.  Results of the program may be handles too, which its caller
-owns.
+held, and all results are fetched.  The program's caller owns results that are handles.
 """
 
 from collections.abc import Callable, Sequence
@@ -388,7 +387,8 @@ def _verify_func(op: FuncOp, owners: dict[int, str]) -> None:
 def _verify_call(op: CallOp, declared: dict[str, FuncOp]) -> None:
     """Raise `VerificationError` unless a call matches its kind and its declaration.
 
-    The callee must be one of ``declared``, by symbol. Tokens and aliases are checked too.
+    ``declared`` has the declarations by symbol. Types must be equal, tokens not counted; a pure
+    call takes no token; a report that is not awaited has no results; aliases must be valid.
     """
     callee, kind, is_ordered = op.callee, op.kind, op.is_ordered
     if kind not in KINDS:

@@ -158,8 +158,8 @@ class _BlockScheduler:
     def _find_overlapping_calls(self) -> Iterator[int]:
         """Yield the indices of the calls that are worth splitting into start and wait.
 
-        A call is worth it if another call is in progress when the call starts, or if a long
-        computation runs between its start and its wait. An index may be yielded twice.
+        A call is worth it if another call is in progress at the same time, or if a long computation
+        runs between its start and its wait. An index may be yielded twice.
         """
         done = 0.0
         begun: dict[int, float] = {}

@@ -47,10 +47,11 @@ class SeedRegions(Pass):
           ...
         }
 
-    The program draws one seed for each run of a region, and the device splits it: one half is the
-    seed of a circuit, the second half is the next seed.  Loops carry the seed, conditionals return
-    it, and functions and regions inside take it and return the next seed.  The condition of a loop,
-    which cannot return a seed, gets one half in each iteration.  The region is pure after the pass.
+    The program draws one seed for each run of a region, and the device computes two seeds from it
+    for each ``quantum.seed``: the first is the next seed, the second the circuit's.  Loops carry
+    the seed, conditionals return it, and functions and regions inside take it and return the next
+    seed.  The condition of a loop cannot return a seed: if it draws random numbers, each iteration
+    computes two seeds, for the condition and for the body.  The region is pure after the pass.
 
     Preconditions: inline-accelerate ran before, so that all regions are on other devices.
 
@@ -163,8 +164,8 @@ class _SeededVariants:
     def _find_next_seed(self, op: ir.Operation, seed: ir.Value) -> ir.Value:
         """Let an operation that draws random numbers use a seed; return the next seed.
 
-        A ``quantum.seed`` is replaced by one half of the seed. Calls, loops and conditionals are
-        rebuilt to take the seed and return the next one.
+        A ``quantum.seed`` is replaced by the second seed of `_split_seed`; the first is the next
+        seed. Calls, loops and conditionals are rebuilt to take the seed and return the next seed.
 
         Args:
             op: the operation, which is erased.
