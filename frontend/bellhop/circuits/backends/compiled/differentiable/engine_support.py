@@ -27,6 +27,9 @@ def find_engine_obstacle(
 ) -> str:
     """Return why the engine cannot run a circuit, so that the plugin must.
 
+    Reasons are the user's choice (``engine="plugin"``), a device that the engine does not replace,
+    classical shadows, and too many qubits unless only the engine has the circuit's derivative.
+
     Args:
         closed: the jaxpr of a run.
         device: the device of the circuit.

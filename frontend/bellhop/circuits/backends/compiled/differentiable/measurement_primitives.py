@@ -138,7 +138,8 @@ class MeasurementSet:
     Attributes:
         measurements: the measurements, in the order of the results.
         device: the device that runs the circuit.
-        differentiation: a ``Differentiation``.
+        differentiation: how the values are differentiated, a ``Differentiation``: the method, the
+            frequencies of parameters for shift rules, and the obstacle if there is no derivative.
     """
 
     measurements: tuple[Measurement, ...]
@@ -170,7 +171,7 @@ class MeasurementSet:
 
     @property
     def has_large_matrices(self) -> bool:
-        """Whether an observable's matrix has more than `MOST_MATRIX_WIRES` wires.
+        """Whether an observable's matrix has more than `MOST_MATRIX_WIRES` (four) wires.
 
         Expectation values have no derivative by such a matrix.
         """

@@ -106,7 +106,7 @@ def _find_perturbed_operands(eqn: JaxprEqn, circuit: Jaxpr, inputs: Sequence[boo
         inputs: for each input of the circuit, whether it is perturbed.
 
     Returns:
-        a `MeasureOperands` of booleans.
+        a `MeasureOperands` of booleans; None for operands that the measurement does not have.
     """
     operands = CircuitEquation(eqn).operands
     debug_info = circuit.debug_info._replace(result_paths=None)
@@ -218,10 +218,11 @@ def run_differentiable(circuit: TracedCall, device: Any, wires: WireMap) -> Any:
     circuit_of_all = convert_constvars_jaxpr(circuit.closed)
 
     def supports_derivative(is_perturbed: Sequence[bool], order: int) -> bool:
-        """Return whether the runtime has a derivative of this order.
+        """Return whether the runtime has a derivative; for `FallbackFunction`.
 
         Args:
-            is_perturbed: for each constant and input, whether the derivative is by it.
+            is_perturbed: for each constant of the quantum function and then each input of the call,
+                whether the derivative is by it.
             order: order of the derivative.
         """
         constants_perturbed = [
