@@ -117,7 +117,7 @@ class _CostEstimator:
 
 
 def _own_cost(op: ir.Operation) -> float:
-    """Estimate the cost of an operation from its shapes; nested operations do not count.
+    """Estimate the cost of an operation from its shapes, without nested operations.
 
     Usually the number of elements of the results; more for operations such as matrix products,
     sorts and reductions.

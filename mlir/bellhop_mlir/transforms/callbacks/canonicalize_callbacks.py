@@ -49,10 +49,10 @@ class CanonicalizeCallbacks(Pass):
     needs = ("callback",)
 
     def apply(self, module: ir.Module) -> bool:
-        """Run this pass on ``module``, in place: merge equal pure calls, drop dead operations.
+        """Run this pass on ``module``, in place: merge equal calls, drop dead operations.
 
-        Pure operations without uses, unused functions and unused declarations are erased, not only
-        calls.
+        Only pure calls are merged. Pure operations of any kind without uses, unused functions and
+        unused declarations are erased.
 
         Returns:
             False if the module is unchanged.

@@ -83,7 +83,7 @@ def _order_block(block: ir.Block, before: ir.Value | None) -> None:
 
 
 def _return_distinct_tokens(end: ir.Operation, token: ir.Value, block: ir.Block) -> None:
-    """Make a function return the last effect's token first, and distinct tokens behind.
+    """Make a function return the last effect's token first, then distinct tokens.
 
     Each further token is a ``stablehlo.after_all`` of the last token and an argument of the
     function, as XLA crashes if two results are the same token.

@@ -206,9 +206,9 @@ def _remove_token(function: ir.Operation) -> None:
 
 
 def _check_tokens(region: callback.AccelerateOp) -> None:
-    """Raise `PassError` if a region takes or returns a token that is not the first value.
+    """Raise `PassError` if a region has a token that is not its first value.
 
-    This is the case if it has several tokens, for effects of several orders.
+    Operands and results are checked separately. Several tokens mean effects of several orders.
     """
     for values in (types_of_values(region.operands), types_of_values(region.results)):
         if any(map(callback.is_token, values[1:])):

@@ -276,7 +276,7 @@ class _DeviceValueTracker:
         device: str,
         found: list[tuple[ir.Block, ir.Operation, _Use, bool]],
     ) -> None:
-        """Transfer a host value to a device once for each block that uses it several times.
+        """Transfer a host value to a device once for each block that uses it repeatedly.
 
         Also if a use is in a loop, or if a loop carries the value as a handle. Nothing happens for
         a block's only use by a region outside of loops: the region takes the value itself.

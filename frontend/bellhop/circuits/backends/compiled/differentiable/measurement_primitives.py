@@ -139,7 +139,7 @@ class MeasurementSet:
         measurements: the measurements, in the order of the results.
         device: the device that runs the circuit.
         differentiation: how the values are differentiated, a ``Differentiation``: the method, the
-            frequencies of parameters for shift rules, and the obstacle if there is no derivative.
+            frequencies of parameters for shift rules, and the obstacle if a derivative is missing.
     """
 
     measurements: tuple[Measurement, ...]
@@ -356,7 +356,7 @@ def _score_lower(handle: Handle, types: Sequence[Any], *, has_gradient: bool) ->
 def _derivative_lower(
     ctx: Any, *operands: Any, names: Any, measuring: MeasurementSet, order: int, keep: bool
 ) -> list[Any]:
-    """Lower a derivative to ``quantum.derivative``, or to ``quantum.jvp`` if it is saved.
+    """Lower a derivative to ``quantum.derivative``, or to ``quantum.jvp`` if saved.
 
     The operand ``saved`` decides: if it is among `names`, ``quantum.jvp`` multiplies the derivative
     that the session has kept with the directions f64[rows, 1], and the other arguments do not

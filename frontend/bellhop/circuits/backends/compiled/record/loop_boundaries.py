@@ -218,7 +218,7 @@ class _GateLoop:
         self._after: list[GateSequence] = []
 
     def merge_next(self) -> bool:
-        """Merge one pair of gates across the loop's boundary; return whether there was one."""
+        """Merge one pair of gates across the loop's boundary; return whether it did."""
         for front, back in _iterate_boundary_pairs(self._gates, self._gates):
             constant = _merge_constants(front, back)
             if constant is not None:
