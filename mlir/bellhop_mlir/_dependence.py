@@ -37,7 +37,7 @@ class DependenceGraph:
                 self._users[j].add(i)
 
     def find_dependencies(self, index: int) -> set[int]:
-        """Return the indices of all operations on which one depends.
+        """Return the indices of all operations on which the operation ``index`` depends.
 
         Indirect dependences count; the operation itself is not included.
         """

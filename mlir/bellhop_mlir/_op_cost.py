@@ -79,11 +79,13 @@ _CONSTANT_PRESERVING = ("stablehlo.broadcast_in_dim", "stablehlo.convert", "stab
 def is_cheap(op: ir.Operation, functions: Mapping[str, ir.Operation]) -> bool:
     """Return whether an operation is cheaper than a transfer of its operands.
 
-    Such operations are elementwise, or rearrange or reduce elements. A loop, conditional or call is
-    cheap if all operations in it are; passes move cheap operations into regions to save transfers.
+    Such operations are elementwise, or rearrange or reduce elements. A call is cheap if all
+    operations of its function are. Loops, conditionals and regions are never cheap. Passes move
+    cheap operations into regions to save transfers.
 
     Args:
-        op: the operation; operations nested in it and functions that it calls are checked too.
+        op: the operation; operations nested in it, such as the body of a ``stablehlo.reduce``, and
+            functions that it calls are checked too.
         functions: the ``func.func`` operations of its module, by symbol.
     """
     if op.name == "func.call":

@@ -66,13 +66,14 @@ def move_to_region(
 ) -> None:
     """Move operations of a block into a new function that runs on a device.
 
-    A ``callback.accelerate`` before the last operation calls the function. A token comes first
-    among its operands and results, as for all regions.
+    A ``callback.accelerate`` in the place of the last operation calls the function. A token, if
+    there is one, comes first among its operands and results, as for all regions.
 
     Args:
         module: the module.
-        members: operations of one block in program order, without regions; they may have effects.
-            No other operation before the last member may use their results.
+        members: operations of one block in program order; they may have effects. No other operation
+            before the last member may use their results. Regions among the members stay regions,
+            now in the new function; `outline_region` replaces them.
         device: device of the region, as ``platform:id``.
         name: symbol of the function, which gets a number if the module has the symbol already.
     """
@@ -154,17 +155,24 @@ def inline_containing_functions(
 ) -> bool:
     """Inline functions that contain selected operations and have few call sites.
 
-    JAX creates functions for loop bodies, which hide their operations from passes over one block.
-    Functions that `outline_group` made are not inlined. Only calls on the program's own device are
-    considered. Functions without callers are dropped from the module afterwards.
+        JAX creates functions for loop bodies, which hide their operations from passes over one block.
+        Functions that `outline_group` made are not inlined. Only calls on the program's own device are
+        considered. This repeats until no such call is left, so that callers of inlined functions are
+        inlined too. Functions without callers are dropped from the module.
 
-    Args:
-        module: the module, which is changed in place.
-        is_held: predicate that selects operations, such as calls of regions.
-        most: maximum number of references to an inlined function.
+        Args:
+            module: the module, which is changed in place.
+    <<<<<<< HEAD
+            is_held: predicate that selects operations, such as calls of regions.
+            most: maximum number of references to an inlined function.
 
-    Returns:
-        whether a function was inlined.
+        Returns:
+            whether a function was inlined.
+    =======
+            is_held: predicate that selects operations, such as calls of regions. A function is inlined
+                if it holds for an operation in the function itself.
+            most: maximum number of operations in the module that refer to an inlined function.
+    >>>>>>> s3
     """
     has_inlined = False
     while True:

@@ -56,13 +56,16 @@ class _Comparator:
         Two values with equal expressions are the same function, of the left or of the right
         element; `keys` uses this to check that both sides of a comparison have the same key.
 
+        Args:
+            value: a value in the comparator's block.
+
         Returns:
             the expression, a hashable object, and the set of the elements that the value depends
             on, 0 for the left and 1 for the right element.
 
         Raises:
-            VerificationError: for operations that are not in ``_KEY_OPERATIONS``, and for
-                comparators of more than ``_MAX_VALUES`` values.
+            VerificationError: for operations that are neither constants nor broadcasts nor in
+                ``_KEY_OPERATIONS``, and for comparators of more than ``_MAX_VALUES`` values.
         """
         if value in self.known:
             return self.known[value]
@@ -82,10 +85,14 @@ class _Comparator:
         return found
 
     def _compute_expression(self, value: ir.Value) -> tuple[object, frozenset[int]]:
-        """Compute expression and sides of an operation's result, as `expression` does.
+        """Compute expression and elements of an operation's result, as `expression` does.
+
+        Args:
+            value: the result, not a block argument.
 
         Raises:
-            VerificationError: for operations that are not in ``_KEY_OPERATIONS``.
+            VerificationError: for operations that are neither constants nor broadcasts nor in
+                ``_KEY_OPERATIONS``, and from `expression` for the operands.
         """
         op = _operation(value)
         name = op.name.removeprefix("stablehlo.")
@@ -145,7 +152,9 @@ class _Comparator:
             value: boolean value that the comparator returns.
 
         Raises:
-            VerificationError: if it has another form than the order in this module's docstring.
+            VerificationError: unless it is ``lt``, a comparison LT or GT of one key, or ``or(lt,
+                and(eq, rest))``, where ``eq`` compares the same key EQ and ``rest`` is such an
+                order again.
         """
         while True:
             op = _operation(value)

@@ -130,7 +130,8 @@ def _find_form(op: ir.Operation, kernel: str, *, is_real: bool) -> str | None:
         is_real: whether the kernel is for real matrices.
 
     Returns:
-        the form, such as ``"Tmn -> Tmn ik i"``; None for an unknown kernel or configuration.
+        the form, such as ``"Tmn -> Tmn ik i"``: for each operand and result, a letter for the
+        element type and a letter for each dimension. None for an unknown kernel or configuration.
     """
     if kernel in _FORMS:
         return _FORMS[kernel]
@@ -153,8 +154,9 @@ def _match_forms(
     Args:
         types: types of the operands, then of the results.
         forms: form of each type: a letter for the element type, and a letter for each dimension
-            after the batch dimensions. Equal letters are equal dimensions.
-        elements: element type, as MLIR prints it, by letter.
+            after the batch dimensions, which all types share. Equal letters are equal dimensions;
+            ``k`` is the minimum of ``m`` and ``n``, and ``h`` is ``n - 1``.
+        elements: element type, as MLIR prints it, by letter; ``i`` is always ``i32``.
     """
     first = types[0]
     rank = first.rank - (len(forms[0]) - 1)

@@ -79,7 +79,8 @@ def _verify_allowed(op: ir.Operation) -> None:
     ``_VERIFIERS``.
 
     Raises:
-        VerificationError: if the operation or an attribute is not in ``allowed_operations.py``.
+        VerificationError: if the operation or an attribute is not in ``allowed_operations.py``, or
+            from the verifier.
     """
     name = op.name
     for attribute in list(op.attributes):
@@ -124,8 +125,11 @@ def _keep_names_of_values(op: ir.Operation) -> None:
 def _verify_windows(op: ir.Operation) -> None:
     """Check that no window of a ``select_and_scatter`` lies in its padding only.
 
+    Such a window would crash XLA. An operation without padding or without window sizes is valid.
+
     Raises:
-        VerificationError: for such a window, which would crash XLA.
+        VerificationError: for a padding that is negative, or not less than the window's size along
+            its axis.
     """
     if "padding" not in op.attributes or "window_dimensions" not in op.attributes:
         return

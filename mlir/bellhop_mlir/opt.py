@@ -19,7 +19,7 @@ _PASS = re.compile(r"(?P<name>[\w-]+)(\{(?P<options>[^}]*)\})?$")
 def parse_pass(text: str) -> Pass:
     """Create a pass from its text on the command line.
 
-    The text is ``name`` or ``name{option=value ...}``:
+    The text is ``name`` or ``name{option=value ...}``, with spaces between the options:
 
     ``parse_pass("outline-scalars{size=2}")`` is ``OutlineScalars(size=2)``.
 
@@ -55,9 +55,10 @@ def run_passes(text: str, passes: Sequence[Pass]) -> str:
         passes: the passes, in order; if empty, the module is only verified.
 
     Raises:
-        VerificationError: if the module is not valid before or after a pass.
+        VerificationError: if the text exceeds the limits of `verify_text`, or if the module breaks
+            a rule of Bellhop's dialects, before or after a pass.
         PassError: from a pass that does not support the module.
-        MLIRError: if the text cannot be parsed.
+        MLIRError: if the text cannot be parsed, or if MLIR's own verifier rejects it.
     """
     verify_text(text)
     with make_context(), ir.Location.unknown():
@@ -71,7 +72,8 @@ def run_tool(
 ) -> int:
     """Run ``bellhop-opt`` with given streams instead of the process's.
 
-    Errors in the module, the file or the pass names are written to ``diagnostics``.
+    The tool reads a module, runs passes on it and writes the changed module. Errors in the module,
+    the file or the pass names are written to ``diagnostics``, one line for each error or note.
 
     Args:
         arguments: command line arguments, without the program's name.
@@ -105,7 +107,18 @@ def run_tool(
 
 
 def _parse_passes(options: argparse.Namespace) -> list[Pass]:
-    """Return the passes that the command line selects, by default all."""
+    """Create the passes that the command line selects.
+
+    Args:
+        options: the parsed arguments of ``bellhop-opt``.
+
+    Returns:
+        the passes of the ``--pass`` arguments, in their order; none with ``--verify-only``. By
+        default one pass of each class in ``PIPELINE``, with default options.
+
+    Raises:
+        ValueError: for a ``--pass`` argument that `parse_pass` rejects.
+    """
     if options.verify_only:
         return []
     if options.passes:

@@ -34,8 +34,8 @@ def verify_text(text: str, *, may_name_attributes: bool = True) -> None:
             [1]``.
 
     Raises:
-        VerificationError: for brackets nested too deep, for a number with too many digits, and for
-            an alias that is not allowed.
+        VerificationError: for brackets nested deeper than 400, with the nesting in aliases, for a
+            number of more than 80 digits, and for an alias that is not allowed.
     """
     depths = dict.fromkeys(_CLOSING.values(), 0)
     # Depth of each alias, since aliases hide nesting.

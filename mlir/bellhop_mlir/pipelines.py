@@ -85,8 +85,9 @@ def run_pipeline(
             verified before the first pass.
 
     Raises:
-        VerificationError: if the module is not valid; a note names the pass after which it was
-            found.
+        VerificationError: if the module breaks a rule of Bellhop's dialects; a note names the pass
+            after which it was found.
+        MLIRError: if MLIR's own verifier rejects the module, with the same note.
         PassError: from a pass that does not support the program; a note names the pass.
     """
     with module.context, _add_note_to_errors("found before the first pass"):

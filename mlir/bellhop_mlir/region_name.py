@@ -41,7 +41,8 @@ def find_region_functions(location: str) -> list[str]:
     """Find the names of the accelerated functions that an MLIR location mentions.
 
     Args:
-        location: text of a location, with the names of all enclosing ``jit`` functions.
+        location: text of a location, with the names of all enclosing ``jit`` functions, such as
+            ``jit(f)/jit(accelerate_cuda_0__expm)/dot_general``, in which ``expm`` is found.
 
     Returns:
         the names of the user's functions without device, each once, in the order of the text.

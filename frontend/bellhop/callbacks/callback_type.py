@@ -45,6 +45,7 @@ from bellhop.compiler.callback_target import CallbackTarget, flatten_arguments
 from bellhop.compiler.jax_callback_lowering import is_delegated, lower_to_jax_callback
 from bellhop.compiler.lower_in_jax_jit import check_single_platform, lower_callback
 from bellhop.compiler.lowering_context import current_lowering
+from bellhop.jaxprs.symbolic_zero import make_symbolic_zero
 from bellhop.mesh.custom_call_sharding import is_partitioned, lower_on_first_device
 from bellhop.mesh.manual_axes import vary_types_like
 from bellhop.tracing.calls_in_operations import forbid_calls_in_operations
@@ -262,7 +263,7 @@ class CallbackType:
         """
         self.check_tangents(tangents, target)
         results = self.primitive.bind(*primals, target=target)
-        return results, [ad.Zero(jax.typeof(result).to_tangent_aval()) for result in results]
+        return results, [make_symbolic_zero(result) for result in results]
 
     def check_tangents(self, tangents: Sequence[Any], target: CallbackTarget) -> None:
         """Raise an error if an argument of a call with side effects is differentiated.

@@ -23,6 +23,7 @@ from jax.interpreters import ad, batching, mlir
 
 from bellhop._jax.jaxprs import dce, jvp_jaxpr
 from bellhop.base.types import Aval, Operand, to_structs
+from bellhop.jaxprs.symbolic_zero import make_symbolic_zero
 from bellhop.mesh.explicit_mesh import leave_mesh
 from bellhop.mesh.manual_axes import has_varying, vary_like, vary_types_like
 
@@ -103,7 +104,7 @@ def _jvp(
     results = _call_p.bind(*primals, closed=closed)
     result_tangents = iter(_call_p.bind(*primals, *nonzero_tangents, closed=tangent))
     return results, [
-        next(result_tangents) if yes else ad.Zero(jax.typeof(result).to_tangent_aval())
+        next(result_tangents) if yes else make_symbolic_zero(result)
         for result, yes in zip(results, has_result_tangent, strict=True)
     ]
 

@@ -13,17 +13,18 @@ __all__ = ["callback", "quantum", "verify"]
 def verify(module: ir.Module) -> set[str]:
     """Verify a module by MLIR's rules, and by the rules of Bellhop's dialects.
 
-    MLIR checks only the structure of unregistered operations, so pipelines call this between
-    passes.
+    MLIR checks only the structure of unregistered operations, so pipelines call this function
+    between passes. Operations of nested modules are checked by MLIR's rules only.
 
     Returns:
         the names in the module: of all operations, such as ``callback.call``, and of their
-        dialects, such as ``callback``. Pipelines compare them with ``Pass.needs``.
+        dialects, such as ``callback``; without names that are only in nested modules. Pipelines
+        compare them with ``Pass.needs``.
 
     Raises:
         VerificationError: for a rule of Bellhop's dialects; the message names the operation and the
             violated rule, and a note has its location.
-        MLIRError: for a rule of MLIR's.
+        MLIRError: from MLIR's own verifier.
     """
     module.operation.verify()
     with module.context:
@@ -44,8 +45,8 @@ def verify(module: ir.Module) -> set[str]:
 def find_present_names(module: ir.Module) -> set[str]:
     """Return the names of all operations and dialects in a module.
 
-    They are the names that `verify` returns, such as ``callback.call`` and ``callback``; for a
-    module that has been verified already.
+    The names are the same as from `verify`, such as ``callback.call`` and ``callback``, but nothing
+    is verified. Operations of nested modules do not count.
     """
     return _add_dialects({op.name for op in list_operations(module.operation)})
 

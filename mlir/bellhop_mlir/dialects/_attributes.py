@@ -58,7 +58,7 @@ def make_attributes(types: Mapping[str, str], values: Mapping[str, Any]) -> dict
         types: for each attribute's name, its type as in ``runtime/contract.toml``: ``{"code":
             "array<i64>"}``.
         values: for each attribute's name, its value: ``{"code": [0, 3]}``. A value that is an
-            ``ir.Attribute`` stays as it is, whatever its type.
+            ``ir.Attribute`` stays as it is, and its type is not checked.
 
     Returns:
         the attributes by name, with the names of ``values``.

@@ -18,8 +18,8 @@ class CustomCall(NamedTuple):
     """Signature of a custom call in ``runtime/contract.toml``.
 
     Attributes:
-        operands: types of the operands, in the notation of ``_signature.py``:
-            ``tensor<[?x]?xf64>``.
+        operands: types of the operands, in the notation of ``_signature.py``: in
+            ``tensor<[?x]?xf64>``, ``?`` is any size, and the dimension in brackets is optional.
         results: types of the results, in the same notation.
         attributes: types of the attributes by name, as the contract writes them: ``array<i64>``.
     """
@@ -37,7 +37,10 @@ def find_custom_call(target: str) -> CustomCall:
     """Look up the signature of a custom call in ``runtime/contract.toml``.
 
     Args:
-        target: name of the custom call, such as ``bellhop_tap``; a ``KeyError`` if it has none.
+        target: name of the custom call, such as ``bellhop_tap``.
+
+    Raises:
+        KeyError: if the contract has no custom call of this name.
     """
     declared = _CONTRACT[target]
     operands, results = (
@@ -50,10 +53,12 @@ def _parse_form(declared: str) -> str:
     """Convert a type of the contract to the notation of ``_signature.py``.
 
     Args:
-        declared: an operand or result in the contract, such as ``params: f64[rows?, n]``.
+        declared: an operand or result in the contract, such as ``params: f64[rows?, n]``. A name
+            that ends with ``?`` is optional; a type ``any ...`` is any number of further values.
 
     Returns:
-        the type, such as ``tensor<[?x]?xf64>``; the name of the operand is dropped.
+        the type, such as ``tensor<[?x]?xf64>``; the name of the operand is dropped. An optional
+        type is in brackets, ``[tensor<i32>]``; for ``any ...`` the result is ``...``.
     """
     name, _, type_ = declared.partition(": ")
     if type_.endswith(" ..."):

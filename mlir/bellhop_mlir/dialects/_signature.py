@@ -21,13 +21,14 @@ from bellhop_mlir.errors import VerificationError
 class Signature:
     """Signature of an operation of Bellhop's dialects, to build and verify it.
 
-    Types of operands and results are strings such as ``tensor<[?x]?xf64>``, in the notation of this
-    module's docstring. Types of attributes are names of ``runtime/contract.toml``.
+    Types of operands and results are strings such as ``tensor<[?x]?xf64>``: ``?`` matches any size,
+    a dimension or type in brackets is optional, ``or`` separates alternatives, and a last ``...``
+    matches any further types. Types of attributes are names of ``runtime/contract.toml``.
 
     Attributes:
         name: name of the operation, such as ``quantum.begin``.
-        operands: type of each operand.
-        results: type of each result.
+        operands: type of each operand, as such a string.
+        results: type of each result, as such a string.
         attributes: types of required attributes, by name.
         optional: types of optional attributes, by name.
     """
@@ -72,8 +73,10 @@ class Signature:
         """Yield the type of each result of an operation that is built from this signature.
 
         Args:
-            operands: the operands; a result may have the type of the operand with the same index.
-            given: types of the results whose type the signature leaves open, in order.
+            operands: the operands. If the signature has equal strings for a result and the
+                operand with the same index, the result gets the type of this operand.
+            given: types of the results whose type the signature leaves open with ``?`` or ``...``,
+                in order.
         """
         types_given = iter(given)
         for index, form in enumerate(self.results):
@@ -105,11 +108,11 @@ def _verify_forms(
     Args:
         op: the operation, for the error.
         role: ``"operands"`` or ``"results"``, for the error.
-        observed: their types.
-        expected: the signature's types, in the notation of this module's docstring.
+        observed: types of the operands or results.
+        expected: the signature's types, as in `Signature`, such as ``tensor<[?x]?xf64>``.
 
     Raises:
-        VerificationError: if they do not match.
+        VerificationError: if the types do not match, or if there are too few or too many.
     """
     texts = list(map(str, observed))
     if expected[-1:] == ("...",):
@@ -125,6 +128,9 @@ def _verify_forms(
 
 def _present_forms(expected: Sequence[str], texts: Sequence[str]) -> Iterator[str]:
     """Yield a signature's types without the optional ones that an operation lacks.
+
+    The brackets of optional types are removed: for the expected types ``tensor<f64>`` and
+    ``[tensor<i32>]``, an operation with both types gets ``tensor<f64>`` and ``tensor<i32>``.
 
     Args:
         expected: the signature's types; an optional type is in brackets, as in ``[tensor<i32>]``.
@@ -147,7 +153,9 @@ def _matches_form(text: str, form: str) -> bool:
 
     Args:
         text: the MLIR type as printed, such as ``tensor<3x4xf64>``.
-        form: the signature's type, such as ``tensor<[?x]?xf64>``.
+        form: the signature's type, such as ``tensor<[?x]?xf64>``: ``?`` matches any size, and the
+            dimension in brackets is optional. Alternatives are separated by ``or``. No other size
+            is fixed in a type with ``?``.
     """
     if text == form:
         return True

@@ -18,8 +18,7 @@ A region is a ``callback.func`` with a ``module``.  It may keep values on its de
 program has a handle for each; handles of the program's arguments contain their index.  ``held``
 lists the indices of arguments of ``@main`` that are passed as handles; ``fetched`` and ``kept``
 list the indices of results that are returned as arrays and as handles.  By default no argument is
-held, and all results are fetched.  Results of the program may be handles too, which its caller
-owns.
+held, and all results are fetched.  The program's caller owns results that are handles.
 """
 
 from collections.abc import Callable, Sequence
@@ -164,7 +163,7 @@ class CallOp(ir.OpView):
 
     @property
     def aliases(self) -> list[tuple[int, int]]:
-        """Pairs of an argument and the result that reuses its memory, tokens not counted."""
+        """Pairs of argument index and result index that share memory, tokens not counted."""
         if "aliases" not in self.attributes:
             return []
         flat = list(ir.DenseI64ArrayAttr(self.attributes["aliases"]))
@@ -267,26 +266,23 @@ def build_accelerate(
 def build_argument_handle(index: int) -> ir.Value:
     """Build the handle of a program's argument at the current insertion point.
 
-    A region that takes the handle reads the argument, here given by its index without tokens, where
-    the caller has it, for instance on a GPU.
+    A region that takes the handle, a constant, reads the argument where the caller has it, for
+    instance on a GPU. ``index`` counts the arguments of ``@main`` without tokens.
     """
     words = divmod(_IS_ARGUMENT | index, 1 << 32)
     return stablehlo.constant(ir.Attribute.parse(f"dense<[{words[1]}, {words[0]}]> : {HANDLE}"))
 
 
 def find_argument_index(handle: int) -> int | None:
-    """Return the index of the program's argument that a handle stands for.
+    """Return the index of the program's argument that a handle identifies.
 
-    None if the handle (here one 64-bit number) stands for a value of a region.
+    ``handle`` has its first word in the low half. None if it identifies a value of a region.
     """
     return handle ^ _IS_ARGUMENT if handle & _IS_ARGUMENT else None
 
 
 def set_handle_results(module: ir.Module, numbers: Sequence[int]) -> None:
-    """Record in a module which of its results are handles, owned by the caller.
-
-    ``numbers`` are the indices of these results, tokens not counted.
-    """
+    """Record the indices, tokens not counted, of a module's results that are handles."""
     module.operation.attributes[_HANDLE_RESULTS] = ir.DenseI64ArrayAttr.get(list(numbers))
 
 
@@ -323,9 +319,9 @@ def find_declarations(module: ir.Module) -> dict[str, FuncOp]:
 
 
 def find_host_regions(module: ir.Module) -> list[AccelerateOp]:
-    """Return the ``callback.accelerate`` operations that the program's device reaches.
+    """Return the ``callback.accelerate`` operations that the program itself runs.
 
-    Regions that are nested in a region on another device are not among them.
+    They are in public functions or in functions that these call, not only in functions of regions.
     """
     return [
         AccelerateOp(op)
@@ -347,7 +343,7 @@ def make_verifier(module: ir.Module) -> Callable[[ir.Operation], None]:
     checked_regions: set[str] = set()
 
     def verify(op: ir.Operation) -> None:
-        """Raise `VerificationError` unless an operation of the dialect is valid."""
+        """Verify one operation, for `make_verifier`; raise `VerificationError` if invalid."""
         if op.name not in _SIGNATURES:
             raise VerificationError(f"unknown operation {op.name}")
         require_attributes(op, _SIGNATURES[op.name].attributes)
@@ -368,7 +364,7 @@ def make_verifier(module: ir.Module) -> Callable[[ir.Operation], None]:
 
 def _verify_symbol(op: FuncOp, seen: set[str], defined: dict[str, ir.Operation]) -> None:
     # From jaxlib 0.11 on, MLIR checks symbols of registered operations only.
-    """Raise `VerificationError` if a symbol is in ``seen`` or ``defined``; add it."""
+    """Raise `VerificationError` if ``op``'s symbol is taken; else add it to ``seen``."""
     if op.sym_name in seen or op.sym_name in defined:
         raise VerificationError(f"callback.func: redefinition of symbol named '{op.sym_name}'")
     seen.add(op.sym_name)
@@ -389,7 +385,11 @@ def _verify_func(op: FuncOp, owners: dict[int, str]) -> None:
 
 
 def _verify_call(op: CallOp, declared: dict[str, FuncOp]) -> None:
-    """Raise `VerificationError` unless a call matches its kind and its declaration."""
+    """Raise `VerificationError` unless a call matches its kind and its declaration.
+
+    ``declared`` has the declarations by symbol. Types must be equal, tokens not counted; a pure
+    call takes no token; a report that is not awaited has no results; aliases must be valid.
+    """
     callee, kind, is_ordered = op.callee, op.kind, op.is_ordered
     if kind not in KINDS:
         raise VerificationError(
@@ -432,8 +432,8 @@ def _verify_call(op: CallOp, declared: dict[str, FuncOp]) -> None:
 def _verify_aliases(op: CallOp, type_: ir.FunctionType) -> None:
     """Raise `VerificationError` unless a call's aliases are valid.
 
-    They are valid if they name each argument and result once, and pair equal types of ``type_``,
-    the type of the call's declaration.
+    They are valid if they name each argument and result at most once, and pair equal types of
+    ``type_``, the type of the call's declaration.
     """
     if "aliases" not in op.attributes:
         return
@@ -491,7 +491,7 @@ def _compare_types(op: ir.Operation, declared: ir.FunctionType, observed: ir.Fun
 
 
 def _verify_not_recursive(module: ir.Module, callee: str) -> None:
-    """Raise `VerificationError` if a function calls itself, also indirectly."""
+    """Raise `VerificationError` if a region's function calls itself, also indirectly."""
     graph = build_call_graph(module)
     if callee in find_reachable(graph, graph[callee]):
         raise VerificationError(

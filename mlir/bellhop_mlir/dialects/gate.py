@@ -13,7 +13,7 @@ class Gate:
     """One gate of a ``quantum.gates``, without values of traced parameters.
 
     Attributes:
-        name: PennyLane's name of the gate.
+        name: PennyLane's name of the gate; ``@`` and ``file:line`` in the user's code may follow.
         wires: qubits of the targets; a negative number ``-1 - i`` refers to dynamic wire ``i``.
         slots: for each parameter, its index in the operation's operand of parameters, or ``-1 - i``
             for ``constants[i]``. A parameter that is an array has a range of slots, whose encoding
@@ -99,7 +99,8 @@ def iterate_gates(run: ir.Operation) -> Iterator[Gate]:
 def array_slots(first: int, size: int) -> range:
     """Return the slots of an array's entries, given the slot of its first entry.
 
-    A slot is the index of a parameter; slots of constants are negative and decrease.
+    A slot is the index of a parameter; slots of constants are negative and decrease:
+    ``array_slots(2, 3)`` has 2, 3, 4, and ``array_slots(-1, 3)`` has -1, -2, -3.
     """
     return range(first, first + size) if first >= 0 else range(first, first - size, -1)
 

@@ -17,7 +17,8 @@ def print_module(module: ir.Module, large_elements_limit: int | None = None) -> 
         // Hadamard 0
         // RX(p[2]) 1
 
-    ``p[i]`` is entry ``i`` of the operation's operand of parameters.
+    ``p[i]`` is entry ``i`` of the operation's operand of parameters. Each ``quantum.gates`` has
+    comments for its first ``_MAX_GATES`` gates.
 
     Args:
         module: the module, verified or not.
@@ -93,7 +94,8 @@ def _format_parameters(gate: Gate) -> list[str]:
     """Format the parameters of a gate as texts.
 
     ``p[2]`` is a traced parameter, the entry 2 of the operation's parameters; ``p[2:6]`` is an
-    array of them. Constants are shown as values, arrays of constants as their number.
+    array of traced parameters. A constant is shown as its value, an array of four constants as
+    ``4 constants``.
     """
     slots = gate.slots
     if isinstance(slots, range):

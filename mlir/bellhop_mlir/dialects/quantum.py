@@ -62,8 +62,8 @@ def _make_signature(
 
     Args:
         name: name of the operation without the dialect, such as ``begin``.
-        signature: operands, results and attributes; None for those of the contract's custom call
-            ``bellhop_circuit_<name>``.
+        signature: operands, results and attributes; None to take them from the contract's custom
+            call ``bellhop_circuit_<name>``. The attribute ``program`` is left out.
         **optional: types of optional attributes, by name.
     """
     operands, results, attributes = signature or find_custom_call(f"bellhop_circuit_{name}")
@@ -123,8 +123,8 @@ def verify_operation(op: ir.Operation) -> None:
     """Check the types and attributes of an operation of the quantum dialect.
 
     Raises:
-        VerificationError: if they do not match the operation's signature, or if there is no such
-            operation.
+        VerificationError: if they do not match the operation's signature, or if the
+            operation is unknown.
     """
     if op.name not in OPERATIONS:
         raise VerificationError(f"unknown operation {op.name}")

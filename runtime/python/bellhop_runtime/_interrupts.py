@@ -17,10 +17,10 @@ _uninterrupted: list[int] = []
 
 @contextlib.contextmanager
 def uninterrupted() -> Iterator[None]:
-    """Keep Ctrl-C from ending programs that the current thread runs meanwhile.
+    """Keep Ctrl-C from ending programs that this thread runs in a ``with`` block.
 
-    In the main thread, the handler of the signal then runs after a program has ended. Used for
-    programs on several devices.
+    In the main thread, the handler of the signal then runs after a program has ended; in other
+    threads the block changes nothing. Used for programs on several devices.
     """
     thread = threading.get_ident()
     _uninterrupted.append(thread)
@@ -34,9 +34,10 @@ def should_end_programs() -> bool:
     """Return whether Ctrl-C must end the programs that XLA's threads run.
 
     A query of the C++ runtime while a signal is pending; it ends nothing itself. True if only the
-    main thread runs a program and Python's default handler is installed. Only the main thread can
-    call a handler, and it waits for the program. A handler that returns expects the program to
-    continue, so handlers other than Python's own run after the program has ended.
+    main thread runs a program, not in a block of `uninterrupted`, and Python's default handler is
+    installed. Only the main thread can call a handler, and it waits for the program. A handler that
+    returns expects the program to continue, so handlers other than Python's own run after the
+    program has ended.
     """
     main = threading.main_thread()
     if (

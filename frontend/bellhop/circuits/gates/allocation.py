@@ -98,12 +98,14 @@ class Allocations:
     def apply(self, op: Any, reset: Callable[[Any], Any]) -> None:
         """Allocate or deallocate the wires of an operation.
 
-        The wire map is changed: it maps each allocated wire to a device wire.
+        The wire map is changed: it maps each allocated wire to a device wire, and no longer has a
+        deallocated wire.
 
         Args:
             op: an ``Allocate`` or ``Deallocate`` operation.
-            reset: function of a device wire that measures the wire and resets it to zero; called if
-                the operation needs a wire in the state zero.
+            reset: function of a device wire that measures the wire and resets it to zero. Called
+                for an ``Allocate`` with ``state="zero"`` if no free wire is zero, and for a
+                ``Deallocate`` in a loop or branch of a wire that was zero and is not restored.
 
         Raises:
             CompileError: if no wires are left, if a wire is not allocated, or if a wire was

@@ -15,6 +15,7 @@ from bellhop.base.types import PyTree
 from bellhop.compiler.batching import register_sequential_batching
 from bellhop.compiler.lower_in_jax_jit import lower_as_program
 from bellhop.compiler.lowering_context import allow_bellhop_dialects, current_lowering
+from bellhop.jaxprs.symbolic_zero import make_symbolic_zero
 from bellhop.tracing.calls_in_operations import forbid_calls_in_operations
 from bellhop.tracing.state import offer_seed
 from bellhop_mlir.dialects import quantum
@@ -78,7 +79,7 @@ _seed_p.def_impl(lambda *anchors: jax.jit(lambda *args: _seed_p.bind(*args))(*an
 def _jvp(primals: PyTree, tangents: PyTree) -> Any:
     del tangents
     (words,) = _seed_p.bind(*primals)
-    return [words], [ad.Zero(jax.typeof(words).to_tangent_aval())]
+    return [words], [make_symbolic_zero(words)]
 
 
 ad.primitive_jvps[_seed_p] = _jvp

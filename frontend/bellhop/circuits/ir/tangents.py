@@ -15,6 +15,7 @@ from jax.interpreters import ad
 from bellhop.base.types import Operand
 from bellhop.control_flow.tagged_values import ValueTag, tag_value
 from bellhop.errors import DifferentiableCompileError
+from bellhop.jaxprs.symbolic_zero import make_symbolic_zero
 
 
 def fill_zero_tangents(
@@ -32,7 +33,7 @@ def fill_zero_tangents(
     """
     rest = iter(tangents)
     return [
-        next(rest) if yes else ad.Zero.from_primal_value(result)
+        next(rest) if yes else make_symbolic_zero(result)
         for result, yes in zip(results, is_perturbed, strict=True)
     ]
 

@@ -31,9 +31,11 @@ _ANNOTATIONS = ("Sharding", "annotate_device_placement")
 def make_cost_estimator(functions: Mapping[str, ir.Operation]) -> Callable[[ir.Operation], float]:
     """Make a function that estimates the run time of an operation on the host.
 
-    The estimate is a number of elementary operations, such as additions of two numbers; infinite
-    for operations that may take long, such as callbacks, circuits and loops with a dynamic trip
-    count.
+    The estimate is a number of elementary operations, such as additions of two numbers. It is
+    infinite for operations that may take long: awaited callbacks other than reports, circuits
+    (``quantum.begin``), loops with a dynamic trip count, unknown custom calls, and unknown or
+    recursive functions. A callback that only reports (``debug``, ``tap``) or is not
+    awaited (``start``, ``release``) costs 1000.
 
     Args:
         functions: the ``func.func`` operations of the module, by symbol. They must not change while
@@ -58,7 +60,8 @@ class _CostEstimator:
     def estimate(self, op: ir.Operation) -> float:
         """Estimate the cost of an operation, with nested operations and callees.
 
-        The cost is a number of elementary operations; infinite for operations that may take long.
+        The cost is a number of elementary operations; infinite for operations that may take long,
+        as `make_cost_estimator` lists them.
         """
         name = op.name
         if name in ("func.call", "callback.accelerate", "stablehlo.composite"):
@@ -100,7 +103,10 @@ class _CostEstimator:
         )
 
     def _estimate_call(self, name: str) -> float:
-        """Estimate the cost of the function with a symbol; infinite for unknown functions."""
+        """Estimate the cost of the function with a symbol, and remember it.
+
+        Infinite for functions that are unknown or recursive.
+        """
         if name not in self._by_function:
             # Initial value, for recursive functions.
             self._by_function[name] = _UNKNOWN
@@ -111,7 +117,11 @@ class _CostEstimator:
 
 
 def _own_cost(op: ir.Operation) -> float:
-    """Estimate the cost of an operation without regions, from its shapes."""
+    """Estimate the cost of an operation from its shapes, without nested operations.
+
+    Usually the number of elements of the results; more for operations such as matrix products,
+    sorts and reductions.
+    """
     operand_sizes = [count_elements(value.type) for value in op.operands]
     result_size = sum(count_elements(value.type) for value in op.results)
     if op.name == "stablehlo.dot_general":
@@ -127,7 +137,11 @@ def _own_cost(op: ir.Operation) -> float:
 
 
 def _custom_call_cost(op: ir.Operation) -> float:
-    """Estimate the cost of a ``stablehlo.custom_call``; infinite for unknown targets."""
+    """Estimate the cost of a ``stablehlo.custom_call``.
+
+    Nothing for JAX's annotations, cubic in the size of the largest matrix for LAPACK, infinite for
+    all other targets.
+    """
     target = string_attribute(op, "call_target_name")
     if target in _ANNOTATIONS:
         return 0

@@ -46,7 +46,8 @@ class Schedule:
 
     Args:
         block: the block, which must not change while the schedule is used.
-        calls: indices in the block of pure calls that may be split into start and wait.
+        calls: indices in the block of pure calls that may be split into start and wait; calls
+            between the operations of a circuit are not split.
         impure: symbols of functions with side effects.
 
     Attributes:
@@ -92,9 +93,12 @@ class Schedule:
         in_progress: deque[int] = deque()
 
         def free(index: int) -> None:
-            """Let the users of an operation that has run become ready.
+            """Let the users of an operation become ready, for `Schedule.steps`.
 
-            For `Schedule.steps`. A user is ready when all its operands are known.
+            A user is ready when all its operands are known.
+
+            Args:
+                index: index of the operation, which has run or been awaited.
             """
             for user in self._users[index]:
                 needed[user] -= 1

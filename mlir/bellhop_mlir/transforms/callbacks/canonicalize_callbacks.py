@@ -49,7 +49,10 @@ class CanonicalizeCallbacks(Pass):
     needs = ("callback",)
 
     def apply(self, module: ir.Module) -> bool:
-        """Run this pass on ``module``, in place: merge equal pure calls, drop dead calls.
+        """Run this pass on ``module``, in place: merge equal calls, drop dead operations.
+
+        Only pure calls are merged. Pure operations of any kind without uses, unused functions and
+        unused declarations are erased.
 
         Returns:
             False if the module is unchanged.
@@ -102,7 +105,8 @@ def _merge_equal(calls: list[ir.Operation]) -> int:
 def _dominates(earlier: ir.Operation, op: ir.Operation) -> bool:
     """Return whether results of ``earlier`` are visible at ``op``, which comes later.
 
-    They are if ``op`` is in the same block, or in a loop or conditional of that block.
+    They are if ``op`` is in the same block, or in loops or conditionals of that block, nested at
+    any depth.
     """
     home = earlier.block
     while op.block != home:
@@ -113,7 +117,7 @@ def _dominates(earlier: ir.Operation, op: ir.Operation) -> bool:
 
 
 def _drop_dead(module: ir.Module, impure: set[str]) -> int:
-    """Erase the pure operations of a module whose results nobody uses.
+    """Erase the pure operations of a module whose results are unused.
 
     Args:
         module: the module, which is changed in place.

@@ -86,7 +86,8 @@ def _coalesce(loop: ir.Operation) -> ir.Operation | None:
     """Move one progress call in the body of a loop into a conditional.
 
     Args:
-        loop: a ``stablehlo.while``, which is replaced if its body has such a call.
+        loop: a ``stablehlo.while``, which is replaced if such a call is an operation of its body
+            and the loop carries exactly one token.
 
     Returns:
         the new loop, which may have further calls; None if there was no call, or if the loop does
@@ -107,7 +108,7 @@ def _add_count(loop: ir.Operation, call: ir.Operation, token: int) -> ir.Operati
 
     Args:
         loop: the ``stablehlo.while``, which is erased.
-        call: the progress call in its body, which moves into a conditional.
+        call: the progress call in its body, which is put into a conditional.
         token: index of the token among the loop's operands.
 
     Returns:

@@ -77,7 +77,8 @@ class ConvertCallbackToRuntime(Pass):
 
         Raises:
             PassError: if there is no ``@main``, if a region is left, for a call inside of
-                ``jax.shard_map``, or if an operation cannot pass the table to a function.
+                ``jax.shard_map`` that needs the table, or if an operation cannot pass the table to
+                a function.
         """
         by_name = find_functions(module)
         _check_module(module, by_name)
@@ -170,7 +171,7 @@ def _check_module(module: ir.Module, by_name: dict[str, ir.Operation]) -> None:
 def _check_visible(call: ir.Operation) -> None:
     """Raise `PassError` if a call is inside of ``jax.shard_map``.
 
-    There, the body cannot use the table, which is defined outside.
+    There, in a ``sdy.manual_computation``, the body cannot use the table, which is defined outside.
 
     Args:
         call: an operation that needs the table, or refers to a function that does.

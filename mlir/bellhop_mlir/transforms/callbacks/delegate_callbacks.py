@@ -70,7 +70,7 @@ class DelegateCallbacks(Pass):
 
 
 def _declare(module: ir.Module, op: callback.CallOp, index: int) -> str:
-    """Declare the function that stands for a callback; return its symbol.
+    """Declare the function that replaces a callback; return its symbol.
 
     Args:
         module: the module, to which the declaration, without a body, is added.

@@ -98,7 +98,7 @@ def _inline_calling_functions(module: ir.Module, loops: list[ir.Operation]) -> b
 
 @dataclass
 class _HoistingLoop:
-    """A loop whose invariant pure calls are hoisted, with what is known of it.
+    """A loop whose invariant pure calls are hoisted, with facts about its values.
 
     The pass makes an instance for each loop and calls `hoist` once.
 
@@ -108,7 +108,7 @@ class _HoistingLoop:
         inside: values that are defined in the loop and have not been hoisted.
         outside: arguments of the body that do not change, with their values before the loop.
         producers: loop-invariant results of operations without calls that can be hoisted, with
-            these operations; they are moved when a hoisted call needs them.
+            these operations; they are hoisted when a hoisted call needs them.
         fixed: loop-invariant results of operations that cannot be hoisted.
     """
 
@@ -122,8 +122,9 @@ class _HoistingLoop:
     def hoist(self) -> bool:
         """Hoist the loop's invariant pure calls, or mark them ``bellhop.stays``.
 
-        If the loop is known to have an iteration, a call is moved before the loop, else into a
-        conditional before the loop, on the loop's condition for its first iteration.
+        If the loop is known to have an iteration, a call is put before the loop, else into a
+        conditional before the loop, on the loop's condition for its first iteration. A call that
+        cannot move is marked if the loop may have no iteration, and otherwise stays as it is.
 
         Returns:
             whether a call was hoisted or marked.
@@ -222,7 +223,7 @@ class _HoistingLoop:
     def _move_producer(self, value: ir.Value) -> None:
         """Move the operation that computes a value to before the loop.
 
-        The operations that compute its operands are moved first. Nothing happens if the value is
+        The operations that compute its operands come first. Nothing happens if the value is
         defined outside of the loop already.
         """
         op = self.producers.pop(value, None)

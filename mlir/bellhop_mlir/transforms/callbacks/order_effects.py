@@ -83,7 +83,10 @@ def _order_block(block: ir.Block, before: ir.Value | None) -> None:
 
 
 def _return_distinct_tokens(end: ir.Operation, token: ir.Value, block: ir.Block) -> None:
-    """Return the last token first, and a distinct later token in each further place.
+    """Make a function return the last effect's token first, then distinct tokens.
+
+    Each further token is a ``stablehlo.after_all`` of the last token and an argument of the
+    function, as XLA crashes if two results are the same token.
 
     Args:
         end: the ``func.return``, whose token operands are replaced.

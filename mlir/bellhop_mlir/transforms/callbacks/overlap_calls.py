@@ -103,6 +103,9 @@ class OverlapCalls(Pass):
 def _is_long(region: ir.Operation) -> bool:
     """Return whether a region runs long enough, with its transfers, to be overlapped.
 
+    The number of transferred elements and the estimated number of elementary operations are
+    together at least ``WORTHWHILE``. True for a module without ``@main``, whose cost is unknown.
+
     Args:
         region: the module of the region.
     """
@@ -155,8 +158,8 @@ class _BlockScheduler:
     def _find_overlapping_calls(self) -> Iterator[int]:
         """Yield the indices of the calls that are worth splitting into start and wait.
 
-        A call is worth it if another call is in progress when the call starts, or if a long
-        computation runs between its start and its wait. An index may be yielded twice.
+        A call is worth it if another call is in progress at the same time, or if a long computation
+        runs between its start and its wait. An index may be yielded twice.
         """
         done = 0.0
         begun: dict[int, float] = {}

@@ -87,7 +87,7 @@ def _find_marked(op: ir.Operation) -> list[ir.Operation]:
 def _inline_holders(module: ir.Module) -> None:
     """Inline the functions that contain calls with an interval, also in callees.
 
-    The caller of a function can carry a call's count only if the call is in one of its own blocks.
+    The caller of a function can carry a call's count only if the call is in a block of the caller.
     """
     holders = find_functions_containing(module, lambda op: find_call_interval(op) is not None)
     functions = find_functions(module)
@@ -109,7 +109,7 @@ def _count_call(call: ir.Operation) -> None:
     Loops and conditionals around the call are rebuilt to carry the count.
 
     Args:
-        call: the ``callback.call``, which moves into the conditional and loses the mark.
+        call: the ``callback.call``, which is put into the conditional and loses the mark.
     """
     every = find_call_interval(call) or 1
     clear_call_interval(call)

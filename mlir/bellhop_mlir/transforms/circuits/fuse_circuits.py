@@ -107,6 +107,11 @@ class _FusibleCircuit:
     ) -> "_FusibleCircuit | None":
         """Collect the operations of a circuit; return None if it cannot be fused.
 
+        It can be fused if it has no shots, no tree of outcomes and no seed, does not wait for a
+        call in progress, and consists of an optional state preparation, one sequence of gates and
+        one measurement operation. Gates and measurement are in the block of ``begin``, or in a
+        function called there.
+
         Args:
             begin: the circuit's ``quantum.begin``.
             by_name: functions of the module by symbol; one of them may contain the gates.
@@ -184,7 +189,7 @@ def _find_only_user(value: ir.Value, name: str, block: ir.Block) -> ir.Operation
         block: expected block of the operation.
 
     Returns:
-        the operation; None if there is another user, or if name or block differ.
+        the operation; None if the value has no user or several, or if name or block differ.
     """
     users = [use.owner.operation for use in value.uses]
     is_it = len(users) == 1 and users[0].name == name and users[0].block == block

@@ -175,7 +175,8 @@ def _user_name(region: callback.AccelerateOp) -> str:
         region: a region, whose location has several names if regions were merged.
 
     Returns:
-        the names, separated by commas.
+        the names, separated by a comma and a space. If the location has none, the name in the
+        symbol of the region's function.
     """
     names = find_region_functions(str(region.operation.location))
     name = RegionName.parse(region.callee)
@@ -205,7 +206,10 @@ def _remove_token(function: ir.Operation) -> None:
 
 
 def _check_tokens(region: callback.AccelerateOp) -> None:
-    """Raise `PassError` if a region takes or returns several tokens."""
+    """Raise `PassError` if a region has a token that is not its first value.
+
+    Operands and results are checked separately. Several tokens mean effects of several orders.
+    """
     for values in (types_of_values(region.operands), types_of_values(region.results)):
         if any(map(callback.is_token, values[1:])):
             raise PassError(
@@ -217,6 +221,8 @@ def _check_tokens(region: callback.AccelerateOp) -> None:
 
 def _check_function(function: ir.Operation, region: callback.AccelerateOp) -> None:
     """Raise `PassError` if a function of a region needs another device.
+
+    It does if it contains an operation of a circuit, or a region on another device.
 
     Args:
         function: a ``func.func`` that the region calls, directly or indirectly.

@@ -73,6 +73,8 @@ class FuseAccelerate(Pass):
 def _fuse_loop(module: ir.Module, block: ir.Block) -> bool:
     """Turn one loop that contains only regions and cheap operations into a region.
 
+    The regions must be pure and all on one device; there must be at least one.
+
     Args:
         module: the module.
         block: the block, whose operations are searched in order.

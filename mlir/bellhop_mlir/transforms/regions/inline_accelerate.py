@@ -67,7 +67,9 @@ class InlineAccelerate(Pass):
         return found
 
     def _find_inlinable(self, module: ir.Module) -> list[ir.Operation]:
-        """Find the regions on the program's device that are not part of other regions.
+        """Find the regions on the program's device to inline.
+
+        Regions in a function that a region on another device also reaches are left out.
 
         Returns:
             the ``callback.accelerate`` operations.

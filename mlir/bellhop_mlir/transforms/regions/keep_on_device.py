@@ -159,8 +159,8 @@ class _DeviceValueTracker:
     def _use_values_from_above(self, loop: ir.Operation) -> None:
         """Let regions in a loop use loop-invariant values instead of carried ones.
 
-        The loop then carries zeros in their place, and the values can be transferred once, before
-        it.
+        The loop, which is changed in place, then carries zeros in the place of values that its body
+        returns unchanged and that a region uses. They can be transferred once, before the loop.
         """
         condition, body = (region.blocks[0] for region in loop.regions)
         *_, end = body.operations
@@ -180,8 +180,9 @@ class _DeviceValueTracker:
     def _find_carry_device(self, loop: ir.Operation, index: int) -> str | None:
         """Return the device on which a loop's carried value can stay, or None.
 
-        The value can stay if a region on this device computes it at the end of the body, and only
-        regions on this device use it. ``index`` is the value's index among the loop's operands.
+        The value can stay if a region of the body on this device computes its next value, only
+        regions on this device use it in the body, and the condition does not. ``index`` is the
+        value's index among the loop's operands.
         """
         body = loop.regions[1].blocks[0]
         *_, end = body.operations
@@ -214,8 +215,13 @@ class _DeviceValueTracker:
         together = defaultdict(list)
         resident = _find_carried_values(carried)
 
+<<<<<<< HEAD
         def record_host_use(use: _Use, value: ir.Value, device: str) -> None:
             """Record in ``together`` that a region or a loop uses a value of the host."""
+=======
+        def _can_stay_on_device(use: _Use, value: ir.Value, device: str) -> None:
+            """Record in ``together`` that a region or loop, with operand index, uses a value."""
+>>>>>>> s3
             op, _ = use
             loop = _find_outermost_loop(op, value)
             place = op if loop is None else loop
@@ -275,7 +281,10 @@ class _DeviceValueTracker:
         device: str,
         found: list[tuple[ir.Block, ir.Operation, _Use, bool]],
     ) -> None:
-        """Transfer a host value to a device once for each block that uses it there.
+        """Transfer a host value to a device once for each block that uses it repeatedly.
+
+        Also if a use is in a loop, or if a loop carries the value as a handle. Nothing happens for
+        a block's only use by a region outside of loops: the region takes the value itself.
 
         Args:
             value: the value.
@@ -482,7 +491,7 @@ def _next_operation(op: ir.Operation) -> ir.Operation:
 
 
 def _find_anchor(op: ir.Operation) -> ir.Value:
-    """Return the result of an operation by which another one can depend on it.
+    """Return the result of an operation by which another operation can depend on it.
 
     It is the first result that is not a token, or else the first.
     """

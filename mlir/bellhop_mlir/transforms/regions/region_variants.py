@@ -42,7 +42,11 @@ class RegionVariants:
     def find_device(self, op: ir.Operation | None) -> str | None:
         """Return the device of the pure region that an operation calls.
 
-        None if the operation calls no region, a variant, or a region on several devices.
+        Args:
+            op: an operation; None for the producer of a block argument.
+
+        Returns:
+            ``platform:id``; None if `find_target` returns None, or for a region on several devices.
         """
         target = self.find_target(op)
         return None if target is None or target.startswith("sharding:") else target
@@ -54,8 +58,8 @@ class RegionVariants:
             op: an operation; None for the producer of a block argument.
 
         Returns:
-            ``platform:id``, or ``sharding:...`` for several devices; None if the operation calls no
-            region, or a variant already.
+            ``platform:id``, or ``sharding:...`` for several devices. None if the operation calls no
+            region, if it calls a variant already, if the call is not pure, or if it has no results.
         """
         if op is None or op.name != "callback.call" or not len(op.results):
             return None
@@ -113,6 +117,8 @@ class RegionVariants:
 
     def release(self, handle: ir.Value, anchors: Sequence[ir.Value]) -> None:
         """Build the release of a handle at the current insertion point.
+
+        At least one variant must have been made: the release is a call of its declaration.
 
         Args:
             handle: the handle, whose value the runtime may then free.

@@ -47,10 +47,11 @@ class SeedRegions(Pass):
           ...
         }
 
-    The program draws one seed for each run of a region, and the device splits it: one half is the
-    seed of a circuit, the second half is the next seed.  Loops carry the seed, conditionals return
-    it, and functions and regions inside take it and return the next seed.  The condition of a loop,
-    which cannot return a seed, gets one half in each iteration.  The region is pure after the pass.
+    The program draws one seed for each run of a region, and the device computes two seeds from it
+    for each ``quantum.seed``: the first is the next seed, the second the circuit's.  Loops carry
+    the seed, conditionals return it, and functions and regions inside take it and return the next
+    seed.  The condition of a loop cannot return a seed: if it draws random numbers, each iteration
+    computes two seeds, for the condition and for the body.  The region is pure after the pass.
 
     Preconditions: inline-accelerate ran before, so that all regions are on other devices.
 
@@ -163,8 +164,8 @@ class _SeededVariants:
     def _pass_seed(self, op: ir.Operation, seed: ir.Value) -> ir.Value:
         """Let an operation that draws random numbers use a seed; return the next seed.
 
-        A ``quantum.seed`` is replaced by one half of the seed. Calls, loops and conditionals are
-        rebuilt to take the seed and return the next one.
+        A ``quantum.seed`` is replaced by the second seed of `_split_seed`; the first is the next
+        seed. Calls, loops and conditionals are rebuilt to take the seed and return the next seed.
 
         Args:
             op: the operation, which is erased.
@@ -209,7 +210,10 @@ def _is_random_operation(op: ir.Operation) -> bool:
 
 
 def _split_seed(seed: ir.Value) -> tuple[ir.Value, ir.Value]:
-    """Compute two independent seeds from a seed, at the current insertion point."""
+    """Compute two independent seeds from a seed, at the current insertion point.
+
+    All seeds are of type ``tensor<4xui32>``.
+    """
     pairs = stablehlo.reshape(ir.Type.parse("tensor<2x2xui32>"), seed)
     state = stablehlo.bitcast_convert(ir.Type.parse("tensor<2xui64>"), pairs)
     drawn = ir.Operation.create(
@@ -237,7 +241,8 @@ def _rebuild(
     Args:
         op: the operation, which is erased.
         operands: the new operands.
-        more: types of the additional results.
+        more: types of the additional results; may be empty only if ``op`` has no results, such as a
+            terminator.
         attributes: attributes of the new operation.
 
     Returns:

@@ -47,6 +47,8 @@ class TakeArguments(Pass):
     def apply(self, module: ir.Module) -> bool:
         """Run this pass on ``module``, in place: pass handles of arguments to regions.
 
+        If a region takes such a handle, the module gets the attribute ``bellhop.takes_arguments``.
+
         Returns:
             whether a region takes a handle of an argument now, or an unused value was dropped.
         """
@@ -114,11 +116,19 @@ def _drop_unused(op: ir.Operation) -> bool:
 
 
 def _find_source(value: ir.Value) -> ir.Value:
+<<<<<<< HEAD
     """Return the value that operations in ``_IDENTITY_OPERATIONS`` pass on as another value.
+=======
+    """Trace a value back through operations that return their operands unchanged.
+
+    The operations are ``sdy.sharding_constraint`` and ``stablehlo.optimization_barrier``.
+>>>>>>> s3
 
     Args:
-        value: result of such an operation, which returns its operands, or of several in a row; any
-            other value is returned itself.
+        value: result of such an operation; any other value is returned itself.
+
+    Returns:
+        the operand of the first operation of the chain.
     """
     op = find_producer(value)
     if op is None or op.name not in _IDENTITY_OPERATIONS:

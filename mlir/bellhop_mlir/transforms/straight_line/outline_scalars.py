@@ -90,7 +90,8 @@ class OutlineScalars(Pass):
     ``0 * i``.  Operands pass a barrier, so that XLA does not propagate constants into the function.
 
     Args:
-        size: number of operations in a function, constants not counted.  Shorter sequences stay.
+        size: maximum number of operations in a function, constants not counted.  Sequences that are
+            not longer stay.
 
     Preconditions: none.  Constants stay in place, and are duplicated.
     """

@@ -260,17 +260,19 @@ def _combine_shots(
         """Return a value for each shot, or a mean for each shot group.
 
         Args:
-            value: array with an axis of shots if `varies`; otherwise one value, which is repeated.
+            value: array ``[shots, 1, ...]`` if `varies`. Otherwise ``[1, ...]``, one value that
+                holds for all shots and is repeated.
             varies: whether the value depends on the mid-circuit outcomes of a shot.
-            statistic: the statistic to which the value belongs; it decides between shots and means.
-            leaf: the leaf of the quantum function's result.
+            statistic: the statistic to which the value belongs; its ``is_per_shot`` decides between
+                shots and means.
+            leaf: the return value of the quantum function from which the statistic was computed.
 
         Returns:
-            array with a leading axis of shots if the statistic is per shot, otherwise of shot
-            groups.
+            array ``[shots, ...]`` if the statistic is per shot, otherwise ``[groups, ...]``.
 
         Raises:
-            CompileError: if a final measurement depends on mid-circuit outcomes.
+            CompileError: if `varies` and `leaf` is a measurement of the final state, not of
+                mid-circuit outcomes.
         """
         size = sum(groups) if statistic.is_per_shot else len(groups)
         if not varies:

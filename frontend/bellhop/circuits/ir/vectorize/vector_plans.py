@@ -79,7 +79,9 @@ class VectorPlan:
     def find_elements(self, read: AtomReader) -> tuple[Any, np.ndarray]:
         """Find an array whose elements at some indices are the values of this plan.
 
-        Plans that only rearrange elements return their operand's array, and so compute nothing.
+        This implementation evaluates the plan, and returns the indices of all elements. Plans that
+        only rearrange elements override it to return their operand's array, without computing
+        anything.
 
         Args:
             read: returns the value of a variable.
@@ -135,7 +137,7 @@ class _ScalarsPlan(VectorPlan):
     """Plan for atoms without common structure: computed one by one, and stacked.
 
     Attributes:
-        atoms: variables and literals of the same type.
+        atoms: variables of the same type; literals are planned as constants.
     """
 
     atoms: Sequence[Any]
@@ -184,7 +186,10 @@ class _MappedPlan(VectorPlan):
             read: returns the value of a variable.
 
         Returns:
-            see ``VectorPlan.find_elements``; the operand's array if the primitive only reshapes it.
+            the array and flat indices ``[atoms, ...]`` in it, as of ``VectorPlan.find_elements``.
+            If the primitive only reshapes its operand (``reshaped`` is not None), the operand's
+            array, and the operand's indices reshaped to ``[atoms, *reshaped]``; nothing is
+            computed. Otherwise the evaluated array of this plan, and the indices of all elements.
         """
         if self.reshaped is None:
             return super().find_elements(read)
@@ -333,7 +338,7 @@ class VectorPlanner:
     def _make_plan(self, atoms: Sequence[Any]) -> VectorPlan:
         """Plan each group of atoms that can be computed together, and concatenate.
 
-        Groups of fewer than `MIN_VECTOR_SIZE` atoms are computed as scalars.
+        Groups of fewer than `MIN_VECTOR_SIZE` variables are computed as scalars.
 
         Args:
             atoms: variables and literals of the jaxpr, of the same type.
@@ -374,8 +379,8 @@ class VectorPlanner:
                 an equation that cannot be merged, is its own key.
 
         Returns:
-            the primitive, its parameters, its operand types and the atom's depth; or the atom; or
-            ``_CONSTANT`` for a literal.
+            the primitive, its parameters (for a slice, the shape of the result), its operand types
+            and the atom's depth; or the atom; or ``_CONSTANT`` for a literal.
         """
         if isinstance(atom, Literal):
             return _CONSTANT

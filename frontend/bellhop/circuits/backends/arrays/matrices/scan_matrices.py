@@ -186,7 +186,8 @@ class _ScanSteps:
     Attributes:
         bits: bits per qubit in an index of the state: 1 for amplitudes, 2 for Pauli expectation
             values.
-        orders: qubit orders of the state: before, at each matrix, and after.
+        orders: qubit orders of the state: the order before the first matrix, for each matrix the
+            order in which it acts on the leading qubits, and the order after the last matrix.
     """
 
     bits: int
@@ -238,12 +239,15 @@ class _ScanSteps:
             """Undo one matrix in the scan of `_pull_back`, which runs in reverse.
 
             Args:
-                carried: state and cotangent after the matrix.
-                given: the transposed matrix, and the bit offsets of qubits in the order before and
-                    at it.
+                carried: a pair: state and cotangent after the matrix, in the qubit order in which
+                    the matrix acts.
+                given: a triple: the transposed matrix; ``int32[qubits]``, the bit offset of each
+                    qubit in the order that the state has before the matrix; and
+                    ``int32[qubits]``, the bit offsets in the order in which the matrix acts.
 
             Returns:
-                state and cotangent before the matrix, and the cotangent of the matrix.
+                a pair: state and cotangent before the matrix, transposed to the order before it;
+                and the cotangent of the matrix.
             """
             inverse, before, at_matrix = given
             state, cotangent = carried

@@ -84,8 +84,8 @@ def merge_batch(
 ) -> tuple[Batch, list[Any]]:
     """Return the batch and its inputs, for the batching rule of a circuit.
 
-    If the circuit is batched already, the two axes become one: first come the rows of the first
-    element of the mapped axis, then the rows of the second, and so on.
+    If the circuit is batched already, the two axes become one: row ``r`` of element ``e`` of the
+    mapped axis gets the index ``e * batch.size + r``.
 
     Args:
         batch: the rows of the circuit; None if it is not batched yet.
@@ -137,8 +137,10 @@ def has_row_dependent_effects(closed: ClosedJaxpr, mapped: Sequence[bool]) -> bo
 def _has_diverging_rows(closed: ClosedJaxpr, batch: Batch) -> bool:
     """Return whether rows may differ in the gates and measurements that they execute.
 
-    A row is one element of the axes over which ``vmap`` maps a circuit. In a batch, all rows have
-    the same mid-circuit outcomes; see ``outcome_tree``.
+    True if a conditional or a ``while`` loop that depends on the row contains gates or
+    measurements, or if the wire of a mid-circuit measurement depends on the row. A row is one
+    element of the axes over which ``vmap`` maps a circuit. In a batch, all rows have the same
+    mid-circuit outcomes; see ``outcome_tree``.
 
     Args:
         closed: the jaxpr of a row, from handle and inputs to handle and results.
@@ -196,6 +198,8 @@ def vectorize_rows(closed: ClosedJaxpr, batch: Batch) -> ClosedJaxpr | None:
 
 def count_rows_per_call(closed: ClosedJaxpr) -> int:
     """Return how many rows of a batched circuit run together, limited by memory.
+
+    All these rows together have at most ``_MAX_PARAMS_PER_CALL`` parameters and amplitudes.
 
     Args:
         closed: the jaxpr of a row, whose final measurements have all parameters as operands.
@@ -303,7 +307,8 @@ def _measure_batch(
         **params: the remaining parameters of the equation.
 
     Returns:
-        the results and their mapped axes: None for the handle, else 0.
+        the results and their mapped axes: None for the handle and for the number of a saved
+        derivative, which all rows share, else 0.
     """
     named_dims = MeasureOperands.from_names(names, dims)
     if named_dims.directions is not None:
@@ -337,7 +342,8 @@ def _directions_batch(
         **params: the parameters of the equation.
 
     Returns:
-        the results and their mapped axes.
+        the results: handle, derivative (with an axis of the mapped elements in front) and number of
+        the saved derivative; and their mapped axes: None, 0, None.
     """
     assert list(of.to_dict()) == ["directions"]
     size = operands.directions.shape[of.directions]

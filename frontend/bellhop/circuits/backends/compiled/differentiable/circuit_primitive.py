@@ -87,8 +87,8 @@ class CircuitBody:
     copied with another jaxpr for each derivative.
 
     Attributes:
-        closed: the jaxpr, from handle and inputs to handle and results. With ``Outcomes.ALL``, the
-            jaxpr of one run, which executes one combination of outcomes.
+        closed: the jaxpr, from handle and inputs to handle and results. If results are summed over
+            runs (``Outcomes.is_summed``), the jaxpr of one run with one combination of outcomes.
         name: the QNode's name.
         where: the QNode's name and line, for errors.
         site: ``file:line`` of the call.
@@ -186,6 +186,10 @@ def _run_eagerly(*inputs: Any, **params: Any) -> Any:
 
     Returns:
         the results of the circuit.
+
+    Raises:
+        FloatingPointError: for a NaN or infinity in the results that ``jax_debug_nans`` or
+            ``jax_debug_infs`` forbids.
     """
     # A circuit is compiled as a whole under ``jax.disable_jit`` too.  The debugging flags are off
     # because ``jax.debug_nans`` would call this function again without ``jax.jit``.
@@ -242,7 +246,7 @@ def _batch(
 
 
 def _check_results_fit(results: Sequence[Any], body: CircuitBody) -> None:
-    """Raise an error if the results of a batch are too large for the memory.
+    """Raise a `CompileError` if the results of a batch are too large for the memory.
 
     Args:
         results: the batch's results, each with the axis of rows in front.
@@ -262,7 +266,8 @@ def _lower(
     """Lower a circuit to ``quantum.begin``, a call of its body and ``quantum.end``.
 
     A batch is lowered with its body mapped over the rows, or as a loop over (groups of) rows if the
-    rows cannot run together or need too much memory.
+    rows cannot run together or need too much memory. In a plain ``jax.jit``, which Bellhop does not
+    lower, the circuit becomes a separate program.
 
     Args:
         ctx: JAX's lowering context.

@@ -83,8 +83,8 @@ class CompiledState(NamedTuple):
 
         Args:
             gates: the gates, with their static parameters and wires.
-            params: array ``[n]`` of the traced parameters of the gates; for a loop ``[most * n]``,
-                of which the first `n_iterations` iterations are used.
+            params: array ``[n]`` of the traced parameters of the gates; for a loop of at most
+                ``most`` iterations ``[most * n]``, of which the first `n_iterations` are used.
             offset: integer scalar, the index of ``params[0]`` among the parameters by which the
                 circuit is differentiated; None for parameters without a derivative.
             wires: integer array ``[m]`` of the traced wires; for a loop ``[most * m]``.

@@ -77,10 +77,14 @@ class FallbackFunction:
     def differentiate(self, has_tangent: Sequence[bool]) -> "FallbackFunction":
         """Return a copy marked as differentiated once more; its forms stay the same.
 
-        Args:
-            has_tangent: for each operand, whether it has a tangent. Operands that derivatives have
-                added, which come last, do not count; with tangents of these operands alone, the
-                order stays the same.
+                Args:
+                    has_tangent: for each operand, whether it has a tangent. Operands that derivatives have
+        <<<<<<< HEAD
+                        added, which come last, do not count; with tangents of these operands alone, the
+                        order stays the same.
+        =======
+                        added, which come last, do not count: if only they have tangents, the order stays.
+        >>>>>>> s3
         """
         own = has_tangent[: len(self.is_perturbed)]
         moved = list(map(operator.or_, self.is_perturbed, own))
@@ -149,7 +153,11 @@ def _jvp(
         return call_perturbed, list(itertools.compress(primals, has_tangent))
 
     def push(form: Form) -> Form:
-        """Return the JVP of a form: ``(*primals, *tangents) -> tangents``."""
+        """Return the JVP of a form: ``(*primals, *tangents) -> tangents``.
+
+        The arguments are all operands, then the tangents of the perturbed operands alone. The
+        results are the tangents of the floating-point and complex results.
+        """
 
         def push_forward(*operands: Operand) -> list[Any]:
             return jax.jvp(*restrict_to_perturbed(form, operands[:n]), list(operands[n:]))[1]
@@ -157,7 +165,11 @@ def _jvp(
         return push_forward
 
     def pull(form: Form) -> Form:
-        """Return the VJP of a form: ``(*primals, *cotangents) -> cotangents``."""
+        """Return the VJP of a form: ``(*primals, *cotangents) -> cotangents``.
+
+        The arguments are all operands, then the cotangents of the floating-point and complex
+        results. The results are the cotangents of the perturbed operands alone.
+        """
 
         def pull_back(*operands: Operand) -> list[Any]:
             function, perturbed = restrict_to_perturbed(form, operands[:n])

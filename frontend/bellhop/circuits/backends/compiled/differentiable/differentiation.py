@@ -107,6 +107,10 @@ class Differentiation:
         Args:
             measurements: the measurements to differentiate.
 
+        Returns:
+            the copy; this object itself if its method is not the adjoint method, or if the adjoint
+            method of plugins supports all measurements.
+
         Raises:
             DifferentiableCompileError: for a state, which only the adjoint method differentiates.
         """
@@ -149,7 +153,8 @@ class Differentiation:
     def make_shift_rules(self, static_order: int, dynamic_order: int, *, keep: bool) -> ShiftRules:
         """Build the parameter-shift or finite-difference rules of a derivative.
 
-        With an adjoint method, one of the orders is left to that method.
+        With an adjoint method, one order is left to this method: a static one if there is any, else
+        a dynamic one.
 
         Args:
             static_order: the order in static-count parameters, or along the directions of a basis.
@@ -162,7 +167,8 @@ class Differentiation:
 
         Raises:
             DifferentiableCompileError: if a parameter has no rule, if the user's shifts do not fit,
-                or for a second finite difference.
+                for a second finite difference, or for a derivative in dynamic-count parameters
+                with SPSA or the user's shifts.
         """
         options = dict(self.options)
         by_dynamic = dynamic_order > 0 or keep

@@ -70,6 +70,7 @@ from bellhop.circuits.ir.precision import Precision
 from bellhop.control_flow.tagged_values import ValueTag, has_tag, tag_value, tagged_p
 from bellhop.jaxprs.equations import iterate_equations
 from bellhop.jaxprs.jaxpr_interpreter import rewrite
+from bellhop.jaxprs.symbolic_zero import make_symbolic_zero
 
 # The number of the first dynamic-count parameter, as in runtime/contract.toml.  The parameters
 # outside loops of dynamic length have numbers below it.
@@ -98,7 +99,7 @@ class DynamicParamsTag(ValueTag):
         """
         *dots, _, _ = tangents
         if all(type(dot) is ad.Zero for dot in dots):
-            return ad.Zero.from_primal_value(operands[0])
+            return make_symbolic_zero(operands[0])
         _, params, session, number = operands
         transpose = functools.partial(
             _direction_transpose, ShapedArray((1, params.size), Precision.real_type())
@@ -185,7 +186,8 @@ def read_saved_outcomes(closed: ClosedJaxpr) -> ClosedJaxpr:
     Reverse mode computes loops a second time, and cannot measure a second time.
 
     Args:
-        closed: a jaxpr in which saved outcomes are tagged (`SavedOutcomeTag`).
+        closed: a jaxpr in which saved outcomes are tagged (`SavedOutcomeTag`); it is returned
+            itself if there are none.
     """
 
     def recall(eqn: JaxprEqn, value: Any, *others: Any) -> Any:

@@ -27,6 +27,9 @@ def find_engine_obstacle(
 ) -> str:
     """Return why the engine cannot run a circuit, so that the plugin must.
 
+    Reasons are the user's choice (``engine="plugin"``), a device that the engine does not replace,
+    classical shadows, and too many qubits unless only the engine has the circuit's derivative.
+
     Args:
         closed: the jaxpr of a run.
         device: the device of the circuit.
@@ -53,7 +56,9 @@ def find_engine_obstacle(
 def _requires_engine(closed: ClosedJaxpr, derivative_order: int, outcomes: Outcomes) -> bool:
     """Return whether only the engine, and no plugin, has the circuit's derivative.
 
-    This is so for derivatives by amplitudes, of scores, and through mid-circuit outcomes.
+    This is so for adjoint derivatives by amplitudes, of scores, of measurements that plugins do not
+    differentiate, and through mid-circuit outcomes, and for products such as VJPs. False if the
+    circuit has not been differentiated.
 
     Args:
         closed: the jaxpr of a run.

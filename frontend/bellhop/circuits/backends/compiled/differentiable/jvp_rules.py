@@ -69,6 +69,7 @@ from bellhop.circuits.backends.compiled.differentiable.state_primitives import (
 from bellhop.circuits.ir.diff_method import DiffMethod
 from bellhop.circuits.ir.precision import Precision
 from bellhop.errors import DifferentiableCompileError
+from bellhop.jaxprs.symbolic_zero import make_symbolic_zero
 from bellhop.tracing.state import override_trace_state, trace_state
 
 # The number under which the session keeps the derivative that the adjoint method computes.
@@ -79,7 +80,7 @@ def forbid_gate_derivatives(obstacle: str) -> AbstractContextManager[None]:
     """Return a context in which derivatives by gate parameters raise an error.
 
     Args:
-        obstacle: the message of the error; empty for no error.
+        obstacle: the message of the ``DifferentiableCompileError``; empty for no error.
     """
     return override_trace_state(obstacle=obstacle)
 
@@ -113,7 +114,7 @@ def _gates_jvp(
     # The tangents of parameters reach the measurement through its operand ``params``, not through
     # the handle of the state.
     handle = gates_p.bind(*primals, obstacle=obstacle, **static)
-    return handle, ad.Zero.from_primal_value(handle)
+    return handle, make_symbolic_zero(handle)
 
 
 ad.primitive_jvps[gates_p] = _gates_jvp
@@ -152,7 +153,7 @@ def _measure_jvp(
         result_tangents = jvp.compute_second_tangents(measuring)
     else:
         handle, results, result_tangents = _jacobian_jvp(jvp, measuring)
-    return [handle, *results], [ad.Zero.from_primal_value(handle), *result_tangents]
+    return [handle, *results], [make_symbolic_zero(handle), *result_tangents]
 
 
 def _values_jvp(jvp: MeasurementJvp, measuring: MeasurementSet) -> tuple[Any, list[Any], list[Any]]:
@@ -181,7 +182,7 @@ def _values_jvp(jvp: MeasurementJvp, measuring: MeasurementSet) -> tuple[Any, li
         return handle, values, dots
     handle, *values = jvp.bind_measurement(measuring, Query.VALUES)
     if not jvp.has_tangents:
-        return handle, values, list(map(ad.Zero.from_primal_value, values))
+        return handle, values, list(map(make_symbolic_zero, values))
     handle, dots = _compute_tangents_by_rerun(handle, jvp, values)
     return handle, values, dots
 
@@ -319,7 +320,8 @@ def _derivative_jvp(
         the results (handle, derivative, number of the kept derivative) and their tangents.
 
     Raises:
-        DifferentiableCompileError: for a derivative along a basis, a finite difference.
+        DifferentiableCompileError: if an operand has a tangent and the derivative is along a basis
+            (a finite difference), or its method gives no further derivative.
     """
     jvp = MeasurementJvp.from_derivative_operands(names, primals, tangents, measuring)
     if jvp.primals.basis is not None and jvp.has_tangents:
@@ -330,7 +332,7 @@ def _derivative_jvp(
     )
     handle, dot = _compute_derivative_tangent(handle, jvp, order)
     derivative, dot = (jvp.drop_amplitudes(each, order) for each in (derivative, dot))
-    zero_of_handle, zero_of_saved = map(ad.Zero.from_primal_value, (handle, saved))
+    zero_of_handle, zero_of_saved = map(make_symbolic_zero, (handle, saved))
     return [handle, derivative, saved], [zero_of_handle, dot, zero_of_saved]
 
 

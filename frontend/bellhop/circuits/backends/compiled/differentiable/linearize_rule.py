@@ -341,7 +341,7 @@ def _find_products(
 
     Returns:
         the products; None if the Jacobian costs less, if the engine does not support products, or
-        if the circuit has mid-circuit outcomes or effects.
+        if the circuit has mid-circuit outcomes, effects, or no final measurement.
     """
     # The derivative of a VJP is computed from the Jacobian, which has derivatives of any order.
     closed, differentiable = body.closed, body.make_differentiable_jaxpr

@@ -28,6 +28,7 @@ from bellhop.circuits.backends.compiled.differentiable.score_function import SEC
 from bellhop.circuits.ir.diff_method import DiffMethod
 from bellhop.circuits.ir.precision import Precision
 from bellhop.errors import DifferentiableCompileError
+from bellhop.jaxprs.symbolic_zero import make_symbolic_zero
 
 _SECOND_DERIVATIVE_WITH_SHOTS_ERROR = (
     "it is differentiated twice by the likelihood of samples (with shots on default.qubit, after "
@@ -100,8 +101,9 @@ class MeasurementJvp(NamedTuple):
             measuring: the measurements.
 
         Raises:
-            DifferentiableCompileError: if the method of the first derivative has no second one, or
-                if the second derivative needs another method.
+            DifferentiableCompileError: if an operand has a tangent and the method of the first
+                derivative has no second one, or the differentiation has an obstacle; or if the
+                second derivative needs another method.
         """
         jvp = cls.from_operands(names, primals, tangents, measuring)
         differentiation = jvp.measuring.differentiation
@@ -187,7 +189,7 @@ class MeasurementJvp(NamedTuple):
         """Bind ``quantum_measure`` with these operands, and return handle and results.
 
         Args:
-            measuring: the measurements; ``self.measuring`` has the differentiation.
+            measuring: the measurements; the differentiation of ``self.measuring`` replaces theirs.
             query: the results to return.
         """
         own = replace(measuring, differentiation=self.measuring.differentiation)
@@ -196,7 +198,7 @@ class MeasurementJvp(NamedTuple):
     def compute_single_pass_tangents(self, measuring: MeasurementSet) -> list[Any]:
         """Return the values' tangents by ``params``, computed by a ``LinearMap``.
 
-        Its transpose is a VJP by one adjoint sweep; its evaluation needs the Jacobian.
+        The transpose of the map is a VJP by one adjoint sweep; its evaluation needs the Jacobian.
 
         Args:
             measuring: the measurements, without the added means of variances.
@@ -279,7 +281,8 @@ class MeasurementJvp(NamedTuple):
 
         Returns:
             the handle of the state afterwards, the derivative by ``params``, and the number under
-            which the session keeps the other derivative.
+            which the session keeps the first derivative by dynamic-count parameters: ``saved`` if
+            it is among `others`, -1 if nothing is kept.
         """
         operands = self.primals._replace(**{"handle": handle, "saved": None, **others})
         rerun = measuring.prepare_rerun()
@@ -290,19 +293,23 @@ class MeasurementJvp(NamedTuple):
     ) -> Any:
         """Return the derivative by ``params`` and, additionally, along directions.
 
-        A direction is a number that identifies a vector in the session: tangents of all
-        dynamic-count parameters.
+        A direction is a vector with a tangent for each dynamic-count parameter. The circuit's
+        session holds these vectors; the program has a number for each.
 
         Args:
             handle: the handle of the state.
-            directions: f64[rows, k]; each row is one directional derivative of order k.
+            directions: f64[rows, k], numbers of vectors that the session holds. Each row gives one
+                derivative of order k, along its k vectors.
             order: the order of the derivative by ``params``.
             steps: the number of gates and projections before the measurement, i32[].
-            saved: the number under which the session keeps the derivative; None if it does not.
-                With a number, a ``LinearMap`` computes the result, which can be transposed.
+            saved: the number under which the session keeps the first derivative by dynamic-count
+                parameters, for k = 1 and order 0; None to compute the derivative by running the
+                gates again. With a number, the result is the result of a ``LinearMap``, which can
+                be transposed.
 
         Returns:
-            array f64[rows, values, p, ..., p], with `order` axes of parameters.
+            array f64[rows, values, p, ..., p] with `order` axes of length p, the number of entries
+            of ``params``; ``values`` is the number of real values of all measurements.
         """
         operands = self.primals._replace(handle=handle, steps=steps, saved=saved, directions=None)
         known = operands.to_dict()
@@ -332,7 +339,7 @@ class MeasurementJvp(NamedTuple):
         """
         primals, tangents = self.primals._asdict(), self.tangents._asdict()
         zeros = {
-            name: ad.Zero.from_primal_value(primal)
+            name: make_symbolic_zero(primal)
             for name, primal in primals.items()
             if name not in names and primal is not None
         }
@@ -372,7 +379,7 @@ def _bind_measurement(
     Args:
         names: the names of ``values``, fields of `MeasureOperands`.
         measuring: the measurements.
-        values: operands.
+        values: the operands, in the order of ``names``.
         query: which results to return in addition to the handle.
         others: further operands, by name.
     """

@@ -85,7 +85,8 @@ class MeasureOperands(NamedTuple):
         params_tangent: for ``Query.JACOBIAN_JVP``, the tangent of ``params``, f64[p].
         basis: for a derivative, f64[q, p]: directions by which to differentiate instead of by each
             parameter.
-        directions: for a derivative, f64[rows, k]: tangents of the perturbation.
+        directions: for a derivative, f64[rows, k]: in each row k tangents of the perturbation,
+            along which the measurement is differentiated.
         steps: for a derivative with directions, i32[]: the number of gates and projections before
             the measurement.
         saved: for a derivative with directions, i32[]: the number under which the session keeps the
@@ -138,7 +139,8 @@ class MeasurementSet:
     Attributes:
         measurements: the measurements, in the order of the results.
         device: the device that runs the circuit.
-        differentiation: a ``Differentiation``.
+        differentiation: how the values are differentiated, a ``Differentiation``: the method, the
+            frequencies of parameters for shift rules, and the obstacle if a derivative is missing.
     """
 
     measurements: tuple[Measurement, ...]
@@ -170,7 +172,7 @@ class MeasurementSet:
 
     @property
     def has_large_matrices(self) -> bool:
-        """Whether an observable's matrix has more than `MOST_MATRIX_WIRES` wires.
+        """Whether an observable's matrix has more than `MOST_MATRIX_WIRES` (four) wires.
 
         Expectation values have no derivative by such a matrix.
         """
@@ -286,7 +288,8 @@ def _derivative_abstract_eval(
         keep: whether the session keeps the first derivative by dynamic-count parameters.
 
     Raises:
-        DifferentiableCompileError: if a parameter has no shift rule.
+        DifferentiableCompileError: if `Differentiation.make_shift_rules` raises it. A saved
+            derivative (operand ``saved``) needs no rules.
     """
     named = MeasureOperands.from_names(names, avals)
     *rows, n_params = named.params.shape
@@ -354,7 +357,11 @@ def _score_lower(handle: Handle, types: Sequence[Any], *, has_gradient: bool) ->
 def _derivative_lower(
     ctx: Any, *operands: Any, names: Any, measuring: MeasurementSet, order: int, keep: bool
 ) -> list[Any]:
-    """Lower a derivative to ``quantum.derivative``, or a saved one to ``quantum.jvp``.
+    """Lower a derivative to ``quantum.derivative``, or to ``quantum.jvp`` if saved.
+
+    The operand ``saved`` decides: if it is among `names`, ``quantum.jvp`` multiplies the derivative
+    that the session has kept with the directions f64[rows, 1], and the other arguments do not
+    matter. Otherwise ``quantum.derivative`` runs the gates again.
 
     Args:
         ctx: JAX's lowering context.
@@ -362,11 +369,13 @@ def _derivative_lower(
         names: the names of the operands, fields of `MeasureOperands`.
         measuring: the measurements.
         order: the order of the derivative by ``params``.
-        keep: whether the session keeps the first derivative by dynamic-count parameters.
+        keep: whether the session shall keep the first derivative by dynamic-count parameters, which
+            ``quantum.derivative`` computes.
 
     Returns:
         MLIR values of the handle, the derivative, and the number under which the session keeps the
-        first derivative by dynamic-count parameters.
+        first derivative by dynamic-count parameters: the operand ``saved`` if it is present, -1
+        without `keep`.
     """
     named = MeasureOperands.from_names(names, operands)
     result = ir_type(ctx, ctx.avals_out[1])
@@ -445,13 +454,14 @@ def is_derivative_product(eqn: JaxprEqn) -> bool:
 
 
 def can_plugin_differentiate(eqn: JaxprEqn) -> bool:
-    """Return whether a plugin supports the derivative of a measurement equation.
+    """Return whether a plugin's adjoint method can compute an equation's derivative.
 
-    Plugins have no products with a derivative (VJP), and an adjoint method for some measurements
-    only.
+    True if a plugin's adjoint method differentiates each of the equation's measurements, and if the
+    equation does not query a VJP or Hessian-vector product (``Query.VJP``,
+    ``Query.JACOBIAN_JVP``), which only the engine computes.
 
     Args:
-        eqn: an equation of the primitive ``quantum_measure``.
+        eqn: an equation of the primitive ``quantum_measure``, usually with a Jacobian.
     """
     return not is_derivative_product(eqn) and all(
         m.has_jacobian(Executor.PLUGIN) for m in eqn.params["measuring"].measurements

@@ -95,6 +95,10 @@ def _make_second_moment_change(
         weights: the rates of change along the terms, an array ``[len(terms)]``.
         coefficients: array ``[c]``, the coefficients of observables.
         first: the index that the first new coefficient gets when it is appended to `coefficients`.
+
+    Returns:
+        the change, by a central difference: its measurements are variances of the observable plus
+        each term, then minus each term, and the weights are plus and minus half the rates.
     """
     observable = variance.list_terms()
     own = jnp.stack(

@@ -124,7 +124,7 @@ def add_jacobian(
         known: the nonlinear part: takes handle and inputs; returns handle, values and residuals.
         linear: the linear part: takes residuals and tangents of inputs; returns tangents of values,
             which are real.
-        n_out: the number of results of ``known`` before the residuals.
+        n_out: the number of results of ``known`` before the residuals, with the handle.
         n_tangents: the number of inputs of ``linear`` after the residuals.
         where: the QNode and its line, for errors.
         forward: whether to use forward mode, so that the jaxpr can be differentiated again.

@@ -28,6 +28,7 @@ from bellhop._jax.private import ir_type
 from bellhop.base.types import Handle, Operand
 from bellhop.circuits.ir.precision import Precision
 from bellhop.compiler.lowering_context import allow_bellhop_dialects, lowering_state
+from bellhop.jaxprs.symbolic_zero import make_symbolic_zero
 from bellhop_mlir.dialects import quantum
 from bellhop_mlir.dialects.gate import Gate, encode_gates
 
@@ -180,7 +181,7 @@ def _call_jvp(primals: Sequence[Operand], tangents: Sequence[Any], **static: Any
     Real operands with a tangent occur only in a ``LinearMap``, which has separate rules.
     """
     results = _call_p.bind(*primals, **static)
-    dots = [ad.Zero(jax.typeof(result).to_tangent_aval()) for result in results]
+    dots = [make_symbolic_zero(result) for result in results]
     # Calls with real operands and results are inside of a ``LinearMap``, which has its own rules.
     assert not any(type(dot) is not ad.Zero for dot in tangents) or not any(map(_is_real, results))
     return results, dots

@@ -38,13 +38,14 @@ from bellhop.jaxprs.equations import find_dependents, has_tangent, iterate_equat
 
 
 def find_missing_derivative(traced: TracedCall) -> str:
-    """Return which derivative of a circuit the engine lacks; empty if it has all.
+    """Return why the engine lacks a derivative of a circuit.
 
     Args:
         traced: the circuit, to be differentiated to any order and by any of its inputs.
 
     Returns:
-        the reason as a clause about the circuit, such as "it measures a traced matrix".
+        the reason as a clause about the circuit, such as "it measures a traced matrix". Empty if
+        the engine has all derivatives, or if only the engine supports the circuit.
     """
     circuit = traced.closed.jaxpr
     if traced.plan.outcomes.is_drawn_in_each_run:
@@ -105,7 +106,7 @@ def _find_perturbed_operands(eqn: JaxprEqn, circuit: Jaxpr, inputs: Sequence[boo
         inputs: for each input of the circuit, whether it is perturbed.
 
     Returns:
-        a `MeasureOperands` of booleans.
+        a `MeasureOperands` of booleans; None for operands that the measurement does not have.
     """
     operands = CircuitEquation(eqn).operands
     debug_info = circuit.debug_info._replace(result_paths=None)
@@ -156,7 +157,7 @@ def run_differentiable(circuit: TracedCall, device: Any, wires: WireMap) -> Any:
     """Bind a circuit, with derivatives in the program if the engine lacks some.
 
     JAX then differentiates the circuit as simulated on arrays, which is traced only for a
-    derivative that the runtime lacks.
+    derivative that the runtime lacks. A circuit with effects is bound without these derivatives.
 
     Args:
         circuit: the circuit, traced for the runtime.
@@ -217,10 +218,11 @@ def run_differentiable(circuit: TracedCall, device: Any, wires: WireMap) -> Any:
     circuit_of_all = convert_constvars_jaxpr(circuit.closed)
 
     def supports_derivative(is_perturbed: Sequence[bool], order: int) -> bool:
-        """Return whether the runtime has a derivative of this order.
+        """Return whether the runtime has a derivative; for `FallbackFunction`.
 
         Args:
-            is_perturbed: for each constant and input, whether the derivative is by it.
+            is_perturbed: for each constant of the quantum function and then each input of the call,
+                whether the derivative is by it.
             order: order of the derivative.
         """
         constants_perturbed = [
@@ -240,7 +242,7 @@ def _needs_program_derivatives(circuit: TracedCall) -> bool:
     """Return whether derivatives must be exact, and the engine lacks some of them.
 
     False for circuits that draw random numbers, and for other methods than ``best``, ``adjoint``
-    and ``parameter-shift``.
+    and ``parameter-shift``. For ``parameter-shift``, only derivatives by gates are considered.
     """
     method = circuit.call.config.diff_method
     if circuit.plan.outcomes.is_drawn:

@@ -70,7 +70,8 @@ def check_version(name: str) -> None:
 def _find_lightning_package(name: str) -> str:
     """Return the name of the distribution that has a Lightning device.
 
-    Each device but ``lightning.qubit`` has its own distribution.
+    Each device but ``lightning.qubit`` has its own distribution, such as
+    ``pennylane-lightning-gpu``. If it is not installed, the result is ``pennylane-lightning``.
     """
     package = f"pennylane-lightning-{name.partition('.')[2]}"
     try:
@@ -82,6 +83,8 @@ def _find_lightning_package(name: str) -> str:
 
 def check_options(device: qml.devices.Device, where: str) -> None:
     """Raise an error for options of a Lightning device that compiled circuits ignore.
+
+    They are ``mpi=True`` and ``kokkos_args``.
 
     Args:
         device: the PennyLane device; devices other than Lightning's are not checked.
@@ -110,6 +113,9 @@ def check_options(device: qml.devices.Device, where: str) -> None:
 
 def check_plugin_limits(name: str, where: str, *, is_tree: bool, n_groups: int) -> None:
     """Raise an error for a circuit with measurements that a plugin gets wrong.
+
+    Some plugins project states in a way that makes sums over outcomes wrong, and some return
+    samples in sorted order, so that several groups of shots would differ.
 
     Args:
         name: PennyLane's name of the device.

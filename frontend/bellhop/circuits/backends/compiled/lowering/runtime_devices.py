@@ -30,7 +30,7 @@ from bellhop.circuits.ir.wires import WireMap
 
 
 def run_in_runtime(call: Circuit, device: qml.devices.Device, wires: WireMap) -> Any:
-    """Trace a circuit for the runtime, to be run by the engine or the device's plugin.
+    """Trace and bind a circuit, to be run by the engine or the device's plugin.
 
     Args:
         call: the QNode call.

@@ -50,12 +50,14 @@ def needs_outcomes(closed: ClosedJaxpr, qubits: Collection[int]) -> bool:
 def _find_disturbed_qubits(measurement: Measurement, qubits: Collection[int]) -> set[int]:
     """Return the qubits that must not be measured before a final measurement.
 
-    A mid-circuit measurement of such a qubit would change the result.
+    A mid-circuit measurement of such a qubit would change the result. For an expectation value or
+    variance, they are the wires of non-diagonal factors; for probabilities, samples and
+    frequencies there are none.
 
     Args:
         measurement: the final measurement.
-        qubits: the qubits to return if any earlier measurement would change the result, as for a
-            state.
+        qubits: the qubits to return for other measurements, such as a state, which any earlier
+            measurement would change.
     """
     if isinstance(measurement, Expval | Var):
         factors = itertools.chain.from_iterable(measurement.terms)

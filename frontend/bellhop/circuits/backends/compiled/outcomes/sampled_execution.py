@@ -33,6 +33,7 @@ from bellhop.circuits.ir.device_measurements import Frequencies
 from bellhop.circuits.ir.statistics import Statistic
 from bellhop.circuits.ir.tangents import fill_zero_tangents
 from bellhop.control_flow.while_loop_vjp import has_dynamic_loop
+from bellhop.jaxprs.symbolic_zero import make_symbolic_zero
 
 # drawn_run: handle, inputs... -> handle, values...; with ``until_accepted``: handle, whether the
 #   last run was accepted bool[], values...
@@ -105,7 +106,8 @@ def loop_over_shots(
 
     Args:
         closed: the jaxpr of one shot, from handle and inputs to handle, whether the shot was
-            accepted (if ``postselects``), the shot's score (if ``has_score``), and values.
+            accepted (if ``postselects``), the shot's score (if ``has_score``), and values, each
+            with a leading axis of length one.
         statistics: the statistics whose arrays the values are; they tell which values are per shot.
         groups: the number of shots of each group to average over.
         inputs: arrays or types, the inputs of the jaxpr.
@@ -242,7 +244,7 @@ def _jvp(
     value_tangents = fill_zero_tangents(
         results[n_first:], evaluate(residuals, perturbed_tangents), linearized.out_perturbed
     )
-    return results, [*map(ad.Zero.from_primal_value, results[:n_first]), *value_tangents]
+    return results, [*map(make_symbolic_zero, results[:n_first]), *value_tangents]
 
 
 ad.primitive_jvps[_sampled_execution_p] = _jvp

@@ -97,8 +97,9 @@ class GateList:
             depth: the number of decompositions that produced it, 0 for the user's operation.
 
         Raises:
-            CompileError: for an operation that the device does not apply and PennyLane does not
-                decompose.
+            CompileError: for an operation that is not a gate, for a complex parameter if the device
+                does not apply matrices, and for an operation that the device does not apply and
+                PennyLane does not decompose.
         """
         if depth == 0:
             self._user_operation = op
@@ -243,7 +244,7 @@ class GateList:
         """Return whether Lightning can put a gate on its tape, which all derivatives need.
 
         Lightning cannot differentiate a gate with several parameters (Rot), even if they are
-        constant. Matrices and states are not put on the tape, so the answer is True.
+        constant. True also for gates without parameters, and for matrices and states, not taped.
         """
         is_recorded = self._gate_set.can_differentiate(base.name)
         return not base.data or base.name in _UNRECORDED_GATES or is_recorded
@@ -415,7 +416,7 @@ def _find_gate_key(op: qml.operation.Operator, n_wires: int, depth: int) -> Any:
         depth: the number of decompositions that produced it.
 
     Returns:
-        a hashable key; None for an operation with array parameters, which is not cached.
+        a hashable key; None, for no caching, if a parameter is an array or of an unusual type.
     """
     types = []
     for value in op.data:

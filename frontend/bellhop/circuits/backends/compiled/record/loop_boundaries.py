@@ -218,7 +218,7 @@ class _GateLoop:
         self._after: list[GateSequence] = []
 
     def merge_next(self) -> bool:
-        """Merge one pair of gates across the loop's boundary; return if there was one."""
+        """Merge one pair of gates across the loop's boundary; return whether it did."""
         for front, back in _iterate_boundary_pairs(self._gates, self._gates):
             constant = _merge_constants(front, back)
             if constant is not None:
@@ -274,7 +274,11 @@ class _GateLoop:
         return -values if is_negative else values
 
     def build_result(self) -> MergedLoop:
-        """Return the loop with the remaining gates, with parameters renumbered."""
+        """Return the loop with the remaining gates, and the gates around it.
+
+        The parameters of the remaining gates are renumbered: first the used parameters of the
+        original loop, then the sums that merging has made.
+        """
         if not self._before:
             return MergedLoop([], self._sequence, self._params, [])
         used = [slot for gate in self._gates for slot in gate.gate.slots if slot >= 0]

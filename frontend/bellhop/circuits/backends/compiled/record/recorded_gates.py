@@ -317,8 +317,9 @@ class GateEquationRecorder:
     ) -> None:
         """Bind a gate sequence as one equation, and register its parameters.
 
-        The parameters are appended to the circuit's parameters, with respect to which it is
-        differentiated; amplitudes of a prepared state become the circuit's ``amplitudes``.
+        Parameters that have a derivative are appended to the circuit's static-count parameters, or
+        to its dynamic-count parameters if ``is_dynamic_count``. Amplitudes of a prepared state
+        become the circuit's ``amplitudes``.
 
         Args:
             sequence: the gates.

@@ -471,7 +471,7 @@ class RuntimeCircuit(BackendCircuit):
         return self.measure(MeasurementRequest.from_samples(asked))
 
     def average_over_groups(self, value: Any) -> Any:
-        """Return this execution's contribution to each shot group's mean of ``value``."""
+        """Return this execution's contributions ``[groups, ...]`` to means of ``value``."""
         if self.treatment is Outcomes.SHARED_RUNS:
             return jnp.tensordot(self.shot_fractions, value, axes=0)
         return jnp.broadcast_to(value, (len(self.groups), *value.shape))

@@ -202,8 +202,9 @@ def record_branches(gates: GateEquationRecorder, branches: Branches) -> Any:
     def record_branch(branch: Callable[[], Any]) -> Step:
         """Return a function that runs a branch and records its gates.
 
-        Its results are the branch's result, and the handle of the state after it, the dynamic-count
-        parameters and the branch's static-count parameters.
+        The function takes the handle and the dynamic-count parameters. It returns the branch's
+        result, and a triple: the handle of the state after the branch, the dynamic-count
+        parameters, and the branch's static-count parameters.
         """
 
         def run(handle: Handle, count: DynamicParams) -> tuple[Any, Any]:
