@@ -162,17 +162,12 @@ def inline_containing_functions(
 
         Args:
             module: the module, which is changed in place.
-    <<<<<<< HEAD
-            is_held: predicate that selects operations, such as calls of regions.
-            most: maximum number of references to an inlined function.
-
-        Returns:
-            whether a function was inlined.
-    =======
             is_held: predicate that selects operations, such as calls of regions. A function is inlined
-                if it holds for an operation in the function itself.
-            most: maximum number of operations in the module that refer to an inlined function.
-    >>>>>>> s3
+            if it holds for an operation in the function itself.
+        most: maximum number of operations in the module that refer to an inlined function.
+
+    Returns:
+        whether a function was inlined.
     """
     has_inlined = False
     while True:

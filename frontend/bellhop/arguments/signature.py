@@ -186,49 +186,6 @@ def declared_signature(function: Callable[..., Any]) -> DeclaredSignature | None
     return DeclaredSignature(function_name(function), signature, tuple(args))
 
 
-<<<<<<< HEAD
-=======
-def check_call(
-    where: str, function: Callable[..., Any], count: int, names: Collection[str], advice: str = ""
-) -> None:
-    """Raise an error if a function's signature does not accept a call's arguments.
-
-    Used when a callback is traced, so that the error comes before the program runs.
-
-    Args:
-        where: function and call site, for the error.
-        function: the function that will be called; callables without a signature, and functions
-            with an attribute ``__signature__``, are not checked.
-        count: number of positional arguments.
-        names: names of the keyword arguments.
-        advice: further sentences for the error, which begin with a space; or empty.
-
-    Raises:
-        TypeError: with Python's message and the function's signature. Suggests an option of
-            Bellhop's callbacks for an unknown keyword.
-    """
-    if isinstance(function, FunctionType):
-        # ``inspect.signature`` takes a fifth of the time to trace a callback.
-        code = function.__code__
-        if code.co_argcount == count and code.co_kwonlyargcount == 0 and not names:
-            return
-        if hasattr(function, "__signature__"):
-            # ``__signature__`` is documentation: it may describe the wrapped function.
-            return
-    try:
-        signature = inspect.signature(function, follow_wrapped=False)
-    except (TypeError, ValueError):
-        return
-    try:
-        signature.bind(*[None] * count, **dict.fromkeys(names))
-    except TypeError as error:
-        raise TypeError(
-            f"{where}: the arguments do not match: {error}. It takes {signature}.{advice}"
-            f"{''.join(suggest_name(name, _CALLBACK_OPTIONS) for name in sorted(names))}"
-        ) from None
-
-
->>>>>>> s2
 def check_arrays(
     where: str, names: Sequence[str], args: Args, kwargs: Kwargs, *, are_values: bool = False
 ) -> None:

@@ -287,20 +287,15 @@ class NativeCallback(PureCallback[..., Any]):
             converted.append(leaf)
         return converted
 
-<<<<<<< HEAD
     def _describe_argument(self, position: int) -> str:
         """Return the name of an argument with the user's line, for errors."""
         return f"{self._described_call}: argument {position}"
 
     def _check_scalar(self, position: int, aval: Any, arguments: Sequence[Any]) -> None:
-        """Raise `TypeError` for a scalar argument whose C type is not known.
-=======
-    def _check_scalar(self, where: str, aval: Any, arguments: Sequence[Any]) -> None:
         """Raise `TypeError` for a scalar argument that has no certain C type.
 
         These are Python integers, Python floats that may be a float or a double in C, and dtypes
         that C does not pass by value, such as float16.
->>>>>>> s2
 
         Args:
             position: index of the argument among the leaves, for the error.

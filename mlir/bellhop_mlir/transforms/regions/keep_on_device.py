@@ -215,13 +215,8 @@ class _DeviceValueTracker:
         together = defaultdict(list)
         resident = _find_carried_values(carried)
 
-<<<<<<< HEAD
         def record_host_use(use: _Use, value: ir.Value, device: str) -> None:
-            """Record in ``together`` that a region or a loop uses a value of the host."""
-=======
-        def _can_stay_on_device(use: _Use, value: ir.Value, device: str) -> None:
             """Record in ``together`` that a region or loop, with operand index, uses a value."""
->>>>>>> s3
             op, _ = use
             loop = _find_outermost_loop(op, value)
             place = op if loop is None else loop

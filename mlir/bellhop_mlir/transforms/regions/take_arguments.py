@@ -116,13 +116,9 @@ def _drop_unused(op: ir.Operation) -> bool:
 
 
 def _find_source(value: ir.Value) -> ir.Value:
-<<<<<<< HEAD
-    """Return the value that operations in ``_IDENTITY_OPERATIONS`` pass on as another value.
-=======
     """Trace a value back through operations that return their operands unchanged.
 
     The operations are ``sdy.sharding_constraint`` and ``stablehlo.optimization_barrier``.
->>>>>>> s3
 
     Args:
         value: result of such an operation; any other value is returned itself.

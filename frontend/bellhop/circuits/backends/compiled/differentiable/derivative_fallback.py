@@ -77,14 +77,9 @@ class FallbackFunction:
     def differentiate(self, has_tangent: Sequence[bool]) -> "FallbackFunction":
         """Return a copy marked as differentiated once more; its forms stay the same.
 
-                Args:
-                    has_tangent: for each operand, whether it has a tangent. Operands that derivatives have
-        <<<<<<< HEAD
-                        added, which come last, do not count; with tangents of these operands alone, the
-                        order stays the same.
-        =======
+        Args:
+            has_tangent: for each operand, whether it has a tangent. Operands that derivatives have
                         added, which come last, do not count: if only they have tangents, the order stays.
-        >>>>>>> s3
         """
         own = has_tangent[: len(self.is_perturbed)]
         moved = list(map(operator.or_, self.is_perturbed, own))
