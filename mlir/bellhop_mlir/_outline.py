@@ -155,14 +155,14 @@ def inline_containing_functions(
 ) -> bool:
     """Inline functions that contain selected operations and have few call sites.
 
-        JAX creates functions for loop bodies, which hide their operations from passes over one block.
-        Functions that `outline_group` made are not inlined. Only calls on the program's own device are
-        considered. This repeats until no such call is left, so that callers of inlined functions are
-        inlined too. Functions without callers are dropped from the module.
+    JAX creates functions for loop bodies, which hide their operations from passes over one block.
+    Functions that `outline_group` made are not inlined. Only calls on the program's own device are
+    considered. This repeats until no such call is left, so that callers of inlined functions are
+    inlined too. Functions without callers are dropped from the module.
 
-        Args:
-            module: the module, which is changed in place.
-            is_held: predicate that selects operations, such as calls of regions. A function is inlined
+    Args:
+        module: the module, which is changed in place.
+        is_held: predicate that selects operations, such as calls of regions. A function is inlined
             if it holds for an operation in the function itself.
         most: maximum number of operations in the module that refer to an inlined function.
 

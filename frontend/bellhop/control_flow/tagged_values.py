@@ -33,6 +33,20 @@ class ValueTag:
 
     box: tuple[str, ...] = ()
 
+    def tag(self, value: Any, *operands: Any) -> Any:
+        """Return a value unchanged, through an equation with the rules of this tag.
+
+        Args:
+            value: array or tracer.
+            *operands: further operands for the rules.
+        """
+        return tagged_p.bind(value, *operands, mark=self)
+
+    @classmethod
+    def is_on(cls, eqn: JaxprEqn) -> bool:
+        """Return whether an equation tags a value with a tag of this class."""
+        return eqn.primitive is tagged_p and isinstance(eqn.params["mark"], cls)
+
     def compute_tangent(self, operands: Sequence[Operand], tangents: Sequence[Any]) -> Any:
         """Return the tangent of the tagged value; by default, the value's own tangent.
 
@@ -49,26 +63,11 @@ class ValueTag:
             operands: the value and further operands.
             dims: batch axis of each operand; None for operands that are not batched.
         """
-        return tag_value(*operands, mark=self)
-
-
-def tag_value(*operands: Any, mark: ValueTag) -> Any:
-    """Return a value unchanged, through an equation with custom rules.
-
-    Args:
-        *operands: the value, and further operands for its rules.
-        mark: the transformation rules.
-    """
-    return tagged_p.bind(*operands, mark=mark)
-
-
-def has_tag(eqn: JaxprEqn, kind: type[ValueTag]) -> bool:
-    """Return whether an equation tags a value with a mark of some class."""
-    return eqn.primitive is tagged_p and isinstance(eqn.params["mark"], kind)
+        return self.tag(*operands)
 
 
 def _jvp(primals: Sequence[Operand], tangents: Sequence[Any], *, mark: ValueTag) -> tuple[Any, Any]:
-    return tag_value(*primals, mark=mark), mark.compute_tangent(primals, tangents)
+    return mark.tag(*primals), mark.compute_tangent(primals, tangents)
 
 
 def _lower(ctx: mlir.LoweringRuleContext, value: Any, *_: Any, mark: ValueTag) -> list[Any]:

@@ -47,7 +47,7 @@ from bellhop._jax.patches.batched_while_cond import select_active_elements
 from bellhop._jax.patches.while_transpose import patch_while_transpose
 from bellhop.base.types import Aval, Operand
 from bellhop.control_flow.rematerialized_effects import remove_effects
-from bellhop.control_flow.tagged_values import ValueTag, has_tag, tag_value
+from bellhop.control_flow.tagged_values import ValueTag
 from bellhop.jaxprs.equations import iterate_equations
 from bellhop.jaxprs.jaxpr_interpreter import rewrite
 from bellhop.tracing.dce import eliminate_dead_code, prune_loop_body
@@ -120,10 +120,7 @@ def make_loops_reversible(closed: ClosedJaxpr, where: str) -> ClosedJaxpr:
             """
             consts, carried = _split(args, n_consts)
             is_differentiable = lambda array: jnp.issubdtype(array.dtype, jnp.inexact)
-            carried = [
-                tag_value(x, mark=_ReversibleTag(where)) if is_differentiable(x) else x
-                for x in carried
-            ]
+            carried = [_ReversibleTag(where).tag(x) if is_differentiable(x) else x for x in carried]
             return eval_jaxpr(body.jaxpr, body.consts, *consts, *carried)
 
         changed = eqn.replace(
@@ -141,7 +138,7 @@ def _reversible_site(body: ClosedJaxpr) -> str | None:
         body: jaxpr of the loop's body.
     """
     marks = (
-        eqn.params["mark"] for eqn in iterate_equations(body.jaxpr) if has_tag(eqn, _ReversibleTag)
+        eqn.params["mark"] for eqn in iterate_equations(body.jaxpr) if _ReversibleTag.is_on(eqn)
     )
     return next((mark.where for mark in marks), None)
 

@@ -17,7 +17,7 @@ import numpy as np
 from jax.export import is_symbolic_dim
 
 from bellhop.base.types import Operand
-from bellhop.control_flow.tagged_values import ValueTag, tag_value
+from bellhop.control_flow.tagged_values import ValueTag
 from bellhop.devices.device_memory import (
     format_gib,
     memory_of_process,
@@ -151,7 +151,7 @@ class MemoryCheck:
             shots: the number of samples drawn from the state.
             box: lines of text that describe the circuit in drawings.
         """
-        return tag_value(state, mark=_StateTag(state.size, qubits, sides, shots, self.where, box))
+        return _StateTag(state.size, qubits, sides, shots, self.where, box).tag(state)
 
 
 @dataclass(frozen=True)

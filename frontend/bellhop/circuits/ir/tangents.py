@@ -13,7 +13,7 @@ import jax.numpy as jnp
 from jax.interpreters import ad
 
 from bellhop.base.types import Operand
-from bellhop.control_flow.tagged_values import ValueTag, tag_value
+from bellhop.control_flow.tagged_values import ValueTag
 from bellhop.errors import DifferentiableCompileError
 from bellhop.jaxprs.symbolic_zero import make_symbolic_zero
 
@@ -84,4 +84,4 @@ def forbid_derivative(x: Any, obstacle: str, by: Any = None) -> Any:
     """
     if by is None and not jnp.issubdtype(x.dtype, jnp.inexact):
         return x
-    return tag_value(x, *([] if by is None else [by]), mark=UndifferentiableTag(obstacle))
+    return UndifferentiableTag(obstacle).tag(x, *([] if by is None else [by]))

@@ -46,7 +46,7 @@ from bellhop.circuits.passes.circuit_pass import CircuitPass
 from bellhop.circuits.passes.operation_transforms import make_rewrite
 from bellhop.circuits.passes.regions.control import ControlPass
 from bellhop.circuits.passes.rewrite import add_rewrite
-from bellhop.control_flow.tagged_values import ValueTag, has_tag, tag_value
+from bellhop.control_flow.tagged_values import ValueTag
 from bellhop.jaxprs.constant_eval import evaluate_static, find_deciding_inputs
 from bellhop.jaxprs.equations import inner_jaxprs, iterate_equations
 from bellhop.tracing.current_circuit import Branches
@@ -256,7 +256,7 @@ class DeferralPass(CircuitPass):
             eqn: an equation of the recorded circuit after dead code was eliminated, so that an
                 equation that is left is used: the circuit must be traced again without deferral.
         """
-        return has_tag(eqn, _DeferredTag)
+        return _DeferredTag.is_on(eqn)
 
     def mid_measure(
         self, label: Wire, *, reset: bool, postselect: int, site: str, is_joint: bool = False
@@ -277,7 +277,7 @@ class DeferralPass(CircuitPass):
         """
         del postselect, site
         deferral, wires = self._deferral, self._circuit.wires
-        outcome = tag_value(jnp.asarray(False), mark=_DeferredTag())
+        outcome = _DeferredTag().tag(jnp.asarray(False))
         if is_dynamic(label) or wires(label) in deferral.outcomes or reset:
             deferral.fails = True
         else:

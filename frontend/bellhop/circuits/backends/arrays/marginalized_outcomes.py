@@ -27,7 +27,7 @@ from jax.extend.core.primitives import cond_p, while_p
 
 from bellhop._jax.jaxprs import bind_equation, dce
 from bellhop.base.types import Operand
-from bellhop.control_flow.tagged_values import ValueTag, has_tag, tag_value
+from bellhop.control_flow.tagged_values import ValueTag
 from bellhop.jaxprs.equations import (
     external_inputs,
     inner_jaxprs,
@@ -71,8 +71,8 @@ def read_outcome(outcomes: Any, position: Any) -> tuple[Any, Any]:
     Returns:
         the outcome as an integer 0 or 1, and ``position + 1``.
     """
-    bit = tag_value((outcomes >> position.astype(outcomes.dtype)) & 1, mark=_OUTCOME)
-    return bit, tag_value(position + 1, position, bit, mark=_NEXT)
+    bit = _OUTCOME.tag((outcomes >> position.astype(outcomes.dtype)) & 1)
+    return bit, _NEXT.tag(position + 1, position, bit)
 
 
 def mark_summable(state: Operand) -> Any:
@@ -83,7 +83,7 @@ def mark_summable(state: Operand) -> Any:
     Args:
         state: array of the state of a circuit.
     """
-    return tag_value(state, mark=_SUMMABLE)
+    return _SUMMABLE.tag(state)
 
 
 def sum_over_outcomes(closed: ClosedJaxpr) -> ClosedJaxpr:
@@ -133,7 +133,7 @@ def _count_equation_outcomes(eqn: JaxprEqn) -> int:
     inner = [count_outcomes(each) for each in inner_jaxprs(eqn)]
     if eqn.primitive is cond_p:
         return max(inner)
-    return has_tag(eqn, _OutcomeTag) + sum(inner) * eqn.params.get("length", 1)
+    return _OutcomeTag.is_on(eqn) + sum(inner) * eqn.params.get("length", 1)
 
 
 @dataclass(frozen=True)
@@ -159,7 +159,7 @@ class _OutcomeSpan:
         Args:
             jaxpr: the jaxpr that contains the span.
         """
-        *inside, last = [eqn for eqn in self.equations if not has_tag(eqn, _OutcomeTag)]
+        *inside, last = [eqn for eqn in self.equations if not _OutcomeTag.is_on(eqn)]
         bits = [eqn.outvars[0] for eqn in self.outcomes]
         given = [var for var in dict.fromkeys(external_inputs([*inside, last])) if var not in bits]
         body = jaxpr.replace(
@@ -189,7 +189,7 @@ def _replace_spans(jaxpr: Jaxpr, spans: Sequence[_OutcomeSpan]) -> list[JaxprEqn
     for eqn in jaxpr.eqns:
         if eqn in ends:
             equations.append(ends[eqn].as_equation(jaxpr))
-        elif has_tag(eqn, _NextPositionTag) and eqn.invars[2] in bits:
+        elif _NextPositionTag.is_on(eqn) and eqn.invars[2] in bits:
             equations.append(eqn.replace(invars=[eqn.invars[1]]))
         elif eqn not in inside:
             equations.append(eqn)
@@ -239,7 +239,7 @@ def _find_spans(jaxpr: Jaxpr) -> list[_OutcomeSpan]:
     """
     last_use: dict[Any, int] = {}
     for number, eqn in enumerate(jaxpr.eqns):
-        if has_tag(eqn, _NextPositionTag):
+        if _NextPositionTag.is_on(eqn):
             continue
         last_use.update((atom, number) for atom in eqn.invars if not isinstance(atom, Literal))
     end = len(jaxpr.eqns)
@@ -248,9 +248,9 @@ def _find_spans(jaxpr: Jaxpr) -> list[_OutcomeSpan]:
     by_outcomes: set[Any] = set()
     is_accepted = False
     for number, eqn in enumerate(jaxpr.eqns):
-        is_outcome = has_tag(eqn, _OutcomeTag)
+        is_outcome = _OutcomeTag.is_on(eqn)
         given = (atom for atom in eqn.invars if not isinstance(atom, Literal))
-        if has_tag(eqn, _NextPositionTag) or not is_outcome and by_outcomes.isdisjoint(given):
+        if _NextPositionTag.is_on(eqn) or not is_outcome and by_outcomes.isdisjoint(given):
             continue
         equations.append(eqn)
         is_accepted |= bool(eqn.effects)
@@ -259,7 +259,7 @@ def _find_spans(jaxpr: Jaxpr) -> list[_OutcomeSpan]:
             by_outcomes.add(eqn.outvars[0])
             continue
         by_outcomes.update(eqn.outvars)
-        if not has_tag(eqn, _SummableTag) or is_accepted or len(outcomes) > MAX_OUTCOMES:
+        if not _SummableTag.is_on(eqn) or is_accepted or len(outcomes) > MAX_OUTCOMES:
             continue
         if all(last_use.get(var, -1) <= number for var in by_outcomes.difference(eqn.outvars)):
             spans.append(_OutcomeSpan(equations, outcomes))

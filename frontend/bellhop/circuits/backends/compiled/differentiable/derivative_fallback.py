@@ -79,7 +79,7 @@ class FallbackFunction:
 
         Args:
             has_tangent: for each operand, whether it has a tangent. Operands that derivatives have
-                        added, which come last, do not count: if only they have tangents, the order stays.
+                added, which come last, do not count: if only they have tangents, the order stays.
         """
         own = has_tangent[: len(self.is_perturbed)]
         moved = list(map(operator.or_, self.is_perturbed, own))

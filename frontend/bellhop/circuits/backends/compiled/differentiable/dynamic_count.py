@@ -67,7 +67,7 @@ from bellhop.circuits.backends.compiled.differentiable.state_primitives import (
     is_call,
 )
 from bellhop.circuits.ir.precision import Precision
-from bellhop.control_flow.tagged_values import ValueTag, has_tag, tag_value, tagged_p
+from bellhop.control_flow.tagged_values import ValueTag, tagged_p
 from bellhop.jaxprs.equations import iterate_equations
 from bellhop.jaxprs.jaxpr_interpreter import rewrite
 from bellhop.jaxprs.symbolic_zero import make_symbolic_zero
@@ -155,9 +155,7 @@ class DynamicParams(NamedTuple):
         """
         if not isinstance(count, int):
             params = jnp.where(jnp.arange(params.size) < count, params, 0.0)
-        perturbation = tag_value(
-            self.perturbation, params, session, self.next_index, mark=DynamicParamsTag()
-        )
+        perturbation = DynamicParamsTag().tag(self.perturbation, params, session, self.next_index)
         return DynamicParams(self.next_index + jnp.int32(count), perturbation)
 
     def save_outcome(
@@ -176,7 +174,7 @@ class DynamicParams(NamedTuple):
             it.
         """
         (handle,) = call("remember", [handle, outcome, self.next_index], HANDLE)
-        outcome = tag_value(outcome, session, self.next_index, mark=_SAVED_OUTCOME)
+        outcome = _SAVED_OUTCOME.tag(outcome, session, self.next_index)
         return DynamicParams(self.next_index + jnp.int32(1), self.perturbation), handle, outcome
 
 
@@ -191,11 +189,11 @@ def read_saved_outcomes(closed: ClosedJaxpr) -> ClosedJaxpr:
     """
 
     def recall(eqn: JaxprEqn, value: Any, *others: Any) -> Any:
-        if has_tag(eqn, SavedOutcomeTag):
+        if SavedOutcomeTag.is_on(eqn):
             return call("recall", others, BOOL)
         return bind_equation(eqn, value, *others)
 
-    if not any(has_tag(eqn, SavedOutcomeTag) for eqn in iterate_equations(closed.jaxpr)):
+    if not any(SavedOutcomeTag.is_on(eqn) for eqn in iterate_equations(closed.jaxpr)):
         return closed
     return rewrite(closed, {tagged_p: recall})
 
