@@ -414,9 +414,9 @@ def _format_value(value: Any, threshold: int | None) -> str:
 def _join_parts(begin: str, parts: Sequence[str], end: str) -> str:
     """Join formatted elements between brackets, on one line if it fits in 80 columns.
 
-    For example ``("(", ["1", "2"], ")")`` gives ``( 1 2 )``. If that is too long, there is a line
-    for each element: ``begin``, a space and the first element; then the other elements, indented by
-    two spaces. A space and ``end`` follow the last element.
+    Spaces separate them: ``("(", ["1", "2"], ")")`` gives ``( 1 2 )``. If that is too long, each
+    element has a line: the first one follows ``begin`` and a space, the others are indented by two
+    spaces, and a space and ``end`` follow the last one.
 
     Args:
         begin: the opening bracket.

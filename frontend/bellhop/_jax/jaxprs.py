@@ -144,8 +144,8 @@ def _is_outlined(eqn: Any) -> bool:
 def _is_plain(eqn: Any) -> bool:
     """Return whether binding an equation only appends an equal equation.
 
-    False for equations with effects, and for primitives with a tracing rule of their own: these
-    must be bound with ``bind``.
+    False for equations with effects, and for primitives with a custom tracing rule, except a
+    ``jit`` that is not inlined: such equations must be bound with ``bind``.
     """
     primitive = eqn.primitive
     return not (

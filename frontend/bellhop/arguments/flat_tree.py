@@ -56,7 +56,8 @@ class FlatTree:
     such as types, since it does not call the constructors of user classes.
 
     Args:
-        structure: the structure.
+        structure: the `PyTreeDef` with each leaf's key path, which `flatten` and
+            `from_structure` make.
         leaves: one object in place of each leaf, not necessarily an array.
 
     Attributes:

@@ -292,7 +292,7 @@ class _IfStatement:
         """
 
         def value(variable: Any) -> Any:
-            """Return a variable's value at the start of the branch: True or False if known."""
+            """Return True or False if the branch decides a variable, else the variable itself."""
             if variable is self._pred:
                 return index == 0
             if self._negated is not None and variable is self._negated:

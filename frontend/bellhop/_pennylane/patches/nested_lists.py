@@ -52,9 +52,11 @@ def allow_tracer_lists() -> Iterator[None]:
 
 
 def _install() -> None:
-    """Replace ``Operator.__init__`` and autoray's functions for lists.
+    """Let operators take nested lists of tracers, such as ``qml.RX([x, y], 0)`` in a program.
 
-    Closing the exit stack `_restore` puts the original functions back.
+    ``Operator.__init__``, and autoray's ``array``, ``asarray`` and ``multiply`` for lists and for
+    NumPy, convert a nested list that contains tracers to a JAX array first. Closing the exit stack
+    `_restore` puts the original functions back.
     """
     own = original(qml.operation.Operator, "__init__")
 

@@ -117,10 +117,11 @@ class Results:
     def _map_measured(
         self, each: Sequence[Any], change: Callable[[Statistic, Any], Any]
     ) -> list[Any]:
-        """Apply a function to the arrays of measurements, and keep other returned values.
+        """Apply a function to the arrays of the statistics that are measured.
 
         Args:
-            each: for each statistic, a pytree of arrays.
+            each: for each of ``statistics``, a pytree of arrays. Pytrees of statistics that the
+                quantum function returned without a measurement stay as they are.
             change: ``(statistic, array) -> array``.
 
         Returns:

@@ -344,8 +344,9 @@ class SamplingRounds:
             answers: the backend's circuit, after all gates of the quantum function.
 
         Returns:
-            for each round a dictionary of results by request, then a dictionary of snapshots by
-            index. The functions that the ``request_...`` methods returned read the dictionaries.
+            a list: for each round a dictionary of results by request, and last one dictionary of
+            the classical-shadow snapshots by the position of their request. The functions that
+            the ``request_...`` methods returned read the list.
         """
         values = []
         # Snapshots need the state as it is, and the last basis is not undone.

@@ -200,12 +200,13 @@ class Evolution:
 
         Args:
             state: this device's shard of the final state, array ``[components,
-                base**local_qubits]``.
+                base**local_qubits]``, with base 2 for state vectors and 4 for density matrices.
             cotangent: the cotangent of this shard.
             tables: the matrices, as in `apply_with_adjoint`.
 
         Returns:
-            the cotangents of the initial state (this device's shard) and of each table.
+            the cotangents of the initial state (this device's shard) and of each table (summed
+            over all devices).
         """
 
         def step(place: Placement, carried: Sequence[Any], inverse: Any) -> tuple[Any, Any]:

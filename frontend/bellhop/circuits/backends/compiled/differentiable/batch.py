@@ -197,9 +197,10 @@ def vectorize_rows(closed: ClosedJaxpr, batch: Batch) -> ClosedJaxpr | None:
 
 
 def count_rows_per_call(closed: ClosedJaxpr) -> int:
-    """Return how many rows of a batched circuit run together, limited by memory.
+    """Return how many rows of a batched circuit one call of the runtime executes.
 
-    All these rows together have at most ``_MAX_PARAMS_PER_CALL`` parameters and amplitudes.
+    The gate parameters and prepared amplitudes of these rows, which the call takes as arrays, are
+    at most ``_MAX_PARAMS_PER_CALL`` numbers; the memory of the states is not counted.
 
     Args:
         closed: the jaxpr of a row, whose final measurements have all parameters as operands.
