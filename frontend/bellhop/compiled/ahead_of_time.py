@@ -40,11 +40,12 @@ class AheadOfTime(Inspectable):
     def aot_compile(self) -> None:
         """Compile for the argument types that the function's annotations declare.
 
-        With ``qjit(target="mlir")`` or ``"jaxpr"``, it is traced and optimised, but not compiled by
-        XLA.
+        With ``qjit(target="mlir")`` or ``"jaxpr"``, the function is traced and optimised, but not
+        compiled by XLA.
 
         Raises:
-            CompileError: if the annotations do not declare every argument.
+            CompileError: if the annotations do not declare every argument, or there are static
+                arguments.
 
         Example:
             >>> import bellhop, jax
@@ -217,6 +218,10 @@ class AheadOfTime(Inspectable):
         Args:
             args: positional arguments, as the caller passed them.
             kwargs: keyword arguments, as the caller passed them.
+
+        Returns:
+            the call. Arguments of a function with declared types are converted to these types, all
+            by position; arguments that JAX's type promotion does not convert stay as they are.
         """
         if self._static:
             return CallArgs.from_caller(*self._static.split(args, kwargs))
@@ -230,8 +235,9 @@ class AheadOfTime(Inspectable):
     def _report_compilation(self) -> Iterator[None]:
         """Print the times of compilation stages in a ``with`` block, if `verbose` is set.
 
-        They go to the option ``logfile``, by default standard error. Prints nothing if nothing was
-        compiled in the block.
+        They go to the option ``logfile``, by default standard error, when the block ends. If
+        nothing was compiled in the block, nothing is printed; else `_is_unseen` is set, so that the
+        next execution reports its circuits.
         """
         if not self.compile_options.verbose:
             yield

@@ -27,8 +27,9 @@ class CircuitReport:
     def format_lines(self) -> list[str]:
         """Return one line for each QNode that ran since the ``with`` block began.
 
-        For example ``ran circuit (file.py:3) 2 times in the engine``, with "by the plugin" for
-        circuits that the device's plugin executed.
+        For example ``ran circuit (file.py:3) 2 times in the engine, once with its derivative by
+        the plugin``: a comma separates backends, and executions with and without derivative. "By
+        the plugin" stands for circuits that the device's plugin executed.
         """
         counts: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
         for kind, name, _, definition, calls, *_ in self._recorder.rows():

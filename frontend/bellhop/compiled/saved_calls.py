@@ -81,8 +81,9 @@ class SavedCalls:
             kwargs: keyword arguments of the user.
 
         Returns:
-            the arranged positional and keyword arguments. If no program has these types, the form
-            of the first program with these parameters; the arguments themselves if there is none.
+            the arranged positional and keyword arguments: in the form of the program that has their
+            types, else of the first program that takes these parameters. The arguments themselves
+            if no program takes these parameters, or the Python signature is unknown.
 
         Raises:
             TypeError: if the function's signature does not accept them.

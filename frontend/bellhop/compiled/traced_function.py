@@ -193,7 +193,7 @@ class TracedFunction:
     ) -> None:
         """Raise a clear error if arguments that JAX rejected are not arrays.
 
-        Returns without an error if it finds no reason; the caller then raises JAX's own error
+        Returns None if all arguments are arrays or numbers; the caller then raises JAX's own error
         again.
 
         Args:

@@ -58,14 +58,15 @@ def map_sequentially(
     batch_size: int | None = None,
     unroll: bool = False,
 ) -> Any:
-    """Call a function in a loop, for each element of its arguments' leading axis.
+    """Call a function in a traced loop, for each element of its arguments' leading axis.
 
     Args:
         function: takes elements of mapped arguments and whole unmapped arguments; returns a pytree.
         values: the arguments, arrays.
         is_mapped: for each argument, whether the loop is over its leading axis; at least one is.
         batch_size: number of elements to vectorize over at a time; None for one by one.
-        unroll: whether to unroll the loop.
+        unroll: whether to emit one call for each element, in place of a loop; without effect if
+            `batch_size` is given.
 
     Returns:
         pytree of the function's results, with a new leading axis.

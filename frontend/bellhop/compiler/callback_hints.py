@@ -33,6 +33,9 @@ def add_argument_hint(error: BaseException) -> None:
 def _find_hint(error: BaseException) -> str | None:
     """Return the note for a callback's exception; None if it needs none.
 
+    There is a note for ``x.at`` of a NumPy array, an AttributeError, and for a ValueError at a line
+    that stores items while a local variable there is a read-only array.
+
     Args:
         error: the exception, with its traceback.
     """

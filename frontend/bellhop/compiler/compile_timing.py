@@ -92,7 +92,11 @@ class Recording:
         return "\n".join(lines) + "\n"
 
     def to_table(self) -> str:
-        """Format the timings as a text table, one line for each stage: times in ms."""
+        """Format the timings as a text table with a header and one line for each stage.
+
+        The columns are the stage's name, wall-clock and processor time in milliseconds, and the
+        lines of the module; unknown values are blank. Lines are joined by newlines.
+        """
         width = max((len(m.name) for m in self.timings), default=5)
         rows = [f"{'stage':{width}}  {'wall':>10}  {'CPU':>10}  {'lines':>6}"]
         rows += [
@@ -122,7 +126,9 @@ def add_note(text: str) -> None:
 
 @contextlib.contextmanager
 def record_stages() -> Iterator[Recording]:
-    """Record the stages of compilations inside of a ``with`` block.
+    """Record the stages of compilations, and executions, inside of a ``with`` block.
+
+    Only this context's (``contextvars``) are recorded; enclosing blocks record them as well.
 
     Yields:
         the recording, to which stages are appended while the block runs.
@@ -148,7 +154,7 @@ class Stopwatch:
         self._start = time.perf_counter(), time.process_time()
 
     def lap(self, name: str, module: Any = None) -> None:
-        """Record the time since the previous stage; do nothing without observers.
+        """Record the time since the previous stage, if a recording or profile is active.
 
         Args:
             name: name of the stage that ends.
@@ -166,7 +172,7 @@ class Stopwatch:
 def _record_timing(timing: Timing) -> None:
     """Add a timing to the open recordings of this context, and to all profiles.
 
-    Profiles show compilations only; executions they record themselves.
+    Executions are not added to profiles, which record them in another way.
 
     Args:
         timing: duration of the stage that has just ended.

@@ -253,7 +253,9 @@ def lower_as_program(
 ) -> list[ir.Value]:
     """Lower a primitive of Bellhop in a ``jax.jit`` module, as a separate program.
 
-    Circuits use it. Equal primitives in a module share one program.
+    Circuits use it. On the CPU the program is merged into the module; in a module for a GPU or TPU
+    it is compiled for the host, which JAX's own callback calls; in a module that XLA partitions it
+    runs on the first device. Equal primitives in a module share one program.
 
     Args:
         ctx: context of the lowering rule.
