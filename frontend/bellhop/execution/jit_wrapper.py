@@ -62,7 +62,7 @@ class TraceRegistry:
             trace[1].set()
 
     def wait_for_trace(self, signature: Hashable) -> None:
-        """Wait while another thread traces this signature; return at once if none does.
+        """Wait while another thread traces this signature; return at once otherwise.
 
         Args:
             signature: key from `compute_signature`.
@@ -142,7 +142,8 @@ def make_jit_wrapper(
             **kwargs: dynamic keyword arguments, each a ``FlatTree`` of tracers.
 
         Returns:
-            the pytree of the result, or `PendingResults` that the caller must convert.
+            the pytree of the result; `PendingResults`, which the caller must convert, if a result
+            has a requested device, or there are no results.
         """
         handle, static = unpack_first_input(first)
         check_context_on_host()

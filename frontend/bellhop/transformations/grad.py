@@ -204,6 +204,10 @@ def _derivative(
 
     Returns:
         a function of the arguments of `fn`, which computes the derivative.
+
+    Raises:
+        TypeError: if `fn` is not callable.
+        ValueError: for an unknown method or an invalid step.
     """
     if fn is None:
         return functools.partial(_derivative, name, method=method, h=h, argnums=argnums)
@@ -215,7 +219,19 @@ def _derivative(
 
     @functools.wraps(fn)
     def derivative(*args: Any, **kwargs: Any) -> Any:
-        """Compute the derivative for these arguments of the user's function."""
+        """Compute the derivative for these arguments of the user's function.
+
+        Args:
+            *args: positional arguments, pytrees; `argnums` are positions among them.
+            **kwargs: keyword arguments, which are not differentiated.
+
+        Returns:
+            the derivative in the structure of the differentiated argument, or the value and the
+            derivative, as ``grad``, ``value_and_grad`` and ``jacobian`` document.
+
+        Raises:
+            DifferentiableCompileError: if an argument or the result cannot be differentiated.
+        """
         check_arguments(name, fn, differentiated, args)
 
         tree: Any = None
@@ -315,7 +331,9 @@ def _check_result(name: str, fn: Function, result: PyTree, *, scalar: bool) -> N
         scalar: whether the result must be one scalar.
 
     Raises:
-        DifferentiableCompileError: if the result is not real floating-point, or not a scalar.
+        DifferentiableCompileError: if the result is not real floating-point, or `scalar` is set and
+            it is not a scalar.
+        CompileError: if the result contains a PennyLane measurement.
     """
     check_no_measurements(describe_derived_function(name, fn), result)
     leaves = jax.tree.leaves(result)
