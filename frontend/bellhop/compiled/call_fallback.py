@@ -283,6 +283,9 @@ class CallInterface(AheadOfTime, CompiledCall):
 
             Args:
                 call: the call's arguments.
+
+            Returns:
+                the value that `run` returns, when its arrays are ready.
             """
             with self._report_compilation():
                 self._runner.compile(call)

@@ -259,6 +259,9 @@ def _is_equal(value: object, default: object) -> bool:
     Args:
         value: the argument; an array or a number of another type is never equal.
         default: the default of its parameter.
+
+    Returns:
+        True if both have the same type, ``bool``, ``int``, ``float`` or ``str``, and are equal.
     """
     return (
         type(value) is type(default)

@@ -216,6 +216,9 @@ class PinnedRunner(Runner):
             call: the call's arguments.
             device: CPU device of the copy; None for the executable itself.
 
+        Returns:
+            the function's result, or `PendingResults`.
+
         Raises:
             TypeError: if the arguments do not have the executable's types.
         """

@@ -212,6 +212,8 @@ class TracedFunction:
     def check_not_deleted(self, args: Args, kwargs: Kwargs, failed: Exception) -> None:
         """Raise a clear error if an execution failed due to a deleted argument.
 
+        Does nothing if no argument is deleted, as by donation.
+
         Args:
             args: dynamic positional arguments of the call.
             kwargs: dynamic keyword arguments.
@@ -254,7 +256,7 @@ class TracedFunction:
             the program with its signature and result structure.
 
         Raises:
-            CompileError: for symbolic shapes.
+            CompileError: for symbolic shapes; if a pass or the compilation of a region fails.
         """
         leaves, in_tree = jax.tree.flatten((args, kwargs))
         for leaf in leaves:

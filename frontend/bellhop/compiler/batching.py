@@ -97,7 +97,9 @@ _ELEMENTS = Workers(31)
 class ThreadedBatchFunction:
     """A function of batches that calls a function for each element on threads.
 
-    The runtime calls it for callbacks with ``vmap_method="sequential_threadpool"``.
+    The runtime calls it for callbacks with ``vmap_method="sequential_threadpool"``: it takes the
+    leaves of the arguments, some of which begin with mapped axes, and returns the results of all
+    elements, one array or a tuple.
 
     Attributes:
         call: takes the list of arguments of one element, and the list of arrays to write its

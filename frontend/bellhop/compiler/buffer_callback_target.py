@@ -16,7 +16,8 @@ from bellhop.errors import DifferentiableCompileError
 class ExecutionContext:
     """First argument of a buffer callback that runs on the CPU.
 
-    On a GPU the callback receives ``jax.experimental.buffer_callback.ExecutionContext`` instead.
+    Its ``stage`` is always ``ExecutionStage.EXECUTE``, and its ``stream`` raises RuntimeError. On a
+    GPU the callback receives ``jax.experimental.buffer_callback.ExecutionContext`` instead.
     """
 
     @property
@@ -60,9 +61,10 @@ class BufferCallbackTarget(CallbackTarget):
     __hash__ = CallbackTarget.__hash__
 
     def _leaf_function(self) -> Callable[..., Any]:
-        """Return the function that the runtime calls.
+        """Return the function that the runtime calls with output buffers, then argument leaves.
 
-        It takes output buffers, then leaves of the arguments.
+        It calls the user's function with an `ExecutionContext`, and with the buffers and leaves in
+        their pytrees.
         """
         one_leaf_out = self.out_tree == jax.tree.structure(0)
         function = self.function if self._takes_leaves and one_leaf_out else self._call_with_leaves

@@ -78,7 +78,8 @@ class Delegates:
 
         Args:
             ctx: context of a lowering rule.
-            module: module with undefined callback functions, which have the attribute ``MARK``.
+            module: module with undefined callback functions, whose attributes ``MARK`` and
+                ``KIND_MARK`` are the index and the kind of the callback; they are removed.
         """
         preserve_exceptions(ctx.module_context)
         keepalive = weakref.ref(self)

@@ -99,7 +99,8 @@ def _lower_host_call(
     Args:
         ctx: context of the lowering rule.
         call: runs the program: takes a list of arguments and a list of arrays for the results.
-        jaxpr: jaxpr of the program, whose effects are read.
+        jaxpr: jaxpr of the program. Its ordered effects determine the tokens, which are read from
+            and set in `ctx`; without any effects the call is pure.
         operands: operands of the rule.
 
     Returns:

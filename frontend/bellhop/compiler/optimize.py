@@ -131,6 +131,10 @@ def optimize(
 
     Returns:
         the program, with its code and its stages.
+
+    Raises:
+        PassError: if a pass rejects the module.
+        CompileError: if a mesh or a region does not fit its devices.
     """
     device = device or device_name(host_device())
     stages: dict[str, str] = {}

@@ -354,11 +354,12 @@ def _run_reversed(
         """Reverse the last iteration that is left.
 
         Args:
-            state: number of iterations left, checkpoints, and cotangents of constants and of
-                carried values.
+            state: tuple of the number of iterations left, the checkpoint stack as in
+                `advance_checkpoint`, and the lists of cotangents of the linear constants, summed
+                so far, and of the carried values after this iteration.
 
         Returns:
-            the next state.
+            the same tuple before this iteration, with one iteration less.
         """
         n_left, checkpoint_stack, const_cts, carried_cts = state
         target = n_left - 1
