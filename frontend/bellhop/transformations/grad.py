@@ -63,13 +63,15 @@ def grad(
 
     Returns:
         a function with the arguments of ``fn`` that returns the derivative, in the structure of the
-        argument; a tuple if ``argnums`` is a sequence. Without ``fn``, a decorator.
+        argument; a tuple if ``argnums`` is a sequence. If ``fn`` returns the scalar in a container
+        such as a list, the derivative is in the same container. Without ``fn``, a decorator.
 
     Raises:
-        DifferentiableCompileError: for integer arguments, a result that is not a scalar, callbacks
-            or measurements without derivative, and results of calls with side effects in a loop
-            with a dynamic trip count.
-        ValueError: for an unknown method or an invalid step.
+        DifferentiableCompileError: at the call, for integer arguments, a result that is not a real
+            floating-point scalar, callbacks or measurements without derivative, and results of
+            calls with side effects in a loop with a dynamic trip count.
+        ValueError: for an unknown method or an invalid step; at the call, for a position in
+            ``argnums`` without an argument.
         TypeError: if ``fn`` is not callable.
 
     Example:
@@ -165,12 +167,12 @@ def jacobian(
 
     Returns:
         a function with the arguments of ``fn`` that returns the Jacobian in the structure of the
-        result, and in each leaf of the result in the structure of the argument. Each leaf has the
-        shape of the result leaf followed by the shape of the argument leaf. Without ``fn``, a
-        decorator.
+        result, and in each leaf of the result in the structure of the argument, or a tuple if
+        ``argnums`` is a sequence. Each leaf has the shape of the result leaf followed by the shape
+        of the argument leaf. Without ``fn``, a decorator.
 
     Raises:
-        DifferentiableCompileError: see ``grad``.
+        DifferentiableCompileError: see ``grad``; results may have any shape.
         ValueError: for an unknown method or an invalid step.
         TypeError: if ``fn`` is not callable.
 
@@ -243,7 +245,8 @@ def _derivative(
                 *args: positional arguments, each a ``FlatTree``.
 
             Returns:
-                the scalar result; for a Jacobian, the result as a ``FlatTree``.
+                the scalar result, outside of its container, whose structure is kept in ``tree``;
+                for a Jacobian, the result as a ``FlatTree``.
             """
             nonlocal tree
             result = trace_inline(fn)(*(arg.unflatten() for arg in args), **kwargs)
