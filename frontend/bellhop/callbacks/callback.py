@@ -200,7 +200,9 @@ def callback(
 
     @functools.wraps(callback_fn)
     def call(*args: Any, **kwargs: Any) -> None:
-        """Call the user's function for its side effect with these arguments.
+        """Call the user's function for its side effect: when the program runs, or now.
+
+        While JAX traces, the call is added to the program; outside of tracing it is made at once.
 
         Args:
             *args: pytrees; leaves that are not arrays are static.

@@ -19,7 +19,7 @@ def call_with_arrays(target: CallbackTarget, leaves: Sequence[Any]) -> list[np.n
     """Call a callback's function now, with concrete arrays, outside of a program.
 
     A batched callback is called for each batch element. The call of an asynchronous callback is
-    only queued, and another thread makes it.
+    only queued: another thread makes it later, and the results are not written.
 
     Args:
         target: the callback.

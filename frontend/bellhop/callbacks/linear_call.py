@@ -118,6 +118,8 @@ class LinearCall:
     def _find_linear_positions(self, n_args: int) -> list[int]:
         """Return the positions of the linear arguments in increasing order.
 
+        Negative positions in `argnums` count from the end; for None all arguments are linear.
+
         Args:
             n_args: number of arguments of the call.
 

@@ -172,8 +172,9 @@ def _batch(
 ) -> tuple[list[Any], list[int | None]]:
     """Batch ``transpose`` and ``evaluate`` with ``vmap``: the batching rule.
 
-    If only tangents are batched, by at least `n_tangents`, the map's `as_matrix` is batched in its
-    place. The cotangent of a tangent operand without batch axis is summed over the batch.
+    If only tangents are batched, and the batch has at least `n_tangents` elements, the map's
+    `as_matrix`, if there is one, is batched in its place. The cotangent of a tangent operand
+    without batch axis is summed over the batch.
 
     Args:
         axis: JAX's description of the batch axis: size and name.

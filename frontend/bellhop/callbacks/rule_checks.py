@@ -114,6 +114,8 @@ def check_result(result: PyTree, label: str, tree: PyTree, avals: Sequence[Any])
 def check_tangent(tangent: PyTree, label: str, tree: PyTree, avals: Sequence[Any]) -> Any:
     """Check the tangent of the callback's result, and convert its leaves to arrays.
 
+    Leaves for integer results are not checked.
+
     Args:
         tangent: value that a derivative rule returned.
         label: name of the rule in errors.

@@ -131,6 +131,8 @@ class AheadOfTime(Inspectable):
         def make_pinned(executable: Any, options: dict[str, Any] | None) -> Callable[..., Any]:
             """Return a copy of the qjit function that always runs `executable`.
 
+            The copy takes the dynamic arguments only, and never compiles.
+
             Args:
                 executable: JAX's ``Compiled`` of the lowered program.
                 options: XLA options by name that the user passed to ``Lowered.compile``, or None.
@@ -203,7 +205,8 @@ class AheadOfTime(Inspectable):
             static: values of the static arguments.
 
         Returns:
-            a function of the dynamic arguments.
+            a function of the dynamic arguments, with the name of the user's function, which calls
+            the user's function in the surrounding trace.
         """
 
         def function(*args: Any, **kwargs: Any) -> Any:

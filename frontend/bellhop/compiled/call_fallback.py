@@ -80,8 +80,9 @@ class CallInterface(AheadOfTime, CompiledCall):
     def _choose_fast_calls(self) -> None:
         """Update `_fast`, which tells the C++ `CompiledCall` when to call JAX's fast path.
 
-        Called after every compilation and every slow call. `_fast` is None if no call may be fast,
-        for instance because a program prints.
+        Called after every compilation and every slow call. `_fast` is None if no call may be fast:
+        before the first slow call, with `verbose`, if a program prints or shows progress, or if
+        arguments must be copied or converted in Python first.
         """
         programs, runner = self._programs, self._runner
         declared = None if self._declared is None else self._declared.leaves

@@ -11,7 +11,8 @@ _ENGINE = ", engine"
 class CircuitReport:
     """Counts the circuits that run in a ``with`` block, for ``qjit(verbose=True)``.
 
-    The counts include circuits that other threads run meanwhile.
+    Made for the first execution of a program. The counts include circuits that other threads run
+    meanwhile.
     """
 
     def __init__(self) -> None:

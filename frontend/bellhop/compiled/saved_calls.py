@@ -110,7 +110,10 @@ class SavedCalls:
         return best or (args, kwargs)
 
     def accepts(self, args: Args, kwargs: dict[str, Any]) -> bool:
-        """Return whether a saved program has these argument types in this very form.
+        """Return whether a saved program takes these arguments without rearranging them.
+
+        True if a program was saved from a call with the same number of positional arguments, the
+        same keyword names, and the same structures, shapes and dtypes.
 
         Args:
             args: positional arguments.

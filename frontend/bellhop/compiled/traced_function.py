@@ -212,7 +212,7 @@ class TracedFunction:
     def check_not_deleted(self, args: Args, kwargs: Kwargs, failed: Exception) -> None:
         """Raise a clear error if an execution failed due to a deleted argument.
 
-        Does nothing if no argument is deleted, as by donation.
+        An array is deleted by donation, for instance. Does nothing if no argument is deleted.
 
         Args:
             args: dynamic positional arguments of the call.

@@ -18,9 +18,9 @@ _WRITES = ("STORE_SUBSCR", "STORE_SLICE")
 
 
 def add_argument_hint(error: BaseException) -> None:
-    """Add a note to an exception of a callback that wrote to its read-only arguments.
+    """Add a note to an exception of a callback that used its arguments as JAX arrays or buffers.
 
-    Other exceptions stay as they are.
+    That is, it wrote to a read-only argument, or used ``x.at``. Other exceptions stay as they are.
 
     Args:
         error: the exception, with its traceback; it gets one note at most.

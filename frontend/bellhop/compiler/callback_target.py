@@ -103,9 +103,9 @@ class CallbackTarget:
 
     @property
     def description(self) -> str:
-        """How the note on the callback's exceptions names it, such as ``callback 'f'``.
+        """Name of the callback in the note on its exceptions, such as ``callback 'f'``.
 
-        For functions of Bellhop's own that circuits call, it is the QNode.
+        For functions of Bellhop's own that circuits call, it is the QNode's description.
         """
         own = self._builtin_function
         if own is not None and own.is_of_circuit:
@@ -303,7 +303,7 @@ class CallbackTarget:
         )
 
     def tangent_error(self) -> DifferentiableCompileError:
-        """Return the error for a tap whose argument is a tangent in reverse mode.
+        """Return the error for a call without results whose argument is a tangent.
 
         Reverse mode transposes the call, which would need the tangent's value.
         """

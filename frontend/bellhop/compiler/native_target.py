@@ -36,7 +36,7 @@ class NativeSymbol:
             dtype that is passed by value, None for an address. None for a function without
             ``argtypes``, and for a symbol of a library.
         return_type: from ``restype`` of a ``ctypes`` function: the dtype of the returned value;
-            None for void, and if `parameter_types` is None.
+            None for void and addresses, and if `parameter_types` is None.
         pointees: for each parameter in `parameter_types` the dtype of the elements that it points
             to; None if it is passed by value or its pointer type does not name a dtype. None if
             `parameter_types` is None.

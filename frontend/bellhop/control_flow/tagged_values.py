@@ -55,6 +55,8 @@ class ValueTag:
 def tag_value(*operands: Any, mark: ValueTag) -> Any:
     """Return a value unchanged, through an equation with custom rules.
 
+    JAX's transformations of the equation then use the rules of `mark`.
+
     Args:
         *operands: the value, and further operands for its rules.
         mark: the transformation rules.

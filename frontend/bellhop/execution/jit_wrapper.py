@@ -49,6 +49,8 @@ class TraceRegistry:
     def register_trace(self, signature: Hashable) -> Iterator[None]:
         """Register that this thread traces a signature inside of a ``with`` block.
 
+        If another thread or an outer block traces it already, that registration stays.
+
         Args:
             signature: key from `compute_signature`.
         """

@@ -201,7 +201,7 @@ class Runner:
         return within("is compiled for new types of arguments", compile_program)
 
     def _new_handle(self) -> Any:
-        """Return a new table handle: a CPU array; a NumPy array if there are several CPUs."""
+        """Return a new table handle: a JAX array; a NumPy array for several CPU devices."""
         handle = table_handle(self._table)
         if len(jax.local_devices(backend="cpu")) > 1:
             # With several CPU devices, a JAX array would be copied to the program's device first.
@@ -310,7 +310,7 @@ class Runner:
         return options or None
 
     def _run(self, call: CallArgs, begun: Any = None) -> Any:
-        """Run a call by the fast path; execute a program that was only compiled.
+        """Run a call by the fast path; execute a program that was only compiled; return results.
 
         Args:
             call: the call's arguments.
@@ -473,10 +473,10 @@ class Runner:
         return self._run_stage("trace", self.handle, call.flattened)
 
     def _run_stage(self, stage: str, handle: Any, call: CallArgs) -> Any:
-        """Call ``"lower"`` or ``"trace"`` of the ``jax.jit``; errors name the argument.
+        """Return JAX's ``Lowered`` or ``Traced`` of a call; errors name the argument.
 
         Args:
-            stage: name of the method.
+            stage: name of the method of the ``jax.jit``: ``"lower"`` or ``"trace"``.
             handle: table handle.
             call: a call whose arguments are flat.
         """

@@ -130,7 +130,7 @@ def trace_with_options(options: "CompileOptions") -> Iterator[list[int]]:
         options: the function's options.
 
     Yields:
-        list of the seeds that devices offer while the block runs.
+        list of the seeds that devices offer while the block runs; the program uses the first seed.
     """
     seeds: list[int] = []
     with override_trace_state(options=options, seeds=seeds, print_options=np.get_printoptions()):
