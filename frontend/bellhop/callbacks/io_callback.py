@@ -110,7 +110,7 @@ def io_callback(
     callback_type = ORDERED_IO if ordered else IO
 
     def make_caller(fn: Callable[..., Any]) -> Callable[..., Any]:
-        """Return a function that calls `fn` as a callback, with the options of ``io_callback``.
+        """Return a function that calls `fn` as a callback with ``io_callback``'s options.
 
         Args:
             fn: the user's function, or its bound method.

@@ -29,8 +29,8 @@ class CircuitReport:
         """Return one line for each QNode that ran since the ``with`` block began.
 
         For example ``ran circuit (file.py:3) 2 times in the engine, once with its derivative by
-        the plugin``: a comma separates backends, and executions with and without derivative. "By
-        the plugin" stands for circuits that the device's plugin executed.
+        the plugin``: a comma separates backends, and executions with and without derivative. "The
+        plugin" is the plugin of the QNode's device.
         """
         counts: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
         for kind, name, _, definition, calls, *_ in self._recorder.rows():

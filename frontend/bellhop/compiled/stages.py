@@ -19,7 +19,7 @@ from bellhop.execution.runner import Runner
 
 
 class _Stage:
-    """Base class of `Traced`, `Lowered` and `Compiled`, each of which wraps JAX's stage.
+    """Base class of `Traced`, `Lowered` and `Compiled`, which wrap JAX's stages.
 
     JAX's stage has the callback table as its first argument, which ``args_info``, ``in_avals`` and
     ``in_tree`` here leave out. Its other public attributes are available unchanged.

@@ -58,7 +58,7 @@ def map_sequentially(
     batch_size: int | None = None,
     unroll: bool = False,
 ) -> Any:
-    """Call a function in a traced loop, for each element of its arguments' leading axis.
+    """Call a function in a traced loop over the leading axis of its arguments.
 
     Args:
         function: takes elements of mapped arguments and whole unmapped arguments; returns a pytree.

@@ -61,10 +61,10 @@ class BufferCallbackTarget(CallbackTarget):
     __hash__ = CallbackTarget.__hash__
 
     def _leaf_function(self) -> Callable[..., Any]:
-        """Return the function that the runtime calls with output buffers, then argument leaves.
+        """Return the function that the runtime calls.
 
-        It calls the user's function with an `ExecutionContext`, and with the buffers and leaves in
-        their pytrees.
+        It takes the output buffers and then the leaves of the arguments, and calls the user's
+        function with an `ExecutionContext` and with the pytrees of both.
         """
         one_leaf_out = self.out_tree == jax.tree.structure(0)
         function = self.function if self._takes_leaves and one_leaf_out else self._call_with_leaves

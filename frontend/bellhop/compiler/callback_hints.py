@@ -18,7 +18,7 @@ _WRITES = ("STORE_SUBSCR", "STORE_SLICE")
 
 
 def add_argument_hint(error: BaseException) -> None:
-    """Add a note to an exception of a callback that used its arguments as JAX arrays or buffers.
+    """Add a note to an exception of a callback that misused its NumPy arguments.
 
     That is, it wrote to a read-only argument, or used ``x.at``. Other exceptions stay as they are.
 

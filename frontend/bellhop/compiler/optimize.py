@@ -233,15 +233,15 @@ def optimize(
 
 
 def _check_meshes(module: ir.Module, device: str) -> None:
-    """Raise an error if a program is partitioned over more or fewer devices than it has.
+    """Raise an error if a program is partitioned over another number of devices.
 
     Args:
         module: the module after the passes for regions.
         device: name of the program's device, or of the mesh of a region.
 
     Raises:
-        CompileError: if a mesh in the module has several devices, and not as many as `device`
-            names.
+        CompileError: if a mesh in the module has several devices, but not the number of devices
+            that `device` names.
     """
     count = count_devices(find_target(device))
     for mesh in find_meshes(module):

@@ -99,7 +99,9 @@ class Workers:
         self._threads = 0
 
     def submit(self, function: Callable[..., Any], *arguments: Any) -> Task:
-        """Queue a call for a worker thread, which makes it in a copy of the current context.
+        """Queue a call for a worker thread.
+
+        The worker makes the call in a copy of the current context.
 
         Args:
             function: function to call.

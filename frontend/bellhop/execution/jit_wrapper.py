@@ -145,7 +145,7 @@ def make_jit_wrapper(
 
         Returns:
             the pytree of the result; `PendingResults`, which the caller must convert, if a result
-            has a requested device, or there are no results.
+            has a requested device, or the function returns no arrays.
         """
         handle, static = unpack_first_input(first)
         check_context_on_host()

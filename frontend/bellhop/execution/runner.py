@@ -310,7 +310,7 @@ class Runner:
         return options or None
 
     def _run(self, call: CallArgs, begun: Any = None) -> Any:
-        """Run a call by the fast path; execute a program that was only compiled; return results.
+        """Run a call by the fast path; execute a program that was only compiled.
 
         Args:
             call: the call's arguments.

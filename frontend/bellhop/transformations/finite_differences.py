@@ -48,9 +48,10 @@ def check_method(construct: str, method: str | None, h: float | None) -> None:
 
 @dataclass
 class _InnerDifferences:
-    """Counts how deep finite differences are nested in a function, to choose their step.
+    """Counts how deep finite differences are nested in a function.
 
-    `_count_differences` makes one for each function that it traces.
+    The step of the differences depends on it. `_count_differences` makes one for each ``with``
+    block, in which a function is traced.
 
     Attributes:
         order: the depth; 0 if the function contains no finite differences. Each nested block of

@@ -73,7 +73,7 @@ ON_HOST = " on the host"
 
 
 def _is_bellhop_jit(name: str, jaxpr: Any) -> bool:
-    """Return whether a jitted function contains code of Bellhop, which must run on a CPU.
+    """Return whether a jitted function has code of Bellhop, which must run on a CPU.
 
     True for the ``jax.jit`` of a `TransformedJit` and its derivatives, by their name's suffix, and
     for functions with a primitive of Bellhop at any depth.
