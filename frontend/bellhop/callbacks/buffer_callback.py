@@ -55,7 +55,8 @@ def buffer_callback(
         has_side_effect: whether the program must make the call even if its results are not used.
             A ``qjit`` program makes it in program order with all other calls that have side
             effects.  In a plain ``jax.jit``, and in a region on a GPU, the order is not defined.
-        vmap_method: behaviour under ``vmap``, as for ``pure_callback``; None raises an error there.
+        vmap_method: behaviour under ``vmap``, one of the methods of ``pure_callback`` except
+            ``"sequential_threadpool"``; None: ``vmap`` raises an error.
         input_output_aliases: pairs of an argument's index and the index of the result that shares
             its memory, both among the pytree leaves.  The argument is then writable and holds the
             result; the program copies it before the call if it needs the old value.
@@ -67,14 +68,16 @@ def buffer_callback(
         a function from pytrees of arrays to results of the types ``result_shape_dtypes``.
 
     Raises:
-        TypeError: if ``callback`` is not a function; at the call, if it does not return None.
+        TypeError: if ``callback`` is not callable, or is a class; at the call, if it does not
+            return None.
         ResultTypeError: (a TypeError) if the result types do not determine shapes and dtypes.
         RuntimeError: at the call, with ``in_place=True``, if the function keeps an array.
-        ValueError: if ``vmap_method`` is unknown; when traced, if an index in
+        ValueError: if ``vmap_method`` is not supported; when traced, if an index in
             ``input_output_aliases`` is out of range, argument and result have different types, or
             two arguments share the memory of one result.
         NotImplementedError: when traced, under ``vmap`` without a ``vmap_method``.
-        DifferentiableCompileError: when traced, if the call is differentiated.
+        DifferentiableCompileError: when traced, if an argument is differentiated, except for
+            functions without side effects whose results are all integers or booleans.
 
     Example:
         >>> import bellhop, jax, numpy as np
@@ -103,11 +106,17 @@ def buffer_callback(
 
     @functools.wraps(fn)
     def call(*args: Any, **kwargs: Any) -> Any:
-        """Trace a call of the user's function with these arguments.
+        """Call the user's function, when the program runs or now, and return its outputs.
+
+        The function that ``buffer_callback`` returns. With tracers it adds the call to the traced
+        program; with concrete arrays outside of tracing it calls the function at once.
 
         Args:
             *args: positional arguments, pytrees of arrays.
             **kwargs: keyword arguments, pytrees of arrays.
+
+        Returns:
+            the output arrays or their tracers, in the structure of ``result_shape_dtypes``.
         """
         leaves, in_tree = flatten_arguments(callback_type.name, fn, args, kwargs)
         target = callback_type.target(

@@ -27,7 +27,8 @@ class CallSignature:
     `parse_call` returns it.
 
     Attributes:
-        function: the user's function; None if the call makes a decorator.
+        function: the user's function; None if the call passed no function, so that a decorator
+            must be returned.
         result_type: declared result type of the function, or ``MISSING``.
         args: positional arguments for the function; empty unless `is_call`.
         kwargs: keyword arguments for the function; empty unless `is_call`.
@@ -41,13 +42,14 @@ class CallSignature:
     is_call: bool
 
     def apply(self, function: Callable[..., Any]) -> Any:
-        """Return the callable, or call it with the parsed arguments if `is_call`.
+        """Return a finished callback, or call it at once if `is_call`.
 
         Args:
-            function: the callback that calls the user's function.
+            function: the finished callback, such as a ``PureCallback`` of the user's function.
 
         Returns:
-            `function` itself, or the result of the call.
+            `function` itself; if `is_call`, the result of ``function(*args, **kwargs)`` with the
+            parsed `args` and `kwargs`.
         """
         return function(*self.args, **self.kwargs) if self.is_call else function
 
@@ -62,7 +64,8 @@ def parse_call(
 ) -> CallSignature:
     """Parse a call of `pure_callback` or `io_callback` in Catalyst's or JAX's form.
 
-    It is JAX's form if there are arguments for the function, or JAX's keyword names.
+    It is JAX's form, so that `is_call` is set, if there is a function, and there are arguments for
+    it or JAX's keyword names.
 
     Args:
         name: name of the public function, for errors.
@@ -74,11 +77,12 @@ def parse_call(
         sharding: JAX's option ``sharding``, or None.
 
     Returns:
-        the user's function, its result type and its arguments.
+        the function, its result type and its arguments, without JAX's keyword names.
 
     Raises:
-        TypeError: if `function` is not callable, is missing although there are arguments, or the
-            result type is passed twice.
+        TypeError: if `function` is not callable, or is missing although there are arguments; if
+            the result type is passed twice, or as the function; if `sharding` is not a
+            ``jax.sharding.Sharding``.
         NotImplementedError: for a sharding over several devices.
     """
     if sharding is not None:

@@ -32,9 +32,11 @@ def call_for_effect(
         function: the user's function.
         args: positional arguments, pytrees; leaves that are not arrays are static.
         kwargs: keyword arguments, treated as `args`.
-        callback_type: the callback type, whose primitive is bound.
+        callback_type: type of the call, such as ``CALLBACK``: its primitive is bound, and its name
+            is the public function's name in errors.
         asynchronous: whether the program continues without waiting for the call.
-        partitioned: whether each device calls the function with its shard.
+        partitioned: whether each device of a partitioned program calls the function with its shard;
+            False for one call with whole arrays.
     """
     function, leaves, in_tree = bind_static_arguments(callback_type.name, function, args, kwargs)
     target = callback_type.target(
@@ -58,8 +60,13 @@ def bind_static_arguments(
         kwargs: keyword arguments, pytrees.
 
     Returns:
-        a function of the array leaves alone, or `function` itself if all leaves are arrays; the
-        list of array leaves; and their tree structure as ``(args, kwargs)``.
+        If all leaves are arrays: `function`, the leaves, and the structure of ``(args, kwargs)``.
+        Otherwise a function that takes the array leaves as positional arguments, the list of array
+        leaves, and the structure of ``((leaf, ...), {})``.
+
+    Raises:
+        TypeError: if there are static leaves, and the function's signature does not accept the
+            arguments.
     """
     leaves, in_tree = jax.tree.flatten((args, kwargs))
     static = tuple((i, leaf) for i, leaf in enumerate(leaves) if not is_array_like(leaf))
@@ -76,14 +83,14 @@ def bind_static_arguments(
 class _StaticArgumentsFunction:
     """A function with static values bound to some leaves of its arguments.
 
-    Static values are leaves that are not arrays, such as strings. Two objects are equal if their
-    functions are equal and their static values are identical, so that their programs can share one
-    callback.
+    Static values are leaves that are not arrays, such as strings. It is called with the other
+    leaves, which are arrays, as positional arguments. Two objects are equal if their functions are
+    equal and their static values are identical, so that their programs can share one callback.
 
     Args:
         function: the user's function.
-        tree: structure of its ``(args, kwargs)``.
-        static: pairs of leaf index and value, in increasing order of the index.
+        tree: structure of its ``(args, kwargs)``, with arrays and static values as leaves.
+        static: pairs of leaf index in `tree` and value, in increasing order of the index.
     """
 
     def __init__(
@@ -162,7 +169,7 @@ def callback(
         ``callback_fn``, a decorator with these options.
 
     Raises:
-        TypeError: if ``callback_fn`` is not callable.
+        TypeError: if ``callback_fn`` is not callable, or missing although there are ``kwargs``.
 
     Example:
         >>> import bellhop
@@ -193,7 +200,9 @@ def callback(
 
     @functools.wraps(callback_fn)
     def call(*args: Any, **kwargs: Any) -> None:
-        """Call the user's function for its side effect with these arguments.
+        """Call the user's function for its side effect: when the program runs, or now.
+
+        While JAX traces, the call is added to the program; outside of tracing it is made at once.
 
         Args:
             *args: pytrees; leaves that are not arrays are static.

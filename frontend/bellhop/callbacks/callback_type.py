@@ -74,9 +74,10 @@ NO_RESULTS: Results = (), jax.tree.structure(None)
 class CallbackType:
     """Base class of callback types: a JAX primitive with its rules.
 
-    There is one object for each public function, such as ``PURE`` for ``pure_callback``. An
-    equation of the primitive is one call. Its parameter ``target`` has the user's function, and its
-    operands are the leaves of the function's arguments.
+    There is one object for each kind of call of each public function: ``PURE`` for
+    ``pure_callback``, ``IO`` and ``ORDERED_IO`` for ``io_callback``. An equation of the primitive
+    is one call. Its parameter ``target`` has the user's function; its operands are the leaves of
+    the function's arguments, which operands for the runtime alone may follow (`n_arguments`).
 
     Attributes:
         name: name of the public function, for errors, pictures, profiles and saved files.
@@ -141,10 +142,12 @@ class CallbackType:
             options: further attributes of the target, such as ``vmap_method``.
 
         Returns:
-            the result, a pytree of tracers or arrays.
+            the result: a pytree of tracers; of arrays if the call is made at once, since nothing is
+            traced.
 
         Raises:
-            TypeError: naming the function and the argument, if an argument is not an array.
+            TypeError: naming the function, if an argument is not an array, or the function's
+                signature does not accept the arguments.
         """
         leaves, in_tree = flatten_arguments(self.name, function, args, kwargs)
         return self.bind(self.target(function, in_tree, results, **options), leaves)
@@ -167,6 +170,9 @@ class CallbackType:
                 returns None.
             site: ``file:line`` of the user's call; None to find it on the stack.
             options: further attributes of the target, such as ``vmap_method``.
+
+        Returns:
+            the target of this type, which `bind` takes.
 
         Raises:
             TypeError: if the function's signature does not accept the arguments.
@@ -241,6 +247,9 @@ class CallbackType:
 
         Returns:
             the batched results, and their batch axes.
+
+        Raises:
+            NotImplementedError: if the target has no ``vmap_method``.
         """
         return call_with_batch(self.primitive.bind, operands, dims, target)
 
@@ -302,10 +311,12 @@ class CallbackType:
     def lower(
         self, ctx: mlir.LoweringRuleContext, *operands: ir.Value, target: CallbackTarget
     ) -> Sequence[Any]:
-        """Lower a call: to Bellhop's dialect in a Bellhop program, else to custom calls.
+        """Lower a call to MLIR: the primitive's lowering rule.
 
-        The primitive's lowering rule. Outside of Bellhop's programs, on GPUs and TPUs it emits
-        JAX's own callback, and in programs that XLA partitions a call on the first device.
+        In a Bellhop program the call becomes an operation of Bellhop's dialect. In a plain
+        ``jax.jit`` it becomes JAX's own callback on GPUs and TPUs, or on each device if
+        ``target.partitioned`` is set; in other programs that XLA partitions, a call on the first
+        device; else a custom call of Bellhop's runtime. Some batched calls become loops.
 
         Args:
             ctx: context of the lowering rule.
@@ -313,7 +324,11 @@ class CallbackType:
             target: the callback.
 
         Returns:
-            the values of the results.
+            the MLIR values of the results.
+
+        Raises:
+            NotImplementedError: in a plain ``jax.jit``, inside of a ``jax.shard_map`` over some of
+                the mesh axes.
         """
         lowering = current_lowering()
         kind = "tap" if target.asynchronous else self.kind
@@ -473,7 +488,7 @@ def checkpoint_residuals(instantiated: Sequence[bool], eqn: JaxprEqn) -> list[An
         eqn: the equation.
 
     Returns:
-        the variables of the other inputs.
+        the input variables of the equation that are not instantiated.
     """
     return [var for var, yes in zip(eqn.invars, instantiated, strict=True) if not yes]
 

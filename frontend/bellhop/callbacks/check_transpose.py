@@ -28,8 +28,9 @@ def check_transpose(
         function: a callback with a transpose, or any function that JAX can transpose.
         args: arguments, pytrees of arrays; of the linear arguments only shapes and dtypes are used.
         argnums: positions of the linear arguments; None for all.
-        rtol: largest relative difference; None for the square root of the machine epsilon of the
-            arguments' least precise dtype.
+        rtol: largest difference of two sums, relative to the sum of the absolute values of their
+            terms; None for the square root of the machine epsilon of the linear arguments' least
+            precise dtype.
         seed: seed of the random numbers.
 
     Raises:

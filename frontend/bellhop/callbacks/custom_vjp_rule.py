@@ -66,8 +66,9 @@ class CustomVjpRule:
             tangents: their tangents; a tangent that is zero is a ``SymbolicZero``.
 
         Returns:
-            the result of ``fwd``, and its tangent as a linear map of the tangents that are not
-            zero.
+            the result of ``fwd``, and its tangent, a pytree of the result's structure. A
+            `LinearMap` of the nonzero tangents computes the tangent; it is zero if there are none,
+            and ``float0`` for integer leaves.
 
         Raises:
             TypeError: if ``fwd`` does not return a pair, or the residuals are not arrays.
@@ -91,8 +92,8 @@ class CustomVjpRule:
 
         Args:
             args: arguments of the callback, pytrees of arrays.
-            point: pytree of saved values: the residuals, and the arguments if there is a ``jvp``
-                rule.
+            point: saved values, the pair ``(residuals, args)``; None in place of the arguments if
+                there is no ``jvp`` rule.
             active: for each argument leaf, whether its tangent may be nonzero.
 
         Returns:
@@ -105,8 +106,10 @@ class CustomVjpRule:
         def transpose(saved: Sequence[Any], cotangents: Sequence[Any]) -> list[Any]:
             """Call ``bwd``; return the cotangents of the active argument leaves.
 
+            The transpose of the map from `_linear_map`.
+
             Args:
-                saved: leaves of the saved values: residuals, and arguments.
+                saved: leaves of the residuals, then of the arguments if there is a ``jvp`` rule.
                 cotangents: cotangents of the inexact result leaves.
             """
             what = describe_rule("bwd", self.described, self.bwd)
@@ -118,10 +121,16 @@ class CustomVjpRule:
         def evaluate(saved: Sequence[Any], active_tangents: Sequence[Any]) -> list[Any]:
             """Call the ``jvp`` rule; return the tangents of the inexact result leaves.
 
+            The forward evaluation of the map from `_linear_map`.
+
             Args:
-                saved: leaves of the saved values: residuals and arguments.
+                saved: leaves of the residuals, then of the arguments.
                 active_tangents: tangents of the active argument leaves; all other tangents are
                     zero.
+
+            Raises:
+                DifferentiableCompileError: if the callback has no ``jvp`` rule.
+                TypeError: if the rule does not return a pair, or its tangent has the wrong type.
             """
             if self.jvp is None:
                 raise self._forward_mode_error()
@@ -147,11 +156,12 @@ class CustomVjpRule:
         """Return a tangent or cotangent of the whole result from its inexact leaves.
 
         Args:
-            inexact: tangents of the floating-point and complex leaves, in order; None if all are
-                zero.
+            inexact: tangents or cotangents of the floating-point and complex leaves, in order; None
+                if all are zero.
 
         Returns:
-            a pytree with the structure of the result; integer leaves have ``float0`` zeros.
+            a pytree with the structure of the result; zeros in place of None, and ``float0`` zeros
+            for integer and boolean leaves.
         """
         given = [yes and inexact is not None for yes in self._inexact]
         return jax.tree.unflatten(

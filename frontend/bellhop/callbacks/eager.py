@@ -18,7 +18,8 @@ from bellhop_runtime import Callback
 def call_with_arrays(target: CallbackTarget, leaves: Sequence[Any]) -> list[np.ndarray]:
     """Call a callback's function now, with concrete arrays, outside of a program.
 
-    A tap is only queued: then the results are not written.
+    A batched callback is called for each batch element. The call of an asynchronous callback is
+    only queued: another thread makes it later, and the results are not written.
 
     Args:
         target: the callback.
@@ -26,13 +27,20 @@ def call_with_arrays(target: CallbackTarget, leaves: Sequence[Any]) -> list[np.n
 
     Returns:
         the result leaves, converted to the declared types.
+
+    Raises:
+        TypeError: for argument dtypes that callbacks do not support.
+        FloatingPointError: for a NaN or infinity in a result that JAX's debug options forbid.
+        Exception: of the function, as it raised it.
     """
     target.check_arguments([jax.typeof(leaf) for leaf in leaves])
     results = [np.empty(aval.shape, aval.dtype) for aval in target.result_avals]
     callback = target.bind()
 
     def call(arguments: list[np.ndarray], results: list[np.ndarray]) -> None:
-        """Call the function for one batch element; it writes into `results`.
+        """Call the function for one batch element, and write its results into `results`.
+
+        The call of an asynchronous callback is queued, and nothing is written.
 
         Args:
             arguments: leaves of the element's arguments; an argument that shares memory with a
@@ -86,10 +94,14 @@ def check_debug_flags(called: str, results: Sequence[Any]) -> None:
 
 
 def _find_device_index(leaves: Sequence[Any]) -> int:
-    """Return the index of the CPU device that holds an argument; 0 if there is none.
+    """Find the CPU device on which a callback's arguments are.
 
     Args:
-        leaves: leaves of a callback's arguments.
+        leaves: leaves of the callback's arguments, arrays or numbers.
+
+    Returns:
+        index of the first argument's CPU device among the local devices of its client; 0 if no
+        argument is on a CPU device.
     """
     for leaf in leaves:
         if isinstance(leaf, jax.Array):

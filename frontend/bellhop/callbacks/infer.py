@@ -49,7 +49,9 @@ def infer_results(
         types of the result's leaves, and its ``PyTreeDef``.
 
     Raises:
-        ResultTypeError: if the function returns a value that is not an array.
+        ResultTypeError: if a result is not an array or number, or is empty for nonempty arguments.
+        TypeError: if an argument is not an array.
+        Exception: of the function when it is called with zeros, with a note that says so.
     """
     leaves, tree = flatten_arguments(callback_name, function, args, kwargs)
     avals = tuple(jax.typeof(leaf) for leaf in leaves)
@@ -83,8 +85,12 @@ def _call_with_zeros(
         avals: types of the argument leaves.
         tree: structure of ``(args, kwargs)``.
 
+    Returns:
+        types of the result's leaves, and its ``PyTreeDef``.
+
     Raises:
-        ResultTypeError: if a result is not an array, or is empty for nonempty arguments.
+        ResultTypeError: if a result is not an array or number, or is empty for nonempty arguments.
+        Exception: of the function, with a note that it was called with zeros.
     """
     types_of_arguments = ", ".join(map(describe_value, avals))
     called = (
@@ -137,7 +143,7 @@ def _leaf_type(leaf: object, called: str) -> Any:
         called: description of the call, for errors.
 
     Raises:
-        ResultTypeError: if the leaf is not an array or a number.
+        ResultTypeError: if the leaf is not an array or number of a supported dtype.
     """
     array = None if isinstance(leaf, type) else np.asarray(leaf)
     if array is None or array.dtype not in DTYPES:

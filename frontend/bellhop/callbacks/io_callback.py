@@ -69,9 +69,10 @@ def io_callback(
     Raises:
         ResultTypeError: (a TypeError) if the result type does not determine shapes and dtypes.
         DifferentiableCompileError: when traced, if an argument depends on a differentiated value.
-        ValueError: if ``vmap_method`` is unknown, or ``ordered`` and ``partitioned`` are both set;
-            when traced, if ``vmap`` batches an ordered call.
-        NotImplementedError: from JAX, under ``vmap`` of ``cond``, which would run every branch.
+        ValueError: if ``vmap_method`` is not supported, or ``ordered`` and ``partitioned`` are both
+            set; when traced, if ``vmap`` batches an ordered call.
+        NotImplementedError: for a ``sharding`` over several devices; from JAX, under ``vmap`` of
+            ``cond``, which would run every branch.
 
     Example:
         >>> import bellhop, numpy as np
@@ -113,20 +114,29 @@ def io_callback(
     callback_type = ORDERED_IO if ordered else IO
 
     def make_caller(fn: Callable[..., Any]) -> Callable[..., Any]:
-        """Return a function that calls `fn` by ``io_callback``, with the options given here.
+        """Return a function that calls `fn` as a callback with ``io_callback``'s options.
 
         Args:
-            fn: the user's function.
+            fn: the user's function, or its bound method.
 
         Returns:
-            a function of pytrees of arrays; outside of a program it calls `fn` in Python.
+            a function of pytrees of arrays. While JAX traces, it adds the call to the program;
+            otherwise it calls `fn` at once.
         """
 
         def call(*args: Any, **kwargs: Any) -> Any:
-            """Call `fn` with these arguments as a callback of the traced program.
+            """Call `fn` as a callback of the traced program; outside of tracing, at once.
 
-            With ``partitioned=True`` each device calls it with its shards. Outside of tracing,
-            arguments that JAX does not know are passed to `fn` in Python.
+            With ``partitioned=True`` each device calls it with its shards. If an argument outside
+            of tracing is not an array for JAX, such as a tensor of another framework, `fn` is
+            called with the arguments as they are, and its result is not converted.
+
+            Args:
+                *args: positional arguments of `fn`, pytrees of arrays.
+                **kwargs: keyword arguments of `fn`, pytrees of arrays.
+
+            Returns:
+                the result of `fn`, of the declared type.
             """
             if must_run_in_python(args, kwargs):
                 return fn(*args, **kwargs)

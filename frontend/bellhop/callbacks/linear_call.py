@@ -34,7 +34,7 @@ class LinearCall:
     ``PureCallback.transpose`` makes it.
 
     Attributes:
-        described: how errors name the callback, such as ``"pure_callback 'f'"``.
+        described: name of the callback in errors, such as ``"pure_callback 'f'"``.
         label: name and kind of the callback, for pictures.
         argnums: the positions of the linear arguments; None for all arguments.
         rule: the user's transpose, ``rule(*fixed_args, cotangent) -> cotangents``; None if the
@@ -74,6 +74,8 @@ class LinearCall:
         def evaluate(saved: Sequence[Any], tangents: Sequence[Any]) -> list[Any]:
             """Call the callback with saved and linear leaves; return the result leaves.
 
+            Also stores the result's tree structure in ``result_tree``, for `transpose`.
+
             Args:
                 saved: leaves of the arguments that are not linear.
                 tangents: leaves of the linear arguments, or of their tangents.
@@ -86,7 +88,9 @@ class LinearCall:
             return leaves
 
         def transpose(saved: Sequence[Any], cotangents: Sequence[Any]) -> list[Any]:
-            """Call the user's transpose; return the cotangent leaves of the linear arguments.
+            """Call the transpose; return the cotangent leaves of the linear arguments.
+
+            The transpose is the user's function `rule`; if `rule` is None, the callback itself.
 
             Args:
                 saved: leaves of the arguments that are not linear.
@@ -120,11 +124,14 @@ class LinearCall:
     def _find_linear_positions(self, n_args: int) -> list[int]:
         """Return the positions of the linear arguments in increasing order.
 
+        Negative positions in `argnums` count from the end; for None all arguments are linear.
+
         Args:
             n_args: number of arguments of the call.
 
         Raises:
-            TypeError: if `argnums` or `symmetric` do not fit this number.
+            TypeError: if `argnums` is empty or out of range, or a callback that is its own
+                transpose has several linear arguments.
         """
         argnums = self.argnums
         if argnums is None:

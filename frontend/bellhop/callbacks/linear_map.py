@@ -39,10 +39,11 @@ class LinearMap:
         transpose: ``transpose(saved, cotangents)``: maps saved leaves and cotangents of the results
             to cotangents of the arguments.
         evaluate: ``evaluate(saved, tangents)``: maps saved leaves and tangents of the arguments to
-            tangents of the results; may raise.
+            tangents of the results; raises an error if the map has only a transpose, such as that
+            of a callback without a ``jvp`` rule.
         saved: number of saved leaves.
         result_avals: types of the results' tangents.
-        callback: name and kind of the callback that it calls, if any, for pictures.
+        callback: name and kind of the callback that it calls, for pictures; empty if there is none.
         circuit_params: parameters of the circuit equation whose derivative it is, for pictures;
             None for callbacks.
         as_matrix: an equal map that computes its Jacobian matrix from the saved leaves alone, or
@@ -97,11 +98,13 @@ def _transpose(cotangents: Leaves, *operands: Operand, linear: LinearMap) -> lis
 
     Args:
         cotangents: cotangents of the results, some of them symbolic zeros.
-        *operands: saved leaves, then tangents, which are ``UndefinedPrimal``.
+        *operands: saved leaves, then tangents; JAX passes ``UndefinedPrimal`` for a tangent whose
+            cotangent it needs.
         linear: the map.
 
     Returns:
-        None for each saved leaf, then the cotangents of the tangents.
+        None for each saved leaf; then for each tangent its cotangent, or None if it is not an
+        ``UndefinedPrimal``.
     """
     saved, tangents = linear.split(operands)
     found = linear.transpose(saved, list(map(ad.instantiate_zeros, cotangents)))
@@ -169,7 +172,9 @@ def _batch(
 ) -> tuple[list[Any], list[int | None]]:
     """Batch ``transpose`` and ``evaluate`` with ``vmap``: the batching rule.
 
-    The cotangent of a tangent operand without batch axis is summed over the batch.
+    If only tangents are batched, and the batch has at least `n_tangents` elements, the map's
+    `as_matrix`, if there is one, is batched in its place. The cotangent of a tangent operand
+    without batch axis is summed over the batch.
 
     Args:
         axis: JAX's description of the batch axis: size and name.
@@ -195,6 +200,10 @@ def _batch(
         Args:
             saved: saved leaves, some of them batched.
             cotangents: cotangents of the results, batched along axis 0.
+
+        Returns:
+            for each tangent operand its cotangent, with the batch axis at the operand's own
+            position, or none.
         """
         each = jax.vmap(linear.transpose, (list(in_saved), 0), **mapped)(list(saved), cotangents)
         return [

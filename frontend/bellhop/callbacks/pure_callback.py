@@ -95,8 +95,8 @@ class PureCallback(UncalledFunction, PickledByName, Generic[P, R]):
 
         Args:
             function: traced; takes the arguments of the callback and returns a pair: its result,
-                and residuals for the backward pass: None, any pytree of arrays, or what ``jax.vjp``
-                returned.
+                and residuals for the backward pass: None, any pytree of arrays, or a pullback from
+                ``jax.vjp``.
 
         Returns:
             the function itself, so this is a decorator.
@@ -205,18 +205,19 @@ class PureCallback(UncalledFunction, PickledByName, Generic[P, R]):
         the transpose. ``bellhop.debug.check_transpose`` tests the pair.
 
         Args:
-            function: traced; takes the remaining arguments, then the cotangent of the result,
-                and returns the cotangent of the linear argument, or a tuple of cotangents if
-                there are several. For complex values this is the transpose, not the adjoint.
+            function: traced; takes the arguments that are not linear, then the cotangent of the
+                result, and returns the cotangent of the linear argument, or a tuple of cotangents
+                if there are several. For complex values this is the transpose, not the adjoint.
             argnums: the positions of the linear arguments; None for all arguments.
             symmetric: True if the callback, which has one linear argument, is its own transpose.
 
         Returns:
-            the function itself, so this is a decorator; with ``symmetric=True`` the callback.
+            the function itself, so this is a decorator; with ``symmetric=True`` the callback; with
+            neither, a decorator for the function.
 
         Raises:
-            TypeError: if neither or both of `function` and `symmetric` are given, or if the
-                callback has a ``fwd``, ``bwd`` or ``jvp`` rule.
+            TypeError: if both `function` and `symmetric` are given, `function` is not callable, or
+                the callback has a ``fwd``, ``bwd`` or ``jvp`` rule.
 
         Example:
             >>> import bellhop, jax, numpy as np
@@ -309,6 +310,8 @@ class PureCallback(UncalledFunction, PickledByName, Generic[P, R]):
     def _order_arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
         """Return all arguments of a call by position, as derivative rules take them.
 
+        For ``f(x, y=1.0, z=2.0)`` the arguments ``(3.0,), {"y": 4.0}`` give ``(3.0, 4.0)``.
+
         Raises:
             TypeError: if an argument is keyword-only, or the signature does not accept them.
         """
@@ -332,7 +335,7 @@ class PureCallback(UncalledFunction, PickledByName, Generic[P, R]):
         return infer_results(self._callback_type.name, self._function, args, kwargs, self._inferred)
 
     def _call(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-        """Trace a call without a derivative; differentiating it raises an error."""
+        """Trace a call whose inexact results have no derivative; return its result."""
         options = {
             "missing_rule": self._missing_rule(),
             "vmap_method": self._vmap_method,
@@ -378,7 +381,7 @@ class PureCallback(UncalledFunction, PickledByName, Generic[P, R]):
             rule, name = functools.partial(self._forward_rule, results), "jvp"
 
         def differentiate(primals: PyTree, tangents: PyTree) -> tuple[Any, Any]:
-            """Call the user's rule and check its result: the JVP rule of the callback."""
+            """Call the user's rule; return result and tangent: the callback's JVP rule."""
             result, tangent = rule(primals, tangents)
             what = describe_rule(name, self._described, user_rule)
             result = check_result(result, what, tree, avals)
@@ -388,15 +391,12 @@ class PureCallback(UncalledFunction, PickledByName, Generic[P, R]):
         return call
 
     def _forward_rule(self, results: Results, primals: PyTree, tangents: PyTree) -> tuple[Any, Any]:
-        """Call the user's ``jvp`` rule and check the pair that it returns.
+        """Call the user's ``jvp`` rule; check and return the pair of result and tangent.
 
         Args:
             results: types of the leaves of the callback's result, and its ``PyTreeDef``.
             primals: tuple of the callback's arguments.
             tangents: tuple of their tangents.
-
-        Returns:
-            the result and its tangent.
         """
         avals, tree = results
         assert self._jvp is not None
@@ -480,6 +480,7 @@ def pure_callback(
             and dtypes.
         TypeError: when traced, if the function does not accept the arguments of a call.
         ValueError: if ``vmap_method`` is unknown.
+        NotImplementedError: for a ``sharding`` over several devices.
         DifferentiableCompileError: when traced, if a call is differentiated and has no derivative.
 
     Example:

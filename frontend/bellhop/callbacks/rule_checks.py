@@ -126,6 +126,8 @@ def check_result(result: PyTree, label: str, tree: PyTree, avals: Sequence[Any])
 def check_tangent(tangent: PyTree, label: str, tree: PyTree, avals: Sequence[Any]) -> Any:
     """Check the tangent of the callback's result, and convert its leaves to arrays.
 
+    Leaves for integer results are not checked.
+
     Args:
         tangent: value that a derivative rule returned.
         label: name of the rule in errors.
@@ -173,7 +175,8 @@ def check_cotangents(cotangents: PyTree, label: str, args: tuple[FlatTree, ...])
         the cotangents of all argument leaves in one list; ``float0`` zeros for integers.
 
     Raises:
-        TypeError: naming the argument, if a cotangent has the wrong type.
+        TypeError: naming the rule, if there is not one cotangent for each argument, or a cotangent
+            does not have the structure, shapes and dtypes of its argument.
     """
     if len(args) == 1 and not _wraps_cotangent(args[0], cotangents):
         cotangents = (cotangents,)
@@ -194,7 +197,7 @@ def check_cotangents(cotangents: PyTree, label: str, args: tuple[FlatTree, ...])
         Args:
             index: position of the argument, for errors.
             cotangent: its cotangent; None means zero.
-            arg: types of its leaves.
+            arg: structure of the argument and types of its leaves.
         """
         if cotangent is None:
             return list(map(zero_tangent, arg.leaves))
@@ -210,13 +213,18 @@ def check_cotangents(cotangents: PyTree, label: str, args: tuple[FlatTree, ...])
 
 
 def _wraps_cotangent(arg: FlatTree, cotangents: PyTree) -> bool:
-    """Return whether `cotangents` is a sequence of cotangents, one for each argument.
+    """Return whether a rule for one argument returned a sequence around its cotangent.
 
-    Called for rules with a single argument, which may return the bare cotangent.
+    Such a rule may return ``(cotangent,)`` or the bare cotangent, which is a tuple or list itself
+    if the argument is one.
 
     Args:
-        arg: types of the only argument's leaves.
+        arg: structure of the argument and types of its leaves.
         cotangents: value that the rule returned.
+
+    Returns:
+        False for the bare cotangent: a value that is not a tuple or list, or has the structure of
+        the argument. True for any other tuple or list, also of the wrong length.
     """
     if not isinstance(cotangents, tuple | list):
         return False

@@ -117,7 +117,8 @@ def call_each(
     Args:
         bind: binds the callback's primitive: ``bind(*operands, target=...)``.
         operands: leaves of the batched arguments.
-        target: the batched callback; its ``loops`` name the mapped axes.
+        target: the batched callback. Its ``loops`` have one tuple for each batch axis, outermost
+            first: for each operand, whether it has this axis. An operand begins with its axes.
 
     Returns:
         the batched results.

@@ -41,11 +41,12 @@ class AheadOfTime(Inspectable):
     def aot_compile(self) -> None:
         """Compile for the argument types that the function's annotations declare.
 
-        With ``qjit(target="mlir")`` or ``"jaxpr"``, it is traced and optimised, but not compiled by
-        XLA.
+        With ``qjit(target="mlir")`` or ``"jaxpr"``, the function is traced and optimised, but not
+        compiled by XLA.
 
         Raises:
-            CompileError: if the annotations do not declare every argument.
+            CompileError: if the annotations do not declare every argument, or there are static
+                arguments.
 
         Example:
             >>> import bellhop, jax
@@ -132,6 +133,8 @@ class AheadOfTime(Inspectable):
         def make_pinned(executable: Any, options: dict[str, Any] | None) -> Callable[..., Any]:
             """Return a copy of the qjit function that always runs `executable`.
 
+            The copy takes the dynamic arguments only, and never compiles.
+
             Args:
                 executable: JAX's ``Compiled`` of the lowered program.
                 options: XLA options by name that the user passed to ``Lowered.compile``, or None.
@@ -206,7 +209,8 @@ class AheadOfTime(Inspectable):
             static: values of the static arguments.
 
         Returns:
-            a function of the dynamic arguments.
+            a function of the dynamic arguments, with the name of the user's function, which calls
+            the user's function in the surrounding trace.
         """
 
         def function(*args: Any, **kwargs: Any) -> Any:
@@ -221,6 +225,10 @@ class AheadOfTime(Inspectable):
         Args:
             args: positional arguments, as the caller passed them.
             kwargs: keyword arguments, as the caller passed them.
+
+        Returns:
+            the call. Arguments of a function with declared types are converted to these types, all
+            by position; arguments that JAX's type promotion does not convert stay as they are.
         """
         if self._static:
             return CallArgs.from_caller(*self._static.split(args, kwargs))
@@ -234,8 +242,9 @@ class AheadOfTime(Inspectable):
     def _report_compilation(self) -> Iterator[None]:
         """Print the times of compilation stages in a ``with`` block, if `verbose` is set.
 
-        They go to the option ``logfile``, by default standard error. Prints nothing if nothing was
-        compiled in the block.
+        They go to the option ``logfile``, by default standard error, when the block ends. If
+        nothing was compiled in the block, nothing is printed; else `_is_unseen` is set, so that the
+        next execution reports its circuits.
         """
         if not self.compile_options.verbose:
             yield

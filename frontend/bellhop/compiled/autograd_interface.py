@@ -32,8 +32,9 @@ def call_from_autograd(function: Any, args: Args, kwargs: Kwargs) -> Any:
         kwargs: keyword arguments.
 
     Returns:
-        the result: boxes if an argument is a box, so that autograd differentiates the call; tensors
-        if an argument is a tensor with ``requires_grad``; else JAX arrays.
+        the result of the function, a pytree. Its leaves are boxes if a positional argument is a
+        box, so that autograd differentiates the call; tensors if a positional argument is a tensor
+        with ``requires_grad``; else JAX arrays.
     """
     if any(type(arg) is ArrayBox for arg in args):
         return _call_boxed(function, args, kwargs)

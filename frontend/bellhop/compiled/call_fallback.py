@@ -81,8 +81,9 @@ class CallInterface(AheadOfTime, CompiledCall):
     def _choose_fast_calls(self) -> None:
         """Update `_fast`, which tells the C++ `CompiledCall` when to call JAX's fast path.
 
-        Called after every compilation and every slow call. `_fast` is None if no call may be fast,
-        for instance because a program prints.
+        Called after every compilation and every slow call. `_fast` is None if no call may be fast:
+        before the first slow call, with `verbose`, if a program prints or shows progress, or if
+        arguments must be copied or converted in Python first.
         """
         programs, runner = self._programs, self._runner
         declared = None if self._declared is None else self._declared.leaves
@@ -200,12 +201,18 @@ class CallInterface(AheadOfTime, CompiledCall):
     def _call_transformed(self, args: Args, kwargs: Kwargs) -> Any:
         """Call the function while JAX traces, as in a program or under ``jax.grad``.
 
+        In a program, ``jax.jit`` or QNode, the surrounding trace includes the user's function.
+        Under transformations outside of these, JAX transforms a ``jax.jit`` of the function.
+
         Args:
             args: positional arguments, some of them tracers.
             kwargs: keyword arguments.
 
         Returns:
-            the result of the user's function.
+            the result of the user's function, with tracers.
+
+        Raises:
+            TypeError: for arguments that are not arrays.
         """
         raise_plain_jit_failures()
         if not is_transformed_eagerly() or current_circuit() is not None or is_recording():
@@ -222,8 +229,14 @@ class CallInterface(AheadOfTime, CompiledCall):
     def _run_slow_path(self, call: CallArgs) -> Any:
         """Run a call with reports or a profile, or when JAX's CPU client is busy.
 
+        If the client is busy, the program runs on a spare device. While a profile or recording is
+        active, the call waits for the results and adds its duration and circuits to it.
+
         Args:
             call: the call's static and dynamic arguments.
+
+        Returns:
+            the function's result, or `PendingResults`.
         """
         if runs_under_way() > RUNS_PER_CLIENT:
             run = self._runner.run_on_spare_device
@@ -274,6 +287,9 @@ class CallInterface(AheadOfTime, CompiledCall):
 
             Args:
                 call: the call's arguments.
+
+            Returns:
+                the value that `run` returns, when its arrays are ready.
             """
             with self._report_compilation():
                 self._runner.compile(call)

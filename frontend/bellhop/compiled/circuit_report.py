@@ -11,7 +11,8 @@ _ENGINE = ", engine"
 class CircuitReport:
     """Counts the circuits that run in a ``with`` block, for ``qjit(verbose=True)``.
 
-    The counts include circuits that other threads run meanwhile.
+    Made for the first execution of a program. The counts include circuits that other threads run
+    meanwhile.
     """
 
     def __init__(self) -> None:
@@ -27,8 +28,9 @@ class CircuitReport:
     def format_lines(self) -> list[str]:
         """Return one line for each QNode that ran since the ``with`` block began.
 
-        For example ``ran circuit (file.py:3) 2 times in the engine``, with "by the plugin" for
-        circuits that the device's plugin executed.
+        For example ``ran circuit (file.py:3) 2 times in the engine, once with its derivative by
+        the plugin``: a comma separates backends, and executions with and without derivative. "The
+        plugin" is the plugin of the QNode's device.
         """
         counts: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
         for kind, name, _, definition, calls, *_ in self._recorder.rows():

@@ -54,7 +54,13 @@ class LoadedFunction(QJIT[Any, Any]):
         self._calls = SavedCalls(where, function.signature, programs)
 
         def original_function(*_: object, **__: object) -> NoReturn:
-            """Raise an error, since the function that was saved cannot be traced."""
+            """Raise an error, since the function that was saved cannot be traced.
+
+            Raises:
+                CompileError: if JAX or the user calls it to trace it.
+                FloatingPointError: if JAX's debug options found a NaN or infinity in a result, and
+                    JAX calls the function to find the operation that made it.
+            """
             if is_checking_results() and not jax.config.jax_disable_jit:
                 # JAX evaluates the function eagerly to find the operation with the NaN.
                 raise FloatingPointError(
@@ -103,6 +109,12 @@ class LoadedFunction(QJIT[Any, Any]):
         Args:
             args: positional arguments, as the caller passed them.
             kwargs: keyword arguments, as the caller passed them.
+
+        Returns:
+            the call, with arguments in the positions of a saved program.
+
+        Raises:
+            TypeError: if the function's Python signature does not accept the arguments.
         """
         kwargs = dict(kwargs)
         if self._declared is not None:
@@ -183,6 +195,9 @@ class LoadedFunction(QJIT[Any, Any]):
             static: empty: loaded functions have no static arguments.
             args: positional arguments, each a ``FlatTree`` of tracers.
             kwargs: keyword arguments, each a ``FlatTree`` of tracers.
+
+        Returns:
+            the optimised program, with its signature.
 
         Raises:
             TypeError: if no saved program has these types.

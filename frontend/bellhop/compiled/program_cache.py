@@ -124,6 +124,9 @@ class ProgramCache:
             static: values of the static arguments.
             args: positional arguments, each a ``FlatTree``.
             kwargs: keyword arguments, each a ``FlatTree``.
+
+        Returns:
+            the new program, the last of `entries`.
         """
         replaced = self._replacement
         if replaced is not None and replaced[0].matches(static, args, kwargs):

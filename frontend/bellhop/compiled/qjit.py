@@ -298,6 +298,9 @@ class QJIT(PickledByName, CallInterface, Generic[P, R]):
             args: positional arguments, each a ``FlatTree`` of tracers.
             kwargs: keyword arguments, each a ``FlatTree`` of tracers.
 
+        Returns:
+            the program with its signature; the caller adds it to the cache.
+
         Raises:
             TypeError: if an argument is not an array, a number or a pytree of these.
         """

@@ -81,8 +81,9 @@ class SavedCalls:
             kwargs: keyword arguments of the user.
 
         Returns:
-            the arranged positional and keyword arguments. If no program has these types, the form
-            of the first program with these parameters; the arguments themselves if there is none.
+            the arranged positional and keyword arguments: in the form of the program that has their
+            types, else of the first program that takes these parameters. The arguments themselves
+            if no program takes these parameters, or the Python signature is unknown.
 
         Raises:
             TypeError: if the function's signature does not accept them.
@@ -109,7 +110,10 @@ class SavedCalls:
         return best or (args, kwargs)
 
     def accepts(self, args: Args, kwargs: dict[str, Any]) -> bool:
-        """Return whether a saved program has these argument types in this very form.
+        """Return whether a saved program takes these arguments without rearranging them.
+
+        True if a program was saved from a call with the same number of positional arguments, the
+        same keyword names, and the same structures, shapes and dtypes.
 
         Args:
             args: positional arguments.
@@ -258,6 +262,9 @@ def _is_equal(value: object, default: object) -> bool:
     Args:
         value: the argument; an array or a number of another type is never equal.
         default: the default of its parameter.
+
+    Returns:
+        True if both have the same type, ``bool``, ``int``, ``float`` or ``str``, and are equal.
     """
     return (
         type(value) is type(default)

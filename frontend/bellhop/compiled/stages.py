@@ -19,10 +19,10 @@ from bellhop.execution.runner import Runner
 
 
 class _Stage:
-    """JAX's stage, for the user's arguments: the base class of the stages here.
+    """Base class of `Traced`, `Lowered` and `Compiled`, which wrap JAX's stages.
 
-    JAX's stage has the callback table as its first argument; its other attributes are available
-    here unchanged.
+    JAX's stage has the callback table as its first argument, which ``args_info``, ``in_avals`` and
+    ``in_tree`` here leave out. Its other public attributes are available unchanged.
 
     Args:
         jax_stage: JAX's ``Traced``, ``Lowered`` or ``Compiled``.
@@ -96,8 +96,8 @@ class Lowered(_Stage):
     Args:
         jax_stage: JAX's ``Lowered``.
         function: name of the user's function.
-        pinned: takes JAX's ``Compiled`` and the XLA options that the user passed to ``compile``, or
-            None; returns a function that runs this executable.
+        pinned: takes JAX's ``Compiled``, and the XLA options that the user passed to `compile` or
+            None; returns a function of the user's dynamic arguments that runs this executable.
         compiler_options: XLA options by name from ``qjit``; None for defaults.
     """
 
@@ -116,11 +116,14 @@ class Lowered(_Stage):
         """Compile this lowered program with XLA.
 
         Args:
-            compiler_options: XLA options by name, in addition to ``qjit(compiler_options=...)``, as
-                in JAX's ``Lowered.compile``.
+            compiler_options: XLA options by name, as in JAX's ``Lowered.compile``; they are added
+                to ``qjit(compiler_options=...)`` and take precedence over it. None for no more.
 
         Returns:
             a callable program for arguments of the lowered types.
+
+        Raises:
+            BaseException: of a callback that XLA calls during compilation, else XLA's error.
         """
         options = None if compiler_options is None else dict(compiler_options)
         merged = {**(self._compiler_options or {}), **(options or {})} or None
@@ -212,6 +215,9 @@ class PinnedRunner(Runner):
         Args:
             call: the call's arguments.
             device: CPU device of the copy; None for the executable itself.
+
+        Returns:
+            the function's result, or `PendingResults`.
 
         Raises:
             TypeError: if the arguments do not have the executable's types.

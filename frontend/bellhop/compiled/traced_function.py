@@ -194,7 +194,7 @@ class TracedFunction:
     ) -> None:
         """Raise a clear error if arguments that JAX rejected are not arrays.
 
-        Returns without an error if it finds no reason; the caller then raises JAX's own error
+        Returns None if all arguments are arrays or numbers; the caller then raises JAX's own error
         again.
 
         Args:
@@ -212,6 +212,8 @@ class TracedFunction:
 
     def check_not_deleted(self, args: Args, kwargs: Kwargs, failed: Exception) -> None:
         """Raise a clear error if an execution failed due to a deleted argument.
+
+        An array is deleted by donation, for instance. Does nothing if no argument is deleted.
 
         Args:
             args: dynamic positional arguments of the call.
@@ -256,7 +258,7 @@ class TracedFunction:
             the program with its signature and result structure.
 
         Raises:
-            CompileError: for symbolic shapes.
+            CompileError: for symbolic shapes; if a pass or the compilation of a region fails.
         """
         leaves, in_tree = jax.tree.flatten((args, kwargs))
         for leaf in leaves:

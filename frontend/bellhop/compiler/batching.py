@@ -58,14 +58,15 @@ def map_sequentially(
     batch_size: int | None = None,
     unroll: bool = False,
 ) -> Any:
-    """Call a function in a loop, for each element of its arguments' leading axis.
+    """Call a function in a traced loop over the leading axis of its arguments.
 
     Args:
         function: takes elements of mapped arguments and whole unmapped arguments; returns a pytree.
         values: the arguments, arrays.
         is_mapped: for each argument, whether the loop is over its leading axis; at least one is.
         batch_size: number of elements to vectorize over at a time; None for one by one.
-        unroll: whether to unroll the loop.
+        unroll: whether to emit one call for each element, in place of a loop; without effect if
+            `batch_size` is given.
 
     Returns:
         pytree of the function's results, with a new leading axis.
@@ -96,7 +97,9 @@ _ELEMENTS = Workers(31)
 class ThreadedBatchFunction:
     """A function of batches that calls a function for each element on threads.
 
-    The runtime calls it for callbacks with ``vmap_method="sequential_threadpool"``.
+    The runtime calls it for callbacks with ``vmap_method="sequential_threadpool"``: it takes the
+    leaves of the arguments, some of which begin with mapped axes, and returns the results of all
+    elements, one array or a tuple.
 
     Attributes:
         call: takes the list of arguments of one element, and the list of arrays to write its

@@ -16,7 +16,8 @@ from bellhop.errors import DifferentiableCompileError
 class ExecutionContext:
     """First argument of a buffer callback that runs on the CPU.
 
-    On a GPU the callback receives ``jax.experimental.buffer_callback.ExecutionContext`` instead.
+    Its ``stage`` is always ``ExecutionStage.EXECUTE``, and its ``stream`` raises RuntimeError. On a
+    GPU the callback receives ``jax.experimental.buffer_callback.ExecutionContext`` instead.
     """
 
     @property
@@ -62,7 +63,8 @@ class BufferCallbackTarget(CallbackTarget):
     def _leaf_function(self) -> Callable[..., Any]:
         """Return the function that the runtime calls.
 
-        It takes output buffers, then leaves of the arguments.
+        It takes the output buffers and then the leaves of the arguments, and calls the user's
+        function with an `ExecutionContext` and with the pytrees of both.
         """
         one_leaf_out = self.out_tree == jax.tree.structure(0)
         function = self.function if self._takes_leaves and one_leaf_out else self._call_with_leaves

@@ -20,9 +20,9 @@ _WRITES = ("STORE_SUBSCR", "STORE_SLICE")
 
 
 def add_argument_hint(error: BaseException) -> None:
-    """Add a note to an exception of a callback that wrote to its read-only arguments.
+    """Add a note to an exception of a callback that misused its NumPy arguments.
 
-    Other exceptions stay as they are.
+    That is, it wrote to a read-only argument, or used ``x.at``. Other exceptions stay as they are.
 
     Args:
         error: the exception, with its traceback; it gets one note at most.
@@ -34,6 +34,9 @@ def add_argument_hint(error: BaseException) -> None:
 
 def _find_hint(error: BaseException) -> str | None:
     """Return the note for a callback's exception; None if it needs none.
+
+    There is a note for ``x.at`` of a NumPy array, an AttributeError, and for a ValueError at a line
+    that stores items while a local variable there is a read-only array.
 
     Args:
         error: the exception, with its traceback.

@@ -103,9 +103,9 @@ class CallbackTarget:
 
     @property
     def description(self) -> str:
-        """How the note on the callback's exceptions names it, such as ``callback 'f'``.
+        """Name of the callback in the note on its exceptions, such as ``callback 'f'``.
 
-        For functions of Bellhop's own that circuits call, it is the QNode.
+        For functions of Bellhop's own that circuits call, it is the QNode's description.
         """
         own = self._builtin_function
         if own is not None and own.is_of_circuit:
@@ -203,7 +203,8 @@ class CallbackTarget:
     def _leaf_function(self) -> Callable[..., Any]:
         """Return the user's function as a function of leaves, for the runtime.
 
-        It takes the leaves of the arguments and returns one result leaf or a tuple of leaves.
+        It takes the leaves of the arguments and returns the result's leaf, or a tuple of its leaves
+        if their number is not one.
         """
         one_leaf_out = self.out_tree == jax.tree.structure(0)
         no_result = self.out_tree.num_leaves == 0 and self.out_tree == jax.tree.structure(None)
@@ -219,7 +220,8 @@ class CallbackTarget:
             *leaves: argument leaves, followed by the device ordinal if `takes_device`.
 
         Returns:
-            one leaf, or a tuple of as many leaves as the result has.
+            the result's leaf, or a tuple of its leaves if their number is not one. If no leaf is
+            declared, the function's result is ignored.
 
         Raises:
             TypeError: if the result has another structure than declared.
@@ -301,7 +303,7 @@ class CallbackTarget:
         )
 
     def tangent_error(self) -> DifferentiableCompileError:
-        """Return the error for a tap whose argument is a tangent in reverse mode.
+        """Return the error for a call without results whose argument is a tangent.
 
         Reverse mode transposes the call, which would need the tangent's value.
         """
@@ -323,8 +325,8 @@ class CallbackTarget:
         """Convert a result leaf that is not exactly as declared to an array.
 
         The runtime calls this method for values that it cannot copy itself. JAX arrays, lists of
-        numbers and dtypes that differ in JAX's 64-bit setting only are accepted; other dtypes are
-        not cast.
+        numbers, Python numbers for a scalar, and dtypes that differ in JAX's 64-bit setting only
+        are accepted; other dtypes are not cast.
 
         Args:
             value: leaf that the user's function returned.
@@ -406,11 +408,11 @@ class CallbackTarget:
         )
 
     def _describe_returned(self, observed: str, index: int) -> str:
-        """Describe a returned value with the callback's name, for errors.
+        """Describe a returned value: "pure_callback 'f' returned float32[3] as result 1".
 
         Args:
             observed: description of the value, such as ``float32[3]``.
-            index: index of the leaf in the result.
+            index: index of the leaf in the result, named if there are several leaves.
         """
         which = f" as result {index}" if len(self.result_avals) > 1 else ""
         return f"{self.flavour} '{self.name}' returned {observed}{which}"

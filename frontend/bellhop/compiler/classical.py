@@ -37,7 +37,8 @@ _FEW_KERNELS = 4
 def is_classical(closed: ClosedJaxpr) -> bool:
     """Return whether a program needs none of Bellhop's passes.
 
-    This holds for programs of JAX operations alone, without long scalar code.
+    Such a program has no side effects; at any depth, it has only equations that JAX alone can
+    lower, and no block of long scalar code.
 
     Args:
         closed: jaxpr of the traced program.
@@ -107,6 +108,9 @@ def make_classical_program(
     Args:
         closed: the jaxpr; the caller must keep it alive as long as the program may be lowered.
         lower: takes the jaxpr and builds the module that users can inspect, called at first access.
+
+    Returns:
+        the program; its code has no module, but a weak reference to `closed`.
     """
     jaxpr = closed.jaxpr
     used = {atom for eqn in jaxpr.eqns for atom in eqn.invars if isinstance(atom, Var)}

@@ -128,20 +128,25 @@ def compile_program(
     concurrent: int = 1,
     is_merged: bool = False,
 ) -> Program:
-    """Trace, lower and optimise a function of array leaves.
+    """Trace, lower and optimise a function of array leaves; compile its regions.
 
-    The result is not compiled by XLA yet: a ``jax.jit`` contains it and compiles it.
+    XLA compiles the program itself later, as a part of a ``jax.jit``. A classical program, which
+    needs none of the passes, is only traced: that ``jax.jit`` lowers it.
 
     Args:
         function: takes arrays as positional arguments and returns a sequence of arrays; it is
             traced once.
         args: abstract values, or values, of the arguments.
-        table: receives the program's callbacks, and must live as long as the program.
+        table: receives the program's callbacks and regions, and must live as long as the program.
         out_targets: called after tracing; returns the requested device or sharding of each result,
             None for the host; an empty tuple if all results are on the host.
         keep_stages: whether to keep the module's text after every pass.
         concurrent: number of independent pure callbacks that run concurrently.
-        is_merged: whether the program becomes a part of the user's ``jax.jit`` program.
+        is_merged: whether the program becomes a part of the user's ``jax.jit`` program, where JAX
+            orders its effects.
+
+    Returns:
+        the program, with its code, jaxpr and MLIR text.
 
     Raises:
         jax.errors.UnexpectedTracerError: if the function uses a leaked tracer.

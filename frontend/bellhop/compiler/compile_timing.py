@@ -31,8 +31,9 @@ class Timing:
     Attributes:
         name: name of the stage, such as ``"tracing"``, or ``"run"`` for an execution.
         wall: wall-clock seconds.
-        cpu: processor seconds of all threads of the process; None if unknown.
-        lines: lines of the module's text after the stage; None if it has no module.
+        cpu: processor seconds of all threads of the process; None for XLA's compilation, of which
+            JAX reports the wall-clock time only.
+        lines: lines of the module's text after the stage; None for a stage without a module.
     """
 
     name: str
@@ -47,14 +48,19 @@ class Recording:
 
     Attributes:
         timings: the timings, in the order in which the stages ended.
-        notes: messages to the user about the compiled programs.
+        notes: messages about the compiled programs from `add_note`, such as the backend of a
+            circuit.
     """
 
     timings: list[Timing] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
     def summarize(self) -> "Recording":
-        """Return a recording in which consecutive passes are one stage, ``"passes"``."""
+        """Return a recording in which consecutive passes are one stage, ``"passes"``.
+
+        Its times are the sums of the passes' times, and its lines are the lines after the last
+        pass. This recording stays as it is; the new recording has no notes.
+        """
         summary = Recording()
         for timing in self.timings:
             last = summary.timings[-1] if summary.timings else None
@@ -71,7 +77,10 @@ class Recording:
     def to_yaml(self, name: str) -> str:
         """Format the timings as YAML: times in milliseconds, program size in lines.
 
-        Catalyst's instrumentation has the same format.
+        The format is Catalyst's: the current time is the only key, with ``name``, ``system``
+        (``os``, ``arch``, ``python``) and ``results`` below it. ``results`` is a list with one
+        mapping for each stage, from its name to ``walltime``, ``cputime`` and ``programsize``,
+        without values that are not known.
 
         Args:
             name: name of the program.
@@ -92,7 +101,11 @@ class Recording:
         return "\n".join(lines) + "\n"
 
     def to_table(self) -> str:
-        """Format the timings as a text table, one line for each stage: times in ms."""
+        """Format the timings as a text table with a header and one line for each stage.
+
+        The columns are the stage's name, wall-clock and processor time in milliseconds, and the
+        lines of the module; unknown values are blank. Lines are joined by newlines.
+        """
         width = max((len(m.name) for m in self.timings), default=5)
         rows = [f"{'stage':{width}}  {'wall':>10}  {'CPU':>10}  {'lines':>6}"]
         rows += [
@@ -122,7 +135,9 @@ def add_note(text: str) -> None:
 
 @contextlib.contextmanager
 def record_stages() -> Iterator[Recording]:
-    """Record the stages of compilations inside of a ``with`` block.
+    """Record the stages of compilations, and executions, inside of a ``with`` block.
+
+    Only this context's (``contextvars``) are recorded; enclosing blocks record them as well.
 
     Yields:
         the recording, to which stages are appended while the block runs.
@@ -148,7 +163,7 @@ class Stopwatch:
         self._start = time.perf_counter(), time.process_time()
 
     def lap(self, name: str, module: Any = None) -> None:
-        """Record the time since the previous stage; do nothing without observers.
+        """Record the time since the previous stage, if a recording or profile is active.
 
         Args:
             name: name of the stage that ends.
@@ -166,7 +181,7 @@ class Stopwatch:
 def _record_timing(timing: Timing) -> None:
     """Add a timing to the open recordings of this context, and to all profiles.
 
-    Profiles show compilations only; executions they record themselves.
+    Executions are not added to profiles, which record them in another way.
 
     Args:
         timing: duration of the stage that has just ended.

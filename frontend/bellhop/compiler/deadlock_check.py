@@ -19,11 +19,14 @@ from bellhop_runtime._interrupts import HELPERS
 
 
 class _WaitingDevice:
-    """A device that waits for a callback until `is_over`.
+    """A device that waits for a callback.
+
+    `mark_waiting` makes it for one ``with`` block. Threads that start in the block share it, and
+    may live longer.
 
     Attributes:
         device: name of the device.
-        is_over: whether the wait has ended.
+        is_over: whether the wait has ended; `mark_waiting` sets it at the end of the block.
     """
 
     def __init__(self, device: str) -> None:

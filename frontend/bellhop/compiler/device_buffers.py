@@ -49,7 +49,8 @@ class DeviceBuffers:
         """Read which arguments and results stay on the device from a region's declaration.
 
         Args:
-            declaration: the region's ``callback.func``, whose attributes list indices.
+            declaration: the region's ``callback.func``. Its attributes ``held``, ``fetched`` and
+                ``kept`` list indices; without ``fetched``, the host needs all results.
             type_: function type of the region's module.
             target: device or sharding of the region.
         """
@@ -107,7 +108,8 @@ class DeviceBuffers:
             results: the arrays copied to the host, and the arrays that stay on the device.
 
         Returns:
-            one array, or a tuple of arrays.
+            a tuple of the host arrays, then a handle, uint32[2], for each device array; the array
+            itself if there is one.
         """
         fetched, kept = results
         handles = [np.array([hold(value)], _HANDLE).view(np.uint32) for value in kept]

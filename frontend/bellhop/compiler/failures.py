@@ -135,6 +135,9 @@ def _run_to_the_end(executable: Any, kept: Sequence[Any], run: Callable[[], T]) 
 
     Returns:
         the value that `run` returns.
+
+    Raises:
+        BaseException: the first exception of a callback, or the exception of `run`.
     """
     calls = next((each for each in kept if isinstance(each, JitCalls)), None)
     if calls is None:
@@ -184,12 +187,13 @@ def preserve_exceptions(context: mlir.ModuleContext) -> JitCalls:
 def pass_by_failure_id(plain_jit: bool) -> Iterator[None]:
     """Convert exceptions in a ``with`` block to a RuntimeError that names their id.
 
-    The runtime keeps the original. JAX passes on only the message of an exception;
-    `find_python_failure` and the patch of ``jax.jit`` find the original by the id in the message.
+    The runtime keeps the original. JAX passes on only the message of an exception, here
+    ``[bellhop failure 7]`` or ``[bellhop plain jit failure 7]``. `find_python_failure` finds the
+    original by the first form, and the patch of ``jax.jit`` by the second form.
 
     Args:
-        plain_jit: whether the program is a plain ``jax.jit``, which has no Bellhop frame in its
-            caller.
+        plain_jit: whether the program is a plain ``jax.jit``, for which the message has the second
+            form.
     """
     try:
         yield

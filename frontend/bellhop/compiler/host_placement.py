@@ -115,9 +115,10 @@ def has_single_device(tree: PyTree) -> bool:
 
 
 def gather(tree: PyTree, operands: Sequence[int] | None = None) -> Any:
-    """Copy a pytree's arrays to the host unless they are on a single CPU device.
+    """Copy a pytree's arrays to the host if they determine another device.
 
-    Copies are uncommitted: the user did not choose their device.
+    That is, if arrays are committed to several devices, or to a device that is not a CPU. Copies
+    are uncommitted: the user did not choose their device.
 
     Args:
         tree: pytree of arrays and numbers.

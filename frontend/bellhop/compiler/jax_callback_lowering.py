@@ -78,7 +78,8 @@ class Delegates:
 
         Args:
             ctx: context of a lowering rule.
-            module: module with undefined callback functions, which have the attribute ``MARK``.
+            module: module with undefined callback functions, whose attributes ``MARK`` and
+                ``KIND_MARK`` are the index and the kind of the callback; they are removed.
         """
         preserve_exceptions(ctx.module_context)
         keepalive = weakref.ref(self)
@@ -210,8 +211,12 @@ class _HostCallback:
             *leaves: the arguments, NumPy or JAX arrays.
 
         Returns:
-            NumPy arrays; none for a tap, which only queues the call. Zeros if another callback of
+            a tuple of NumPy arrays; empty for a tap, which only queues the call. In a plain
+            ``jax.jit`` whose devices wait for each other, zeros if this or an earlier callback of
             the execution has failed.
+
+        Raises:
+            RuntimeError: naming the id under which the runtime keeps the callback's exception.
         """
         arguments = [np.array(leaf, order="C", copy=None) for leaf in leaves]
         if self._is_tap:
@@ -320,7 +325,7 @@ def lower_to_jax_callback(
 ) -> tuple[list[ir.Value], ir.Value | None]:
     """Lower a callback in a ``jax.jit`` module to JAX's own callback.
 
-    For modules for GPUs and TPUs.
+    Used in modules for GPUs and TPUs, and for ``partitioned=True`` in modules that XLA partitions.
 
     Args:
         ctx: context of the lowering rule.

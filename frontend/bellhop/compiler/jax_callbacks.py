@@ -264,7 +264,8 @@ def lower_for_program(traced: Any) -> ir.Module:
         traced: JAX's ``Traced``.
 
     Raises:
-        CompileError: naming functions that would be stored in JAX's executable.
+        CompileError: if a primitive stores a Python function in JAX's executable; names the
+            function and the line of the call.
     """
     patch_callback_lowering(_emit, lambda: current_lowering() is not None)
     lowered = lower_with_rules(traced, ((buffer_callback_p, _lower_buffer_callback),))

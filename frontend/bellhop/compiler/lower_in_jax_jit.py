@@ -99,7 +99,8 @@ def _lower_host_call(
     Args:
         ctx: context of the lowering rule.
         call: runs the program: takes a list of arguments and a list of arrays for the results.
-        jaxpr: jaxpr of the program, whose effects are read.
+        jaxpr: jaxpr of the program. Its ordered effects determine the tokens, which are read from
+            and set in `ctx`; without any effects the call is pure.
         operands: operands of the rule.
 
     Returns:
@@ -253,7 +254,9 @@ def lower_as_program(
 ) -> list[ir.Value]:
     """Lower a primitive of Bellhop in a ``jax.jit`` module, as a separate program.
 
-    Circuits use it. Equal primitives in a module share one program.
+    Circuits use it. On the CPU the program is merged into the module; in a module for a GPU or TPU
+    it is compiled for the host, which JAX's own callback calls; in a module that XLA partitions it
+    runs on the first device. Equal primitives in a module share one program.
 
     Args:
         ctx: context of the lowering rule.

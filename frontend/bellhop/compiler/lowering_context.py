@@ -43,7 +43,7 @@ class Lowering:
         symbols: symbol of each callback in the module, by target and argument types.
         placeholders: empty functions that reserve the symbols, with symbol, argument and result
             types.
-        platform_caches: JAX's lowering caches for other platforms than the program's.
+        platform_caches: JAX's caches of lowered functions in regions, by platform of the region.
         random_circuits: number of circuits that draw random numbers.
     """
 
@@ -150,7 +150,8 @@ class LoweringState:
     Attributes:
         program: the Bellhop program that is being lowered; None for a plain ``jax.jit``.
         delegates: whether callbacks are lowered to JAX's own callbacks on the CPU too, for tests.
-        records: whether the device of the circuit that is being lowered records its gates.
+        records: whether gates that are lowered now carry the offsets of their parameters, which
+            derivatives need; False in circuits that are not differentiated.
     """
 
     program: Lowering | None = None

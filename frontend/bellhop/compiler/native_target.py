@@ -33,11 +33,14 @@ class NativeSymbol:
         name: name for errors, pictures and profiles.
         address: address of the code in this process.
         library: the shared library, as the user named it; None for a function of this process.
-        parameter_types: a dtype for each parameter that is passed by value, None for an address;
-            None as a whole where nothing is known.
-        return_type: the dtype of the returned value; None where nothing is known, or for void.
-        pointees: for each parameter the dtype of the elements that it points to, None where that is
-            not known; None as a whole where nothing is known.
+        parameter_types: from the ``argtypes`` of a ``ctypes`` function: for each parameter the
+            dtype that is passed by value, None for an address. None for a function without
+            ``argtypes``, and for a symbol of a library.
+        return_type: from ``restype`` of a ``ctypes`` function: the dtype of the returned value;
+            None for void and addresses, and if `parameter_types` is None.
+        pointees: for each parameter in `parameter_types` the dtype of the elements that it points
+            to; None if it is passed by value or its pointer type does not name a dtype. None if
+            `parameter_types` is None.
         owner: object that keeps the code loaded, such as a ``ctypes.CDLL``.
     """
 
@@ -196,8 +199,9 @@ def list_parameters(
     Args:
         avals: types of the arguments, then of the results.
         n_arguments: number of arguments in `avals`.
-        arrays: parameters for an array, one of ``ARRAY_FORMS``: its pointer, and then its length,
-            or its rank and shape, or also its strides in bytes.
+        arrays: parameters for an array, one of ``ARRAY_FORMS``: ``"pointer"``: its pointer alone;
+            ``"length"``: pointer and number of elements; ``"shape"``: pointer, rank and shape;
+            ``"strides"``: also its strides in bytes. A scalar has a pointer at most.
         returns_value: whether the result is the returned value, not a parameter.
 
     Returns:

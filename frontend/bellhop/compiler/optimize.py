@@ -114,7 +114,7 @@ def optimize(
     Args:
         module: the lowered program, which is changed in place.
         targets: the callbacks, by the index in their declarations.
-        table: receives the callbacks and the executables of the regions.
+        table: receives the callbacks and the executables of the regions, unless `delegates` is set.
         out_avals: types of the results.
         jaxpr: the jaxpr from which the module was lowered, or None.
         device: name of the device that runs the program; None for the host.
@@ -131,6 +131,10 @@ def optimize(
 
     Returns:
         the program, with its code and its stages.
+
+    Raises:
+        PassError: if a pass rejects the module.
+        CompileError: if a mesh or a region does not fit its devices.
     """
     device = device or device_name(host_device())
     stages: dict[str, str] = {}
@@ -229,14 +233,15 @@ def optimize(
 
 
 def _check_meshes(module: ir.Module, device: str) -> None:
-    """Raise an error if a program is partitioned over other devices than it runs on.
+    """Raise an error if a program is partitioned over another number of devices.
 
     Args:
         module: the module after the passes for regions.
-        device: name of the program's device.
+        device: name of the program's device, or of the mesh of a region.
 
     Raises:
-        CompileError: if a mesh in the module has another number of devices.
+        CompileError: if a mesh in the module has several devices, but not the number of devices
+            that `device` names.
     """
     count = count_devices(find_target(device))
     for mesh in find_meshes(module):

@@ -67,10 +67,11 @@ class Code:
             requested.
         handle_result_indices: indices of the results that are returned as handles of
             device-resident values.
-        delegates: implementations of its undefined functions, for programs on GPUs and TPUs; None
-            on CPUs.
+        delegates: for programs on GPUs and TPUs, whose module only declares the functions of its
+            callbacks: weak reference to the object that defines them by JAX's own callbacks when
+            the module is merged. None on CPUs.
         runtime_calls: names of the runtime's custom calls in the module.
-        delegates_calls: whether the module has functions for JAX to define, which call Python.
+        delegates_calls: whether the module declares functions that `delegates` defines.
         takes_arguments: whether its regions read the caller's arguments directly.
         uses_older_generator: whether to use XLA's older code generator.
         jaxpr: for classical programs, the jaxpr to lower at the call (``classical``); a weak
@@ -139,7 +140,8 @@ hold_weakly_in_caches(Code)
 class Program:
     """A traced and optimised program and its compilation stages.
 
-    `compile_program` makes it. XLA compiles its code later, as a part of a ``jax.jit``.
+    `compile_program` makes it, and `LoadedFunction` for a program from a file. XLA compiles its
+    code later, as a part of a ``jax.jit``.
 
     Attributes:
         code: the part that is embedded into a ``jax.jit``.
@@ -149,8 +151,8 @@ class Program:
         stages: text of the module by stage: after lowering and after each pass; empty unless
             requested.
         targets: its callbacks, by the index in their declarations.
-        delegates: functions that its code needs on GPUs and TPUs, kept alive here; None on CPUs.
-        concurrent: number of callbacks that run concurrently.
+        delegates: the object to which ``code.delegates`` refers, kept alive here; None on CPUs.
+        concurrent: largest number of pure callbacks that run at once.
         circuits: circuits that XLA runs inside of the program, each as three strings: name, device,
             and where and why it is simulated.
     """
@@ -290,6 +292,10 @@ def _lower(
 
     Returns:
         the results; the handle for a program without results.
+
+    Raises:
+        NotOnHostError: if JAX lowers a program for the host for another platform or for several
+            devices.
     """
     if not is_region:
         check_lowering_on_host(ctx.module_context)

@@ -4,7 +4,7 @@
     task.result()                          # runs here, if no thread has begun the task
 
 So no task waits for a free thread: programs can be nested, and tasks that hold the GIL switch
-threads rarely. Tasks run in a copy of the submitter's context.
+threads rarely. Worker threads run tasks in a copy of the submitter's context.
 """
 
 import contextlib
@@ -30,7 +30,8 @@ class Task:
     that is garbage-collected before a thread began it is cancelled.
 
     Args:
-        function: function to call, in a copy of the creating thread's context variables.
+        function: function to call. A worker thread calls it in a copy of the creating thread's
+            context variables; the thread that waits for the result, in its own context.
         arguments: its positional arguments.
     """
 
@@ -62,7 +63,8 @@ class Task:
     def result(self) -> Any:
         """Return the call's result or raise its exception.
 
-        Makes the call on this thread if no worker has begun it; else waits. May be called once.
+        Makes the call on this thread, in this thread's context, if no worker has begun it; else
+        waits for the worker. May be called once.
         """
         if self.claim():
             function, arguments = self._call
@@ -97,7 +99,9 @@ class Workers:
         self._threads = 0
 
     def submit(self, function: Callable[..., Any], *arguments: Any) -> Task:
-        """Queue a call for a worker thread, in a copy of the current context.
+        """Queue a call for a worker thread.
+
+        The worker makes the call in a copy of the current context.
 
         Args:
             function: function to call.
@@ -135,9 +139,11 @@ class Workers:
     def call_each(self, function: Callable[..., None], elements: Sequence[Sequence[Any]]) -> None:
         """Call a function once for each element, on this and on worker threads, and wait.
 
+        Calls start in the order of the elements.
+
         Args:
             function: function to call; its result is ignored.
-            elements: for each call, the tuple of positional arguments.
+            elements: for each call, the sequence of positional arguments.
 
         Raises:
             BaseException: the exception of the lowest element that raised; no further calls start

@@ -41,16 +41,18 @@ def cond(
     The interface is the same as in PennyLane and Catalyst.
 
     Args:
-        pred: a bool or a number, traced or not; Python decides a static condition during tracing.
+        pred: a bool or a number, traced or not, or a mid-circuit outcome; Python decides a static
+            condition during tracing.
         true_fn: branch for a true ``pred``; None to use `cond` as a decorator.
         false_fn: branch if no condition is true; may be omitted if the branches return nothing.
         elifs: pairs of a further condition and its branch, tested in order if ``pred`` is false.
 
     Returns:
         the conditional, which is called with the arguments of its branches and returns the selected
-        branch's result. Without ``true_fn``, a decorator for the first branch: the resulting
-        conditional has the decorators ``else_if(pred)`` and ``otherwise`` for further branches.
-        Inside a QNode the branches may apply gates.
+        branch's result; None if no condition is true and there is no ``false_fn``. Without
+        ``true_fn``, a decorator for the first branch: the resulting conditional has the decorators
+        ``else_if(pred)`` and ``otherwise`` for further branches. Inside a QNode the branches may
+        apply gates.
 
     Raises:
         TypeError: at the call, if a branch does not take the arguments, the structures or shapes of
@@ -102,10 +104,12 @@ class Conditional(Generic[P, R]):
     """Conditions and their branches; calling it runs the branch of the first true one.
 
     ``cond`` returns it. It is called with the arguments of its branches, and returns the result of
-    the branch that runs. If all conditions are static, Python chooses the branch while tracing.
+    the branch that runs. If all conditions are static, Python chooses the branch while tracing. If
+    a condition is PennyLane's ``MeasurementValue``, the branches' gates are recorded conditionally,
+    and the call returns None.
 
     Args:
-        pred: the first condition, a bool or a number.
+        pred: the first condition: a bool, a number, or PennyLane's ``MeasurementValue``.
         true_fn: its branch.
     """
 
@@ -233,7 +237,8 @@ def _record_if(outcome: Any, function: Function, args: Args, kwargs: Kwargs) -> 
         kwargs: its keyword arguments.
 
     Raises:
-        TypeError: if the branch contains a measurement.
+        TypeError: in a Bellhop program, if the branch contains a measurement; elsewhere PennyLane
+            checks the branch.
     """
     import pennylane as qml
 

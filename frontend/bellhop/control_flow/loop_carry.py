@@ -39,10 +39,11 @@ def as_carry_values(construct: str, result: PyTree, carried: tuple[Any, ...]) ->
         carried: carried values before the loop.
 
     Returns:
-        a tuple of as many values as `carried`.
+        a tuple of as many values as `carried`; ``(result,)`` for one carried value.
 
     Raises:
-        TypeError: if the number of values differs from `carried`.
+        TypeError: if several values are carried, and `result` is not a tuple or list of this
+            length.
     """
     if len(carried) == 0:
         # The body may return the gate that it applies last.

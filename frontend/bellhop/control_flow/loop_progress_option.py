@@ -37,15 +37,19 @@ def make_loop_progress(description: str | None) -> "LoopProgress | None":
 
 
 def wrap_loop(construct: str, loop: Callable[..., Any], progress: str | None) -> Callable[..., Any]:
-    """Return a loop function in the form that the loop's decorator returns.
+    """Mark the function of a loop, which ``for_loop`` and ``while_loop`` then return.
 
-    The function is marked with its construct for `find_construct`. With a progress bar, it is
-    compiled when it is called outside of programs.
+    The mark is an attribute that `find_construct` reads, so that ``progress`` rejects a loop in
+    place of a loop's body.
 
     Args:
         construct: name of the loop construct, such as ``for_loop``.
         loop: takes the initial and returns the final carried values.
         progress: description of its progress bar; None for no bar.
+
+    Returns:
+        `loop` itself; with a progress bar a wrapper of it, which is compiled as one ``jax.jit``
+        when it is called outside of programs.
     """
     decorated = loop if progress is None else _compile_as_one_program(loop)
     setattr(decorated, _CONSTRUCT, construct)

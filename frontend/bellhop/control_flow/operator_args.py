@@ -10,8 +10,8 @@ from bellhop.base.types import Args, Kwargs
 def dequeue_arguments(args: Args, kwargs: Kwargs) -> None:
     """Remove operators among a call's arguments from PennyLane's active queue.
 
-    Creating an operator queues it as a gate, but ``qml.adjoint(qml.evolve)(qml.X(0), 0.3)`` applies
-    an evolution by ``X``, not ``X``.
+    Creating an operator queues it as a gate. But ``qml.adjoint(qml.evolve)(qml.X(0), 0.3)`` shall
+    apply an evolution by ``X`` alone, and not the gate ``X`` before it.
 
     Args:
         args: positional arguments, pytrees that may contain operators.

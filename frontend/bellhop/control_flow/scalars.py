@@ -20,6 +20,9 @@ def as_predicate(construct: str, value: Any) -> Any:
         construct: name of the construct, for errors.
         value: the condition: a bool or number, an array, or a tracer.
 
+    Returns:
+        ``True`` or ``False``; for a tracer in compiled control flow, a traced bool scalar.
+
     Raises:
         TypeError: if the condition is not a scalar number or bool.
     """
@@ -51,6 +54,9 @@ def as_integer(label: str, value: Any) -> Any:
     Args:
         label: description of the number, for errors.
         value: the number: an int, a scalar array, or a tracer.
+
+    Returns:
+        an ``int``, also for a tracer while Python runs the control flow; else the tracer.
 
     Raises:
         TypeError: if it is not a scalar integer.

@@ -30,6 +30,9 @@ _PYTHON_TYPES = {"b": bool, "i": int, "u": int, "f": float, "c": complex}
 class TracedStep:
     """A traced iteration of a loop, called like the function it was traced from.
 
+    `trace_step` makes it. ``step(carried, *others)`` returns the next carried values, and the other
+    results of the iteration.
+
     Args:
         closed: jaxpr of the leaves of carried values and other arguments.
         out_tree: structure of its results: carried values, and other results.
@@ -78,7 +81,8 @@ def trace_step(
 ) -> tuple[tuple[Any, ...], TracedStep]:
     """Trace one iteration of a loop, promoting the types of carried values.
 
-    A carried value that starts as an integer and becomes a float is a float from the start.
+    A carried value that starts as an integer and becomes a float is a float from the start. So
+    `step` is traced again until the types no longer change.
 
     Args:
         construct: name of the loop, for errors.

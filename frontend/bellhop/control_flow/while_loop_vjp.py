@@ -113,10 +113,13 @@ def make_loops_reversible(closed: ClosedJaxpr, where: str) -> ClosedJaxpr:
         body, n_consts = eqn.params["body_jaxpr"], eqn.params["body_nconsts"]
 
         def step(*args: Any) -> list[Any]:
-            """Run the loop's body with tagged carried values.
+            """Run the loop's body after tagging its float and complex carried values.
 
             Args:
                 *args: the body's constants, then its carried values.
+
+            Returns:
+                the carried values of the next iteration.
             """
             consts, carried = _split(args, n_consts)
             is_differentiable = lambda array: jnp.issubdtype(array.dtype, jnp.inexact)
@@ -152,9 +155,9 @@ def has_dynamic_loop(closed: ClosedJaxpr) -> bool:
 class _SplitLoop:
     """A loop split into a nonlinear part, which computes residuals, and a linear part.
 
-    `_run_reversed` transposes the loop with these four fields. `forward`
-    takes and returns carried values of the nonlinear part, and `reverse` cotangents of carried
-    values of the linear part.
+    `_transpose` makes it for one loop, and `_run_reversed` transposes the loop with these four
+    fields. `forward` takes and returns carried values of the nonlinear part, and `reverse`
+    cotangents of carried values of the linear part.
 
     Attributes:
         first: carried values before the first iteration.
@@ -348,11 +351,12 @@ def _run_reversed(
         """Reverse the last iteration that is left.
 
         Args:
-            state: number of iterations left, checkpoints, and cotangents of constants and of
-                carried values.
+            state: tuple of the number of iterations left, the checkpoint stack as in
+                `advance_checkpoint`, and the lists of cotangents of the linear constants, summed
+                so far, and of the carried values after this iteration.
 
         Returns:
-            the next state.
+            the same tuple before this iteration, with one iteration less.
         """
         n_left, checkpoint_stack, const_cts, carried_cts = state
         target = n_left - 1

@@ -19,7 +19,9 @@ RUNS_PER_CLIENT = 24
 
 
 class _Client:
-    """An additional CPU client of JAX, made when all other clients are busy.
+    """An additional CPU client of JAX, which lives until the process ends.
+
+    `borrow_spare_device` makes it if all earlier additional clients are busy.
 
     Attributes:
         device: the client's only device.

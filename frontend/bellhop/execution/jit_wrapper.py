@@ -49,6 +49,8 @@ class TraceRegistry:
     def register_trace(self, signature: Hashable) -> Iterator[None]:
         """Register that this thread traces a signature inside of a ``with`` block.
 
+        If another thread or an outer block traces it already, that registration stays.
+
         Args:
             signature: key from `compute_signature`.
         """
@@ -62,7 +64,7 @@ class TraceRegistry:
             trace[1].set()
 
     def wait_for_trace(self, signature: Hashable) -> None:
-        """Wait while another thread traces this signature; return at once if none does.
+        """Wait while another thread traces this signature; return at once otherwise.
 
         Args:
             signature: key from `compute_signature`.
@@ -142,7 +144,8 @@ def make_jit_wrapper(
             **kwargs: dynamic keyword arguments, each a ``FlatTree`` of tracers.
 
         Returns:
-            the pytree of the result, or `PendingResults` that the caller must convert.
+            the pytree of the result; `PendingResults`, which the caller must convert, if a result
+            has a requested device, or the function returns no arrays.
         """
         handle, static = unpack_first_input(first)
         check_context_on_host()

@@ -114,7 +114,8 @@ def _place_leaf(leaf: Any, target: Target) -> jax.Array:
 
     Args:
         leaf: the array; may be traced, also under ``jax.vmap``.
-        target: device, or sharding of an unbatched array.
+        target: device or sharding; under ``jax.vmap``, a sharding of one element, without the batch
+            axis.
     """
     if isinstance(leaf, jax.core.Tracer) and isinstance(target, jax.sharding.Sharding):
         # Under jax.vmap, the sharding's axes refer to one element, but device_put's to the batch.

@@ -91,7 +91,7 @@ class Runner:
         """
 
         def compile_here(*arguments: Any) -> Any:
-            """Compile a program, and record its operands and options.
+            """Call `compile_`; record the program's operands and options by signature.
 
             Raises:
                 _StaleDeviceError: if JAX has dropped the handle's device since this call began.
@@ -170,9 +170,9 @@ class Runner:
         return self._jit_with if self.needs_call else self._jit_without
 
     def _pack_first_input(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Convert positional arguments of `jit` to arguments of the ``jax.jit``.
+        """Convert positional arguments of the fast path to arguments of the ``jax.jit``.
 
-        Static arguments, which come before the handle, become a tuple with it.
+        With static arguments, ``(key, handle, *rest)`` becomes ``((handle, static), *rest)``.
         """
         if not self._has_static:
             return args
@@ -180,7 +180,7 @@ class Runner:
         return pack_first_input(handle, Static.from_key(key)), *rest
 
     def _compile_once(self, first: Any, /, *args: Any, **kwargs: Any) -> Any:
-        """Compile the program for some arguments, without running it.
+        """Return JAX's ``Compiled`` of the program for some arguments, without running it.
 
         If another thread is tracing the same signature, wait for its trace, which JAX then reuses.
 
@@ -201,7 +201,7 @@ class Runner:
         return within("is compiled for new types of arguments", compile_program)
 
     def _new_handle(self) -> Any:
-        """Return a new table handle: a CPU array; a NumPy array if there are several CPUs."""
+        """Return a new table handle: a JAX array; a NumPy array for several CPU devices."""
         handle = table_handle(self._table)
         if len(jax.local_devices(backend="cpu")) > 1:
             # With several CPU devices, a JAX array would be copied to the program's device first.
@@ -432,8 +432,9 @@ class Runner:
 
         Args:
             call: the call's arguments.
-            handle: table handle on another device; None for the usual handle, for which arguments
-                are copied to the host.
+            handle: table handle on the device that shall run the program, where the arguments must
+                be. None for the usual handle: then arguments on other devices are copied to the
+                host.
         """
         call = call.flattened
         if handle is None:
@@ -456,8 +457,9 @@ class Runner:
 
         Args:
             call: the call's arguments.
-            handle: table handle on the device that shall run the program; None for the usual
-                device.
+            handle: table handle on another CPU device, for which XLA compiles the program. None for
+                the usual device, whose executable comes from the function's `finish`: for a loaded
+                function, from the saved machine code if there is any.
         """
         call = call.flattened
         lowered = self.lower(call, handle)
@@ -471,10 +473,10 @@ class Runner:
         return self._run_stage("trace", self.handle, call.flattened)
 
     def _run_stage(self, stage: str, handle: Any, call: CallArgs) -> Any:
-        """Call ``"lower"`` or ``"trace"`` of the ``jax.jit``; errors name the argument.
+        """Return JAX's ``Lowered`` or ``Traced`` of a call; errors name the argument.
 
         Args:
-            stage: name of the method.
+            stage: name of the method of the ``jax.jit``: ``"lower"`` or ``"trace"``.
             handle: table handle.
             call: a call whose arguments are flat.
         """

@@ -106,10 +106,11 @@ def fold_constant(value: object) -> Any:
 
 
 def evaluate_or_bind(eqn: JaxprEqn, *operands: Operand) -> Sequence[Any]:
-    """Evaluate an equation with NumPy if its operands are NumPy arrays; else bind it.
+    """Evaluate an equation with NumPy if its operands are known arrays; else bind it.
 
-    A rule for `interpret_with`, by which indices stay constants. A `dynamic_slice` of a tracer at
-    constant start indices becomes a static slice.
+    A rule for `interpret_with`, by which indices stay constants. NumPy evaluates the equation if no
+    operand is traced, at least one is a NumPy array, and NumPy certainly gets the same result. A
+    `dynamic_slice` of a tracer at constant start indices becomes a static slice.
 
     Args:
         eqn: the equation.

@@ -51,8 +51,9 @@ def call_per_shard(
 ) -> Any:
     """Call a callback on each device of a mesh with its shards.
 
-    Inside of ``jax.shard_map``, where the arrays are shards already, and without a mesh, `call` is
-    called directly.
+    Inside of ``jax.shard_map``, where the arrays are shards already, and if no array has a
+    ``NamedSharding``, `call` is called directly. Otherwise each device calls with its shards;
+    numbers and arrays without a ``NamedSharding`` are passed whole to each device.
 
     Args:
         label: description of the callback, for errors.
@@ -66,7 +67,8 @@ def call_per_shard(
         pytree of the result, whole arrays.
 
     Raises:
-        ValueError: if the sharding of an argument is unknown, or there are several meshes.
+        ValueError: if the type of a traced argument with axes has no sharding, or there are several
+            meshes.
     """
     if AxisType.Manual in jax.sharding.get_abstract_mesh().axis_types:
         # Inside of shard_map, each device already has its shards.

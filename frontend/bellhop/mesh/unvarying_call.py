@@ -45,7 +45,14 @@ def wrap_unvarying(function: Callable[..., Sequence[Any]]) -> Callable[..., list
     """
 
     def call(*args: Any) -> list[Any]:
-        """Call the function, as one equation if an argument has varying axes."""
+        """Call the function, as one equation if an argument has varying axes.
+
+        Args:
+            *args: pytrees of arrays.
+
+        Returns:
+            list of the results, which vary over all axes over which an argument varies.
+        """
         if not has_varying(args):
             return list(function(*args))
         leaves, tree = jax.tree.flatten(args)

@@ -68,7 +68,7 @@ def repeats_kernels(module: str) -> bool:
 
     If so, XLA's newer generator is chosen, which does that.
 
-    The operations between two calls of the runtime are counted as one kernel, or as the number of
+    The kernels of the operations between two calls of the runtime are estimated as the number of
     values among them that are results or have several uses: XLA fuses all other values into their
     users.
 

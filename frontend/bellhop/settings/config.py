@@ -67,7 +67,7 @@ def read_environment_engine() -> str:
     """Return the default of qjit's option `engine`, from ``BELLHOP_ENGINE``.
 
     Returns:
-        ``"auto"`` or ``"plugin"``.
+        ``"auto"`` or ``"plugin"``; ``"auto"`` if the variable is not set.
 
     Raises:
         ValueError: for any other value.

@@ -105,6 +105,9 @@ def missing_attribute_error(owner: object, name: str) -> AttributeError:
     Args:
         owner: the qjit function.
         name: name of the attribute.
+
+    Returns:
+        the error, for the caller to raise, with `name` and ``obj`` set as Python does.
     """
     message = f"'{type(owner).__name__}' object has no attribute '{name}'"
     if name in _ATTRIBUTES:

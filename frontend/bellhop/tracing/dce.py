@@ -110,7 +110,9 @@ def prune_loop_body(
 
 
 def _prune_loops(closed: ClosedJaxpr) -> ClosedJaxpr:
-    """Prune the loops of a jaxpr, at any depth, keeping its inputs and results.
+    """Remove unused carried values of a jaxpr's loops, keeping its inputs and results.
+
+    Loops at any depth are pruned, unless they have effects.
 
     Args:
         closed: the jaxpr.

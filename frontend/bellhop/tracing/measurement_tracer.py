@@ -99,11 +99,14 @@ def _make_comparison(
 def _make_logic(function: Callable[[Any, Any], Any], tracer_type: Any) -> Callable[..., Any]:
     """Return an operator method, such as ``__and__``, for mid-circuit outcomes.
 
-    Results that are boolean scalars become outcomes; others stay as they are.
+    Results that are boolean scalars become outcomes; all other results stay as they are.
 
     Args:
         function: implementation in ``jax.numpy``, such as ``jnp.bitwise_and``.
         tracer_type: JAX's class of tracers that outcomes derive from.
+
+    Returns:
+        a method that takes the outcome and the other operand.
     """
 
     def method(self: Any, other: object) -> Any:

@@ -61,6 +61,9 @@ def remove_calls(
 
     Returns:
         the new jaxpr; ``closed`` itself if it has no effects.
+
+    Raises:
+        Exception: `error`, if it is given and a result of a removed equation is used.
     """
     if not closed.effects:
         return closed
@@ -108,6 +111,9 @@ def drop_repeated_effects() -> None:
 
 def _remove_known_calls(recomputed: ClosedJaxpr, known: ClosedJaxpr) -> ClosedJaxpr:
     """Remove effects from a jaxpr that recomputes another jaxpr, which has run before.
+
+    While a Bellhop program is traced, calls of all callbacks are removed; otherwise calls of
+    Bellhop's callbacks only, and JAX's own callbacks are called again.
 
     Args:
         recomputed: jaxpr of the linear part of a loop, with equations of its known part.

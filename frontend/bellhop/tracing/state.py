@@ -47,9 +47,11 @@ class TraceState:
         state_axes: mesh axes over which the region partitions states of circuits; None if it does
             not.
         circuit: the circuit that receives gates; None outside of QNodes.
-        mitigation: error mitigation that QNodes called now use, or None.
-        folding: noise scaling of circuits that are traced now, or None.
-        obstacle: reason why gates have no derivative, or an empty string.
+        mitigation: settings of zero-noise extrapolation for QNodes that are called now; None
+            outside of ``mitigate_with_zne``.
+        folding: how circuits that are traced now are folded, to scale their noise; None if they
+            are not.
+        obstacle: reason why gates that are traced now have no derivative; empty if there is none.
         print_options: NumPy's print options when tracing of the qjit function began.
         transposing: description of the derivative in which loops with dynamic trip counts are
             transposed, for errors; None outside of such derivatives.
@@ -109,10 +111,11 @@ def disable_conversion(levels: int) -> None:
 def offer_seed(draw: Callable[[], int]) -> None:
     """Offer a seed for the traced program, of a quantum device with random outcomes.
 
-    Ignored if the user passed ``qjit(seed=...)``; else the first offered seed is used.
+    Ignored outside of qjit functions, and if the user passed ``qjit(seed=...)``. Otherwise the seed
+    is appended to the list of `trace_with_options`, and the program uses the first seed there.
 
     Args:
-        draw: function without arguments that draws the seed; called only if it is needed.
+        draw: function without arguments that draws the seed; not called if the offer is ignored.
     """
     state = trace_state()
     if state.options is not None and state.options.seed is None and state.seeds is not None:
@@ -127,7 +130,7 @@ def trace_with_options(options: "CompileOptions") -> Iterator[list[int]]:
         options: the function's options.
 
     Yields:
-        list of the seeds that devices offer while the block runs.
+        list of the seeds that devices offer while the block runs; the program uses the first seed.
     """
     seeds: list[int] = []
     with override_trace_state(options=options, seeds=seeds, print_options=np.get_printoptions()):

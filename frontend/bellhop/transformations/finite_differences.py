@@ -48,10 +48,14 @@ def check_method(construct: str, method: str | None, h: float | None) -> None:
 
 @dataclass
 class _InnerDifferences:
-    """Counts how deep finite differences are nested, to choose their step.
+    """Counts how deep finite differences are nested in a function.
+
+    The step of the differences depends on it. `_count_differences` makes one for each ``with``
+    block, in which a function is traced.
 
     Attributes:
-        order: the depth; 0 if the function contains no finite differences.
+        order: the depth; 0 if the function contains no finite differences. Each nested block of
+            `_count_differences` raises it when it ends, so it is final when the own block ends.
     """
 
     order: int = 0

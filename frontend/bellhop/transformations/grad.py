@@ -64,13 +64,15 @@ def grad(
 
     Returns:
         a function with the arguments of ``fn`` that returns the derivative, in the structure of the
-        argument; a tuple if ``argnums`` is a sequence. Without ``fn``, a decorator.
+        argument; a tuple if ``argnums`` is a sequence. If ``fn`` returns the scalar in a container
+        such as a list, the derivative is in the same container. Without ``fn``, a decorator.
 
     Raises:
-        DifferentiableCompileError: for integer arguments, a result that is not a scalar, callbacks
-            or measurements without derivative, and results of calls with side effects in a loop
-            with a dynamic trip count.
-        ValueError: for an unknown method or an invalid step.
+        DifferentiableCompileError: at the call, for integer arguments, a result that is not a real
+            floating-point scalar, callbacks or measurements without derivative, and results of
+            calls with side effects in a loop with a dynamic trip count.
+        ValueError: for an unknown method or an invalid step; at the call, for a position in
+            ``argnums`` without an argument.
         TypeError: if ``fn`` is not callable.
 
     Example:
@@ -166,12 +168,12 @@ def jacobian(
 
     Returns:
         a function with the arguments of ``fn`` that returns the Jacobian in the structure of the
-        result, and in each leaf of the result in the structure of the argument. Each leaf has the
-        shape of the result leaf followed by the shape of the argument leaf. Without ``fn``, a
-        decorator.
+        result, and in each leaf of the result in the structure of the argument, or a tuple if
+        ``argnums`` is a sequence. Each leaf has the shape of the result leaf followed by the shape
+        of the argument leaf. Without ``fn``, a decorator.
 
     Raises:
-        DifferentiableCompileError: see ``grad``.
+        DifferentiableCompileError: see ``grad``; results may have any shape.
         ValueError: for an unknown method or an invalid step.
         TypeError: if ``fn`` is not callable.
 
@@ -205,6 +207,10 @@ def _derivative(
 
     Returns:
         a function of the arguments of `fn`, which computes the derivative.
+
+    Raises:
+        TypeError: if `fn` is not callable.
+        ValueError: for an unknown method or an invalid step.
     """
     if fn is None:
         return functools.partial(_derivative, name, method=method, h=h, argnums=argnums)
@@ -216,7 +222,19 @@ def _derivative(
 
     @functools.wraps(fn)
     def derivative(*args: Any, **kwargs: Any) -> Any:
-        """Compute the derivative for these arguments of the user's function."""
+        """Compute the derivative for these arguments of the user's function.
+
+        Args:
+            *args: positional arguments, pytrees; `argnums` are positions among them.
+            **kwargs: keyword arguments, which are not differentiated.
+
+        Returns:
+            the derivative in the structure of the differentiated argument, or the value and the
+            derivative, as ``grad``, ``value_and_grad`` and ``jacobian`` document.
+
+        Raises:
+            DifferentiableCompileError: if an argument or the result cannot be differentiated.
+        """
         check_arguments(name, fn, differentiated, args)
 
         tree: Any = None
@@ -228,7 +246,8 @@ def _derivative(
                 *args: positional arguments, each a ``FlatTree``.
 
             Returns:
-                the scalar result; for a Jacobian, the result as a ``FlatTree``.
+                the scalar result, outside of its container, whose structure is kept in ``tree``;
+                for a Jacobian, the result as a ``FlatTree``.
             """
             nonlocal tree
             result = trace_inline(fn)(*(arg.unflatten() for arg in args), **kwargs)
@@ -317,7 +336,9 @@ def _check_result(name: str, fn: Function, result: PyTree, *, scalar: bool) -> N
         scalar: whether the result must be one scalar.
 
     Raises:
-        DifferentiableCompileError: if the result is not real floating-point, or not a scalar.
+        DifferentiableCompileError: if the result is not real floating-point, or `scalar` is set and
+            it is not a scalar.
+        CompileError: if the result contains a PennyLane measurement.
     """
     check_no_measurements(describe_derived_function(name, fn), result)
     leaves = jax.tree.leaves(result)

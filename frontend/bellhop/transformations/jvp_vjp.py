@@ -32,8 +32,8 @@ def jvp(
     Args:
         f: the function, whose result may be any pytree of arrays.
         params: sequence of all positional arguments of ``f``.
-        tangents: sequence of tangents, one for each differentiated argument, with its structure,
-            shapes and dtypes.
+        tangents: sequence of tangents, one for each differentiated argument, with its structure and
+            shapes, and dtypes that JAX promotes to its dtypes.
         method: ``"auto"`` or None for JAX's derivatives, ``"fd"`` for finite differences; see
             ``grad``.
         h: step of the finite differences; None for the default.
@@ -43,9 +43,11 @@ def jvp(
         the value, and the derivative with the same structure.
 
     Raises:
-        TypeError: if the tangents do not match the arguments.
-        DifferentiableCompileError: see ``grad``.
-        ValueError: for an unknown method or an invalid step.
+        TypeError: if the tangents do not match the arguments, or ``f`` is not callable.
+        DifferentiableCompileError: for integer arguments, and for callbacks or measurements without
+            a derivative in forward mode.
+        ValueError: for an unknown method, an invalid step, or a position in ``argnums`` without an
+            argument.
 
     Example:
         >>> import bellhop
@@ -100,9 +102,10 @@ def vjp(
         first; a tuple if ``argnums`` is a sequence.
 
     Raises:
-        TypeError: if the cotangents do not match the result.
-        DifferentiableCompileError: see ``grad``.
-        ValueError: for an unknown method or an invalid step.
+        TypeError: if the cotangents do not match the result, or ``f`` is not callable.
+        DifferentiableCompileError: see ``grad``; results may have any shape and dtype.
+        ValueError: for an unknown method, an invalid step, or a position in ``argnums`` without an
+            argument.
 
     Example:
         >>> import bellhop
@@ -189,8 +192,12 @@ def _check_cotangents(f: Function, cotangents: PyTree, value: object) -> Any:
         cotangents: pytree with one leaf for each leaf of the result.
         value: the function's result.
 
+    Returns:
+        the cotangents in the structure of `value`; ``float0`` zeros for integer leaves.
+
     Raises:
-        TypeError: if the number of leaves, a shape or a dtype differs.
+        TypeError: if the number of leaves or a shape differs, or JAX does not promote a cotangent's
+            dtype to the dtype of its leaf.
     """
     leaves, tree = jax.tree.flatten(value)
     given = jax.tree.leaves(cotangents)
@@ -242,7 +249,10 @@ def _cast_tangent(tangent: PyTree, primal: PyTree) -> Any:
 
 
 def _check_same_shape(name: str, f: Function, label: str, tangent: PyTree, primal: PyTree) -> None:
-    """Raise an error unless a tangent has its primal's structure, shapes and dtypes.
+    """Raise an error unless a tangent fits its primal's structure, shapes and dtypes.
+
+    A dtype fits if JAX promotes it to the primal's dtype, such as float32 to float64. For integer
+    leaves of the primal, dtypes are not compared.
 
     Args:
         name: ``"jvp"`` or ``"vjp"``, for errors.

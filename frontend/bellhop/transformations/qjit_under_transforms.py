@@ -46,6 +46,9 @@ class TransformedJit:
             static: values of the static arguments.
             args: dynamic positional arguments, some of them tracers.
             kwargs: dynamic keyword arguments.
+
+        Returns:
+            the result of the user's function.
         """
         self._is_used = True
         jit = self._jit
@@ -70,7 +73,10 @@ ON_HOST = " on the host"
 
 
 def _is_bellhop_jit(name: str, jaxpr: Any) -> bool:
-    """Return whether a jitted function is made here or has a Bellhop primitive.
+    """Return whether a jitted function has code of Bellhop, which must run on a CPU.
+
+    True for the ``jax.jit`` of a `TransformedJit` and its derivatives, by their name's suffix, and
+    for functions with a primitive of Bellhop at any depth.
 
     Args:
         name: name of the jitted function.

@@ -74,7 +74,19 @@ def vmap(
 
     @functools.wraps(fn)
     def call(*args: Any, **kwargs: Any) -> Any:
-        """Map the user's function over these arguments."""
+        """Map the user's function over these arguments.
+
+        Args:
+            *args: positional arguments, with the axes in ``in_axes``.
+            **kwargs: keyword arguments, which ``jax.vmap`` maps over their first axis.
+
+        Returns:
+            the batched results, with the axes in ``out_axes``.
+
+        Raises:
+            TypeError: naming the function, if ``jax.vmap`` rejects an argument or result.
+            ValueError: naming the function, if mapped axes differ in size or do not exist.
+        """
         is_within = False
 
         # JAX's errors name the arguments.
