@@ -65,7 +65,7 @@ class MixedSimulator(Simulator):
         self, device: qml.devices.Device, wires: WireMap, where: str, dtype: np.dtype
     ) -> None:
         super().__init__(device, wires, where, dtype)
-        self._readout_factor = 1 - 2 * (device.readout_err or 0.0)
+        self._readout_factor = 1 - 2 * (getattr(device, "readout_err", None) or 0.0)
 
     def prepare(self, preparation: Any = None) -> Any:
         """Return the all-zero state, or the state that a preparation creates."""

@@ -18,6 +18,7 @@ from jax.core import eval_jaxpr
 from jax.extend.core import ClosedJaxpr
 
 from bellhop.base.types import Operand
+from bellhop.circuits.backends.arrays.averaging_pass import AveragingPass
 from bellhop.circuits.backends.arrays.device_wires.device_wires import DeviceWires
 from bellhop.circuits.backends.arrays.marginalized_outcomes import (
     MAX_OUTCOMES,
@@ -34,6 +35,7 @@ from bellhop.circuits.backends.arrays.simulated_circuit import SimulatedCircuit
 from bellhop.circuits.backends.arrays.simulator_base import Simulator
 from bellhop.circuits.backends.arrays.value_differences import evaluate_with_differences
 from bellhop.circuits.backends.choose.choose_outcomes import choose_outcomes
+from bellhop.circuits.backends.choose.outcome_averages import find_outcome_averages
 from bellhop.circuits.ir.broadcasting import Rows
 from bellhop.circuits.ir.circuit import Circuit
 from bellhop.circuits.ir.circuit_config import Shots
@@ -63,18 +65,19 @@ if TYPE_CHECKING:
 _MIN_LOCAL_QUBITS = PureSimulator.max_fused_qubits
 
 
-def _choose_simulator(device: Any, n_qubits: int, where: str) -> Any:
-    """Return the simulator class for a device.
+def _choose_simulator(device: Any, n_qubits: int, call: Circuit) -> Any:
+    """Return the simulator class for a circuit on a device.
 
     Args:
         device: ``default.mixed``, or a device that simulates pure states; not a subclass.
         n_qubits: number of qubits of the state.
-        where: the QNode and its line, for errors.
+        call: the circuit.
     """
-    if device.name == "default.mixed":
+    # The plan knows the treatment of outcomes before the trace only for a density matrix.
+    if device.name == "default.mixed" or call.plan.outcomes is Outcomes.ALL:
         return MixedSimulator
     # Other devices simulate pure states. Here their circuits have derivatives to any order.
-    return choose_pure_simulator(n_qubits, where)
+    return choose_pure_simulator(n_qubits, call.where)
 
 
 def choose_pure_simulator(n_qubits: int, where: str) -> Any:
@@ -199,6 +202,7 @@ def _trace_circuit(
     size = DeviceSpec.describe_size(simulator.name, len(simulator.wires))
     box = config.name, size, str(plan)
     facts: tuple[Any, ...] = ()
+    is_averaged = simulator.is_mixed and find_outcome_averages(call) is not None
 
     def run(outcomes: Any, drawn: DrawnShots, row: Operand, *inputs: Operand) -> Any:
         """Execute one branch; return its probability, fault and values."""
@@ -208,9 +212,12 @@ def _trace_circuit(
         on_branch = branch_shots if shots.total else None
         circuit = SimulatedCircuit(simulator, rows.get_row(row), faults, outcomes, on_branch, box)
         noise = NoisePass.from_config(circuit, config, outcomes)
+        averaging = AveragingPass(circuit) if is_averaged else None
         leaves, out_tree = call.function.apply_to_circuit(
-            circuit, simulator.prepare_inputs(inputs), None if noise is None else noise.first
+            circuit, simulator.prepare_inputs(inputs), averaging or (noise and noise.first)
         )
+        if averaging is not None:
+            averaging.flush()
         circuit.treatment = choose_outcomes(config, circuit, leaves)
         is_single = circuit.treatment is Outcomes.ONE_RUN
         options: dict[str, Any] = {"diff_method": config.diff_method, "is_single": is_single}
@@ -220,7 +227,8 @@ def _trace_circuit(
             else measure_with_noise(circuit, noise, leaves, **options)
         )
         results = Results(statistics, out_tree, shots, circuit.precision, call.where)
-        traced_plan = replace(plan, outcomes=circuit.treatment)
+        treatment = Outcomes.ALL if is_averaged else circuit.treatment
+        traced_plan = replace(plan, outcomes=treatment)
         facts = results, traced_plan, circuit.postselects, circuit.unbounded_outcomes
         values = results.take_values()
         if config.precision == "single" and not results.precision.is_single:
@@ -239,7 +247,7 @@ def _trace_circuit(
 def _run_on_simulator(call: Circuit, device: qml.devices.Device, wires: WireMap) -> Any:
     """Trace a circuit, evaluate it for all rows and branches, and return its results."""
     config, inputs, where, shots = call.config, call.inputs, call.where, call.shots
-    kind = _choose_simulator(device, len(wires), where)
+    kind = _choose_simulator(device, len(wires), call)
     simulator_of = functools.partial(kind, device, wires, where)
     asked = config.precision
     simulator = simulator_of(np.dtype(np.float32) if asked == "single" else Precision.real_type())
@@ -262,6 +270,7 @@ def _run_on_simulator(call: Circuit, device: qml.devices.Device, wires: WireMap)
     n_outcomes = count_outcomes(closed.jaxpr)
     _check_outcome_count(n_outcomes, simulator)
     is_random = shots.total or treatment is Outcomes.ONE_RUN
+    has_branches = n_outcomes > 0 or postselects or is_random
     if is_random:
         offer_device_seed(device)
 
@@ -296,7 +305,7 @@ def _run_on_simulator(call: Circuit, device: qml.devices.Device, wires: WireMap)
             sums, (weights, faults) = jax.lax.scan(add, zeros, branches)
             return weights, faults, sums
 
-        if not treatment.is_mid_circuit:
+        if not (treatment.is_mid_circuit and has_branches):
             weight, faults, *values = evaluate(jnp.uint32(0), at_first)
             values = check_draws(weight, values)
             return results.finish(all_faults.raise_faults(values, faults, None))
