@@ -203,6 +203,8 @@ def _trace_circuit(
     box = config.name, size, str(plan)
     facts: tuple[Any, ...] = ()
     is_averaged = simulator.is_mixed and find_outcome_averages(call) is not None
+    if is_averaged:
+        simulator.uses_loops = True
 
     def run(outcomes: Any, drawn: DrawnShots, row: Operand, *inputs: Operand) -> Any:
         """Execute one branch; return its probability, fault and values."""

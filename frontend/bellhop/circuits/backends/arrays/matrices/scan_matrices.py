@@ -100,7 +100,7 @@ class MatrixScan:
         first = 0
         for by_adjoint, same in itertools.groupby(are_orthogonal):
             last = first + len(list(same))
-            steps = _ScanSteps(bits, (in_order, *orders[first:last], in_order))
+            steps = ScanSteps(bits, (in_order, *orders[first:last], in_order))
             run = steps.apply_with_adjoint if by_adjoint else steps.apply
             state = run(state, matrices[first:last])
             self.is_orthogonal &= by_adjoint
@@ -146,7 +146,7 @@ def _add_derivatives(compute_matrix: Callable[..., Any]) -> Callable[..., Any]:
 
 
 @dataclass(frozen=True)
-class _ScanSteps:
+class ScanSteps:
     """A sequence of matrices on leading qubits, applied in a loop.
 
     Attributes:
