@@ -151,9 +151,7 @@ class AveragingPass(CircuitPass):
     ) -> tuple[Any, ...]:
         """Add a for loop whose iterations end with all operations applied."""
         self.flush()
-        return self.target.for_loop(
-            n_iterations, self._flush_after(body), carried, is_nest=is_nest
-        )
+        return self.target.for_loop(n_iterations, self._flush_after(body), carried, is_nest=is_nest)
 
     def while_loop(
         self, condition: Callable[..., Any], body: Callable[..., Any], carried: tuple[Any, ...]

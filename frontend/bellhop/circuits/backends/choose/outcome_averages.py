@@ -20,8 +20,10 @@ from jax.extend.core import ClosedJaxpr, JaxprEqn
 from bellhop.circuits.gates.operation_kind import OperationKind
 from bellhop.circuits.gates.tape_control_flow import ControlFlow
 from bellhop.circuits.ir.circuit import Circuit
+from bellhop.circuits.ir.diff_method import DiffMethod
 from bellhop.circuits.ir.gate_jaxpr import (
     ForLoop,
+    GateJaxpr,
     UnknownValue,
     WhileLoop,
     get_operations,
@@ -39,6 +41,9 @@ from bellhop.tracing.state import trace_state
 
 # A conditional on n outcomes becomes 2**n sets of controlled gates, so n is limited.
 _MAX_DECIDING_OUTCOMES = 4
+
+_MAX_QUBITS, _MIN_MORE_OUTCOMES = 6, 6
+_MEASUREMENTS = ("ExpectationMP", "VarianceMP", "ProbabilityMP")
 
 # Primitives with finite results and derivatives for finite operands.  A branch computes its
 # parameters with these alone, since it is computed even if its outcome has probability zero.
@@ -80,12 +85,14 @@ class OutcomeAverages(GateInterpreter):
         n_outcomes: the largest number of outcomes of a run.
         n_operations: the largest number of operations and outcomes of a run.
         kinds: the kinds of operations in the circuit.
+        measurements: the names of the classes of returned measurements.
     """
 
     def __init__(self, closed: ClosedJaxpr) -> None:
         self.is_possible = True
         self.n_outcomes = self.n_operations = 0
         self.kinds: set[OperationKind] = set()
+        self.measurements: set[str] = set()
         # The measured wire of each outcome by its number, while the wire still holds the outcome.
         self._holders: dict[int, Any] = {}
         self._n_measurements = 0
@@ -278,8 +285,31 @@ def find_outcome_averages(call: Circuit) -> OutcomeAverages | None:
     if config.shots.total or config.mcm_method or is_changed or state.mitigation is not None:
         return None
     traced = call.function.get_traced(call.where, call.inputs)
+    if not GateJaxpr(traced.closed, ()).has_outcomes:
+        return None
+    leaves = traced.leaves.with_values([UnknownValue()] * len(traced.closed.out_avals))
+    if not all(is_measurement(leaf) and leaf.mv is None for leaf in leaves):
+        return None
     averages = OutcomeAverages(traced.closed)
-    leaves = traced.leaves.with_values(_mark_unknown([None] * len(traced.closed.out_avals)))
-    is_exact = all(is_measurement(leaf) and leaf.mv is None for leaf in leaves)
-    is_used = averages.is_possible and averages.n_outcomes > 0 and is_exact
-    return averages if is_used else None
+    averages.measurements = {type(leaf).__name__ for leaf in leaves}
+    return averages if averages.is_possible else None
+
+
+def explain_density_matrix(call: Circuit, n_qubits: int) -> str:
+    """Return why a density matrix runs a circuit; empty if the engine runs it.
+
+    Args:
+        call: the circuit.
+        n_qubits: the number of qubits of its state.
+    """
+    is_free = call.config.diff_method == DiffMethod.BEST and not trace_state().in_region
+    averages = find_outcome_averages(call) if is_free and n_qubits <= _MAX_QUBITS else None
+    is_cheaper = (
+        averages is not None
+        and averages.n_outcomes >= n_qubits + _MIN_MORE_OUTCOMES
+        and averages.kinds.issubset(_GATES)
+        and averages.measurements.issubset(_MEASUREMENTS)
+    )
+    return (
+        f"a density matrix is cheaper than all {averages.n_outcomes} outcomes" if is_cheaper else ""
+    )

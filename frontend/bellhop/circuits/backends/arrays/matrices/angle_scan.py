@@ -97,9 +97,7 @@ class AngleScan:
     is_orthogonal: bool = field(default=False, init=False)
     _fits: dict[Any, np.ndarray | None] = field(default_factory=dict, init=False)
 
-    def make_blocks(
-        self, operations: Sequence[tuple[Any, tuple[int, ...]]]
-    ) -> list[_Block] | None:
+    def make_blocks(self, operations: Sequence[tuple[Any, tuple[int, ...]]]) -> list[_Block] | None:
         """Multiply operations to blocks; return None if the program computes another matrix.
 
         Args:
@@ -196,19 +194,16 @@ def _fill(block: _Block, width: int, in_order: tuple[int, ...]) -> _Block:
 def _compute_matrices(blocks: Sequence[_Block], dtype: np.dtype) -> Any:
     """Return the matrices of blocks, an array ``[blocks, rows, rows]``."""
     tables: dict[bytes, int] = {}
-    numbers = [
-        tables.setdefault(block.coefficients.tobytes(), len(tables)) for block in blocks
-    ]
+    numbers = [tables.setdefault(block.coefficients.tobytes(), len(tables)) for block in blocks]
     shape = blocks[0].coefficients.shape
     table = np.stack([np.frombuffer(each).reshape(shape) for each in tables])
     angles = [block.angle for block in blocks if block.angle is not None]
     if not angles:
         return jnp.asarray(table[numbers, 0], dtype)
-    # Constant blocks have the coefficient of 1 alone, for any angle.
-    places = np.cumsum([block.angle is not None for block in blocks]) - 1
     common = functools.reduce(jnp.promote_types, [angle.dtype for angle in angles], dtype)
-    stacked = stack_scalars([jnp.asarray(angle, common) for angle in angles])
-    terms = _compute_terms(stacked, jnp)[np.maximum(places, 0)]
+    # Constant blocks have the coefficient of 1 alone, for any angle.
+    of_blocks = [angles[0] if block.angle is None else block.angle for block in blocks]
+    terms = _compute_terms(stack_scalars([jnp.asarray(x, common) for x in of_blocks]), jnp)
     # XLA would evaluate the selection of constants while it compiles.
     chosen = jax.lax.optimization_barrier(jnp.asarray(table, dtype))[np.array(numbers)]
     return jnp.einsum("bt,btij->bij", terms.astype(dtype), chosen)
