@@ -49,9 +49,7 @@ class Branches:
     def _apply(self, matrix: np.ndarray, wires: Any) -> np.ndarray:
         k = len(wires)
         axes = [1 + wire for wire in wires]
-        after = np.tensordot(
-            matrix.reshape((2,) * (2 * k)), self.states, (range(k, 2 * k), axes)
-        )
+        after = np.tensordot(matrix.reshape((2,) * (2 * k)), self.states, (range(k, 2 * k), axes))
         return np.moveaxis(after, range(k), axes)
 
     def gate(self, op: Any) -> None:

@@ -8,8 +8,8 @@ measured wires control::
     cond[branches=({ },                        --->          QubitChannel([P0, P1], 0),
                    { quantum_operations[RY on 1] y })] m     ctrl(RY(y, 1), 0)])
 
-Operations are collected until a loop or another conditional begins, so that the simulator fuses them
-across measurements.
+Operations are collected until a loop or another conditional begins, so that the simulator fuses
+them across measurements.
 """
 
 import itertools
@@ -19,38 +19,37 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-import pennylane as qml
 
-from bellhop.base.types import Operand, Wire
+from bellhop.base.types import Operand
+from bellhop.circuits.backends.arrays.pennylane_operations import make_measurement
 from bellhop.circuits.backends.choose.outcome_averages import find_label
+from bellhop.circuits.gates.decompositions import Modifiers
 from bellhop.circuits.ir.interpreter import Interpreter
-from bellhop.circuits.passes.circuit_pass import CircuitPass
-from bellhop.circuits.passes.regions.control import ControlPass
 from bellhop.control_flow.tagged_values import ValueTag, tag_value
 from bellhop.jaxprs.constant_eval import evaluate_static, find_deciding_inputs
-from bellhop.tracing.current_circuit import Branches
-
-_MEASURE = [np.diag([1.0, 0.0]), np.diag([0.0, 1.0])]
-_RESET = [np.diag([1.0, 0.0]), np.array([[0.0, 1.0], [0.0, 0.0]])]
 
 
 class _AveragedTag(ValueTag):
     """The tag of an averaged outcome, whose value is a placeholder."""
 
 
-class AveragingPass(CircuitPass):
+class AveragingPass(Interpreter):
     """Replaces mid-circuit measurements and conditionals on outcomes by channels and gates.
 
     Args:
         target: the interpreter that gets the operations.  ``find_outcome_averages`` has accepted
             its circuit.
+        unrolls: whether to unroll loops of static trip count.
     """
 
-    def __init__(self, target: Interpreter) -> None:
-        super().__init__(target)
+    def __init__(self, target: Interpreter, *, unrolls: bool) -> None:
+        self.target = target
+        self.where = target.where
+        self.precision = target.precision
+        self._unrolls = unrolls
         self._collected: list[Any] = []
         # Wire and outcome of each measurement so far.
-        self._measured: list[tuple[Wire, Any]] = []
+        self._measured: list[tuple[Any, Any]] = []
         # By label, the channels that reset wires before the next gate on them.  Until then, the
         # wires may control gates.
         self._resets: dict[Any, Any] = {}
@@ -59,6 +58,9 @@ class AveragingPass(CircuitPass):
         """Collect operations, after the resets of their wires."""
         for op in operations:
             self._reset_wires(op.wires)
+            # A wire that the program computes may be any wire of the operation.
+            if None in self._resets:
+                self._collected.append(self._resets.pop(None))
             self._collected.append(op)
 
     def _reset_wires(self, wires: Sequence[Any]) -> None:
@@ -75,7 +77,7 @@ class AveragingPass(CircuitPass):
             self.target.apply(collected)
 
     def mid_measure(
-        self, label: Wire, *, reset: bool, postselect: int, site: str, is_joint: bool = False
+        self, label: Any, *, reset: bool, postselect: int, site: str, is_joint: bool = False
     ) -> Any:
         """Apply the channel of a measurement; return a placeholder for its outcome.
 
@@ -87,23 +89,19 @@ class AveragingPass(CircuitPass):
             is_joint: not used.
         """
         del postselect, is_joint
-        is_held = find_label(label) is not None
-        self.apply([self._make_channel(_RESET if reset and not is_held else _MEASURE, label, site)])
-        if reset and is_held:
-            self._resets[find_label(label)] = self._make_channel(_RESET, label, site)
+        self.apply([self._make_measurement(label, site, reset=False)])
+        if reset:
+            self._resets[find_label(label)] = self._make_measurement(label, site, reset=True)
         outcome = tag_value(jnp.asarray(False), mark=_AveragedTag())
         self._measured.append((label, outcome))
         return outcome
 
-    def _make_channel(self, kraus: Sequence[Any], wire: Wire, site: str) -> Any:
-        """Return a channel that errors call a measurement."""
-        with qml.QueuingManager.stop_recording():
-            channel = qml.QubitChannel(kraus, wires=wire)
-        channel.name = "measure"
-        self.record_site(channel, site)
-        return channel
+    def _make_measurement(self, wire: Any, site: str, *, reset: bool) -> Any:
+        measurement = make_measurement(wire, reset=reset)
+        self.record_site(measurement, site)
+        return measurement
 
-    def branch(self, branches: Branches) -> Any:
+    def branch(self, branches: Any) -> Any:
         """Run a conditional; control the gates of each branch if outcomes decide."""
         used = find_deciding_inputs(branches.index, [outcome for _, outcome in self._measured])
         if not used:
@@ -116,9 +114,10 @@ class AveragingPass(CircuitPass):
         for bits, index in zip(combinations, indices, strict=True):
             gates = self._collect_branch(branches.functions[int(index)])
             self._reset_wires([wire for op in gates for wire in op.wires])
-            controlled = _Collector(self.target)
-            ControlPass(controlled, wires, list(map(bool, bits))).apply(gates)
-            self._collected += controlled.operations
+            controls = Modifiers(adjoint=False, controls=list(zip(wires, bits, strict=True)))
+            for op in gates:
+                self._collected.append(controls.apply(op))
+                self.record_site(self._collected[-1], self.find_site(op))
         return ()
 
     def _collect_branch(self, branch: Callable[[], Any]) -> list[Any]:
@@ -149,7 +148,11 @@ class AveragingPass(CircuitPass):
         *,
         is_nest: bool = False,
     ) -> tuple[Any, ...]:
-        """Add a for loop whose iterations end with all operations applied."""
+        """Unroll a for loop, or add a loop whose iterations end with all operations applied."""
+        if self._unrolls and isinstance(n_iterations, int):
+            for number in range(n_iterations):
+                carried = body(carried, np.asarray(number))
+            return carried
         self.flush()
         return self.target.for_loop(n_iterations, self._flush_after(body), carried, is_nest=is_nest)
 
@@ -160,18 +163,10 @@ class AveragingPass(CircuitPass):
         self.flush()
         return self.target.while_loop(condition, self._flush_after(body), carried)
 
+    def record_site(self, operation: Any, site: str) -> None:
+        """Record the user's ``file:line`` that created an operation."""
+        self.target.record_site(operation, site)
 
-class _Collector(CircuitPass):
-    """Collects operations, and knows the sites of its target.
-
-    Attributes:
-        operations: the operations so far.
-    """
-
-    def __init__(self, target: Interpreter) -> None:
-        super().__init__(target)
-        self.operations: list[Any] = []
-
-    def apply(self, operations: Sequence[Any]) -> None:
-        """Collect operations."""
-        self.operations += operations
+    def find_site(self, operation: Any) -> str:
+        """Return the user's ``file:line`` that created an operation, or ``""`` if unknown."""
+        return self.target.find_site(operation)

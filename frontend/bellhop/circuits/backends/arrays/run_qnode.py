@@ -202,9 +202,10 @@ def _trace_circuit(
     size = DeviceSpec.describe_size(simulator.name, len(simulator.wires))
     box = config.name, size, str(plan)
     facts: tuple[Any, ...] = ()
-    is_averaged = simulator.is_mixed and find_outcome_averages(call) is not None
-    if is_averaged:
-        simulator.uses_loops = True
+    averages = None
+    if isinstance(simulator, MixedSimulator):
+        averages = find_outcome_averages(call)
+        simulator.uses_loops = averages is not None
 
     def run(outcomes: Any, drawn: DrawnShots, row: Operand, *inputs: Operand) -> Any:
         """Execute one branch; return its probability, fault and values."""
@@ -214,7 +215,7 @@ def _trace_circuit(
         on_branch = branch_shots if shots.total else None
         circuit = SimulatedCircuit(simulator, rows.get_row(row), faults, outcomes, on_branch, box)
         noise = NoisePass.from_config(circuit, config, outcomes)
-        averaging = AveragingPass(circuit) if is_averaged else None
+        averaging = None if averages is None else AveragingPass(circuit, unrolls=averages.unrolls)
         leaves, out_tree = call.function.apply_to_circuit(
             circuit, simulator.prepare_inputs(inputs), averaging or (noise and noise.first)
         )
@@ -229,7 +230,7 @@ def _trace_circuit(
             else measure_with_noise(circuit, noise, leaves, **options)
         )
         results = Results(statistics, out_tree, shots, circuit.precision, call.where)
-        treatment = Outcomes.ALL if is_averaged else circuit.treatment
+        treatment = circuit.treatment if averages is None else Outcomes.ALL
         traced_plan = replace(plan, outcomes=treatment)
         facts = results, traced_plan, circuit.postselects, circuit.unbounded_outcomes
         values = results.take_values()

@@ -7,7 +7,7 @@ that the measured wire controls, as long as no other gate changes this wire::
     cond[branches=({ },                        --->   apply([ctrl(RY(y), 0)])
                    { quantum_operations[RY on 1] y })] m
 
-So a density matrix needs one run, where a state vector needs a run for each combination of outcomes.
+So a density matrix needs one run, and a state vector one for each combination of outcomes.
 """
 
 import itertools
@@ -27,21 +27,20 @@ from bellhop.circuits.ir.gate_jaxpr import (
     UnknownValue,
     WhileLoop,
     get_operations,
-    has_gates,
     has_other_effects,
     operations_p,
 )
 from bellhop.circuits.ir.interpreter import GateInterpreter
 from bellhop.circuits.ir.measurement_types import is_measurement
 from bellhop.circuits.ir.wires import is_dynamic
-from bellhop.circuits.passes.operation_transforms import make_rewrite
-from bellhop.jaxprs.constant_eval import evaluate_constant, evaluate_or_none
-from bellhop.jaxprs.equations import iterate_equations
+from bellhop.jaxprs.constant_eval import evaluate_or_none
 from bellhop.tracing.state import trace_state
 
 # A conditional on n outcomes becomes 2**n sets of controlled gates, so n is limited.
 _MAX_DECIDING_OUTCOMES = 4
 
+# Loops of circuits with at most this number of operations are unrolled.
+_MAX_UNROLLED = 200
 _MAX_QUBITS, _MIN_MORE_OUTCOMES = 6, 6
 _MEASUREMENTS = ("ExpectationMP", "VarianceMP", "ProbabilityMP")
 
@@ -79,8 +78,11 @@ class OutcomeAverages(GateInterpreter):
 
     Args:
         closed: the circuit, a jaxpr with gates.
+        unrolls: whether loops of static trip count are unrolled, so that the indices of their
+            iterations are constants.
 
     Attributes:
+        unrolls: the same.
         is_possible: whether they can, in the whole circuit.
         n_outcomes: the largest number of outcomes of a run.
         n_operations: the largest number of operations and outcomes of a run.
@@ -88,7 +90,8 @@ class OutcomeAverages(GateInterpreter):
         measurements: the names of the classes of returned measurements.
     """
 
-    def __init__(self, closed: ClosedJaxpr) -> None:
+    def __init__(self, closed: ClosedJaxpr, *, unrolls: bool = False) -> None:
+        self.unrolls = unrolls
         self.is_possible = True
         self.n_outcomes = self.n_operations = 0
         self.kinds: set[OperationKind] = set()
@@ -101,9 +104,9 @@ class OutcomeAverages(GateInterpreter):
         self._reject_tables(self.interpret(closed, *[None] * len(closed.in_avals)))
 
     def interpret(self, closed: ClosedJaxpr, *inputs: Any) -> list[Any]:
-        """Interpret a jaxpr whose constants are arrays."""
-        consts = list(map(evaluate_constant, closed.consts))
-        return super().interpret(ClosedJaxpr(closed.jaxpr, consts), *inputs)
+        """Interpret a jaxpr, whose constants are unknown."""
+        unknown = [None] * len(closed.consts)
+        return super().interpret(ClosedJaxpr(closed.jaxpr, unknown), *inputs)
 
     def _reject_tables(self, values: Sequence[Any]) -> None:
         """Note that an outcome is used for something other than a conditional."""
@@ -190,9 +193,15 @@ class OutcomeAverages(GateInterpreter):
         return []
 
     def _interpret_for_loop(self, eqn: JaxprEqn, *operands: Any) -> Sequence[Any]:
-        """Interpret one iteration, with unknown carried values."""
-        self._reject_tables(operands)
+        """Interpret each iteration if loops are unrolled, else one with unknown carried values."""
         loop = ForLoop.from_equation(eqn, operands)
+        if self.unrolls and isinstance(loop.length, int):
+            carried: Sequence[Any] = loop.carried
+            for number in range(loop.length):
+                inputs = [*loop.constants, np.asarray(number), *carried]
+                carried = self.interpret(loop.body, *inputs)
+            return carried
+        self._reject_tables(operands)
         unknown = [None] * len(loop.carried)
         before = self.n_outcomes, self.n_operations
         self._interpret_part(loop.body, *loop.constants, None, *unknown)
@@ -242,11 +251,9 @@ class OutcomeAverages(GateInterpreter):
         holders = [self._holders.get(number) for number in index.outcomes]
         self.is_possible &= None not in holders and not eqn.outvars
         for branch in eqn.params["branches"]:
-            inner = list(iterate_equations(branch.jaxpr))
+            inner = branch.jaxpr.eqns
             self.is_possible &= all(
-                each.primitive is operations_p
-                if has_gates(each)
-                else each.primitive.name in _FINITE_PRIMITIVES
+                each.primitive is operations_p or each.primitive.name in _FINITE_PRIMITIVES
                 for each in inner
             )
             operations = [op for each in inner for op in get_operations(each)]
@@ -264,8 +271,9 @@ def find_label(wire: Any) -> Any:
     """Return the label of a wire; None if the program computes the wire."""
     if isinstance(wire, UnknownValue):
         return None
-    value = evaluate_constant(wire) if is_dynamic(wire) else wire
-    return int(value) if isinstance(value, np.ndarray | np.generic) else value
+    if is_dynamic(wire):
+        return None
+    return int(wire) if isinstance(wire, np.ndarray | np.generic) else wire
 
 
 def _mark_unknown(operands: Sequence[Any]) -> list[Any]:
@@ -275,14 +283,14 @@ def _mark_unknown(operands: Sequence[Any]) -> list[Any]:
 def find_outcome_averages(call: Circuit) -> OutcomeAverages | None:
     """Return how channels replace the outcomes of a circuit; None if they cannot.
 
-    Shots, transforms, foldings and a ``mcm_method`` of the user ask for another treatment.
+    Shots, transforms, passes, foldings and a ``mcm_method`` of the user ask for another treatment.
 
     Args:
         call: the circuit.
     """
     config, state = call.config, trace_state()
-    is_changed = config.transforms or make_rewrite(config) is not None or state.folding is not None
-    if config.shots.total or config.mcm_method or is_changed or state.mitigation is not None:
+    is_plain = not (config.shots.total or config.mcm_method or config.transforms or config.passes)
+    if not is_plain or state.folding is not None or state.mitigation is not None:
         return None
     traced = call.function.get_traced(call.where, call.inputs)
     if not GateJaxpr(traced.closed, ()).has_outcomes:
@@ -291,6 +299,8 @@ def find_outcome_averages(call: Circuit) -> OutcomeAverages | None:
     if not all(is_measurement(leaf) and leaf.mv is None for leaf in leaves):
         return None
     averages = OutcomeAverages(traced.closed)
+    if averages.n_operations <= _MAX_UNROLLED:
+        averages = OutcomeAverages(traced.closed, unrolls=True)
     averages.measurements = {type(leaf).__name__ for leaf in leaves}
     return averages if averages.is_possible else None
 
@@ -304,12 +314,11 @@ def explain_density_matrix(call: Circuit, n_qubits: int) -> str:
     """
     is_free = call.config.diff_method == DiffMethod.BEST and not trace_state().in_region
     averages = find_outcome_averages(call) if is_free and n_qubits <= _MAX_QUBITS else None
-    is_cheaper = (
-        averages is not None
-        and averages.n_outcomes >= n_qubits + _MIN_MORE_OUTCOMES
-        and averages.kinds.issubset(_GATES)
-        and averages.measurements.issubset(_MEASUREMENTS)
-    )
-    return (
-        f"a density matrix is cheaper than all {averages.n_outcomes} outcomes" if is_cheaper else ""
-    )
+    if (
+        averages is None
+        or averages.n_outcomes < n_qubits + _MIN_MORE_OUTCOMES
+        or not averages.kinds.issubset(_GATES)
+        or not averages.measurements.issubset(_MEASUREMENTS)
+    ):
+        return ""
+    return f"a density matrix is cheaper than all {averages.n_outcomes} outcomes"

@@ -16,7 +16,8 @@ XLA compiles this in less time than fused matrices, and runs it more slowly.
 """
 
 import functools
-from collections.abc import Callable, Sequence
+import itertools
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -26,13 +27,14 @@ import numpy as np
 
 from bellhop.base.types import Operand
 from bellhop.circuits.backends.arrays.matrices.scan_matrices import ScanSteps
-from bellhop.circuits.backends.arrays.pennylane_operations import map_to_first_axes
+from bellhop.circuits.backends.arrays.pennylane_operations import map_to_first_axes, stop_recording
+from bellhop.circuits.gates.operation_kind import OperationKind
 from bellhop.circuits.gates.operator_data import get_parameters, replace_parameters
 from bellhop.circuits.ir.vectorize.stack_scalars import stack_scalars
 from bellhop.circuits.ir.wires import is_dynamic
 
 # Shorter sequences compile faster as fused matrices.
-MIN_OPERATIONS = 8
+MIN_OPERATIONS = 4
 
 _N_TERMS = 5
 # Angles at which coefficients are fitted, and angles at which the fit is checked.
@@ -40,6 +42,9 @@ _FITTED = 4 * np.pi / _N_TERMS * np.arange(_N_TERMS)
 _CHECKED = np.array([0.9, 4.1])
 _TOLERANCE = 1e-12
 _BITS = 2
+# Gates with several angles are decomposed at most so often.
+_MAX_DEPTH = 3
+_WITHOUT_EFFECT = (OperationKind.IGNORED, OperationKind.GLOBAL_PHASE)
 
 
 def _compute_terms(angles: Any, xp: Any) -> Any:
@@ -107,10 +112,12 @@ class AngleScan:
         blocks: list[_Block] = []
         # For each qubit, the index of the last block that acts on it.
         last: dict[int, int] = {}
-        for op, qubits in operations:
-            block = self._make_block(op, qubits)
+        for block in itertools.chain.from_iterable(
+            self._make_blocks_of_operation(op, qubits) for op, qubits in operations
+        ):
             if block is None:
                 return None
+            qubits = block.qubits
             first = max(last.get(qubit, 0) for qubit in qubits)
             fitting = (
                 number
@@ -125,6 +132,28 @@ class AngleScan:
                 blocks.append(block)
             last.update(dict.fromkeys(qubits, number))
         return blocks
+
+    def _make_blocks_of_operation(
+        self, op: Any, qubits: tuple[int, ...], depth: int = 0
+    ) -> Iterator[_Block | None]:
+        """Yield the blocks of an operation, decomposed if it has several angles.
+
+        Args:
+            op: the operation.
+            qubits: its qubits.
+            depth: the number of decompositions that the operation results from.
+        """
+        block = self._make_block(op, qubits)
+        if block is not None or depth == _MAX_DEPTH or not op.has_decomposition:
+            yield block
+            return
+        by_wire = dict(zip(op.wires, qubits, strict=True))
+        with stop_recording():
+            parts = op.decomposition()
+        for part in parts:
+            if OperationKind.classify(part) not in _WITHOUT_EFFECT:
+                on = tuple(by_wire[wire] for wire in part.wires)
+                yield from self._make_blocks_of_operation(part, on, depth + 1)
 
     def _make_block(self, op: Any, qubits: tuple[int, ...]) -> _Block | None:
         """Return the block of one operation; None if its matrix is of another form."""
