@@ -106,7 +106,7 @@ class Outcome:
 
 
 def straight(x: Any, api: Any) -> None:
-    for i in range(9):
+    for i in range(10):
         a, b, c = i % 3, (i + 1) % 3, (i + 2) % 3
         api.gate(qml.RX(x + i, a))
         api.gate(qml.CNOT([a, b]))
@@ -123,7 +123,7 @@ def loop(x: Any, api: Any) -> None:
         api.gate(qml.RX(x, 1))
         api.cond(m, lambda: api.gate(qml.CRY(x, [1, 2])))
 
-    api.loop(9, body)
+    api.loop(10, body)
 
 
 def several_outcomes(x: Any, api: Any) -> None:
@@ -149,7 +149,7 @@ def nested(x: Any, api: Any) -> None:
         m = api.measure(2)
         api.cond(m, lambda: api.gate(qml.SWAP([0, 1])))
 
-    api.loop(3, body)
+    api.loop(4, body)
     api.gate(qml.adjoint(qml.S(1)))
 
 
@@ -162,10 +162,10 @@ def compute_by_numpy(circuit: Any, x: float) -> np.ndarray:
     return branches.mean()
 
 
-def on(device: str, circuit: Any, **options: Any) -> Any:
+def on(device: str, circuit: Any, device_options: Any = None, **options: Any) -> Any:
     """Return the results of a circuit as a function of an angle."""
 
-    @qml.qnode(qml.device(device, wires=N_WIRES), **options)
+    @qml.qnode(qml.device(device, wires=N_WIRES, **(device_options or {})), **options)
     def qnode(x: Any) -> Any:
         api = Program()
         circuit(x, api)
@@ -174,16 +174,126 @@ def on(device: str, circuit: Any, **options: Any) -> Any:
     return lambda x: jnp.hstack(qnode(x))
 
 
-@pytest.mark.parametrize("device", ["lightning.qubit", "default.qubit"])
-@pytest.mark.parametrize("name", CIRCUITS)
+def differentiate_by_numpy(circuit: Any, x: float) -> np.ndarray:
+    ends = [compute_by_numpy(circuit, x + step) for step in (1e-5, -1e-5)]
+    return (ends[0] - ends[1]) / 2e-5
+
+
+def read_plan(f: Any, x: Any = X) -> str:
+    """Return what `verbose` prints about the execution of a program."""
+    log = io.StringIO()
+    bellhop.qjit(f, verbose=True, logfile=log)(x)
+    return log.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("name", "device"),
+    [
+        ("straight", "lightning.qubit"),
+        ("loop", "lightning.qubit"),
+        ("several_outcomes", "default.qubit"),
+        ("nested", "default.qubit"),
+    ],
+)
 def test_values_and_derivatives(name: str, device: str) -> None:
     circuit = CIRCUITS[name]
     f = on(device, circuit)
-    log = io.StringIO()
-    program = bellhop.qjit(lambda x: (f(x), jax.jacrev(f)(x)), verbose=True, logfile=log)
+    program = bellhop.qjit(lambda x: jax.jvp(f, (x,), (1.0,)))
     value, slope = program(X)
-    assert AVERAGED in log.getvalue()
     assert f'"{AVERAGED}' in program.mlir
     np.testing.assert_allclose(value, compute_by_numpy(circuit, X), atol=1e-12)
-    ends = [compute_by_numpy(circuit, X + step) for step in (1e-5, -1e-5)]
-    np.testing.assert_allclose(slope, (ends[0] - ends[1]) / 2e-5, atol=1e-8)
+    np.testing.assert_allclose(slope, differentiate_by_numpy(circuit, X), atol=1e-8)
+
+
+@pytest.mark.parametrize("name", CIRCUITS)
+def test_gradients_of_rows(name: str) -> None:
+    circuit, xs = CIRCUITS[name], [0.3, 1.1]
+    first = lambda x: on("default.mixed", circuit)(x)[0]
+    slopes = bellhop.qjit(jax.vmap(jax.grad(first)))(jnp.array(xs))
+    expected = [differentiate_by_numpy(circuit, x)[0] for x in xs]
+    np.testing.assert_allclose(slopes, expected, atol=1e-8)
+
+
+def test_single_precision() -> None:
+    options = {"c_dtype": np.complex64}
+    for f in (
+        bellhop.qjit(on("lightning.qubit", straight), precision="single"),
+        bellhop.qjit(on("lightning.qubit", straight, device_options=options)),
+    ):
+        value = f(X)
+        assert AVERAGED in f.mlir
+        assert "single precision" in f.mlir
+        np.testing.assert_allclose(value, compute_by_numpy(straight, X), atol=1e-5)
+
+
+def test_nested_programs_and_drawings() -> None:
+    inner = bellhop.qjit(on("lightning.qubit", straight))
+    outer = bellhop.qjit(lambda x: 2 * inner(x))
+    np.testing.assert_allclose(outer(X), 2 * compute_by_numpy(straight, X), atol=1e-12)
+    assert AVERAGED in outer.mlir
+    assert AVERAGED in str(bellhop.draw(outer)(X))
+    assert AVERAGED in read_plan(on("lightning.qubit", straight))
+
+
+def outcome_as_angle(x: Any, api: Any) -> None:
+    straight(x, api)
+    m = api.measure(0)
+    qml.RX(x * m, 1)
+
+
+def wire_is_turned(x: Any, api: Any) -> None:
+    straight(x, api)
+    m = api.measure(0)
+    qml.RX(x, 0)
+    api.cond(m, lambda: api.gate(qml.RY(x, 1)))
+
+
+def postselection(x: Any, api: Any) -> None:
+    straight(x, api)
+    bellhop.measure(0, postselect=1)
+
+
+def infinite_branch(x: Any, api: Any) -> None:
+    straight(x, api)
+    m = api.measure(0)
+    api.cond(m, lambda: api.gate(qml.RY(1 / x, 1)))
+
+
+def while_loop(x: Any, api: Any) -> None:
+    straight(x, api)
+
+    def body(y: Any) -> Any:
+        qml.RX(y, 0)
+        bellhop.measure(0)
+        return y + 0.4
+
+    bellhop.while_loop(lambda y: y < 1.0)(body)(x)
+
+
+AS_BEFORE: dict[str, tuple[Any, dict[str, Any]]] = {
+    "outcome as an angle": (outcome_as_angle, {}),
+    "measured wire is turned": (wire_is_turned, {}),
+    "postselection": (postselection, {}),
+    "a branch that may be infinite": (infinite_branch, {}),
+    "while loop": (while_loop, {}),
+    "mcm_method": (straight, {"mcm_method": "tree-traversal"}),
+    "adjoint": (straight, {"diff_method": "adjoint"}),
+    "few outcomes": (lambda x, api: api.measure(0), {}),
+}
+
+
+@pytest.mark.parametrize("name", AS_BEFORE)
+def test_other_circuits_stay_in_the_engine(name: str) -> None:
+    circuit, options = AS_BEFORE[name]
+    plan = read_plan(on("lightning.qubit", circuit, **options))
+    assert "is executed by the engine" in plan
+
+
+def test_shots_and_returned_outcomes_stay_in_the_engine() -> None:
+    @qml.qnode(qml.device("lightning.qubit", wires=N_WIRES))
+    def returned(x: Any) -> Any:
+        straight(x, Program())
+        return qml.expval(bellhop.measure(0))
+
+    assert "the engine, outcomes all" in read_plan(returned)
+    assert "the engine, outcomes" in read_plan(qml.set_shots(returned, 10))

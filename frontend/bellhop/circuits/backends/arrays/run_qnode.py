@@ -234,7 +234,7 @@ def _trace_circuit(
         traced_plan = replace(plan, outcomes=treatment)
         facts = results, traced_plan, circuit.postselects, circuit.unbounded_outcomes
         values = results.take_values()
-        if config.precision == "single" and not results.precision.is_single:
+        if plan.precision == 32 and not results.precision.is_single:
             # As in the engine, amplitudes have single precision, and sums over branches double.
             values = [_cast_dtype(value, np.float32, Precision.real_type()) for value in values]
         return [circuit.compute_probability(), circuit.fault, *values]
@@ -253,7 +253,8 @@ def _run_on_simulator(call: Circuit, device: qml.devices.Device, wires: WireMap)
     kind = _choose_simulator(device, len(wires), call)
     simulator_of = functools.partial(kind, device, wires, where)
     asked = config.precision
-    simulator = simulator_of(np.dtype(np.float32) if asked == "single" else Precision.real_type())
+    is_single = call.plan.precision == 32
+    simulator = simulator_of(np.dtype(np.float32) if is_single else Precision.real_type())
     simulator.check_memory()
     rows, all_faults = Rows(where), FaultRecorder(wires, where)
     nothing_drawn = DrawnShots.make_empty(shots)

@@ -100,7 +100,8 @@ class AngleScan:
 
     compute_matrix: Callable[[Any], Any]
     is_orthogonal: bool = field(default=False, init=False)
-    _fits: dict[Any, np.ndarray | None] = field(default_factory=dict, init=False)
+    # Coefficients by the structure of an operation and its constant parameters.
+    _known: dict[Any, np.ndarray | None] = field(default_factory=dict, init=False)
 
     def make_blocks(self, operations: Sequence[tuple[Any, tuple[int, ...]]]) -> list[_Block] | None:
         """Multiply operations to blocks; return None if the program computes another matrix.
@@ -159,18 +160,26 @@ class AngleScan:
         """Return the block of one operation; None if its matrix is of another form."""
         parameters = get_parameters(op)
         dynamic = [number for number, value in enumerate(parameters) if is_dynamic(value)]
-        if not dynamic:
-            matrix = self.compute_matrix(op)
-            return _Block(qubits, matrix[None]) if isinstance(matrix, np.ndarray) else None
-        angle = parameters[dynamic[0]]
-        if len(dynamic) > 1 or angle.ndim or not jnp.issubdtype(angle.dtype, jnp.floating):
+        angle = parameters[dynamic[0]] if dynamic else None
+        if angle is not None and (
+            len(dynamic) > 1 or angle.ndim or not jnp.issubdtype(angle.dtype, jnp.floating)
+        ):
             return None
-        others = tuple(np.asarray(v).tobytes() for v in parameters if not is_dynamic(v))
-        key = jax.tree.structure(map_to_first_axes(op)), others
-        if key not in self._fits:
-            self._fits[key] = self._fit_coefficients(op, parameters, dynamic[0])
-        coefficients = self._fits[key]
+        constants = tuple(np.asarray(v).tobytes() for v in parameters if not is_dynamic(v))
+        key = jax.tree.structure(map_to_first_axes(op)), constants
+        if key not in self._known:
+            self._known[key] = (
+                self._compute_constant(op)
+                if angle is None
+                else self._fit_coefficients(op, parameters, dynamic[0])
+            )
+        coefficients = self._known[key]
         return None if coefficients is None else _Block(qubits, coefficients, angle)
+
+    def _compute_constant(self, op: Any) -> np.ndarray | None:
+        """Return the matrix of a constant operation; None if the program computes it."""
+        matrix = self.compute_matrix(op)
+        return matrix[None] if isinstance(matrix, np.ndarray) else None
 
     def _fit_coefficients(
         self, op: Any, parameters: Sequence[Any], number: int
