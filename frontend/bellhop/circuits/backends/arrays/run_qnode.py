@@ -204,7 +204,7 @@ def _trace_circuit(
     facts: tuple[Any, ...] = ()
     averages = None
     if isinstance(simulator, MixedSimulator):
-        averages = find_outcome_averages(call)
+        averages = find_outcome_averages(call, simulator.wires)
         simulator.uses_loops = averages is not None
 
     def run(outcomes: Any, drawn: DrawnShots, row: Operand, *inputs: Operand) -> Any:

@@ -130,7 +130,7 @@ def _run_cheaper(run_in_engine: Runner, call: Circuit, device: Any, wires: WireM
     Returns:
         what the runner returns.
     """
-    reason = explain_density_matrix(call, len(wires))
+    reason = explain_density_matrix(call, wires)
     if not reason:
         return run_in_engine(call, device, wires)
     plan = replace(plan_arrays(reason, device, call.config), outcomes=Outcomes.ALL)

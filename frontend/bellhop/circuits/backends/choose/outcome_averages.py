@@ -12,8 +12,9 @@ So a density matrix needs one run, and a state vector one for each combination o
 
 import itertools
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
+import jax
 import numpy as np
 from jax.extend.core import ClosedJaxpr, JaxprEqn
 
@@ -32,7 +33,7 @@ from bellhop.circuits.ir.gate_jaxpr import (
 )
 from bellhop.circuits.ir.interpreter import GateInterpreter
 from bellhop.circuits.ir.measurement_types import is_measurement
-from bellhop.circuits.ir.wires import is_dynamic
+from bellhop.circuits.ir.wires import WireMap, is_dynamic
 from bellhop.jaxprs.constant_eval import evaluate_or_none
 from bellhop.tracing.state import trace_state
 
@@ -42,10 +43,10 @@ _MAX_DECIDING_OUTCOMES = 4
 # Loops of circuits with at most this number of operations are unrolled.
 _MAX_UNROLLED = 200
 
-# A density matrix runs a circuit of the engine if it has at most 6 qubits, at least 10 outcomes, and
-# twice as many outcomes as qubits: a run for each combination of outcomes takes 2**outcomes *
-# 2**qubits amplitudes, a density matrix 4**qubits numbers.  With fewer outcomes, calls are faster
-# too, but the first call takes over twice as long (benchmarks/cases/many_outcomes.py).
+# A density matrix runs a circuit of the engine if the circuit has at most 6 qubits, at least 10
+# outcomes, and twice as many outcomes as qubits: a run for each combination of outcomes takes
+# 2**outcomes * 2**qubits amplitudes, a density matrix 4**qubits numbers.  With fewer outcomes,
+# calls are faster too, but the first call takes over twice as long (benchmarks/cases/outcomes.py).
 _MAX_QUBITS, _MIN_OUTCOMES, _MIN_OUTCOMES_PER_QUBIT = 6, 10, 2
 _MEASUREMENTS = ("ExpectationMP", "VarianceMP", "ProbabilityMP")
 
@@ -285,19 +286,31 @@ def _mark_unknown(operands: Sequence[Any]) -> list[Any]:
     return [UnknownValue() if operand is None else operand for operand in operands]
 
 
-def find_outcome_averages(call: Circuit) -> OutcomeAverages | None:
+class _DeviceWires(NamedTuple):
+    """The circuit around a quantum function while the function is traced."""
+
+    wires: WireMap
+    has_operation_outcomes: bool = False
+
+    def labels(self) -> Sequence[Any]:
+        """Return the wire labels of the device."""
+        return self.wires.labels
+
+
+def find_outcome_averages(call: Circuit, wires: WireMap) -> OutcomeAverages | None:
     """Return how channels replace the outcomes of a circuit; None if they cannot.
 
     Shots, transforms, passes, foldings and a ``mcm_method`` of the user ask for another treatment.
 
     Args:
         call: the circuit.
+        wires: its wires.
     """
     config, state = call.config, trace_state()
     is_plain = not (config.shots.total or config.mcm_method or config.transforms or config.passes)
     if not is_plain or state.folding is not None or state.mitigation is not None:
         return None
-    traced = call.function.get_traced(call.where, call.inputs)
+    traced = call.function.get_traced(call.where, call.inputs, cast(Any, _DeviceWires(wires)))
     if not GateJaxpr(traced.closed, ()).has_outcomes:
         return None
     leaves = traced.leaves.with_values([UnknownValue()] * len(traced.closed.out_avals))
@@ -310,15 +323,18 @@ def find_outcome_averages(call: Circuit) -> OutcomeAverages | None:
     return averages if averages.is_possible else None
 
 
-def explain_density_matrix(call: Circuit, n_qubits: int) -> str:
+def explain_density_matrix(call: Circuit, wires: WireMap) -> str:
     """Return why a density matrix runs a circuit; empty if the engine runs it.
 
     Args:
         call: the circuit.
-        n_qubits: the number of qubits of its state.
+        wires: its wires.
     """
-    is_free = call.config.diff_method == DiffMethod.BEST and not trace_state().in_region
-    averages = find_outcome_averages(call) if is_free and n_qubits <= _MAX_QUBITS else None
+    n_qubits = len(wires)
+    # In a region, or a mesh of explicit or manual axes, the engine runs on one device.
+    is_inside = trace_state().in_region or jax.sharding.get_abstract_mesh().axis_types
+    is_free = call.config.diff_method == DiffMethod.BEST and not is_inside
+    averages = find_outcome_averages(call, wires) if is_free and n_qubits <= _MAX_QUBITS else None
     if (
         averages is None
         or averages.n_outcomes < max(_MIN_OUTCOMES, _MIN_OUTCOMES_PER_QUBIT * n_qubits)
