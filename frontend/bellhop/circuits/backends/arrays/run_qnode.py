@@ -234,7 +234,7 @@ def _trace_circuit(
         traced_plan = replace(plan, outcomes=treatment)
         facts = results, traced_plan, circuit.postselects, circuit.unbounded_outcomes
         values = results.take_values()
-        if plan.precision == 32 and not results.precision.is_single:
+        if _has_single_amplitudes(call) and not results.precision.is_single:
             # As in the engine, amplitudes have single precision, and sums over branches double.
             values = [_cast_dtype(value, np.float32, Precision.real_type()) for value in values]
         return [circuit.compute_probability(), circuit.fault, *values]
@@ -253,7 +253,7 @@ def _run_on_simulator(call: Circuit, device: qml.devices.Device, wires: WireMap)
     kind = _choose_simulator(device, len(wires), call)
     simulator_of = functools.partial(kind, device, wires, where)
     asked = config.precision
-    is_single = call.plan.precision == 32
+    is_single = _has_single_amplitudes(call)
     simulator = simulator_of(np.dtype(np.float32) if is_single else Precision.real_type())
     simulator.check_memory()
     rows, all_faults = Rows(where), FaultRecorder(wires, where)
@@ -344,6 +344,16 @@ def _run_on_simulator(call: Circuit, device: qml.devices.Device, wires: WireMap)
 def _add(one: Any, other: Any) -> Any:
     """Add two arrays; combine booleans with ``or``."""
     return one | other if one.dtype == bool else one + other
+
+
+def _has_single_amplitudes(call: Circuit) -> bool:
+    """Return whether the user asks for a state in single precision.
+
+    Only a circuit that is planned for the engine has a device whose own precision counts.
+    """
+    plan = call.plan
+    is_for_engine = plan.outcomes is Outcomes.ALL
+    return call.config.precision == "single" or (is_for_engine and plan.precision == 32)
 
 
 def _cast_dtype(value: Operand, before: Any, after: Any) -> Any:
