@@ -58,13 +58,13 @@ class AveragingPass(Interpreter):
         """Collect operations, after the resets of their wires."""
         for op in operations:
             self._reset_wires(op.wires)
-            # A wire that the program computes may be any wire of the operation.
+            # A traced wire may be any wire of the operation.
             if None in self._resets:
                 self._collected.append(self._resets.pop(None))
             self._collected.append(op)
 
     def _reset_wires(self, wires: Sequence[Any]) -> None:
-        """Collect the due resets of wires; a wire that the program computes may be any wire."""
+        """Collect the due resets of wires; a traced wire may be any wire."""
         labels = set(map(find_label, wires)) if self._resets else set()
         due = set(self._resets) if None in labels else labels & self._resets.keys()
         self._collected += [self._resets.pop(label) for label in list(self._resets) if label in due]
@@ -106,7 +106,7 @@ class AveragingPass(Interpreter):
         used = find_deciding_inputs(branches.index, [outcome for _, outcome in self._measured])
         if not used:
             self.flush()
-            return self.target.branch(branches.map_functions(self._flush_after))
+            return self.target.branch(branches.map_functions(self._add_flush))
         wires, outcomes = zip(*(self._measured[number] for number in used), strict=True)
         combinations = list(itertools.product((0, 1), repeat=len(used)))
         indices = evaluate_static(branches.index, outcomes, combinations)
@@ -130,7 +130,7 @@ class AveragingPass(Interpreter):
         self._collected, self._resets = outer
         return gates
 
-    def _flush_after(self, function: Callable[..., Any]) -> Callable[..., Any]:
+    def _add_flush(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """Return a loop's body or a branch that ends with all operations applied."""
 
         def run(*args: Any) -> Any:
@@ -154,14 +154,14 @@ class AveragingPass(Interpreter):
                 carried = body(carried, np.asarray(number))
             return carried
         self.flush()
-        return self.target.for_loop(n_iterations, self._flush_after(body), carried, is_nest=is_nest)
+        return self.target.for_loop(n_iterations, self._add_flush(body), carried, is_nest=is_nest)
 
     def while_loop(
         self, condition: Callable[..., Any], body: Callable[..., Any], carried: tuple[Any, ...]
     ) -> tuple[Any, ...]:
         """Add a while loop whose iterations end with all operations applied."""
         self.flush()
-        return self.target.while_loop(condition, self._flush_after(body), carried)
+        return self.target.while_loop(condition, self._add_flush(body), carried)
 
     def record_site(self, operation: Any, site: str) -> None:
         """Record the user's ``file:line`` that created an operation."""

@@ -1,4 +1,4 @@
-"""Choose whether one density matrix stands for all mid-circuit outcomes of a circuit.
+"""Choose whether a density matrix averages over all mid-circuit outcomes of a circuit.
 
 A measurement whose outcome is forgotten is a channel, and a conditional on the outcome is a gate
 that the measured wire controls, as long as no other gate changes this wire::
@@ -136,6 +136,7 @@ class OutcomeAverages(GateInterpreter):
         self._end_part()
 
     def _interpret_classical(self, eqn: JaxprEqn, *operands: Any) -> Sequence[Any]:
+        """Evaluate an equation for each combination of the outcomes that its operands depend on."""
         self.is_possible &= not eqn.effects
         tables = [value for value in operands if isinstance(value, _OutcomeTable)]
         if not tables:
@@ -163,6 +164,7 @@ class OutcomeAverages(GateInterpreter):
         return [_OutcomeTable(tuple(outcomes), column) for column in zip(*rows, strict=True)]
 
     def _interpret_operations(self, eqn: JaxprEqn, *operands: Any) -> list[Any]:
+        """Note the kinds and wires of operations, whose parameters must not be outcomes."""
         self._reject_tables(operands)
         self.is_possible &= not eqn.params["allocates"]
         for op in get_operations(eqn, _mark_unknown(operands)):
@@ -173,6 +175,7 @@ class OutcomeAverages(GateInterpreter):
         return []
 
     def _interpret_outcome(self, eqn: JaxprEqn, *operands: Any) -> list[Any]:
+        """Note that the measured wire holds a new outcome, without postselection."""
         self._reject_tables(operands)
         self.is_possible &= eqn.params["postselect"] < 0
         wires = eqn.params["operator"].with_values(_mark_unknown(operands))
@@ -230,6 +233,7 @@ class OutcomeAverages(GateInterpreter):
         return unknown
 
     def _interpret_cond(self, eqn: JaxprEqn, *given: Any) -> list[Any]:
+        """Interpret a conditional; the branch with most outcomes counts."""
         index, *operands = given
         self._reject_tables(operands)
         unknown = [None] * len(eqn.outvars)
@@ -274,10 +278,8 @@ def _can_be_controlled(op: Any) -> bool:
 
 
 def find_label(wire: Any) -> Any:
-    """Return the label of a wire; None if the program computes the wire."""
-    if isinstance(wire, UnknownValue):
-        return None
-    if is_dynamic(wire):
+    """Return the label of a wire; None for a traced wire."""
+    if isinstance(wire, UnknownValue) or is_dynamic(wire):
         return None
     return int(wire) if isinstance(wire, np.ndarray | np.generic) else wire
 
@@ -286,7 +288,7 @@ def _mark_unknown(operands: Sequence[Any]) -> list[Any]:
     return [UnknownValue() if operand is None else operand for operand in operands]
 
 
-class _DeviceWires(NamedTuple):
+class _SurroundingCircuit(NamedTuple):
     """The circuit around a quantum function while the function is traced."""
 
     wires: WireMap
@@ -310,7 +312,9 @@ def find_outcome_averages(call: Circuit, wires: WireMap) -> OutcomeAverages | No
     is_plain = not (config.shots.total or config.mcm_method or config.transforms or config.passes)
     if not is_plain or state.folding is not None or state.mitigation is not None:
         return None
-    traced = call.function.get_traced(call.where, call.inputs, cast(Any, _DeviceWires(wires)))
+    traced = call.function.get_traced(
+        call.where, call.inputs, cast(Any, _SurroundingCircuit(wires))
+    )
     if not GateJaxpr(traced.closed, ()).has_outcomes:
         return None
     leaves = traced.leaves.with_values([UnknownValue()] * len(traced.closed.out_avals))

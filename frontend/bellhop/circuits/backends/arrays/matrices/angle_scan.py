@@ -6,7 +6,7 @@ ControlledPhaseShift, is a trigonometric polynomial of x::
     R(x) = C0 + C1 cos(x/2) + C2 sin(x/2) + C3 cos(x) + C4 sin(x)
 
 NumPy computes the coefficients C while the circuit is traced, and multiplies them by the constant
-matrices of the operations beside the gate.  So the program has, for any number of operations, the
+matrices of the neighboring operations.  So the program has, for any number of operations, the
 sines and cosines of all angles, one product with the coefficients, and one loop::
 
     operations    RX(a) 0, CNOT 0 1, measurement of 0, RX(b) 1
@@ -80,7 +80,7 @@ class _Block:
         return _Block(qubits, whole.reshape(-1, 4**n, 4**n), self.angle)
 
     def multiply(self, after: "_Block") -> "_Block":
-        """Return this block followed by another one; one of both has no angle."""
+        """Return the product of this block and the next block, of which one has no angle."""
         qubits = (*self.qubits, *(q for q in after.qubits if q not in self.qubits))
         one, other = self.extend(qubits), after.extend(qubits)
         angle = self.angle if after.angle is None else after.angle
