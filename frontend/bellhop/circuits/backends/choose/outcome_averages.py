@@ -44,10 +44,10 @@ _MAX_DECIDING_OUTCOMES = 4
 _MAX_UNROLLED = 200
 
 # A density matrix runs a circuit of the engine if the circuit has at most 6 qubits, at least 10
-# outcomes, and twice as many outcomes as qubits: a run for each combination of outcomes takes
+# outcomes, and two more than twice the qubits: a run for each combination of outcomes takes
 # 2**outcomes * 2**qubits amplitudes, a density matrix 4**qubits numbers.  With fewer outcomes,
 # calls are faster too, but the first call takes over twice as long (benchmarks/cases/outcomes.py).
-_MAX_QUBITS, _MIN_OUTCOMES, _MIN_OUTCOMES_PER_QUBIT = 6, 10, 2
+_MAX_QUBITS, _MIN_OUTCOMES = 6, 10
 _MEASUREMENTS = ("ExpectationMP", "VarianceMP", "ProbabilityMP")
 
 # Primitives with finite results and derivatives for finite operands.  A branch computes its
@@ -341,7 +341,7 @@ def explain_density_matrix(call: Circuit, wires: WireMap) -> str:
     averages = find_outcome_averages(call, wires) if is_free and n_qubits <= _MAX_QUBITS else None
     if (
         averages is None
-        or averages.n_outcomes < max(_MIN_OUTCOMES, _MIN_OUTCOMES_PER_QUBIT * n_qubits)
+        or averages.n_outcomes < max(_MIN_OUTCOMES, 2 * n_qubits + 2)
         or not averages.kinds.issubset(_GATES)
         or not averages.measurements.issubset(_MEASUREMENTS)
     ):
