@@ -5,6 +5,9 @@ convolutional network of 8: in each layer every second of the qubits that are le
 turns its neighbour, so that 7 measurements have 128 combinations of outcomes.  The JAX column is
 default.qubit under `jax.jit`, which defers measurements and differentiates by backpropagation.
 
+The last circuit has 14 measurements on 3 qubits, which Bellhop averages in a density matrix.  Here
+the JAX column is Bellhop too, with one run for each combination of outcomes (`tree-traversal`).
+
 Limit: none.
 """
 
@@ -12,9 +15,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from benchmarks.case import Case, Program, synchronous
+from benchmarks.case import Case, Program, Target, synchronous
 
 ROTATIONS, WIRES, NETWORK = 60, 4, 8
+MEASUREMENTS, FEW_WIRES = 14, 3
 
 
 def _one_measurement(of: Any) -> Any:
@@ -66,6 +70,20 @@ def _network(of: Any) -> Any:
     return circuit
 
 
+def _many_outcomes(of: Any) -> Any:
+    import pennylane as qml
+
+    def circuit(x: Any) -> Any:
+        for i in range(MEASUREMENTS):
+            wire, other = i % FEW_WIRES, (i + 1) % FEW_WIRES
+            qml.RX(x + i, wire)
+            qml.CNOT([wire, other])
+            of.cond(of.measure(wire), lambda other=other: qml.RY(x, other) and None)
+        return qml.expval(qml.Z(0))
+
+    return circuit
+
+
 class _BellhopMeasurements:
     def measure(self, wire: int) -> Any:
         import bellhop
@@ -100,12 +118,15 @@ def _inputs(size: tuple[int, ...]) -> Any:
     return jnp.asarray(np.random.default_rng(0).uniform(0, 3, size))
 
 
-def _qjit(make: Any, wires: int, size: tuple[int, ...], gradient: bool) -> Program:
+def _qjit(
+    make: Any, wires: int, size: tuple[int, ...], gradient: bool, mcm_method: str | None = None
+) -> Program:
     import pennylane as qml
 
     import bellhop
 
-    circuit = qml.QNode(make(_BellhopMeasurements()), qml.device("lightning.qubit", wires=wires))
+    device = qml.device("lightning.qubit", wires=wires)
+    circuit = qml.QNode(make(_BellhopMeasurements()), device, mcm_method=mcm_method)
 
     def program(inputs: Any) -> Any:
         return (bellhop.grad(circuit) if gradient else circuit)(inputs)
@@ -143,11 +164,27 @@ def _case(
     )
 
 
-CASES = [
-    _case(*circuit, gradient)
-    for circuit in (
-        ("one-measurement", "60 rotations and one measurement", _one_measurement, WIRES, (60,)),
-        ("convolutional-network", "a network of 7 measurements", _network, NETWORK, (3, 7)),
+def _case_of_many_outcomes(gradient: bool) -> Case:
+    build = lambda mcm_method: _qjit(_many_outcomes, FEW_WIRES, (), gradient, mcm_method)
+    return Case(
+        name="many-outcomes-gradient" if gradient else "many-outcomes",
+        title=f"{'gradient of ' if gradient else ''}{MEASUREMENTS} measurements on 3 qubits",
+        limit="none",
+        builders={"bellhop": lambda: build(None), "jax": lambda: build("tree-traversal")},
+        unavailable={"catalyst": "it has one random run of a circuit without shots, no average"},
+        # The first call takes at most twice as long.
+        targets=(Target("jax", 100.0), Target("jax", 0.5, "compile")),
     )
-    for gradient in (False, True)
+
+
+CASES = [
+    *(
+        _case(*circuit, gradient)
+        for circuit in (
+            ("one-measurement", "60 rotations and one measurement", _one_measurement, WIRES, (60,)),
+            ("convolutional-network", "a network of 7 measurements", _network, NETWORK, (3, 7)),
+        )
+        for gradient in (False, True)
+    ),
+    *map(_case_of_many_outcomes, (False, True)),
 ]

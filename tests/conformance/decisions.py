@@ -70,6 +70,14 @@ def _outcomes_in_while_loop(x: Any, api: Any) -> Any:
     return qml.expval(qml.Z(0))
 
 
+def _many_outcomes(x: Any, api: Any) -> Any:
+    for i in range(10):
+        qml.RX(x, i % N_WIRES)
+        outcome = api.measure(i % N_WIRES)
+        api.cond(outcome, lambda i=i: (qml.RY(x, (i + 1) % N_WIRES), None)[1])()
+    return qml.expval(qml.Z(0))
+
+
 # The circuits, functions of an angle and of the module with loops and conditionals.
 CELLS: dict[str, Callable[[Any, Any], Any]] = {
     **{
@@ -87,6 +95,7 @@ CELLS: dict[str, Callable[[Any, Any], Any]] = {
     "samples": _samples,
     "loop of 5000 conditionals": _loop_of_conditionals,
     "outcomes in a while loop": _outcomes_in_while_loop,
+    "many outcomes": _many_outcomes,
 }
 
 

@@ -16,6 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from bellhop.base.types import Operand
+from bellhop.circuits.backends.arrays.matrices.angle_scan import MIN_OPERATIONS, AngleScan
 from bellhop.circuits.backends.arrays.matrices.matrix_sequence import MAX_WIRES
 from bellhop.circuits.backends.arrays.pauli_transfer import (
     compute_transfer_matrix,
@@ -61,12 +62,14 @@ class MixedSimulator(Simulator):
     axes_per_qubit = 2
     max_fused_qubits = 2
     is_mixed = True
+    # Whether long sequences are applied in loops, which compile faster and run more slowly.
+    uses_loops = False
 
     def __init__(
         self, device: qml.devices.Device, wires: WireMap, where: str, dtype: np.dtype
     ) -> None:
         super().__init__(device, wires, where, dtype)
-        self._readout_factor = 1 - 2 * (device.readout_err or 0.0)
+        self._readout_factor = 1 - 2 * (getattr(device, "readout_err", None) or 0.0)
 
     def prepare(self, preparation: Any = None) -> Any:
         """Return the all-zero state, or the state that a preparation creates.
@@ -114,6 +117,16 @@ class MixedSimulator(Simulator):
             op.kraus_matrices()
         except ValueError as error:
             raise ValueError(f"{self.where}: {op.name}: {error}") from error
+
+    def _apply_sequence(self, sequence: Sequence[tuple[Any, tuple[int, ...]]], state: Any) -> Any:
+        """Apply operations that have small matrices, in one loop or fused."""
+        if self.uses_loops and len(sequence) >= MIN_OPERATIONS:
+            scan = AngleScan(self.compute_matrix)
+            blocks = scan.make_blocks(sequence)
+            if blocks is not None:
+                self.is_orthogonal = False
+                return scan.apply_blocks(blocks, state.reshape(1, -1)).reshape(state.shape)
+        return super()._apply_sequence(sequence, state)
 
     def has_small_matrix(self, op: qml.operation.Operator) -> bool:
         """Return whether an operation is applied as a Pauli transfer matrix.

@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 import jax.numpy as jnp
+import numpy as np
 import pennylane as qml
 from pennylane.devices.default_qubit import stopping_condition
 from pennylane.devices.qubit import apply_operation, create_initial_state
@@ -139,3 +140,18 @@ def map_to_first_axes(op: Any) -> Any:
 def stop_recording() -> AbstractContextManager[None]:
     """Return a context in which PennyLane does not queue new operations."""
     return qml.QueuingManager.stop_recording()
+
+
+def make_measurement(wire: Any, *, reset: bool) -> qml.QubitChannel:
+    """Return the channel of a measurement whose outcome is forgotten.
+
+    Args:
+        wire: the wire label, or a tracer.
+        reset: whether the wire is brought to zero afterwards.
+    """
+    one = np.array([[0.0, 1.0], [0.0, 0.0]]) if reset else np.diag([0.0, 1.0])
+    with stop_recording():
+        channel = qml.QubitChannel([np.diag([1.0, 0.0]), one], wires=wire)
+    # Errors name it.
+    channel.name = "measure"
+    return channel

@@ -18,6 +18,7 @@ from jax.core import eval_jaxpr
 from jax.extend.core import ClosedJaxpr
 
 from bellhop.base.types import Operand
+from bellhop.circuits.backends.arrays.averaging_pass import AveragingPass
 from bellhop.circuits.backends.arrays.device_wires.device_wires import DeviceWires
 from bellhop.circuits.backends.arrays.marginalized_outcomes import (
     MAX_OUTCOMES,
@@ -34,6 +35,7 @@ from bellhop.circuits.backends.arrays.simulated_circuit import SimulatedCircuit
 from bellhop.circuits.backends.arrays.simulator_base import Simulator
 from bellhop.circuits.backends.arrays.value_differences import evaluate_with_differences
 from bellhop.circuits.backends.choose.choose_outcomes import choose_outcomes
+from bellhop.circuits.backends.choose.outcome_averages import find_outcome_averages
 from bellhop.circuits.ir.broadcasting import Rows
 from bellhop.circuits.ir.circuit import Circuit
 from bellhop.circuits.ir.circuit_config import Shots
@@ -63,21 +65,22 @@ if TYPE_CHECKING:
 _MIN_LOCAL_QUBITS = PureSimulator.max_fused_qubits
 
 
-def _choose_simulator(device: Any, n_qubits: int, where: str) -> Any:
-    """Return the simulator class for a device.
+def _choose_simulator(device: Any, n_qubits: int, call: Circuit) -> Any:
+    """Return the simulator class for a circuit on a device.
 
     Args:
         device: ``default.mixed``, or another device, which simulates pure states.
         n_qubits: number of qubits of the state.
-        where: the QNode and its line, for errors.
+        call: the circuit.
 
     Returns:
         a `Simulator` class, or a partial of one, to call with ``(device, wires, where, dtype)``.
     """
-    if device.name == "default.mixed":
+    # The plan knows the treatment of outcomes before the trace only for a density matrix.
+    if device.name == "default.mixed" or call.plan.outcomes is Outcomes.ALL:
         return MixedSimulator
     # Other devices simulate pure states. Here their circuits have derivatives to any order.
-    return choose_pure_simulator(n_qubits, where)
+    return choose_pure_simulator(n_qubits, call.where)
 
 
 def choose_pure_simulator(n_qubits: int, where: str) -> Any:
@@ -214,6 +217,10 @@ def _trace_circuit(
     size = DeviceSpec.describe_size(simulator.name, len(simulator.wires))
     box = config.name, size, str(plan)
     facts: tuple[Any, ...] = ()
+    averages = None
+    if isinstance(simulator, MixedSimulator):
+        averages = find_outcome_averages(call, simulator.wires)
+        simulator.uses_loops = averages is not None
 
     def run(outcomes: Any, drawn: DrawnShots, row: Operand, *inputs: Operand) -> Any:
         """Execute one branch of the circuit; `_trace_circuit` traces this function.
@@ -236,9 +243,12 @@ def _trace_circuit(
         on_branch = branch_shots if shots.total else None
         circuit = SimulatedCircuit(simulator, rows.get_row(row), faults, outcomes, on_branch, box)
         noise = NoisePass.from_config(circuit, config, outcomes)
+        averaging = None if averages is None else AveragingPass(circuit, unrolls=averages.unrolls)
         leaves, out_tree = call.function.apply_to_circuit(
-            circuit, simulator.prepare_inputs(inputs), None if noise is None else noise.first
+            circuit, simulator.prepare_inputs(inputs), averaging or (noise and noise.first)
         )
+        if averaging is not None:
+            averaging.flush()
         circuit.treatment = choose_outcomes(config, circuit, leaves)
         is_single = circuit.treatment is Outcomes.ONE_RUN
         options: dict[str, Any] = {"diff_method": config.diff_method, "is_single": is_single}
@@ -248,10 +258,11 @@ def _trace_circuit(
             else measure_with_noise(circuit, noise, leaves, **options)
         )
         results = Results(statistics, out_tree, shots, circuit.precision, call.where)
-        traced_plan = replace(plan, outcomes=circuit.treatment)
+        treatment = circuit.treatment if averages is None else Outcomes.ALL
+        traced_plan = replace(plan, outcomes=treatment)
         facts = results, traced_plan, circuit.postselects, circuit.unbounded_outcomes
         values = results.take_values()
-        if config.precision == "single" and not results.precision.is_single:
+        if _has_single_amplitudes(call) and not results.precision.is_single:
             # As in the engine, amplitudes have single precision, and sums over branches double.
             values = [_cast_dtype(value, np.float32, Precision.real_type()) for value in values]
         return [circuit.compute_probability(), circuit.fault, *values]
@@ -280,10 +291,11 @@ def _run_on_simulator(call: Circuit, device: qml.devices.Device, wires: WireMap)
         the values of the measurements, in the structure that the quantum function returned.
     """
     config, inputs, where, shots = call.config, call.inputs, call.where, call.shots
-    kind = _choose_simulator(device, len(wires), where)
+    kind = _choose_simulator(device, len(wires), call)
     simulator_of = functools.partial(kind, device, wires, where)
     asked = config.precision
-    simulator = simulator_of(np.dtype(np.float32) if asked == "single" else Precision.real_type())
+    is_single = _has_single_amplitudes(call)
+    simulator = simulator_of(np.dtype(np.float32) if is_single else Precision.real_type())
     simulator.check_memory()
     rows, all_faults = Rows(where), FaultRecorder(wires, where)
     nothing_drawn = DrawnShots.make_empty(shots)
@@ -303,6 +315,7 @@ def _run_on_simulator(call: Circuit, device: qml.devices.Device, wires: WireMap)
     n_outcomes = count_outcomes(closed.jaxpr)
     _check_outcome_count(n_outcomes, simulator)
     is_random = shots.total or treatment is Outcomes.ONE_RUN
+    has_branches = n_outcomes > 0 or postselects or is_random
     if is_random:
         offer_device_seed(device)
 
@@ -358,7 +371,7 @@ def _run_on_simulator(call: Circuit, device: qml.devices.Device, wires: WireMap)
             sums, (weights, faults) = jax.lax.scan(add, zeros, branches)
             return weights, faults, sums
 
-        if not treatment.is_mid_circuit:
+        if not (treatment.is_mid_circuit and has_branches):
             weight, faults, *values = evaluate(jnp.uint32(0), at_first)
             values = check_draws(weight, values)
             return results.finish(all_faults.raise_faults(values, faults, None))
@@ -393,6 +406,16 @@ def _run_on_simulator(call: Circuit, device: qml.devices.Device, wires: WireMap)
 def _add(one: Any, other: Any) -> Any:
     """Add two arrays; combine booleans with ``or``."""
     return one | other if one.dtype == bool else one + other
+
+
+def _has_single_amplitudes(call: Circuit) -> bool:
+    """Return whether the user asks for a state in single precision.
+
+    Only a circuit that is planned for the engine has a device whose own precision counts.
+    """
+    plan = call.plan
+    is_for_engine = plan.outcomes is Outcomes.ALL
+    return call.config.precision == "single" or (is_for_engine and plan.precision == 32)
 
 
 def _cast_dtype(value: Operand, before: Any, after: Any) -> Any:

@@ -1,16 +1,21 @@
 """Choose what executes a circuit."""
 
+import functools
 import importlib
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
+from bellhop.circuits.backends.choose.outcome_averages import explain_density_matrix
 from bellhop.circuits.ir.backend_registry import find_backend
+from bellhop.circuits.ir.circuit import Circuit
 from bellhop.circuits.ir.circuit_config import CircuitConfig
 from bellhop.circuits.ir.device_spec import DeviceSpec
 from bellhop.circuits.ir.diff_method import DiffMethod
 from bellhop.circuits.ir.execution_plan import Declined, ExecutionPlan
-from bellhop.circuits.ir.executors import Executor
+from bellhop.circuits.ir.executors import Executor, Outcomes
 from bellhop.circuits.ir.precision import Precision
+from bellhop.circuits.ir.wires import WireMap
 from bellhop.tracing.state import trace_state
 
 # For each executor, the module and the function that runs circuits.  A module is imported on first
@@ -118,7 +123,29 @@ def get_runner(plan: ExecutionPlan, device: Any) -> Callable[..., Any]:
     if plan.executor is Executor.REGISTERED and registered is not None:
         return registered
     module, function = _RUNNERS[plan.executor]
-    return getattr(importlib.import_module(f"{_BACKENDS}.{module}"), function)
+    run: Callable[..., Any] = getattr(importlib.import_module(f"{_BACKENDS}.{module}"), function)
+    return functools.partial(_run_cheaper, run) if plan.executor is Executor.ENGINE else run
+
+
+def _run_cheaper(
+    run_in_engine: Callable[..., Any], call: Circuit, device: Any, wires: WireMap
+) -> Any:
+    """Run a circuit in the engine, or as a density matrix in the program if this is cheaper.
+
+    Args:
+        run_in_engine: the engine's runner.
+        call: the circuit.
+        device: the PennyLane device.
+        wires: the circuit's wires.
+
+    Returns:
+        what the runner returns.
+    """
+    reason = explain_density_matrix(call, wires)
+    if not reason:
+        return run_in_engine(call, device, wires)
+    plan = replace(plan_arrays(reason, device, call.config), outcomes=Outcomes.ALL)
+    return get_runner(plan, device)(replace(call, plan=plan), device, wires)
 
 
 def _choose_executor(device: Any, config: CircuitConfig) -> tuple[Executor, str]:

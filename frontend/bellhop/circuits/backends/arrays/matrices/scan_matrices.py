@@ -116,7 +116,7 @@ class MatrixScan:
         first = 0
         for by_adjoint, same in itertools.groupby(are_orthogonal):
             last = first + len(list(same))
-            steps = _ScanSteps(bits, (in_order, *orders[first:last], in_order))
+            steps = ScanSteps(bits, (in_order, *orders[first:last], in_order))
             run = steps.apply_with_adjoint if by_adjoint else steps.apply
             state = run(state, matrices[first:last])
             self.is_orthogonal &= by_adjoint
@@ -178,10 +178,11 @@ def _add_derivatives(compute_matrix: Callable[..., Any]) -> Callable[..., Any]:
 
 
 @dataclass(frozen=True)
-class _ScanSteps:
+class ScanSteps:
     """A sequence of real matrices, each on the leading qubits of a qubit order.
 
-    `MatrixScan` makes one for each stretch of operations with the same differentiation method.
+    `MatrixScan` makes one for each stretch of operations with the same differentiation method, and
+    `angle_scan` one for all gates of a circuit whose outcomes are averaged.
 
     Attributes:
         bits: bits per qubit in an index of the state: 1 for amplitudes, 2 for Pauli expectation

@@ -1,0 +1,349 @@
+"""Choose whether a density matrix averages over all mid-circuit outcomes of a circuit.
+
+A measurement whose outcome is forgotten is a channel, and a conditional on the outcome is a gate
+that the measured wire controls, as long as no other gate changes this wire::
+
+    m = quantum_outcome_of_wire[0]                    apply([QubitChannel([P0, P1], 0)])
+    cond[branches=({ },                        --->   apply([ctrl(RY(y), 0)])
+                   { quantum_operations[RY on 1] y })] m
+
+So a density matrix needs one run, and a state vector one for each combination of outcomes.
+"""
+
+import itertools
+from collections.abc import Sequence
+from typing import Any, NamedTuple, cast
+
+import jax
+import numpy as np
+from jax.extend.core import ClosedJaxpr, JaxprEqn
+
+from bellhop.circuits.gates.operation_kind import OperationKind
+from bellhop.circuits.gates.tape_control_flow import ControlFlow
+from bellhop.circuits.ir.circuit import Circuit
+from bellhop.circuits.ir.diff_method import DiffMethod
+from bellhop.circuits.ir.gate_jaxpr import (
+    ForLoop,
+    GateJaxpr,
+    UnknownValue,
+    WhileLoop,
+    get_operations,
+    has_other_effects,
+)
+from bellhop.circuits.ir.interpreter import GateInterpreter
+from bellhop.circuits.ir.measurement_types import is_measurement
+from bellhop.circuits.ir.wires import WireMap, is_dynamic
+from bellhop.jaxprs.constant_eval import evaluate_or_none
+from bellhop.tracing.state import trace_state
+
+# A conditional on n outcomes becomes 2**n sets of controlled gates, so n is limited.
+_MAX_DECIDING_OUTCOMES = 4
+
+# Loops of circuits with at most this number of operations are unrolled.
+_MAX_UNROLLED = 200
+
+# A density matrix runs a circuit of the engine if the circuit has at most 6 qubits, at least 10
+# outcomes, and two more than twice the qubits: a run for each combination of outcomes takes
+# 2**outcomes * 2**qubits amplitudes, a density matrix 4**qubits numbers.  With fewer outcomes,
+# calls are faster too, but the first call takes over twice as long (benchmarks/cases/outcomes.py).
+_MAX_QUBITS, _MIN_OUTCOMES = 6, 10
+_MEASUREMENTS = ("ExpectationMP", "VarianceMP", "ProbabilityMP")
+
+# Primitives with finite results and derivatives for finite operands.  A branch computes its
+# parameters with these alone, since it is computed even if its outcome has probability zero.
+_FINITE_PRIMITIVES = frozenset(
+    ("add", "broadcast_in_dim", "convert_element_type", "cos", "mul", "neg", "reshape", "sin")
+    + ("slice", "squeeze", "sub")
+)
+_GATES = (OperationKind.GATE, OperationKind.GLOBAL_PHASE, OperationKind.IGNORED)
+
+
+class _OutcomeTable(NamedTuple):
+    """A value that depends on mid-circuit outcomes and constants only.
+
+    Attributes:
+        outcomes: the numbers of the outcomes.
+        values: the value for each combination of them, in the order of ``itertools.product``.
+    """
+
+    outcomes: tuple[int, ...]
+    values: Sequence[np.ndarray]
+
+    def get_value(self, combination: dict[int, int]) -> np.ndarray:
+        """Return the value for outcomes by their numbers."""
+        bits = "".join(str(combination[number]) for number in self.outcomes)
+        return self.values[int(bits, 2)]
+
+
+class OutcomeAverages(GateInterpreter):
+    """Finds out whether channels and controlled gates can replace outcomes and conditionals.
+
+    The interpreter evaluates constants, and values of outcomes alone; all other values are unknown,
+    which None represents.
+
+    Args:
+        closed: the circuit, a jaxpr with gates.
+        unrolls: whether loops of static trip count are unrolled, so that the indices of their
+            iterations are constants.
+
+    Attributes:
+        unrolls: the same.
+        is_possible: whether they can, in the whole circuit.
+        n_outcomes: the largest number of outcomes of a run.
+        n_operations: the largest number of operations and outcomes of a run.
+        kinds: the kinds of operations in the circuit.
+        measurements: the names of the classes of returned measurements.
+    """
+
+    def __init__(self, closed: ClosedJaxpr, *, unrolls: bool = False) -> None:
+        self.unrolls = unrolls
+        self.is_possible = True
+        self.n_outcomes = self.n_operations = 0
+        self.kinds: set[OperationKind] = set()
+        self.measurements: set[str] = set()
+        # The measured wire of each outcome by its number, while the wire still holds the outcome.
+        self._holders: dict[int, Any] = {}
+        self._n_measurements = 0
+        # The numbers of the outcomes whose wires are reset.
+        self._are_reset: set[int] = set()
+        self._reject_tables(self.interpret(closed, *[None] * len(closed.in_avals)))
+
+    def interpret(self, closed: ClosedJaxpr, *inputs: Any) -> list[Any]:
+        """Interpret a jaxpr, whose constants are unknown."""
+        unknown = [None] * len(closed.consts)
+        return super().interpret(ClosedJaxpr(closed.jaxpr, unknown), *inputs)
+
+    def _reject_tables(self, values: Sequence[Any]) -> None:
+        """Note that an outcome is used for something other than a conditional."""
+        self.is_possible &= not any(isinstance(value, _OutcomeTable) for value in values)
+
+    def _change_wires(self, wires: Sequence[Any]) -> None:
+        """Note that gates may change wires; an ``UnknownValue`` may be any wire."""
+        labels = set(map(find_label, wires))
+        kept = {} if None in labels else self._holders
+        self._holders = {number: label for number, label in kept.items() if label not in labels}
+
+    def _end_part(self) -> None:
+        """Note that resets are due where a loop or a branch begins or ends."""
+        kept = self._holders.keys() - self._are_reset
+        self._holders = {number: self._holders[number] for number in kept}
+
+    def _interpret_part(self, closed: ClosedJaxpr, *inputs: Any) -> None:
+        """Interpret the body of a loop, or a branch."""
+        self._end_part()
+        self._reject_tables(self.interpret(closed, *inputs))
+        self._end_part()
+
+    def _interpret_classical(self, eqn: JaxprEqn, *operands: Any) -> Sequence[Any]:
+        """Evaluate an equation for each combination of the outcomes that its operands depend on."""
+        self.is_possible &= not eqn.effects
+        tables = [value for value in operands if isinstance(value, _OutcomeTable)]
+        if not tables:
+            return evaluate_or_none(eqn, *operands)
+        outcomes = sorted({number for table in tables for number in table.outcomes})
+        unknown = [None] * len(eqn.outvars)
+        if len(outcomes) > _MAX_DECIDING_OUTCOMES:
+            self.is_possible = False
+            return unknown
+        rows = []
+        for bits in itertools.product((0, 1), repeat=len(outcomes)):
+            combination = dict(zip(outcomes, bits, strict=True))
+            rows.append(
+                evaluate_or_none(
+                    eqn,
+                    *(
+                        value.get_value(combination) if isinstance(value, _OutcomeTable) else value
+                        for value in operands
+                    ),
+                )
+            )
+        if any(value is None for row in rows for value in row):
+            self.is_possible = False
+            return unknown
+        return [_OutcomeTable(tuple(outcomes), column) for column in zip(*rows, strict=True)]
+
+    def _interpret_operations(self, eqn: JaxprEqn, *operands: Any) -> list[Any]:
+        """Note the kinds and wires of operations, whose parameters must not be outcomes."""
+        self._reject_tables(operands)
+        self.is_possible &= not eqn.params["allocates"]
+        for op in get_operations(eqn, _mark_unknown(operands)):
+            self.n_operations += 1
+            self.is_possible &= not ControlFlow.is_instance(op)
+            self.kinds.add(OperationKind.classify(op))
+            self._change_wires(op.wires)
+        return []
+
+    def _interpret_outcome(self, eqn: JaxprEqn, *operands: Any) -> list[Any]:
+        """Note that the measured wire holds a new outcome, without postselection."""
+        self._reject_tables(operands)
+        self.is_possible &= eqn.params["postselect"] < 0
+        wires = eqn.params["operator"].with_values(_mark_unknown(operands))
+        self._change_wires(wires)
+        number = self._n_measurements
+        self._n_measurements += 1
+        self._are_reset |= {number} if eqn.params["reset"] else set()
+        label = find_label(wires[0])
+        if label is not None:
+            self._holders[number] = label
+        self.n_outcomes += 1
+        self.n_operations += 1
+        return [_OutcomeTable((number,), [np.asarray(False), np.asarray(True)])]
+
+    def _interpret_region(self, eqn: JaxprEqn, *operands: Any) -> list[Any]:
+        """Note the wires of an adjoint or controlled function, which must not measure."""
+        self._reject_tables(operands)
+        body, controls = eqn.params["body"], eqn.params["controls"]
+        n, before = len(body.in_avals), self.n_outcomes
+        self.interpret(body, *operands[:n])
+        self.is_possible &= self.n_outcomes == before
+        if controls is not None:
+            self._change_wires(controls.with_values(_mark_unknown(operands[n:]))[0])
+        return []
+
+    def _interpret_for_loop(self, eqn: JaxprEqn, *operands: Any) -> Sequence[Any]:
+        """Interpret each iteration if loops are unrolled, else one with unknown carried values."""
+        loop = ForLoop.from_equation(eqn, operands)
+        if self.unrolls and isinstance(loop.length, int):
+            carried: Sequence[Any] = loop.carried
+            for number in range(loop.length):
+                inputs = [*loop.constants, np.asarray(number), *carried]
+                carried = self.interpret(loop.body, *inputs)
+            return carried
+        self._reject_tables(operands)
+        unknown = [None] * len(loop.carried)
+        before = self.n_outcomes, self.n_operations
+        self._interpret_part(loop.body, *loop.constants, None, *unknown)
+        is_known = isinstance(loop.length, int)
+        self.is_possible &= is_known or self.n_outcomes == before[0]
+        if is_known:
+            self.n_outcomes, self.n_operations = (
+                first + loop.length * (now - first)
+                for first, now in zip(before, (self.n_outcomes, self.n_operations), strict=True)
+            )
+        return unknown
+
+    def _interpret_while_loop(self, eqn: JaxprEqn, *operands: Any) -> Sequence[Any]:
+        """Interpret one iteration, which must not measure."""
+        self._reject_tables(operands)
+        loop = WhileLoop.from_equation(eqn, operands)
+        unknown, before = [None] * len(loop.carried), self.n_outcomes
+        self._interpret_part(loop.body, *loop.constants, *unknown)
+        self.is_possible &= self.n_outcomes == before and not has_other_effects(eqn)
+        return unknown
+
+    def _interpret_cond(self, eqn: JaxprEqn, *given: Any) -> list[Any]:
+        """Interpret a conditional; the branch with most outcomes counts."""
+        index, *operands = given
+        self._reject_tables(operands)
+        unknown = [None] * len(eqn.outvars)
+        if isinstance(index, _OutcomeTable):
+            self._interpret_decided(eqn, index, operands)
+            return unknown
+        before, ends = (self.n_outcomes, self.n_operations), []
+        for branch in eqn.params["branches"]:
+            self.n_outcomes, self.n_operations = before
+            self._interpret_part(branch, *operands)
+            ends.append((self.n_outcomes, self.n_operations))
+        self.n_outcomes, self.n_operations = map(max, zip(*ends, strict=True))
+        return unknown
+
+    def _interpret_decided(
+        self, eqn: JaxprEqn, index: _OutcomeTable, operands: Sequence[Any]
+    ) -> None:
+        """Interpret a conditional that outcomes decide.
+
+        Args:
+            eqn: the conditional.
+            index: the number of the branch that runs, for each combination of outcomes.
+            operands: the operands of the branches.
+        """
+        holders = [self._holders.get(number) for number in index.outcomes]
+        self.is_possible &= None not in holders and not eqn.outvars
+        for branch in eqn.params["branches"]:
+            inner = branch.jaxpr.eqns
+            by_equation = [get_operations(each) for each in inner]
+            self.is_possible &= all(
+                found or each.primitive.name in _FINITE_PRIMITIVES
+                for each, found in zip(inner, by_equation, strict=True)
+            )
+            operations = [op for found in by_equation for op in found]
+            labels = {find_label(wire) for op in operations for wire in op.wires}
+            self.is_possible &= all(map(_can_be_controlled, operations))
+            self.is_possible &= None not in labels and labels.isdisjoint(holders)
+            self.interpret(branch, *operands)
+
+
+def _can_be_controlled(op: Any) -> bool:
+    return not ControlFlow.is_instance(op) and OperationKind.classify(op) in _GATES
+
+
+def find_label(wire: Any) -> Any:
+    """Return the label of a wire; None for a traced wire."""
+    if isinstance(wire, UnknownValue) or is_dynamic(wire):
+        return None
+    return int(wire) if isinstance(wire, np.ndarray | np.generic) else wire
+
+
+def _mark_unknown(operands: Sequence[Any]) -> list[Any]:
+    return [UnknownValue() if operand is None else operand for operand in operands]
+
+
+class _SurroundingCircuit(NamedTuple):
+    """The circuit around a quantum function while the function is traced."""
+
+    wires: WireMap
+    has_operation_outcomes: bool = False
+
+    def labels(self) -> Sequence[Any]:
+        """Return the wire labels of the device."""
+        return self.wires.labels
+
+
+def find_outcome_averages(call: Circuit, wires: WireMap) -> OutcomeAverages | None:
+    """Return how channels replace the outcomes of a circuit; None if they cannot.
+
+    Shots, transforms, passes, foldings and a ``mcm_method`` of the user ask for another treatment.
+
+    Args:
+        call: the circuit.
+        wires: its wires.
+    """
+    config, state = call.config, trace_state()
+    is_plain = not (config.shots.total or config.mcm_method or config.transforms or config.passes)
+    if not is_plain or state.folding is not None or state.mitigation is not None:
+        return None
+    traced = call.function.get_traced(
+        call.where, call.inputs, cast(Any, _SurroundingCircuit(wires))
+    )
+    if not GateJaxpr(traced.closed, ()).has_outcomes:
+        return None
+    leaves = traced.leaves.with_values([UnknownValue()] * len(traced.closed.out_avals))
+    if not all(is_measurement(leaf) and leaf.mv is None for leaf in leaves):
+        return None
+    averages = OutcomeAverages(traced.closed)
+    if averages.n_operations <= _MAX_UNROLLED:
+        averages = OutcomeAverages(traced.closed, unrolls=True)
+    averages.measurements = {type(leaf).__name__ for leaf in leaves}
+    return averages if averages.is_possible else None
+
+
+def explain_density_matrix(call: Circuit, wires: WireMap) -> str:
+    """Return why a density matrix runs a circuit; empty if the engine runs it.
+
+    Args:
+        call: the circuit.
+        wires: its wires.
+    """
+    n_qubits = len(wires)
+    # In a region, or a mesh of explicit or manual axes, the engine runs on one device.
+    is_inside = trace_state().in_region or jax.sharding.get_abstract_mesh().axis_types
+    is_free = call.config.diff_method == DiffMethod.BEST and not is_inside
+    averages = find_outcome_averages(call, wires) if is_free and n_qubits <= _MAX_QUBITS else None
+    if (
+        averages is None
+        or averages.n_outcomes < max(_MIN_OUTCOMES, 2 * n_qubits + 2)
+        or not averages.kinds.issubset(_GATES)
+        or not averages.measurements.issubset(_MEASUREMENTS)
+    ):
+        return ""
+    return f"a density matrix is cheaper than all {averages.n_outcomes} outcomes"
