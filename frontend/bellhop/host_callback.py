@@ -415,8 +415,8 @@ def _join_parts(begin: str, parts: Sequence[str], end: str) -> str:
     """Join formatted elements between brackets, on one line if it fits in 80 columns.
 
     Spaces separate them: ``("(", ["1", "2"], ")")`` gives ``( 1 2 )``. If that is too long, each
-    element has a line: the first one follows ``begin`` and a space, the others are indented by two
-    spaces, and a space and ``end`` follow the last one.
+    element has a line: the first one follows ``begin`` and a space, all further lines are indented
+    by two spaces, and a space and ``end`` follow the last element.
 
     Args:
         begin: the opening bracket.

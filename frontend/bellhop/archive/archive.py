@@ -413,7 +413,7 @@ def _decode(
 def _encode_target(target: CallbackTarget) -> dict[str, Any]:
     """Convert a callback to data in the form ``_TARGET``; `CompileError` on failure."""
     what = target.name_and_site
-    if target.flavour.startswith("jax."):
+    if target.public_name.startswith("jax."):
         raise CompileError(
             f"{what} cannot be saved: callbacks of JAX itself contain functions of this process. "
             "Use bellhop.pure_callback, bellhop.io_callback or bellhop.debug."

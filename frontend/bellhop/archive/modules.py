@@ -142,7 +142,9 @@ def _check_declarations(module: ir.Module, targets: Sequence[CallbackTarget]) ->
         target = targets[FuncOp(declared[call.callee]).id]
         is_awaited, is_progress = call.traits.is_awaited, call.traits.is_host_only
         if (is_awaited, is_progress) != (not target.asynchronous, target.bars is not None):
-            raise Malformed(f"its module makes a call of kind {call.kind} of a {target.flavour}")
+            raise Malformed(
+                f"its module makes a call of kind {call.kind} of a {target.public_name}"
+            )
 
 
 def _have_types(types: Sequence[ir.Type], avals: Sequence[ShapedArray]) -> bool:

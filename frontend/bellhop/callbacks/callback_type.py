@@ -179,7 +179,7 @@ class CallbackType:
         """
         avals, out_tree = results
         target = self.target_type(
-            flavour=self.name,
+            public_name=self.name,
             function=function,
             in_tree=in_tree,
             out_tree=out_tree,

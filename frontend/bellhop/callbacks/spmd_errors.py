@@ -81,7 +81,7 @@ def split_call(
             *result_avals: types of the leaves that it returns.
         """
         return CallbackTarget(
-            flavour=target.flavour,
+            public_name=target.public_name,
             function=functools.update_wrapper(function, target.function),
             in_tree=jax.tree.structure(((0,) * arity, {})),
             out_tree=jax.tree.structure(out_tree),

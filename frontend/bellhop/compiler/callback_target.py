@@ -36,7 +36,7 @@ class CallbackTarget:
     function with the same structure, so that equal pure calls can be merged.
 
     Attributes:
-        flavour: name of the public function, such as ``pure_callback``, for errors.
+        public_name: name of the public function, such as ``pure_callback``, for errors.
         function: the user's function, called with ``(args, kwargs)`` of ``in_tree``.
         in_tree: ``PyTreeDef`` of ``(args, kwargs)``.
         out_tree: ``PyTreeDef`` of the result.
@@ -59,7 +59,7 @@ class CallbackTarget:
         inferred: whether a call with zeros determined the result type, for errors.
     """
 
-    flavour: str
+    public_name: str
     function: Callable[..., Any]
     in_tree: Any
     out_tree: Any
@@ -86,10 +86,10 @@ class CallbackTarget:
         function = self.function
         # Bound methods are new objects at each attribute access.
         method = getattr(function, "__self__", None), getattr(function, "__func__", function)
-        return hash((*map(id, method), self.flavour, self.in_tree, self.result_avals))
+        return hash((*map(id, method), self.public_name, self.in_tree, self.result_avals))
 
     def __repr__(self) -> str:
-        return f"{self.flavour} {self.name}"
+        return f"{self.public_name} {self.name}"
 
     @property
     def name(self) -> str:
@@ -99,7 +99,7 @@ class CallbackTarget:
     @property
     def name_and_site(self) -> str:
         """Callback kind, function name and call site, for errors."""
-        return f"{self.flavour} '{self.name}' (called from {self.site})"
+        return f"{self.public_name} '{self.name}' (called from {self.site})"
 
     @property
     def description(self) -> str:
@@ -163,7 +163,7 @@ class CallbackTarget:
             writes=self.writes,
             in_place=self.in_place,
             takes_device=self.takes_device,
-            kind=self.flavour,
+            kind=self.public_name,
             name=self.name,
             definition=self._definition,
             bars=self.bars,
@@ -240,7 +240,7 @@ class CallbackTarget:
             flat = self.out_tree.flatten_up_to(result)
         except ValueError as error:
             observed = describe_structure(jax.tree.structure(result))
-            returned = f"{self.flavour} '{self.name}' returned a value of structure {observed}"
+            returned = f"{self.public_name} '{self.name}' returned a value of structure {observed}"
             declared = describe_structure(self.out_tree)
             if self.inferred:
                 raise self._inferred_mismatch(returned, declared) from error
@@ -415,7 +415,7 @@ class CallbackTarget:
             index: index of the leaf in the result, named if there are several leaves.
         """
         which = f" as result {index}" if len(self.result_avals) > 1 else ""
-        return f"{self.flavour} '{self.name}' returned {observed}{which}"
+        return f"{self.public_name} '{self.name}' returned {observed}{which}"
 
 
 def flatten_arguments(

@@ -126,7 +126,11 @@ class JitCalls:
 
 
 def _run_to_the_end(executable: Any, kept: Sequence[Any], run: Callable[[], T]) -> T:
-    """Execute a program; raise failures at the end if its devices wait for each other.
+    """Execute a program; if its devices wait for each other, raise failures at its end.
+
+    Devices wait in collectives, and a device that stopped early would block the others for good. So
+    if such a program calls Bellhop, exceptions of callbacks are collected until all devices have
+    finished. Any other program is just run.
 
     Args:
         executable: XLA's ``LoadedExecutable``.

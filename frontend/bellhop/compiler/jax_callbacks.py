@@ -167,7 +167,7 @@ def _emit(
     else:
         call.__name__ = str(ctx.primitive)
     target = CallbackTarget(
-        flavour=f"jax.{ctx.primitive}",
+        public_name=f"jax.{ctx.primitive}",
         function=call,
         in_tree=jax.tree.structure(((0,) * len(operands), {})),
         out_tree=jax.tree.structure((0,) * len(result_avals)),
@@ -214,7 +214,7 @@ def _lower_buffer_callback(
     if isinstance(callback, JaxCallbackFunction):
         function, circuit = callback.function, callback.circuit
     target = BufferCallbackTarget(
-        flavour="jax.buffer_callback",
+        public_name="jax.buffer_callback",
         function=function,
         in_tree=in_tree,
         out_tree=out_tree,
@@ -251,7 +251,7 @@ def _call(
     lowering = current_lowering()
     assert lowering is not None
     for aval in target.result_avals:
-        array_type(f"{target.flavour} (called from {target.site})", aval.shape, aval.dtype)
+        array_type(f"{target.public_name} (called from {target.site})", aval.shape, aval.dtype)
     return lowering.emit_call(ctx, target, "io" if has_side_effect else "pure", operands, token)
 
 

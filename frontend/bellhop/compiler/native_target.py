@@ -179,7 +179,7 @@ class NativeTarget(CallbackTarget):
             convert=self.convert,
             description=self.description,
             site=self.site,
-            kind=self.flavour,
+            kind=self.public_name,
             name=self.name,
             definition=self.function.description,
             native=native,
@@ -201,7 +201,8 @@ def list_parameters(
         n_arguments: number of arguments in `avals`.
         arrays: parameters for an array, one of ``ARRAY_FORMS``: ``"pointer"``: its pointer alone;
             ``"length"``: pointer and number of elements; ``"shape"``: pointer, rank and shape;
-            ``"strides"``: also its strides in bytes. A scalar has a pointer at most.
+            ``"strides"``: also its strides in bytes. A scalar has a pointer alone; a scalar
+            argument whose type is passed by value (`is_passed_by_value`) has kind ``"value"``.
         returns_value: whether the result is the returned value, not a parameter.
 
     Returns:

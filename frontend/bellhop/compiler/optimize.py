@@ -263,7 +263,8 @@ def _check_meshes(module: ir.Module, device: str) -> None:
 def _suits_older_generator(optimized: str, module: ir.Module) -> bool:
     """Return whether to compile a program with XLA's older code generator.
 
-    True for programs that call the runtime, use small arrays and repeat few kernels.
+    True for programs that call the runtime, use small arrays, and have at most ``FEW_KERNELS``
+    kernels or kernels that seldom recur: XLA's newer generator compiles equal kernels once.
 
     Args:
         optimized: MLIR text after the optimising passes.

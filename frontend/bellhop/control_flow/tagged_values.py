@@ -45,7 +45,7 @@ class ValueTag:
         return tagged_p.bind(value, *operands, mark=self)
 
     @classmethod
-    def is_on(cls, eqn: JaxprEqn) -> bool:
+    def is_tagging(cls, eqn: JaxprEqn) -> bool:
         """Return whether an equation tags a value with a tag of this class."""
         return eqn.primitive is tagged_p and isinstance(eqn.params["mark"], cls)
 

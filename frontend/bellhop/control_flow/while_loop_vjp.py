@@ -135,13 +135,17 @@ def make_loops_reversible(closed: ClosedJaxpr, where: str) -> ClosedJaxpr:
 
 
 def _reversible_site(body: ClosedJaxpr) -> str | None:
-    """Return the owner of a tagged loop, for errors; None for untagged loops.
+    """Return the QNode and line of a reversible loop, for errors; None for other loops.
+
+    A `_ReversibleTag` on the loop's carried values stores it.
 
     Args:
         body: jaxpr of the loop's body.
     """
     marks = (
-        eqn.params["mark"] for eqn in iterate_equations(body.jaxpr) if _ReversibleTag.is_on(eqn)
+        eqn.params["mark"]
+        for eqn in iterate_equations(body.jaxpr)
+        if _ReversibleTag.is_tagging(eqn)
     )
     return next((mark.where for mark in marks), None)
 

@@ -327,7 +327,7 @@ def _describe_box(eqn: JaxprEqn) -> tuple[BoxKind, list[str]] | None:
         return BoxKind.CIRCUIT, list(params["mark"].box)
     if name.startswith("bellhop_") and "target" in params:
         target = params["target"]
-        return BoxKind.CALLBACK, list(dict.fromkeys((target.name, target.flavour)))
+        return BoxKind.CALLBACK, list(dict.fromkeys((target.name, target.public_name)))
     jit_name = str(params.get("name", ""))
     region = RegionName.parse(jit_name)
     if region is not None:

@@ -256,7 +256,7 @@ class DeferralPass(CircuitPass):
             eqn: an equation of the recorded circuit after dead code was eliminated, so that an
                 equation that is left is used: the circuit must be traced again without deferral.
         """
-        return _DeferredTag.is_on(eqn)
+        return _DeferredTag.is_tagging(eqn)
 
     def mid_measure(
         self, label: Wire, *, reset: bool, postselect: int, site: str, is_joint: bool = False

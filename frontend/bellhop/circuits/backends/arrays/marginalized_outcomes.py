@@ -133,7 +133,7 @@ def _count_equation_outcomes(eqn: JaxprEqn) -> int:
     inner = [count_outcomes(each) for each in inner_jaxprs(eqn)]
     if eqn.primitive is cond_p:
         return max(inner)
-    return _OutcomeTag.is_on(eqn) + sum(inner) * eqn.params.get("length", 1)
+    return _OutcomeTag.is_tagging(eqn) + sum(inner) * eqn.params.get("length", 1)
 
 
 @dataclass(frozen=True)
@@ -159,7 +159,7 @@ class _OutcomeSpan:
         Args:
             jaxpr: the jaxpr that contains the span.
         """
-        *inside, last = [eqn for eqn in self.equations if not _OutcomeTag.is_on(eqn)]
+        *inside, last = [eqn for eqn in self.equations if not _OutcomeTag.is_tagging(eqn)]
         bits = [eqn.outvars[0] for eqn in self.outcomes]
         given = [var for var in dict.fromkeys(external_inputs([*inside, last])) if var not in bits]
         body = jaxpr.replace(
@@ -189,7 +189,7 @@ def _replace_spans(jaxpr: Jaxpr, spans: Sequence[_OutcomeSpan]) -> list[JaxprEqn
     for eqn in jaxpr.eqns:
         if eqn in ends:
             equations.append(ends[eqn].as_equation(jaxpr))
-        elif _NextPositionTag.is_on(eqn) and eqn.invars[2] in bits:
+        elif _NextPositionTag.is_tagging(eqn) and eqn.invars[2] in bits:
             equations.append(eqn.replace(invars=[eqn.invars[1]]))
         elif eqn not in inside:
             equations.append(eqn)
@@ -239,7 +239,7 @@ def _find_spans(jaxpr: Jaxpr) -> list[_OutcomeSpan]:
     """
     last_use: dict[Any, int] = {}
     for number, eqn in enumerate(jaxpr.eqns):
-        if _NextPositionTag.is_on(eqn):
+        if _NextPositionTag.is_tagging(eqn):
             continue
         last_use.update((atom, number) for atom in eqn.invars if not isinstance(atom, Literal))
     end = len(jaxpr.eqns)
@@ -248,9 +248,9 @@ def _find_spans(jaxpr: Jaxpr) -> list[_OutcomeSpan]:
     by_outcomes: set[Any] = set()
     is_accepted = False
     for number, eqn in enumerate(jaxpr.eqns):
-        is_outcome = _OutcomeTag.is_on(eqn)
+        is_outcome = _OutcomeTag.is_tagging(eqn)
         given = (atom for atom in eqn.invars if not isinstance(atom, Literal))
-        if _NextPositionTag.is_on(eqn) or not is_outcome and by_outcomes.isdisjoint(given):
+        if _NextPositionTag.is_tagging(eqn) or not is_outcome and by_outcomes.isdisjoint(given):
             continue
         equations.append(eqn)
         is_accepted |= bool(eqn.effects)
@@ -259,7 +259,7 @@ def _find_spans(jaxpr: Jaxpr) -> list[_OutcomeSpan]:
             by_outcomes.add(eqn.outvars[0])
             continue
         by_outcomes.update(eqn.outvars)
-        if not _SummableTag.is_on(eqn) or is_accepted or len(outcomes) > MAX_OUTCOMES:
+        if not _SummableTag.is_tagging(eqn) or is_accepted or len(outcomes) > MAX_OUTCOMES:
             continue
         if all(last_use.get(var, -1) <= number for var in by_outcomes.difference(eqn.outvars)):
             spans.append(_OutcomeSpan(equations, outcomes))

@@ -189,11 +189,11 @@ def read_saved_outcomes(closed: ClosedJaxpr) -> ClosedJaxpr:
     """
 
     def recall(eqn: JaxprEqn, value: Any, *others: Any) -> Any:
-        if SavedOutcomeTag.is_on(eqn):
+        if SavedOutcomeTag.is_tagging(eqn):
             return call("recall", others, BOOL)
         return bind_equation(eqn, value, *others)
 
-    if not any(SavedOutcomeTag.is_on(eqn) for eqn in iterate_equations(closed.jaxpr)):
+    if not any(SavedOutcomeTag.is_tagging(eqn) for eqn in iterate_equations(closed.jaxpr)):
         return closed
     return rewrite(closed, {tagged_p: recall})
 
