@@ -161,7 +161,7 @@ QUESTIONS: dict[str, Callable[[Document], str]] = {
         d, "a region and a callback", "a region and code of the host", "a region and a circuit"
     ),
     "precision against the CPU in f64": lambda d: _count_right(find_records(d, "precision")),
-    "float32 products of JAX's default": lambda d: str(
+    "float32 products at the default precision of JAX": lambda d: str(
         _find(d, "precision", "product of float32 matrices, precision=None").get(
             "JAX multiplies in", MISSING
         )

@@ -8,7 +8,7 @@ from bellhop.base.source import user_site
 class UncalledFunction:
     """Base class of callables that make calls in programs; they are not arrays."""
 
-    def describe_missing_call(self) -> str:
+    def _describe_missing_call(self) -> str:
         """Return the name of the callable and how it is called, for errors."""
         raise NotImplementedError
 
@@ -16,7 +16,7 @@ class UncalledFunction:
         """Raise `TypeError`: the callable is an operand of arithmetic."""
         raise TypeError(
             f"at {user_site()}: an operand is a function, expected its result: "
-            f"{self.describe_missing_call()}"
+            f"{self._describe_missing_call()}"
         )
 
     __add__ = __sub__ = __mul__ = __truediv__ = __pow__ = __matmul__ = _raise_not_called
@@ -26,4 +26,4 @@ class UncalledFunction:
 
 def describe_uncalled(value: object) -> str | None:
     """Return the sentence for a callable that was not called, or None for other values."""
-    return value.describe_missing_call() if isinstance(value, UncalledFunction) else None
+    return value._describe_missing_call() if isinstance(value, UncalledFunction) else None

@@ -58,7 +58,7 @@ class Caller(UncalledFunction, PickledByName):
     def __repr__(self) -> str:
         return f"<{self._what}: call it with the arguments>"
 
-    def describe_missing_call(self) -> str:
+    def _describe_missing_call(self) -> str:
         """Return how the callback is called, for errors."""
         return describe_uncalled_callback(self._what)
 

@@ -86,7 +86,7 @@ class PureCallback(UncalledFunction, PickledByName, Generic[P, R]):
         """Name of the callback with the user's line, for errors of a call."""
         return f"{self._described} (called from {user_site()})"
 
-    def describe_missing_call(self) -> str:
+    def _describe_missing_call(self) -> str:
         """Return how the callback is called, for errors."""
         return describe_uncalled_callback(self._described)
 

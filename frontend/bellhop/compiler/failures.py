@@ -128,9 +128,9 @@ class JitCalls:
 def _run_to_the_end(executable: Any, kept: Sequence[Any], run: Callable[[], T]) -> T:
     """Execute a program; if its devices wait for each other, raise failures at its end.
 
-    Devices wait in collectives, and a device that stopped early would block the others for good. So
-    if such a program calls Bellhop, exceptions of callbacks are collected until all devices have
-    finished. Any other program is just run.
+    Devices wait in collectives, and a device that stopped early would block all other devices for
+    good. So if such a program calls Bellhop, exceptions of callbacks are collected until all
+    devices have finished. Any other program is just run.
 
     Args:
         executable: XLA's ``LoadedExecutable``.

@@ -202,7 +202,7 @@ def test_no_parameters_or_no_expvals():
         ),
         (
             [Gate("PauliRot:X", [0], [Param(0)])],
-            "'PauliRot:X' on wires .0.: the device raised an error",
+            "'PauliRot:X' on wires .0. .position 0.: the device raised an error",
         ),
     ],
     ids=["rot", "constant-rot", "state", "pswap", "paulirot"],
