@@ -33,7 +33,7 @@ from bellhop.concurrency.caller_context import save_context
 from bellhop.control_flow.eager_mode import is_recording
 from bellhop.execution.call_args import CallArgs
 from bellhop.execution.cpu_client_pool import RUNS_PER_CLIENT
-from bellhop.execution.jit_wrapper import wait_until_started
+from bellhop.execution.jit_wrapper import wait_until_finished
 from bellhop.execution.pending_results import PendingResults
 from bellhop.tracing.state import current_circuit
 from bellhop.transformations.inline_trace import trace_inline
@@ -91,7 +91,7 @@ class CallInterface(AheadOfTime, CompiledCall):
             (self._declared is not None and declared is None)
             or self.compile_options.verbose
             or programs.print
-            or programs.print_later
+            or programs.print_asynchronously
             or programs.show_progress
         )
         if not is_fast:
@@ -164,7 +164,7 @@ class CallInterface(AheadOfTime, CompiledCall):
             else:
                 result = self._runner.run(call)
             if self._programs.call_runtime:
-                wait_until_started(result)
+                wait_until_finished(result)
             if type(result) is PendingResults:
                 result = result.finish((args, kwargs))
             if is_checking_results():
@@ -186,7 +186,7 @@ class CallInterface(AheadOfTime, CompiledCall):
             # Break the reference cycle of exception and frame.
             failed = None
             end_run()
-            if self._programs.print_later:
+            if self._programs.print_asynchronously:
                 wait_for_taps()
             if self._programs.show_progress:
                 self._finish_bars()

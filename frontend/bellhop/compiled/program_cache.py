@@ -90,7 +90,7 @@ class ProgramCache:
         call_runtime: whether a program calls the runtime, so that calls must wait for its start.
         may_wait: whether a program may wait for other programs, by callbacks or regions.
         print: whether a program prints.
-        print_later: whether a program prints asynchronously, on another thread.
+        print_asynchronously: whether a program prints asynchronously, on another thread.
         show_progress: whether a program has loops with progress bars.
     """
 
@@ -108,7 +108,7 @@ class ProgramCache:
         self.call_runtime = False
         self.may_wait = False
         self.print = False
-        self.print_later = False
+        self.print_asynchronously = False
         self.show_progress = False
         self._make = make
         self._table = table
@@ -118,7 +118,7 @@ class ProgramCache:
     def compile(self, static: Static, args: Args, kwargs: Kwargs) -> CachedProgram:
         """Compile the program of a signature, add it to this cache and update the flags.
 
-        A replacement from `replace_newest` is compiled if its signature matches.
+        A replacement from `schedule_replacement` is compiled if its signature matches.
 
         Args:
             static: values of the static arguments.
@@ -145,7 +145,7 @@ class ProgramCache:
             # The current call began before the program was known to print.
             save_context()
         if cached.program.prints_later:
-            self.print_later = True
+            self.print_asynchronously = True
         if cached.program.shows_progress:
             self.show_progress = True
         return cached
@@ -164,6 +164,6 @@ class ProgramCache:
         )
         return next(matching, None)
 
-    def replace_newest(self, stage: str, text: str) -> None:
+    def schedule_replacement(self, stage: str, text: str) -> None:
         """Replace a stage's module in the newest program when it is compiled again."""
         self._replacement = self.entries[-1], stage, text

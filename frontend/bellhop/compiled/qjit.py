@@ -285,7 +285,7 @@ class QJIT(PickledByName, CallInterface, Generic[P, R]):
             NotCompiledError: if nothing is compiled yet.
         """
         self._newest_entry()
-        self._programs.replace_newest(stage, text)
+        self._programs.schedule_replacement(stage, text)
         self._runner.clear_cache()
 
     def _make_program(self, static: Static, args: Args, kwargs: Kwargs) -> CachedProgram:

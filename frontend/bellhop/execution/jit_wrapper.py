@@ -82,7 +82,7 @@ Compile = Callable[[Static, Any, Any], tuple[Code, Any]]
 _NO_TABLE = np.zeros(2, np.uint32)
 
 
-def wait_until_started(result: PyTree) -> None:
+def wait_until_finished(result: PyTree) -> None:
     """Wait until the execution that returned a result has finished.
 
     So the execution cannot start after the caller has returned. Dispatch is synchronous except if

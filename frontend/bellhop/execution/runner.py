@@ -35,7 +35,7 @@ from bellhop.execution.jit_wrapper import (
     make_jit_wrapper,
     pack_first_input,
     unpack_first_input,
-    wait_until_started,
+    wait_until_finished,
 )
 from bellhop.execution.pending_results import PendingResults
 from bellhop_runtime import CallbackTable, CallWithArguments, within
@@ -351,7 +351,7 @@ class Runner:
         try:
             result = run(table_handle(call_handle))
             if type(result) is not UnexecutedProgram:
-                wait_until_started(result)
+                wait_until_finished(result)
             return result.with_call(call_handle) if type(result) is PendingResults else result
         finally:
             # An exception would keep this frame, and with it the results.

@@ -67,7 +67,7 @@ class AppliedFunction(Gates):
         controls = [] if self._controls is None else list(self._controls[0])
         if any(isinstance(wire, jax.core.Tracer) for wire in controls):
             return qml.wires.Wires(self._circuit.labels())
-        wires = UsedWires(self._gates.closed).all_or(self._circuit.labels())
+        wires = UsedWires(self._gates.closed).list_wires_or(self._circuit.labels())
         return qml.wires.Wires.all_wires([qml.wires.Wires(controls), qml.wires.Wires(wires)])
 
 

@@ -133,8 +133,8 @@ class GateSet:
     Attributes:
         has_adjoint: whether the device has an adjoint method, that is, differentiable gates.
         observables: names of the supported observables.
-        measures_pauli_words: whether only expectation values of single Pauli words may be measured,
-            since the plugin's variances are wrong.
+        measures_only_pauli_words: whether only expectation values of single Pauli words may be
+            measured, since the plugin's variances are wrong.
         keeps_matrices: whether one-wire matrices are applied as matrices instead of rotation
             angles, which exist for unitary matrices only and whose derivatives have poles.
         can_apply_matrices: whether every operation with a matrix is applied by its matrix,
@@ -158,7 +158,7 @@ class GateSet:
         }
         self.has_adjoint = any(each.differentiable for each in self._properties.values())
         self.observables = frozenset(device.capabilities.observables)
-        self.measures_pauli_words = traps.variances
+        self.measures_only_pauli_words = traps.variances
 
     @staticmethod
     def find_plugin_defects(name: str) -> _PluginDefects:

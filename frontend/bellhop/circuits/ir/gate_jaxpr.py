@@ -330,7 +330,7 @@ class ForLoop:
         constants, carried = rest[:n], tuple(rest[n:])
         is_known = isinstance(length, int) and not carried
         loops = (inner.primitive is for_loop_p for inner in _iterate_gates(body.jaxpr))
-        is_nest = is_known and any(loops) and _has_only_loops(body.jaxpr)
+        is_nest = is_known and any(loops) and _can_unroll_body(body.jaxpr)
         is_nest = is_nest and length * _count_min_gates(body.jaxpr) <= cls.MAX_UNROLLED_GATES
         if is_nest:
             # With folded constants, the iterations' wires and parameters may be static.
@@ -367,7 +367,7 @@ def _count_min_gates(jaxpr: Jaxpr) -> int:
     return count
 
 
-def _has_only_loops(jaxpr: Jaxpr) -> bool:
+def _can_unroll_body(jaxpr: Jaxpr) -> bool:
     """Return whether a jaxpr has only gates, loops and elementwise equations.
 
     Then a loop around the jaxpr can be unrolled, with the parameters of all iterations computed as
@@ -387,7 +387,7 @@ def _has_only_loops(jaxpr: Jaxpr) -> bool:
             # The wires that an allocation frees depend on the code around the loop.
             return not eqn.params["allocates"]
         is_part = eqn.primitive in (for_loop_p, region_p) and not eqn.outvars
-        return is_part and not has_other_effects(eqn) and _has_only_loops(eqn.params["body"].jaxpr)
+        return is_part and not has_other_effects(eqn) and _can_unroll_body(eqn.params["body"].jaxpr)
 
     return all(map(is_allowed, jaxpr.eqns))
 

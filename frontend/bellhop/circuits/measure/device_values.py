@@ -205,7 +205,9 @@ class DeviceValues(ExactValues):
         """
         sum_of_products = find_terms(observable, self.where)
         device = self._answers.gate_set
-        if device.measures_pauli_words or needs_pauli_words(sum_of_products, device.observables):
+        if device.measures_only_pauli_words or needs_pauli_words(
+            sum_of_products, device.observables
+        ):
             return self._request_pauli_words(kind, to_pauli_words(sum_of_products))
         coefficients = [coefficient for coefficient, _ in sum_of_products]
         terms = tuple(self._encode_product(factors) for _, factors in sum_of_products)

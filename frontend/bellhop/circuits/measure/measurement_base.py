@@ -138,7 +138,7 @@ class Process:
         return self._make_outcome_statistic(outcomes).map_values(self._answers.average_over_groups)
 
     def _outcomes(self) -> Sequence[Any]:
-        return checked_outcomes(self.process, self._name, self._answers)
+        return check_outcomes(self.process, self._name, self._answers)
 
     def _needs_shots_error(self) -> CompileError:
         return CompileError(
@@ -173,7 +173,7 @@ class Process:
         return self._wires.labels if any(map(is_dynamic, labels)) else labels
 
 
-def checked_outcomes(
+def check_outcomes(
     process: qml.measurements.MeasurementProcess, name: str, site: MeasurementSite
 ) -> Sequence[Any]:
     """Return the mid-circuit outcomes that a process measures, and check them.

@@ -26,7 +26,7 @@ from bellhop.circuits.measure.measurement_base import (
     Process,
     as_index,
     as_number,
-    checked_outcomes,
+    check_outcomes,
 )
 from bellhop.circuits.measure.observables import find_terms
 from bellhop.circuits.measure.samples import CountsProcess, SampleProcess
@@ -383,7 +383,7 @@ def find_outcomes(
     Raises:
         CompileError: if the values are not outcomes of mid-circuit measurements in this circuit.
     """
-    return checked_outcomes(process, _find_class(process)[0], site)
+    return check_outcomes(process, _find_class(process)[0], site)
 
 
 def _as_process(leaf: object, answers: Answers) -> Process:

@@ -160,7 +160,7 @@ class CountsProcess(_ShotProcess):
             values = np.arange(2 ** len(self._get_labels()))
         columns = self._find_columns([wire for diagonal in diagonals for wire in diagonal.wires])
         take = rounds.counts(diagonals, [int(column) for column in columns])
-        return lambda answers: _sum_of_counts(take(answers), values)
+        return lambda answers: _make_value_counts_statistic(take(answers), values)
 
     def _has_exact_frequencies(self) -> bool:
         """Return whether frequencies, times the shots of a group, round to its counts.
@@ -239,13 +239,13 @@ class CountsProcess(_ShotProcess):
         return _make_counts_statistic(index, np.arange(2 ** len(outcomes)))
 
 
-def _distinct(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _find_distinct(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the distinct values, and the index of each value among these."""
     # Eigenvalues that differ by rounding are equal.
     return np.unique(np.round(values, 12), return_inverse=True)
 
 
-def _sum_of_counts(counts: Any, values: np.ndarray) -> Statistic:
+def _make_value_counts_statistic(counts: Any, values: np.ndarray) -> Statistic:
     """Make a statistic that adds up the counts of outcomes that have the same value.
 
     Args:
@@ -255,7 +255,7 @@ def _sum_of_counts(counts: Any, values: np.ndarray) -> Statistic:
     Returns:
         a ``Statistic`` whose result is the pair (distinct values, counts).
     """
-    distinct, place = _distinct(values)
+    distinct, place = _find_distinct(values)
 
     def finish(counts: Any) -> Any:
         in_order = np.array_equal(place, np.arange(len(distinct)))
@@ -276,7 +276,7 @@ def _make_counts_statistic(samples: Any, values: np.ndarray) -> Statistic:
     Returns:
         a ``Statistic`` whose result is the pair (distinct values, counts).
     """
-    distinct, place = _distinct(values)
+    distinct, place = _find_distinct(values)
 
     def finish(samples: Any) -> Any:
         n = len(distinct)

@@ -32,8 +32,8 @@ class TapeCircuit(BackendCircuit):
         make_error: maps the description of an unsupported construct, such as ``"a while_loop"``, to
             the error to raise.
         device_wires: the wire labels of the device; None for a device without wires.
-        knows_wires: whether all wires must be static and nothing measured mid-circuit, as noise
-            models need; otherwise, traced wires and mid-circuit measurements are allowed.
+        requires_static_wires: whether all wires must be static and nothing measured mid-circuit, as
+            noise models need; otherwise, traced wires and mid-circuit measurements are allowed.
 
     Attributes:
         steps: the operations so far, in order. A subclass may append objects of other types.
@@ -48,20 +48,20 @@ class TapeCircuit(BackendCircuit):
         make_error: Callable[[str], CompileError],
         device_wires: Any = None,
         *,
-        knows_wires: bool = False,
+        requires_static_wires: bool = False,
     ) -> None:
         super().__init__(WireMap(tuple(device_wires or ()), where), where, rows)
         self.steps: list[Any] = []
-        self.has_operation_outcomes = not knows_wires
+        self.has_operation_outcomes = not requires_static_wires
         self._make_error = make_error
-        self._knows_wires = knows_wires
+        self._knows_wires = requires_static_wires
         self._measurement_ids = itertools.count()
 
     def check_static(self, parts: Sequence[Any], label: str) -> None:
         """Raise an error for a parameter or a wire that a tape does not support.
 
-        A mid-circuit outcome must not be a parameter. Wires must be static if ``knows_wires`` is
-        set.
+        A mid-circuit outcome must not be a parameter. Wires must be static if
+        ``requires_static_wires`` is set.
 
         Args:
             parts: operations or measurement processes.
@@ -127,7 +127,7 @@ class TapeCircuit(BackendCircuit):
             is_joint: not used.
 
         Raises:
-            CompileError: if ``knows_wires`` is set.
+            CompileError: if ``requires_static_wires`` is set.
         """
         del site
         if self._knows_wires:

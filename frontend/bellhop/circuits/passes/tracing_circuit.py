@@ -450,7 +450,7 @@ def as_operation(
     tracing = TracingCircuit(circuit.where, circuit, is_inverted=True)
     gates = tracing.trace_gates(lambda: record(tracing))
     evaluated = evaluate_gates(gates.closed, gates.operands, circuit.where)
-    wires = UsedWires(gates.closed).all_or(circuit.labels())
+    wires = UsedWires(gates.closed).list_wires_or(circuit.labels())
     operation = ControlFlow(gates.closed, gates.operands, evaluated.saved, wires)
     return operation, jax.tree.unflatten(gates.tree, evaluated.results)
 

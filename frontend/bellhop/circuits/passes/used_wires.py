@@ -61,7 +61,7 @@ class UsedWires(GateInterpreter):
         labels = itertools.filterfalse(Allocations.is_allocated, named)
         return list(dict.fromkeys(map(_to_static_wire, labels)))
 
-    def all_or(self, labels: Sequence[Any]) -> list[Any]:
+    def list_wires_or(self, labels: Sequence[Any]) -> list[Any]:
         """Return the wires of the gates, or ``labels`` if one of the wires is unknown.
 
         Args:

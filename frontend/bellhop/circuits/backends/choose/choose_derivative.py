@@ -22,8 +22,8 @@ class CircuitFacts:
         n_params: the number of static-count gate parameters, plus the number of real numbers in the
             amplitudes from which the circuit prepares its state.
         in_engine: whether Bellhop's engine executes the circuit, and not a device's plugin.
-        is_counted: whether all gate parameters are static-count parameters.
-        is_replayed: whether a derivative must run the gates again: with shots, or with mid-circuit
+        has_static_count: whether all gate parameters are static-count parameters.
+        needs_rerun: whether a derivative must run the gates again: with shots, or with mid-circuit
             measurements through which the engine's adjoint method does not go back.
         has_shots: whether the results are computed from samples.
         may_change_norm: whether a gate's matrix may not be unitary, so that the adjoint method
@@ -35,8 +35,8 @@ class CircuitFacts:
     n_values: int
     n_params: int
     in_engine: bool
-    is_counted: bool
-    is_replayed: bool
+    has_static_count: bool
+    needs_rerun: bool
     has_shots: bool
     may_change_norm: bool
     device_has_adjoint: bool
@@ -48,7 +48,7 @@ class CircuitFacts:
     @property
     def is_swept_by_engine(self) -> bool:
         """Whether the engine's own adjoint method, also for probabilities, can be used."""
-        return self.in_engine and self.is_counted and not self.is_replayed
+        return self.in_engine and self.has_static_count and not self.needs_rerun
 
     @property
     def is_swept_by_adjoint(self) -> bool:
@@ -58,7 +58,7 @@ class CircuitFacts:
     @property
     def has_adjoint(self) -> bool:
         """Whether the adjoint method differentiates the circuit."""
-        is_reversible = not (self.is_replayed or self.may_change_norm)
+        is_reversible = not (self.needs_rerun or self.may_change_norm)
         return self.device_has_adjoint and self.is_swept_by_adjoint and is_reversible
 
     @property
@@ -110,7 +110,7 @@ def choose_derivative(plan: ExecutionPlan, facts: CircuitFacts) -> DerivativeCho
         choice = DerivativeChoice(plan.diff_method, obstacle, has_vjp=True)
         return replace(choice, by_amplitudes=choice)
     method = _choose_method(plan.diff_method, facts)
-    by_engine = facts.has_adjoint and facts.in_engine and facts.is_counted
+    by_engine = facts.has_adjoint and facts.in_engine and facts.has_static_count
     choice = DerivativeChoice(
         method,
         _find_obstacle(plan.diff_method, method, facts),
@@ -161,7 +161,7 @@ def _include_amplitudes(
     if facts.has_shots:
         # Shifted amplitudes have another norm, and samples need a normalized state.
         by_angles = asked in (DiffMethod.BEST, DiffMethod.PARAMETER_SHIFT)
-        is_supported = facts.in_engine and facts.is_counted and by_angles
+        is_supported = facts.in_engine and facts.has_static_count and by_angles
         obstacle = "" if is_supported else _AMPLITUDES_WITH_SHOTS_ERROR
         method: str = DiffMethod.LIKELIHOOD_RATIO
     elif choice.method == DiffMethod.ADJOINT and not facts.in_engine:
@@ -182,7 +182,7 @@ _ADJOINT_OBSTACLES: tuple[tuple[Callable[[CircuitFacts], bool], str], ...] = (
         "its gates is marked differentiable. Use diff_method='best' or 'parameter-shift'.",
     ),
     (
-        lambda facts: facts.is_replayed,
+        lambda facts: facts.needs_rerun,
         "it has shots, or mid-circuit measurements that the engine does not run, and is "
         "differentiated; the adjoint method supports neither. Use "
         "diff_method='best' or 'parameter-shift'.",
@@ -237,13 +237,13 @@ _ENGINE_LIMITS: tuple[tuple[Callable[[CircuitFacts], bool], tuple[str, str]], ..
         ("with engine='plugin', or without the engine,", "return expval or probs"),
     ),
     (
-        lambda facts: not facts.is_counted,
+        lambda facts: not facts.has_static_count,
         (
             "in a circuit with a loop of dynamic trip count",
             "give the loop a static trip count",
         ),
     ),
-    (lambda facts: facts.is_replayed, ("after mid-circuit measurements", "return expval or probs")),
+    (lambda facts: facts.needs_rerun, ("after mid-circuit measurements", "return expval or probs")),
     (
         lambda facts: True,
         (

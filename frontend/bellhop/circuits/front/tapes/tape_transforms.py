@@ -147,7 +147,7 @@ def call_on_tape(
             the tape; and the leaves and the tree structure of the quantum function's result.
         """
         # Noise models compare wires, so they need static ones.
-        recorder = tape_circuit(knows_wires=has_noise_model)
+        recorder = tape_circuit(requires_static_wires=has_noise_model)
         # Concrete arrays remain constants, whose values transforms may read.
         once, inputs = function.bind_arguments(args, kwargs, jax.core.Tracer)
         leaves, tree = once.apply_to_circuit(recorder, inputs)

@@ -69,7 +69,7 @@ class GateSequence:
         self.frequencies += bytes([frequencies]) * len(slots)
         return slots
 
-    def take_amplitudes(self, values: Any, frequencies: int) -> range:
+    def append_amplitudes(self, values: Any, frequencies: int) -> range:
         """Append the amplitudes of a prepared state as parameters, in their own dtype.
 
         Args:

@@ -155,7 +155,7 @@ class GateList:
             return
         parts = decompose(base, depth, into=self._gate_set if applies else None)
         if parts is not None:
-            self._check_idle_wires(base, parts, depth)
+            self._append_idle_wires(base, parts, depth)
             self._add_parts(parts, modifiers, depth + 1)
         elif applies:
             self._append(base, base.wires.labels, adjoint, controls, derivative)
@@ -221,7 +221,7 @@ class GateList:
             self.sequences.append(run)
         return run
 
-    def _check_idle_wires(
+    def _append_idle_wires(
         self, base: qml.operation.Operator, parts: Sequence[Any], depth: int
     ) -> None:
         """Append an identity on traced wires that a decomposition drops.
@@ -451,7 +451,7 @@ def _encode_parameters(
     is_complex = op.name in _GATES_WITH_COMPLEX_DATA
     for value in op.data:
         if op.name == "StatePrep" and (is_dynamic(value) or _is_operand(op)):
-            return sequence.take_amplitudes(_amplitudes(value, real), bits), ()
+            return sequence.append_amplitudes(_amplitudes(value, real), bits), ()
         if is_dynamic(value):
             taken = sequence.append_params(
                 _to_real_numbers(value, real, is_complex=is_complex), bits

@@ -193,7 +193,7 @@ class GateEquationRecorder:
         now = self.flush()
         return now if self.has_dynamic_count else now._replace(dynamic_params=None)
 
-    def peek_carry(self) -> GateState:
+    def get_unbound_carry(self) -> GateState:
         """Return the circuit's state for iterations that pass it on without reading it.
 
         Unlike `flush_carry`, this does not bind the pending gates.
@@ -333,19 +333,19 @@ class GateEquationRecorder:
         is_prepared = sequence.derivative is DerivativeKind.BY_AMPLITUDES
         if is_prepared:
             self.amplitudes, self.amplitude_bits = as_numbers(params), bytes(sequence.frequencies)
-        is_counted = not obstacle and not is_prepared
+        has_static_count = not obstacle and not is_prepared
         offset = self.dynamic_params.next_index if self.is_dynamic_count else self._state.offset
         state = CompiledState(self._state.handle).apply_gates(
             sequence.gates,
             params,
-            offset if is_counted else None,
+            offset if has_static_count else None,
             wires,
             n_iterations=n_iterations,
             obstacle=obstacle,
             is_preparation=is_prepared,
         )
         self._state = self._state._replace(handle=state.handle)
-        if not sequence.n_params or not is_counted:
+        if not sequence.n_params or not has_static_count:
             return
         n = sequence.n_params if n_iterations is None else n_iterations * sequence.n_params
         if self.is_dynamic_count:

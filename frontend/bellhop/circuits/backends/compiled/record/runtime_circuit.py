@@ -254,7 +254,7 @@ class RuntimeCircuit(BackendCircuit):
         """
         if loop.gates is None:
             return self._run_traced_loop(loop, functools.partial(run, loop.step))
-        computed = loop.make_classical_body(self.gates.peek_carry())
+        computed = loop.make_classical_body(self.gates.get_unbound_carry())
         use, state = self.gates.make_block_consumer(loop.gates)
         return self._resume(
             run_in_blocks(body=computed, carried=loop.carried, use=use, state=state)
@@ -284,7 +284,7 @@ class RuntimeCircuit(BackendCircuit):
                 return now
 
             return self._run_traced_loop(loop, scan_loop)
-        computed, first = loop.make_classical_body(gates.peek_carry()), loop.carried
+        computed, first = loop.make_classical_body(gates.get_unbound_carry()), loop.carried
         carried, (params, wires) = stack_iterations(computed, first, n_iterations)
         total = n_iterations * repeated.n_iterations
         if not gates.passes:
@@ -387,8 +387,8 @@ class RuntimeCircuit(BackendCircuit):
             n_values=sum(m.count_values(self.device) for m in request.measurements),
             n_params=len(frequencies + amplitude_bits),
             in_engine=self._runs_in_engine,
-            is_counted=not gates.has_dynamic_count,
-            is_replayed=self._is_replayed(),
+            has_static_count=not gates.has_dynamic_count,
+            needs_rerun=self._is_replayed(),
             has_shots=self.device.shots > 0,
             may_change_norm=gates.may_change_norm,
             device_has_adjoint=self.gate_set.has_adjoint,
