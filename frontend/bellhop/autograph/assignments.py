@@ -173,9 +173,12 @@ def transform(node: Any, context: Any) -> Any:
 
 
 class _Assignments(converter.Base):  # type: ignore[misc]
-    """Syntax tree visitor that rewrites assignments to elements, or several targets.
+    """Syntax tree visitor that rewrites assignments to elements of arrays.
 
-    There is one for each converted function.
+    ``x[i] = v`` and ``x[i] += v`` become calls of ``set_element`` and ``update_element``, whose
+    result is stored in ``x``, since arrays of JAX are immutable. Before that, ``x = y = v`` is
+    split into two assignments, and elements that are unpacked to, ``a, x[i] = v``, get temporary
+    names. There is a visitor for each converted function.
 
     Args:
         context: AutoGraph's context of the conversion.

@@ -60,9 +60,11 @@ class PickledByName:
 
     @property
     def _pickled(self) -> _PickledFunctions | None:
-        """The two functions by which the object is pickled, made at the first access.
+        """The functions ``here`` and ``parts``, which are pickled in the object's place.
 
-        None if importing the object's qualified name does not lead to the object.
+        ``here`` is stored by its qualified name, which leads to the object; ``parts`` returns
+        constructor, arguments and state for a copy. The first access makes both. None if importing
+        the object's qualified name does not lead to the object.
         """
         name = vars(self).get("__qualname__")
         if name is None or _look_up(self.__module__, name) is not self:

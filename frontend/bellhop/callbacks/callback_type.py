@@ -366,6 +366,10 @@ class Pure(CallbackType):
     """Type of calls without side effects, which the compiler may merge, move and drop.
 
     Derivative rules are defined around the calls, by ``jax.custom_jvp`` and similar functions.
+
+    Args:
+        name: name of the public function, such as ``"pure_callback"``.
+        options: keyword arguments of `CallbackType`.
     """
 
     kind = "pure"

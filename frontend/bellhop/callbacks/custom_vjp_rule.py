@@ -104,9 +104,10 @@ class CustomVjpRule:
         saved, tree = jax.tree.flatten(point)
 
         def transpose(saved: Sequence[Any], cotangents: Sequence[Any]) -> list[Any]:
-            """Call ``bwd``; return the cotangents of the active argument leaves.
+            """Call ``bwd``; return the cotangents of the arguments that are differentiated.
 
-            The transpose of the map from `_linear_map`.
+            The transpose of the map from `_linear_map`. An argument leaf is differentiated if its
+            tangent may be nonzero.
 
             Args:
                 saved: leaves of the residuals, then of the arguments if there is a ``jvp`` rule.

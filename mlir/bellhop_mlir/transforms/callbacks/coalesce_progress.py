@@ -45,10 +45,13 @@ class CoalesceProgress(Pass):
         %5 = stablehlo.subtract %0#2[0], %one
         %6:2 = "callback.call"(%0#0, %5, %unknown) {callee = @f, kind = "progress"}
 
-    ``%count`` holds the iteration since the last call, and the iteration of the next call: one
-    carried value costs less than two.
+    ``%count`` holds the number of iterations since the last call, this one included, and the
+    number at which the next call is due: one carried value costs less than two. The second operand
+    of a call is the number of iterations that it reports, and the call returns the next due
+    number. The call after the loop reports the remaining iterations.
 
-    A call that is not in every iteration, such as in a conditional, stays.
+    A call that is not in every iteration, such as in a conditional, stays; so do the calls of a
+    loop that does not carry exactly one token.
 
     Preconditions: functions that call Python are inlined into loops, as hoist-callbacks does.
     """
