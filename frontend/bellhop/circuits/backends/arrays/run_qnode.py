@@ -219,7 +219,9 @@ def _trace_circuit(
     facts: tuple[Any, ...] = ()
     averages = None
     if isinstance(simulator, MixedSimulator):
-        averages = find_outcome_averages(call, simulator.wires)
+        # This traces the quantum function, whose products need the same precision as below.
+        with jax.default_matmul_precision("highest"):
+            averages = find_outcome_averages(call, simulator.wires)
         simulator.uses_loops = averages is not None
 
     def run(outcomes: Any, drawn: DrawnShots, row: Operand, *inputs: Operand) -> Any:
