@@ -181,7 +181,7 @@ def test_results_and_arguments_are_named():
 
 
 def test_mermaid_text():
-    assert str(bellhop.draw(lambda x: layer(lookup(x)))(1.0)) == (
+    assert bellhop.draw(lambda x: layer(lookup(x)))(1.0).mermaid == (
         "flowchart TD\n"
         '  n0(["x"])\n'
         '  n1>"lookup<br>pure_callback"]:::callback\n'
@@ -267,7 +267,7 @@ def test_static_arguments_are_no_arrows():
             x = bellhop.pure_callback(np.sin, float)(x)
         return scale * x + y["a"]
 
-    drawn = str(bellhop.draw(f)(0.3, 2, {"a": 1.0}, scale=2.0))
+    drawn = bellhop.draw(f)(0.3, 2, {"a": 1.0}, scale=2.0).mermaid
     assert drawn.count("pure_callback") == 2
     assert '(["x"])' in drawn
     assert '(["y"])' in drawn
