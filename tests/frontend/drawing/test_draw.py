@@ -249,6 +249,7 @@ def test_graphviz_takes_the_text(drawing):
 def test_notebooks_get_mermaid_where_there_is_no_graphviz(drawing, monkeypatch, tmp_path):
     monkeypatch.setattr(draw_module.shutil, "which", lambda _: None)
     bundle = drawing._repr_mimebundle_()
+    assert bundle["text/plain"] == str(drawing)
     assert bundle["text/markdown"].startswith("```mermaid\nflowchart TD\n")
     assert "image/svg+xml" not in bundle
     with pytest.raises(RuntimeError, match=r"install Graphviz .*\(pip install graphviz\)"):
