@@ -165,7 +165,7 @@ class CallbackTarget:
             takes_device=self.takes_device,
             kind=self.public_name,
             name=self.name,
-            definition=self._definition,
+            definition=self.definition,
             bars=self.bars,
         )
 
@@ -190,7 +190,7 @@ class CallbackTarget:
         return self.function.bars if isinstance(self.function, BuiltinFunction) else None
 
     @property
-    def _definition(self) -> str:
+    def definition(self) -> str:
         """File and line of the function's definition; of its call for built-in functions."""
         site = definition_site(self.function)
         # Functions of extension modules have no definition site.

@@ -1,5 +1,6 @@
 """Conversion of a program's jaxpr to a diagram."""
 
+import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -7,6 +8,7 @@ from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal
 
 from bellhop._jax.jaxprs import scan_counts
 from bellhop.base.types import Aval
+from bellhop.compiler.callback_target import CallbackTarget
 from bellhop.drawing.graph import BoxKind, Graph, Group, Node
 from bellhop.jaxprs.equations import inner_jaxprs, iterate_equations
 from bellhop.profiling.format_bytes import format_bytes
@@ -115,18 +117,10 @@ class _GraphBuilder:
         """
         devices = self.graph.devices
         for source in sources:
-            label, source_device, target_device = (
-                format_type(atom.aval),
-                devices.get(source),
-                devices.get(target),
-            )
-            if (
-                source_device is not None
-                and target_device is not None
-                and source_device != target_device
-            ):
+            label, start, end = format_type(atom.aval), devices.get(source), devices.get(target)
+            if start is not None and end is not None and start != end:
                 size = format_bytes(count_bytes(atom.aval)) or "nothing"
-                label += f", {size} from {source_device} to {target_device}"
+                label += f", {size} from {start} to {end}"
             self.graph.connect(source, target, label)
 
     def _equation(
@@ -151,6 +145,7 @@ class _GraphBuilder:
             kind, lines = box
             device = lines[1] if kind is BoxKind.REGION else None
             node = self.graph.add(group, kind, *lines, device=device)
+            node.location = _find_definition(eqn)
             self._needs[node.index] = self._find_needed(sources) | {node.index}
             for source, atom in zip(sources, eqn.invars, strict=True):
                 self.flow(source, node.index, atom)
@@ -333,6 +328,13 @@ def _describe_box(eqn: JaxprEqn) -> tuple[BoxKind, list[str]] | None:
     if region is not None:
         return BoxKind.REGION, [region.function, region.device, _format_transfer(eqn)]
     return None
+
+
+def _find_definition(eqn: JaxprEqn) -> str:
+    """Return ``file:line`` of a callback's function, without folders; empty if it has no file."""
+    target = eqn.params.get("target")
+    location = os.path.basename(target.definition) if isinstance(target, CallbackTarget) else ""
+    return "" if location.startswith("<") else location
 
 
 def _format_transfer(eqn: JaxprEqn) -> str:

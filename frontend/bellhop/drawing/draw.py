@@ -24,6 +24,7 @@ from bellhop.drawing.dot import to_dot
 from bellhop.drawing.figure import make_figure
 from bellhop.drawing.graph import Graph
 from bellhop.drawing.mermaid import to_mermaid
+from bellhop.drawing.text import to_text
 from bellhop.tracing.state import trace_with_options
 from bellhop.transformations.inline_trace import trace_inline
 
@@ -32,7 +33,7 @@ _TEXTS = {".dot": "dot", ".gv": "dot", ".mmd": "mermaid"}
 
 @dataclass(frozen=True)
 class Drawing:
-    """A diagram of a program, shown as image in notebooks and printed as Mermaid text.
+    """A diagram of a program, shown as image in notebooks and printed as text.
 
     Attributes:
         graph: boxes, frames around boxes, and edges of the diagram.
@@ -85,13 +86,13 @@ class Drawing:
             )
 
     def __str__(self) -> str:
-        return self.mermaid
+        return to_text(self.graph)
 
     def __repr__(self) -> str:
         return f"<drawing with {len(self.graph.edges)} edges: print it, or save it>"
 
     def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
-        bundle = {"text/plain": self.mermaid, "text/markdown": f"```mermaid\n{self.mermaid}```\n"}
+        bundle = {"text/plain": str(self), "text/markdown": f"```mermaid\n{self.mermaid}```\n"}
         if _has_graphviz():
             bundle["image/svg+xml"] = _render(self.dot, "svg").decode()
         return bundle
@@ -106,6 +107,10 @@ def draw(fn: Callable[..., Any]) -> Callable[..., Drawing]:
     the treatment of random outcomes, the derivative method and the precision. The box of a region
     shows its device and the bytes that it receives and returns; edges between devices, and to
     results on a device, show the transfer. Nothing is compiled or run.
+
+    ``print`` shows a drawing as text in program order, with the types of each box's inputs behind
+    an arrow; a source is named unless it is the box in the line above. ``.mermaid`` and ``.save``
+    give the drawing in other formats.
 
     Args:
         fn: a qjit function, or a function that qjit accepts.
@@ -122,16 +127,10 @@ def draw(fn: Callable[..., Any]) -> Callable[..., Drawing]:
         ... def f(x):
         ...     return bellhop.pure_callback(abs, float)(2 * x)
         >>> print(bellhop.draw(f)(1.0))
-        flowchart TD
-          n0(["x"])
-          n1["host<br>mul"]
-          n2>"abs<br>pure_callback"]:::callback
-          n3(["result"])
-          n0 -->|"f64[]"| n1
-          n1 -->|"f64[]"| n2
-          n2 -->|"f64[]"| n3
-          classDef callback fill:#fff3cd,stroke:#b58900,color:#000
-        <BLANKLINE>
+        argument  x
+        host      mul                 ← f64[]
+        callback  abs  pure_callback  ← f64[]
+        result                        ← f64[]
     """
     if not callable(fn):
         raise TypeError(f"draw takes a function, got {fn!r} of type {type(fn).__name__}.")

@@ -28,11 +28,13 @@ class Node:
         index: its index in the diagram, counted from 0.
         kind: its kind.
         lines: its lines of text; for kind ``HOST``, the names of its operations.
+        location: ``file:line`` of a callback's function, without folders; empty for other boxes.
     """
 
     index: int
     kind: BoxKind
     lines: list[str]
+    location: str = ""
 
     @property
     def text(self) -> list[str]:

@@ -181,7 +181,7 @@ def test_results_and_arguments_are_named():
 
 
 def test_mermaid_text():
-    assert str(bellhop.draw(lambda x: layer(lookup(x)))(1.0)) == (
+    assert bellhop.draw(lambda x: layer(lookup(x)))(1.0).mermaid == (
         "flowchart TD\n"
         '  n0(["x"])\n'
         '  n1>"lookup<br>pure_callback"]:::callback\n'
@@ -249,6 +249,7 @@ def test_graphviz_takes_the_text(drawing):
 def test_notebooks_get_mermaid_where_there_is_no_graphviz(drawing, monkeypatch, tmp_path):
     monkeypatch.setattr(draw_module.shutil, "which", lambda _: None)
     bundle = drawing._repr_mimebundle_()
+    assert bundle["text/plain"] == str(drawing)
     assert bundle["text/markdown"].startswith("```mermaid\nflowchart TD\n")
     assert "image/svg+xml" not in bundle
     with pytest.raises(RuntimeError, match=r"install Graphviz .*\(pip install graphviz\)"):
@@ -267,7 +268,7 @@ def test_static_arguments_are_no_arrows():
             x = bellhop.pure_callback(np.sin, float)(x)
         return scale * x + y["a"]
 
-    drawn = str(bellhop.draw(f)(0.3, 2, {"a": 1.0}, scale=2.0))
+    drawn = bellhop.draw(f)(0.3, 2, {"a": 1.0}, scale=2.0).mermaid
     assert drawn.count("pure_callback") == 2
     assert '(["x"])' in drawn
     assert '(["y"])' in drawn

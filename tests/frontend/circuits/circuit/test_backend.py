@@ -79,7 +79,7 @@ def test_the_plan_is_printed_and_is_what_runs():
     value = f(0.3)
     plan = "engine, derivatives by adjoint, double precision"
     assert f'backend = "{plan}"' in f.mlir
-    assert plan in str(bellhop.draw(f)(0.3))
+    assert plan in bellhop.draw(f)(0.3).mermaid
     assert f"is executed by the {plan}" in log.getvalue()
     assert ran(f, 0.3) == {"circuit, engine"}
     plugin = bellhop.qjit(circuit, engine="plugin")
@@ -149,7 +149,7 @@ def test_the_program_for_a_matrix():
         qml.QubitUnitary(qml.RX.compute_matrix(x), 0)
         return qml.expval(qml.Z(0))
 
-    drawing = str(bellhop.draw(bellhop.qjit(circuit))(0.3))
+    drawing = bellhop.draw(bellhop.qjit(circuit))(0.3).mermaid
     assert "it has a matrix that is traced or not unitary" in drawing
 
 

@@ -231,7 +231,7 @@ def test_nested_programs_and_drawings() -> None:
     outer = bellhop.qjit(lambda x: 2 * inner(x))
     np.testing.assert_allclose(outer(X), 2 * compute_by_numpy(straight, X), atol=1e-12)
     assert AVERAGED in outer.mlir
-    assert AVERAGED in str(bellhop.draw(outer)(X))
+    assert AVERAGED in bellhop.draw(outer)(X).mermaid
     assert AVERAGED in read_plan(on("lightning.qubit", straight))
 
 
