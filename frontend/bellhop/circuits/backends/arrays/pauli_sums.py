@@ -183,8 +183,9 @@ def _apply_in_scan(
 
         Args:
             total: array ``[2, 2**n]``, the sum over the preceding words.
-            word: bit masks of the qubits with X or Y and of the qubits with Z or Y, the
-                coefficient, and whether the word has a factor ``i``.
+            word: four scalars: the bit mask of the qubits with X or Y; the bit mask of the qubits
+                with Z or Y; the coefficient, including the sign of ``i**y`` for a word with y
+                letters Y; and whether y is odd, which leaves a factor ``i``.
 
         Returns:
             the new sum, and None for the scan's output.

@@ -352,12 +352,14 @@ def _run_on_simulator(call: Circuit, device: qml.devices.Device, wires: WireMap)
             """Evaluate all branches (combinations of mid-circuit outcomes) in a scan.
 
             Args:
-                drawn: the assignment of shots to branches; before it is drawn, `make_empty`'s
-                    result with another key, to compute the branches' probabilities.
+                drawn: the assignment of shots to branches. The first call is before shots are
+                    drawn, with a placeholder (`make_empty`'s result with another key): it computes
+                    the branches' probabilities and, without shots, the values. With shots, a second
+                    call with the drawn assignment computes the values.
 
             Returns:
-                the probability of each branch, the fault of each branch, and the sums over branches
-                of each result's array.
+                the probability of each branch, an array ``[branches]``; the fault of each branch;
+                and a list of the values' sums over all branches.
             """
             branches = jnp.arange(2**n_outcomes, dtype=jnp.uint32)
 

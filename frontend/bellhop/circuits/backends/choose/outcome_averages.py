@@ -232,7 +232,12 @@ class OutcomeAverages(GateInterpreter):
         return unknown
 
     def _interpret_cond(self, eqn: JaxprEqn, *given: Any) -> list[Any]:
-        """Interpret a conditional; the branch with most outcomes counts."""
+        """Interpret all branches of a conditional; its results are unknown (None).
+
+        The numbers of outcomes and of operations each grow by the largest number of any branch. If
+        mid-circuit outcomes decide the branch, `_interpret_decided` interprets the conditional
+        instead.
+        """
         index, *operands = given
         self._reject_tables(operands)
         unknown = [None] * len(eqn.outvars)

@@ -117,7 +117,7 @@ class CliffordCircuit(ProgramCircuit):
             depth: the number of decompositions that produced it, 0 for the user's operation.
 
         Raises:
-            CompileError: for a traced parameter, or a gate that is not Clifford.
+            CompileError: for a gate's traced parameter, or a gate that is not Clifford.
         """
         is_fresh, self._is_fresh = self._is_fresh, False
         kind = OperationKind.classify(op)
@@ -178,11 +178,14 @@ class CliffordCircuit(ProgramCircuit):
         self._steps.append(f"{name}{argument} {' '.join(targets)}")
 
     def _format_wire(self, label: Any) -> str:
-        """Return a wire as text: its qubit index, or a placeholder if it is traced."""
+        """Return a wire as text: its qubit index; if it is traced, a placeholder ``$i``.
+
+        The index of a traced wire, clipped to the valid range, is appended to the operands by
+        `_format_operand`. An invalid wire raises the circuit's fault, so any valid index will do.
+        """
         qubit = self.wires.find_static_qubit(label)
         if qubit is not None:
             return str(qubit)
-        # An out-of-range wire raises the circuit's fault, so any valid index is fine here.
         return self._format_operand(jnp.clip(self.wires.get_qubit(label), 0, len(self.wires) - 1))
 
     def _format_number(self, value: Any) -> str:
@@ -233,14 +236,12 @@ class CliffordCircuit(ProgramCircuit):
         return outcome
 
     def broadcast_to_shots(self, value: Any) -> Any:
-        """Return the value of the traced shot, with a leading axis of shots."""
+        """Return the traced shot's value, with an axis of shots (of length one) in front."""
         return value[None]
 
     def average_over_groups(self, value: Any) -> Any:
-        """Return the value of the traced shot, with a leading axis of groups."""
+        """Return the traced shot's value, with an axis of groups (of length one) in front."""
         return value[None]
-
-    # Control flow.
 
     @contextmanager
     def _collect_steps(self, obstacle: CompileError | None = None) -> Iterator[list[Any]]:
@@ -265,7 +266,7 @@ class CliffordCircuit(ProgramCircuit):
         *,
         is_nest: bool = False,
     ) -> tuple[Any, ...]:
-        """Add a loop as a ``REPEAT`` block, or unrolled if its iterations differ.
+        """Add a loop as a ``REPEAT`` block; unroll it if iterations differ, or without `repeats`.
 
         Args:
             n_iterations: the trip count, which must be an ``int``.
@@ -351,9 +352,9 @@ class CliffordCircuit(ProgramCircuit):
         """Add a conditional: controlled Paulis, or branches selected by a traced index.
 
         An index that depends on mid-circuit outcomes gives Paulis controlled by outcomes. An index
-        that depends on other traced values selects the lines of a branch when the program runs. The
-        branches' functions apply their gates to this circuit; the result of the selected branch is
-        returned.
+        that depends on other traced values selects the lines of a branch when the program runs. Of
+        a constant index, only its branch is applied. The branches' functions apply their gates to
+        this circuit; the result of the selected branch is returned.
         """
         last = len(branches.functions) - 1
         number = evaluate_constant(branches.index)
@@ -453,8 +454,6 @@ class CliffordCircuit(ProgramCircuit):
             "Stim only has Paulis controlled by one outcome. Write a conditional for each outcome, "
             "or use qml.device('lightning.qubit', wires=...)."
         )
-
-    # The end.
 
     def sample(self, asked: Sequence[SampleRequest]) -> list[Any]:
         """Sample all shots once, and compute each requested result from these samples.

@@ -167,7 +167,14 @@ class TemplateCircuit(TapeCircuit):
             """
 
             def run() -> tuple[Any, Any]:
-                """Run the branch; collect its steps and operands separately from the circuit's."""
+                """Run the branch on new lists of steps and operands; then restore the circuit's.
+
+                The branch's steps are appended as a tuple to ``steps``, the list in `branch`.
+
+                Returns:
+                    the branch's result; and a dictionary of the operands that its steps use, by
+                    their index.
+                """
                 outer = self.steps, self.operands
                 self.steps, self.operands = [], {}
                 try:

@@ -80,7 +80,15 @@ class _Block:
         return _Block(qubits, whole.reshape(-1, 4**n, 4**n), self.angle)
 
     def multiply(self, after: "_Block") -> "_Block":
-        """Return the product of this block and the next block, of which one has no angle."""
+        """Return the block that applies this block and then `after`: ``after @ self``.
+
+        Args:
+            after: the next block. At most one of the two blocks may have an angle.
+
+        Returns:
+            a block on the qubits of both blocks, this block's qubits first, with the angle of the
+            two, if any.
+        """
         qubits = (*self.qubits, *(q for q in after.qubits if q not in self.qubits))
         one, other = self.extend(qubits), after.extend(qubits)
         angle = self.angle if after.angle is None else after.angle
