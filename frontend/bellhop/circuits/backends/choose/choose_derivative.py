@@ -52,12 +52,19 @@ class CircuitFacts:
 
     @property
     def is_swept_by_adjoint(self) -> bool:
-        """Whether the adjoint method at hand differentiates all measurements."""
+        """Whether the available adjoint method differentiates all measurements.
+
+        This is the engine's method if `is_swept_by_engine`, else the plugin's.
+        """
         return self.offers_jacobian(Executor.ENGINE if self.is_swept_by_engine else Executor.PLUGIN)
 
     @property
     def has_adjoint(self) -> bool:
-        """Whether the adjoint method differentiates the circuit."""
+        """Whether an adjoint method differentiates the circuit.
+
+        The device has one, it differentiates all measurements, and it can undo all gates: without
+        shots, matrices that may change the norm, and mid-circuit outcomes that need a rerun.
+        """
         is_reversible = not (self.needs_rerun or self.may_change_norm)
         return self.device_has_adjoint and self.is_swept_by_adjoint and is_reversible
 
@@ -272,6 +279,9 @@ def _explain_engine_limit(asked: str, facts: CircuitFacts) -> tuple[str, str]:
 
 def find_second_order_obstacle(measurements: Sequence[Measurement]) -> str:
     """Return the error message if reverse mode cannot be differentiated again.
+
+    The second derivative runs the circuit with other parameters, which does not work for a state
+    (the engine's adjoint method alone differentiates it), samples, counts and shadows.
 
     Args:
         measurements: the measurements whose vector-Jacobian product is differentiated.

@@ -107,8 +107,6 @@ class CliffordCircuit(ProgramCircuit):
         self._is_fresh = True
         self._n_rounds = 0
 
-    # Gates.
-
     def _apply_gate(self, op: Any, depth: int) -> None:
         """Append an operation as lines of the Stim program, decomposed if necessary.
 
@@ -211,8 +209,6 @@ class CliffordCircuit(ProgramCircuit):
             )
         )
         return f"${len(self._operands) - 1}"
-
-    # Outcomes.
 
     def _measure_wire(self, label: Any, *, reset: bool, postselect: int) -> Any:
         """Append a measurement; return the outcome, a bool scalar, from the shot's record.

@@ -26,10 +26,14 @@ _PASSES_PER_SHOT = 4
 def should_share_runs(closed: ClosedJaxpr, device: DeviceSpec, *, has_rows: bool) -> bool:
     """Return whether shots with equal outcomes can share runs, and it is faster.
 
+    False for a circuit with effects, such as callbacks, which must run once for each shot, and for
+    a circuit that the engine does not support.
+
     Args:
         closed: the jaxpr of a shared run, from handle and inputs to handle and values.
         device: the device, with the number of all shots.
-        has_rows: whether a result has a row for each shot.
+        has_rows: whether a result has a row for each shot. Every run writes such a result in full,
+            which limits the number of runs.
     """
     # A callback has to run once for each shot.
     if closed.effects or find_engine_obstacle(closed, device, 0, Outcomes.SHARED_RUNS):

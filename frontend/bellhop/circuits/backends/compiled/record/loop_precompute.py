@@ -140,8 +140,8 @@ def consume_while_iterations(
     """Run a ``while`` loop, and use its results block by block.
 
     The results are gate parameters, for instance, and ``use`` applies the gates of a block by one
-    call. Body and condition are computed exactly once for each iteration, so callbacks in them are
-    called as often as in a loop without blocks.
+    call. The body is computed exactly once for each iteration, and the condition once more. So
+    callbacks in them are called as often as in a loop without blocks.
 
     Args:
         condition: ``carried -> bool scalar``, whether another iteration follows.
