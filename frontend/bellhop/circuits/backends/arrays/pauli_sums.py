@@ -38,12 +38,15 @@ class PauliTerm(NamedTuple):
     letters: Sequence[tuple[int, str]]
 
     def find_mask(self, letters: str, n_qubits: int) -> int:
-        """Return the bit mask of the qubits whose letter is in `letters`."""
+        """Return the bit mask of the qubits whose letter is in `letters`, such as ``"XY"``.
+
+        Qubit 0 is the most significant of `n_qubits` bits.
+        """
         return sum(1 << (n_qubits - 1 - qubit) for qubit, is_ in self.letters if is_ in letters)
 
     @property
     def phase_power(self) -> int:
-        """The power of the imaginary unit in ``i**y X^x Z^z``, modulo 4."""
+        """The power y of the imaginary unit in ``i**y X^x Z^z``: the number of Ys, modulo 4."""
         return sum(is_ == "Y" for _, is_ in self.letters) % 4
 
 

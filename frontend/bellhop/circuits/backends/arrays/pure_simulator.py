@@ -91,7 +91,7 @@ class PureSimulator(Simulator):
         return matrix
 
     def is_unitary(self, op: Any) -> bool:
-        """Return whether a gate is unitary for all values of its parameters."""
+        """Return whether a gate is known to be unitary for all values of its parameters."""
         return is_unitary(op)
 
     def apply_single_operation(self, op: Any, qubits: tuple[Any, ...], state: Any) -> Any:

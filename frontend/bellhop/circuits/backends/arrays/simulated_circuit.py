@@ -327,7 +327,7 @@ class SimulatedCircuit(ProgramCircuit):
         return self._shots.sample(self.simulator, self.state, asked)
 
     def average_over_groups(self, value: Any) -> Any:
-        """Return this branch's contribution to the mean of a value over each group."""
+        """Return this branch's contribution ``[groups, ...]`` to the mean of a value."""
         assert self._shots is not None
         return self._shots.average_over_groups(value, self.compute_probability())
 

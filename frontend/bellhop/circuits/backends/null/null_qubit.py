@@ -176,15 +176,15 @@ def _make_constant_result(
     """Return the constant result of one leaf of the quantum function's result.
 
     Args:
-        leaf: a measurement process, which becomes zeros (states, probabilities and counts: the
-            first outcome with certainty); or another value, which is kept. If each shot is an
-            execution, the value gets a leading axis of shots.
+        leaf: a measurement process, which becomes zeros (state vectors, probabilities and counts:
+            the first outcome with certainty); or another value, which is kept. If each shot is an
+            execution, this value is repeated along a leading axis of shots.
         circuit: the traced circuit.
         device: the ``null.qubit`` device.
         shots: the number of shots of this entry of the shot vector; None without shots.
 
     Raises:
-        CompileError: if the result would be too large.
+        CompileError: for a state, probabilities or counts of more than 30 wires.
     """
     if not is_measurement(leaf):
         value = jnp.asarray(leaf)

@@ -243,6 +243,8 @@ class CliffordCircuit(ProgramCircuit):
     def _collect_steps(self, obstacle: CompileError | None = None) -> Iterator[list[Any]]:
         """Collect the Stim lines of the ``with`` block in a new list, which is yielded.
 
+        In the block, only outcomes of the block itself can decide conditionals.
+
         Args:
             obstacle: the error to raise if a line needs a traced operand; None to allow operands.
         """
@@ -383,11 +385,13 @@ class CliffordCircuit(ProgramCircuit):
         return result
 
     def _add_branches(self, index: Any, parts: Sequence[tuple[list[Any], int]]) -> None:
-        """Add a conditional to the Stim program.
+        """Add a conditional to the Stim program: controlled Paulis, or a step of all branches.
 
         Args:
             index: traced index of the branch to run.
-            parts: for each branch, its Stim lines and its number of mid-circuit outcomes.
+            parts: for each branch, its Stim lines and its number of mid-circuit outcomes. If no
+                outcome decides, branches with fewer outcomes are padded with zeros to the largest
+                number.
         """
         used = find_deciding_inputs(index, [outcome for outcome, _ in self._outcomes])
         if used:

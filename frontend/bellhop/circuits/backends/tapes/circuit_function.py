@@ -128,6 +128,9 @@ class CircuitFunction:
     def __call__(self, *operands: np.ndarray) -> list[np.ndarray]:
         """Execute the circuit, once per row if the operands have leading batch axes.
 
+        The device is locked meanwhile. A seed holds for this call only: the device's generator is
+        restored.
+
         Args:
             *operands: arrays for the template, then the seed if the function is seeded.
 
@@ -268,10 +271,11 @@ class CircuitFunction:
         """Give a classical shadow a random seed for its bases, if the user set none.
 
         Args:
-            process: a measurement process. If it is not a shadow, it is returned unchanged.
+            process: a measurement process.
 
         Returns:
-            a copy with a seed from the device's generator.
+            a copy with a seed from the device's generator, or from a new generator if the device
+            has none. A process that is not a shadow, or has the user's seed, is returned unchanged.
         """
         is_shadow = isinstance(process, _SHADOWS)
         if not is_shadow or user_seed(process) is not None:

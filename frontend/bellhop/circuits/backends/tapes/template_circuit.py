@@ -229,13 +229,13 @@ def _unsupported_error(where: str, construct: str) -> CompileError:
 
 
 def _list_inner_values(op: qml.operation.Operator) -> list[Any]:
-    """Return an operation's hyperparameters, and of the operators in it recursively.
+    """List the hyperparameters of an operation and, recursively, of operators in them.
 
     Args:
         op: an operation or measurement process.
 
     Returns:
-        the leaves that are not operators themselves.
+        the leaves of all these hyperparameters, without the operators themselves.
     """
     hyperparameters = getattr(op, "hyperparameters", {})
     parts = [part for part in hyperparameters.values() if isinstance(part, qml.operation.Operator)]

@@ -181,7 +181,8 @@ def plan_segments(
         gates: wires of the gates, in order; each gate's nondiagonal wires must fit into a shard.
         n_wires: number of wires of the state.
         start: the wire of each device axis before the first gate.
-        end: the wire of each device axis after the last gate; None for any.
+        end: the wire of each device axis after the last gate; None for any: the plan then ends with
+            the device wires of its last segment.
         can_choose_start: whether the plan may start with other device wires than `start` at no
             cost, as for the all-zero state. The plan's `start` lists them.
 

@@ -60,8 +60,10 @@ class _Block:
 
     Attributes:
         qubits: the qubits, in the order of the matrix.
-        coefficients: ``[terms, rows, rows]``, or ``[1, rows, rows]`` without an angle.
-        angle: the angle; None if all operations are constant.
+        coefficients: NumPy array ``[5, rows, rows]``, the coefficients C0 to C4 of the transfer
+            matrix, with ``rows = 4**len(qubits)``; ``[1, rows, rows]`` without an angle, the matrix
+            itself.
+        angle: the angle, a traced scalar; None if all operations are constant.
     """
 
     qubits: tuple[int, ...]
@@ -69,7 +71,12 @@ class _Block:
     angle: Any = None
 
     def extend(self, qubits: tuple[int, ...]) -> "_Block":
-        """Return the block on more qubits."""
+        """Return the block on more qubits, with the identity on the added qubits.
+
+        Args:
+            qubits: all qubits of the result, in the order of its matrix; contains this block's
+                qubits.
+        """
         others = tuple(qubit for qubit in qubits if qubit not in self.qubits)
         k, n = len(self.qubits), len(qubits)
         unit = np.eye(4 ** (n - k))
@@ -112,10 +119,14 @@ class AngleScan:
     _known: dict[Any, np.ndarray | None] = field(default_factory=dict, init=False)
 
     def make_blocks(self, operations: Sequence[tuple[Any, tuple[int, ...]]]) -> list[_Block] | None:
-        """Multiply operations to blocks; return None if the program computes another matrix.
+        """Multiply neighboring operations to blocks with at most one angle each.
 
         Args:
-            operations: pairs of an operation and its qubits.
+            operations: pairs of an operation and the indices of its qubits, in order.
+
+        Returns:
+            the blocks in order; None if the matrix of an operation, or of a part of its
+            decomposition, is neither constant nor of the form R(x) with one traced angle x.
         """
         width = max(2, *(len(qubits) for _, qubits in operations))
         blocks: list[_Block] = []
@@ -145,7 +156,10 @@ class AngleScan:
     def _make_blocks_of_operation(
         self, op: Any, qubits: tuple[int, ...], depth: int = 0
     ) -> Iterator[_Block | None]:
-        """Yield the blocks of an operation, decomposed if it has several angles.
+        """Yield the blocks of an operation, decomposed if it has no block itself.
+
+        None is yielded for a part that has no block and is not decomposed further, after 3
+        decompositions or without one.
 
         Args:
             op: the operation.
@@ -165,7 +179,12 @@ class AngleScan:
                 yield from self._make_blocks_of_operation(part, on, depth + 1)
 
     def _make_block(self, op: Any, qubits: tuple[int, ...]) -> _Block | None:
-        """Return the block of one operation; None if its matrix is of another form."""
+        """Return the block of one operation.
+
+        Returns:
+            the block; None if the matrix is neither constant nor of the form R(x) with one traced
+            real scalar x.
+        """
         parameters = get_parameters(op)
         dynamic = [number for number, value in enumerate(parameters) if is_dynamic(value)]
         angle = parameters[dynamic[0]] if dynamic else None
@@ -192,12 +211,16 @@ class AngleScan:
     def _fit_coefficients(
         self, op: Any, parameters: Sequence[Any], number: int
     ) -> np.ndarray | None:
-        """Return the coefficients of an operation's matrix; None if it is of another form.
+        """Fit the coefficients of an operation's matrix as a function of its angle.
 
         Args:
             op: the operation.
-            parameters: its parameters.
-            number: the index of the angle.
+            parameters: its parameters, static except for the angle.
+            number: the index of the angle among the parameters.
+
+        Returns:
+            array ``[5, rows, rows]``, the coefficients C0 to C4; None if the matrix is not of the
+            form R(x).
         """
 
         def compute(angle: float) -> Any:
@@ -213,11 +236,14 @@ class AngleScan:
         return fitted.reshape(_N_TERMS, *shape) if np.all(abs(error) < _TOLERANCE) else None
 
     def apply_blocks(self, blocks: Sequence[_Block], state: Operand) -> Any:
-        """Apply blocks to a state.
+        """Apply blocks to a state, one after another in a loop.
 
         Args:
             blocks: the blocks in order.
-            state: array ``[1, 4**qubits]``.
+            state: real array ``[1, 4**qubits]``, expectation values of all Pauli words.
+
+        Returns:
+            the state after all blocks, in the same shape.
         """
         n_qubits = (state.shape[1].bit_length() - 1) // _BITS
         in_order = tuple(range(n_qubits))
@@ -229,7 +255,16 @@ class AngleScan:
 
 
 def _fill(block: _Block, width: int, in_order: tuple[int, ...]) -> _Block:
-    """Return a block on ``width`` qubits, with coefficients of all terms."""
+    """Return a block on ``width`` qubits, with coefficients of all five terms.
+
+    Args:
+        block: a block on at most ``width`` qubits.
+        width: number of qubits of the result.
+        in_order: all qubits of the state; the first ones that the block lacks are added to it.
+
+    Returns:
+        a block with coefficients ``[5, 4**width, 4**width]``; terms that the block lacks are zero.
+    """
     others = [qubit for qubit in in_order if qubit not in block.qubits]
     filled = block.extend((*block.qubits, *others[: width - len(block.qubits)]))
     n_missing = _N_TERMS - len(filled.coefficients)
@@ -238,7 +273,12 @@ def _fill(block: _Block, width: int, in_order: tuple[int, ...]) -> _Block:
 
 
 def _compute_matrices(blocks: Sequence[_Block], dtype: np.dtype) -> Any:
-    """Return the matrices of blocks, an array ``[blocks, rows, rows]``."""
+    """Return the matrices of blocks at their angles, an array ``[blocks, rows, rows]``.
+
+    Args:
+        blocks: blocks on equally many qubits, with all five terms (`_fill`).
+        dtype: dtype of the result.
+    """
     tables: dict[bytes, int] = {}
     numbers = [tables.setdefault(block.coefficients.tobytes(), len(tables)) for block in blocks]
     shape = blocks[0].coefficients.shape

@@ -249,7 +249,7 @@ class PartitionedSimulator(PureSimulator):
         return self._reorder(self._choose_start(state, plan.start), plan.end)
 
     def _choose_start(self, state: PartitionedState, devices: tuple[int, ...]) -> PartitionedState:
-        """Relabel the device qubits of an all-zero state; no-op if they already match."""
+        """Relabel the device qubits of an all-zero state; other states must match already."""
         if state.devices == devices:
             return state
         return replace(state, devices=devices, local=list_local_qubits(devices, len(self.wires)))
