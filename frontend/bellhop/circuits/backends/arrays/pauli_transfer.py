@@ -62,8 +62,7 @@ def compute_transfer_matrix(op: qml.operation.Operator, where: str) -> Any:
 def has_scalar_parameters(op: qml.operation.Operator) -> bool:
     """Return whether a channel has scalar parameters, as PennyLane's channels need.
 
-    True for gates and for channels of types that are not in `_CLOSED_FORMS`, whatever their
-    parameters.
+    Only channels of the types in `_CLOSED_FORMS` are checked: True for all other operations.
     """
     return type(op) not in _CLOSED_FORMS or not any(map(jnp.ndim, op.data))
 

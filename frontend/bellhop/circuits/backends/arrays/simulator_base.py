@@ -128,8 +128,8 @@ class Simulator(ABC):
         """Make the object that applies operations as matrices, for one sequence.
 
         Returns:
-            a `MatrixScan` for states that `should_scan` accepts and that are not partitioned, else
-            a `MatrixSequence`.
+            a `MatrixScan` for a small state of double precision on a TPU that is not partitioned,
+            else a `MatrixSequence`.
         """
 
         def matrix(op: Any) -> Any:
@@ -243,7 +243,7 @@ class Simulator(ABC):
     def prepare_snapshot(self, state: Any, qubits: Sequence[int]) -> Any:
         """Convert a state to the form that `sample_in_bases` takes, to measure `qubits`.
 
-        Usually this moves `qubits` to the leading axes; a partitioned state stays as it is.
+        Usually a state with `qubits` as leading axes; a partitioned state stays as it is.
         """
 
     def sample_in_bases(self, first: Any, uniform: Operand, bases: Operand) -> tuple[Any, Any]:

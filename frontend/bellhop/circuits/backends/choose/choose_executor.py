@@ -208,8 +208,8 @@ def _find_obstacle_of_default_qubit(config: CircuitConfig) -> str:
 def _is_exact_method(config: CircuitConfig) -> bool:
     """Return whether a circuit's ``diff_method`` gives the exact derivatives of simulators.
 
-    This is asked for circuits of ``default.qubit`` and on arrays. True for ``best``, ``adjoint``,
-    ``parameter-shift`` and ``hadamard``, except for ``adjoint`` with shots.
+    True for ``best``, ``adjoint``, ``parameter-shift`` and ``hadamard``, except for ``adjoint``
+    with shots.
     """
     method = config.diff_method
     has_method = not (method == DiffMethod.ADJOINT and config.shots.total)

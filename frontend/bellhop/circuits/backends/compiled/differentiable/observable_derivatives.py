@@ -100,10 +100,10 @@ def _make_second_moment_change(
         first: the index that the first new coefficient gets when it is appended to `coefficients`.
 
     Returns:
-        the change. Its measurements are `Var` objects that stand for second moments, not for
-        variances: of A + W for each term, then of A - W for each term. Its weights are half the
-        rates, then minus half the rates. Its coefficients are the new ones, to be appended to
-        `coefficients`: A's own and 1 for ``A + W``, then A's own and -1 for ``A - W``.
+        the change. Its measurements are `Var` objects, of which the caller uses the second moments
+        and not the variances: of A + W for each term, then of A - W for each term. Its weights are
+        half the rates, then minus half the rates. Its coefficients are the new ones, to be appended
+        to `coefficients`: A's own and 1 for ``A + W``, then A's own and -1 for ``A - W``.
     """
     observable = variance.list_terms()
     own = jnp.stack(
