@@ -70,10 +70,11 @@ class CircuitFacts:
 
     @property
     def is_sweep_cheaper(self) -> bool:
-        """Whether the adjoint method costs less than parameter shifts.
+        """Whether the adjoint method costs at most as much as parameter shifts.
 
         It needs a pass through the circuit for each value (one for all expectation values), and
-        parameter shifts need two executions for each parameter.
+        parameter shifts need two executions for each parameter. With other values than expectation
+        values, only the engine's adjoint method is considered.
         """
         # A sweep gives all means of a plugin at once.
         are_means = self.offers_jacobian(Executor.PLUGIN)
@@ -111,6 +112,10 @@ def choose_derivative(plan: ExecutionPlan, facts: CircuitFacts) -> DerivativeCho
     Args:
         plan: how the circuit is executed. Its ``diff_method`` is the user's, or ``BEST``.
         facts: what the traced circuit applies and measures.
+
+    Returns:
+        the choice for derivatives by gate parameters alone; its ``by_amplitudes`` is the choice for
+        derivatives that may include amplitudes.
     """
     if plan.diff_method == DiffMethod.LIKELIHOOD_RATIO:
         obstacle = next((each.obstacle for each in facts.measurements if each.obstacle), "")

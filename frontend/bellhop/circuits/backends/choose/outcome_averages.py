@@ -143,7 +143,11 @@ class OutcomeAverages(GateInterpreter):
         self._holders = {number: self._holders[number] for number in kept}
 
     def _interpret_part(self, closed: ClosedJaxpr, *inputs: Any) -> None:
-        """Interpret the body of a loop, or a branch."""
+        """Interpret the body of a loop, or a branch.
+
+        ``is_possible`` is cleared if it returns a value that depends on outcomes. Outcomes of wires
+        that are reset are forgotten where it begins and ends.
+        """
         self._end_part()
         self._reject_tables(self.interpret(closed, *inputs))
         self._end_part()
@@ -343,7 +347,14 @@ def _mark_unknown(operands: Sequence[Any]) -> list[Any]:
 
 
 class _SurroundingCircuit(NamedTuple):
-    """The circuit around a quantum function while the function is traced."""
+    """The wires of a circuit, in place of the circuit itself, to trace a quantum function.
+
+    `find_outcome_averages` only reads the traced function, so no operations are recorded.
+
+    Attributes:
+        wires: maps wire labels to qubit indices.
+        has_operation_outcomes: False: outcomes are no PennyLane operations here.
+    """
 
     wires: WireMap
     has_operation_outcomes: bool = False

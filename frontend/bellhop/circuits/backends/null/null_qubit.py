@@ -92,7 +92,10 @@ class ResourceTracker:
         measured = dict(qml.resource.resources_from_tape(tape, compute_depth=False).measurements)
 
         def end() -> None:
-            """Write the counts and the measurements to the file, as JSON."""
+            """Write the counts and the measurements to the file, as JSON.
+
+            Without a file name, a new file with a time stamp is written to the working directory.
+            """
             name = self._filename or f"__pennylane_resources_data_{time.time_ns()}.json"
             resources = {
                 "num_wires": self._wires,

@@ -349,7 +349,7 @@ class CliffordCircuit(ProgramCircuit):
     def branch(self, branches: Branches) -> Any:
         """Add a conditional: controlled Paulis, or branches selected by a traced index.
 
-        An index that depends on mid-circuit outcomes gives Paulis controlled by outcomes. An index
+        An index that depends on outcomes and nothing else gives Paulis controlled by outcomes. One
         that depends on other traced values selects the lines of a branch when the program runs. Of
         a constant index, only its branch is applied. The branches' functions apply their gates to
         this circuit; the result of the selected branch is returned.
@@ -366,7 +366,7 @@ class CliffordCircuit(ProgramCircuit):
         )
 
         def make_branch(function: Callable[[], Any]) -> Callable[[], Any]:
-            """Return a function that runs a branch and appends its Stim lines to ``parts``."""
+            """Return a function that runs a branch; it returns the fault and the branch's result."""
 
             def run() -> Any:
                 """Run the branch; append its lines and its number of outcomes to ``parts``."""

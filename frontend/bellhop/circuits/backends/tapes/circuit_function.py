@@ -115,8 +115,10 @@ class CircuitFunction:
         """Return the shape of the batch axes that ``jax.vmap`` added to the operands.
 
         Args:
-            operands: the operands of a call, which all have these axes first. ``()`` without
-                operands.
+            operands: the operands of a call, with the seed if any. All have these axes first.
+
+        Returns:
+            the shape of the batch axes; ``()`` without them, and without operands.
         """
         if not operands:
             return ()

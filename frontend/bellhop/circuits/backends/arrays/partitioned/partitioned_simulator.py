@@ -194,7 +194,10 @@ class PartitionedSimulator(PureSimulator):
         both = jnp.stack([jnp.real(amplitudes), jnp.imag(amplitudes)]).astype(self.dtype)
 
         def take_shard(both: Any) -> Any:
-            """Return this device's shard of `both`, replicated real and imaginary parts."""
+            """Return this device's shard; zeros if the amplitudes end before it.
+
+            `both` has the replicated real and imaginary parts, ``[2, 2**len(qubits)]``.
+            """
             missing = max(0, size - both.shape[1])
             padded = jnp.pad(both, ((0, 0), (0, missing)))
             n_parts = padded.shape[1] // size
@@ -407,7 +410,10 @@ class PartitionedSimulator(PureSimulator):
         order = [*kept, *(qubit for qubit in state.local if qubit not in kept)]
 
         def compute_marginal(part: Any) -> Any:
-            """Return the marginal of this device's shard, zero for other devices' outcomes."""
+            """Return this device's part of the probabilities, array ``[2**axes, 2**kept]``.
+
+            Only the row of this device's index along `axes` is nonzero.
+            """
             squares = jnp.sum(part**2, axis=0, keepdims=True)
             rows = permute_qubits(squares, state.local, order, self.base).reshape(
                 2 ** len(kept), -1
@@ -479,7 +485,7 @@ class PartitionedSimulator(PureSimulator):
         order = [*qubits, *(qubit for qubit in state.local if qubit not in qubits)]
 
         def multiply_rows(part: Any) -> Any:
-            """Return the contribution of the shard `part` to the density matrix."""
+            """Return a shard's complex contribution ``[2**n, 2**n]`` to the matrix of n qubits."""
             moved = permute_qubits(part, state.local, order, self.base).reshape(
                 2, 2 ** len(qubits), -1
             )

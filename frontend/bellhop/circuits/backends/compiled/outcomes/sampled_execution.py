@@ -137,7 +137,7 @@ def loop_over_shots(
         """
 
         def step(carried: Any, group: Any) -> tuple[Any, Any]:
-            """Execute one shot; the body of the scan over shots.
+            """Execute one shot, and restart the circuit; the body of the scan over shots.
 
             Args:
                 carried: the handle, and the sums over the shots of each group so far.

@@ -218,7 +218,12 @@ class _GateLoop:
         self._after: list[GateSequence] = []
 
     def merge_next(self) -> bool:
-        """Merge one pair of gates across the loop's boundary; return whether it did."""
+        """Merge one pair of gates across the loop's boundary; return whether it found one.
+
+        The gate at the beginning of the body is applied before the loop instead, and the gate at
+        its end is replaced by the merged gates. For constant parameters, the inverse of the former
+        is added after the loop; for traced angles, the last iteration has nothing to undo.
+        """
         for front, back in _iterate_boundary_pairs(self._gates, self._gates):
             constant = _merge_constants(front, back)
             if constant is not None:

@@ -309,7 +309,11 @@ class GateEquationRecorder:
         return apply, self.flush_carry()
 
     def _bind_pending(self) -> None:
-        """Bind the pending sequence as an equation, after merging its gates."""
+        """Bind the pending sequence, if there is one, as an equation.
+
+        Its gates are merged before by the circuit's passes, unless it is the repeated sequence of a
+        loop.
+        """
         run, self.pending = self.pending, None
         if run is None:
             return
