@@ -72,10 +72,10 @@ class MixedSimulator(Simulator):
         self._readout_factor = 1 - 2 * (getattr(device, "readout_err", None) or 0.0)
 
     def prepare(self, preparation: Any = None) -> Any:
-        """Return the all-zero state, or the state that a preparation creates.
+        """Return the state ``|0...0>``, or the state that a preparation creates.
 
         Args:
-            preparation: PennyLane preparation of a pure state; None for the all-zero state.
+            preparation: PennyLane preparation of a pure state; None for ``|0...0>``.
 
         Returns:
             real array ``[4] * qubits``, expectation values of all Pauli words.

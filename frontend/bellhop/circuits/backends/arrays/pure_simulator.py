@@ -56,10 +56,10 @@ class PureSimulator(Simulator):
     max_fused_qubits = 4
 
     def prepare(self, preparation: Any = None) -> Any:
-        """Return the all-zero state, or the state that a preparation creates.
+        """Return the state ``|0...0>``, or the state that a preparation creates.
 
         Args:
-            preparation: PennyLane state preparation; None for the all-zero state.
+            preparation: PennyLane state preparation; None for ``|0...0>``.
 
         Returns:
             real array ``[2, 2**n]``, real and imaginary parts.

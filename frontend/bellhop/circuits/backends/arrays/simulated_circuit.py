@@ -69,6 +69,12 @@ class SimulatedCircuit(ProgramCircuit):
         outcomes: traced unsigned integer, a bit for each mid-circuit outcome of the branch.
         shots: the shots that are assigned to this branch; None without shots.
         box: lines of text in the box of the circuit in drawings of the program.
+
+    Attributes:
+        state: the state after the operations so far, without pending ones; not normalized.
+        postselects: whether a mid-circuit measurement so far postselects.
+        unbounded_outcomes: the error to raise if outcomes remain in a loop with a dynamic trip
+            count; None without such outcomes.
     """
 
     def __init__(

@@ -77,7 +77,7 @@ class Simulator(ABC):
 
     @abstractmethod
     def prepare(self, preparation: Any = None) -> Any:
-        """Return the all-zero state, or the state that a preparation creates."""
+        """Return the state ``|0...0>``, or the state that a preparation creates."""
 
     @abstractmethod
     def can_apply(self, op: Any) -> bool:

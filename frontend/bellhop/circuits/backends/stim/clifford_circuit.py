@@ -366,7 +366,7 @@ class CliffordCircuit(ProgramCircuit):
         )
 
         def make_branch(function: Callable[[], Any]) -> Callable[[], Any]:
-            """Return a function that runs a branch; it returns the fault and the branch's result."""
+            """Return a function that runs a branch and returns the fault and the result."""
 
             def run() -> Any:
                 """Run the branch; append its lines and its number of outcomes to ``parts``."""

@@ -184,7 +184,7 @@ def plan_segments(
         end: the wire of each device axis after the last gate; None for any: the plan then ends with
             the device wires of its last segment.
         can_choose_start: whether the plan may start with other device wires than `start` at no
-            cost, as for the all-zero state. The plan's `start` lists them.
+            cost, as for the state ``|0...0>``. The plan's `start` lists them.
 
     Returns:
         a plan whose segments hold all gates.

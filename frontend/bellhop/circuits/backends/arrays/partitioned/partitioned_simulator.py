@@ -68,7 +68,8 @@ class PartitionedState:
             `order`.
         devices: the qubit of each device axis.
         local: the qubits of each shard, in order.
-        is_zero: whether the state is known to be all-zero, so that any qubits can index devices.
+        is_zero: whether the state is known to be the basis state ``|0...0>``, so that any qubits
+            can index devices.
     """
 
     amplitudes: Any
@@ -135,7 +136,7 @@ class PartitionedSimulator(PureSimulator):
         )
 
     def prepare(self, preparation: Any = None) -> PartitionedState:
-        """Return the all-zero state (for None), or the state that a preparation creates.
+        """Return the state ``|0...0>`` (for None), or the state that a preparation creates.
 
         Wires that the preparation does not have are zero.
         """
@@ -213,7 +214,7 @@ class PartitionedSimulator(PureSimulator):
     def canonicalize_carry(
         self, state: PartitionedState, like: PartitionedState | None = None
     ) -> PartitionedState:
-        """Return `state` in the layout of `like` (if any), with `is_zero` cleared.
+        """Return `state` in the layout of `like` (if any), with `is_zero` False.
 
         So all iterations of a loop and all branches of a conditional carry the same type.
         """
@@ -252,7 +253,7 @@ class PartitionedSimulator(PureSimulator):
         return self._reorder(self._choose_start(state, plan.start), plan.end)
 
     def _choose_start(self, state: PartitionedState, devices: tuple[int, ...]) -> PartitionedState:
-        """Relabel the device qubits of an all-zero state; other states must match already."""
+        """Relabel the device qubits of the state ``|0...0>``; other states must match."""
         if state.devices == devices:
             return state
         return replace(state, devices=devices, local=list_local_qubits(devices, len(self.wires)))

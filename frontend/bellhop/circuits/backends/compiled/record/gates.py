@@ -443,8 +443,8 @@ def _encode_parameters(
         real: the program's floating-point dtype.
 
     Returns:
-        for each parameter, its index in the sequence, or ``-1 - i`` for constant ``i``; and the
-        values of the constants.
+        for each real number of the parameters, its index in the sequence, or ``-1 - i`` for
+        constant ``i``; and the values of the constants.
     """
     slots: list[int] = []
     constants: list[float] = []

@@ -235,6 +235,10 @@ def _choose_block_size(results: Any) -> int:
 
     Args:
         results: pytree of the shapes of one iteration's results.
+
+    Returns:
+        an int from 1 to 64, so that the results of a block have at most 2**16 array elements, if
+        possible.
     """
     numbers = sum(math.prod(result.shape) for result in jax.tree.leaves(results))
     return max(1, min(_MAX_BLOCK_ITERATIONS, _MAX_BLOCK_SIZE // max(1, numbers)))
