@@ -60,9 +60,9 @@ class _Block:
 
     Attributes:
         qubits: the qubits, in the order of the matrix.
-        coefficients: NumPy array ``[5, rows, rows]``, the coefficients C0 to C4 of the transfer
-            matrix, with ``rows = 4**len(qubits)``; ``[1, rows, rows]`` without an angle, the matrix
-            itself.
+        coefficients: NumPy array ``[5, rows, rows]``, the coefficients of ``1, cos(x/2), sin(x/2),
+            cos(x), sin(x)`` in the transfer matrix for the angle x, with ``rows = 4**len(qubits)``;
+            ``[1, rows, rows]`` without an angle, the matrix itself.
         angle: the angle, a traced scalar; None if all operations are constant.
     """
 
@@ -126,7 +126,8 @@ class AngleScan:
 
         Returns:
             the blocks in order; None if the matrix of an operation, or of a part of its
-            decomposition, is neither constant nor of the form R(x) with one traced angle x.
+            decomposition, is neither constant nor a linear combination of 1 and the cosines and
+            sines of x and x/2, for one traced angle x.
         """
         width = max(2, *(len(qubits) for _, qubits in operations))
         blocks: list[_Block] = []
@@ -182,8 +183,8 @@ class AngleScan:
         """Return the block of one operation.
 
         Returns:
-            the block; None if the matrix is neither constant nor of the form R(x) with one traced
-            real scalar x.
+            the block; None if the matrix is neither constant nor a linear combination of 1 and the
+            cosines and sines of x and x/2, for one traced real scalar x.
         """
         parameters = get_parameters(op)
         dynamic = [number for number, value in enumerate(parameters) if is_dynamic(value)]
@@ -219,8 +220,8 @@ class AngleScan:
             number: the index of the angle among the parameters.
 
         Returns:
-            array ``[5, rows, rows]``, the coefficients C0 to C4; None if the matrix is not of the
-            form R(x).
+            array ``[5, rows, rows]``, the coefficients of ``1, cos(x/2), sin(x/2), cos(x), sin(x)``
+            for the angle x; None if the matrix is not such a sum.
         """
 
         def compute(angle: float) -> Any:

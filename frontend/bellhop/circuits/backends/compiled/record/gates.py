@@ -277,7 +277,7 @@ class GateList:
     def _can_apply_undifferentiated(self, base: qml.operation.Operator) -> bool:
         """Return whether to apply an operation undecomposed although it has no derivative.
 
-        Its decomposition would be slower, less exact, and no more differentiable.
+        For ``StatePrep``, for matrices on several wires, and for all if the device keeps matrices.
         """
         is_large = len(base.wires) > 1 or self._gate_set.keeps_matrices
         return base.name == "StatePrep" or (base.name == "QubitUnitary" and is_large)

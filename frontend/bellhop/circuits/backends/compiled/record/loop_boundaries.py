@@ -83,7 +83,8 @@ def _merge_constants(front: AdjacentGate, back: AdjacentGate) -> _MergeablePair 
         back: a gate at its end, on the same wires.
 
     Returns:
-        the pair, with the gates that replace it; None if it cannot be merged.
+        the pair, with the gates that replace it; None if a parameter is traced, or if the gates
+        neither cancel nor are rotations about the same axis.
     """
     if front.constants is None or back.constants is None:
         return None
@@ -306,6 +307,9 @@ def _move_slots(slots: tuple[int, ...] | range, place: dict[int, int]) -> tuple[
     Args:
         slots: for each parameter of a gate, its index, or a negative number for a constant.
         place: the new index of each old index.
+
+    Returns:
+        the new slots; negative numbers and ranges of constants are unchanged.
     """
     if isinstance(slots, range):
         is_constant = slots.start < 0

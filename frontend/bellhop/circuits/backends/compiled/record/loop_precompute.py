@@ -109,7 +109,7 @@ def consume_iterations(
     block_size = _choose_block_size(jax.eval_shape(independent, 0))
 
     def run_block(loop: Any) -> Any:
-        """Compute the results of a block of iterations at once, and use them.
+        """Compute the results of a block of iterations at once, and pass them to ``use``.
 
         Args:
             loop: the index of the first iteration of the block, and the state.
@@ -164,7 +164,7 @@ def consume_while_iterations(
         return count + 1, condition(carried), carried, jax.tree.map(put, stacks, results)
 
     def run_block(loop: Any) -> Any:
-        """Run the iterations of a block in order, stack their results and use them.
+        """Run the iterations of a block in order; pass their stacked results to ``use``.
 
         Args:
             loop: whether another iteration follows, the carried values and the state.
