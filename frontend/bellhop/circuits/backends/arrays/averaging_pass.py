@@ -30,7 +30,11 @@ from bellhop.jaxprs.constant_eval import evaluate_static, find_deciding_inputs
 
 
 class _AveragedTag(ValueTag):
-    """The tag of an averaged outcome, whose value is a placeholder."""
+    """The tag of an averaged outcome, whose value is a placeholder: always False.
+
+    `AveragingPass` tags each outcome, so that it finds the outcomes on which a conditional's index
+    depends.
+    """
 
 
 class AveragingPass(Interpreter):
@@ -55,7 +59,7 @@ class AveragingPass(Interpreter):
         self._resets: dict[Any, Any] = {}
 
     def apply(self, operations: Sequence[Any]) -> None:
-        """Collect operations, after the resets of their wires."""
+        """Collect operations, after the due resets of their wires; `flush` applies them."""
         for op in operations:
             self._reset_wires(op.wires)
             # A traced wire may be any wire of the operation.
@@ -64,13 +68,13 @@ class AveragingPass(Interpreter):
             self._collected.append(op)
 
     def _reset_wires(self, wires: Sequence[Any]) -> None:
-        """Collect the due resets of wires; a traced wire may be any wire."""
+        """Collect the due resets of wires; for a traced wire, which may be any wire, all resets."""
         labels = set(map(find_label, wires)) if self._resets else set()
         due = set(self._resets) if None in labels else labels & self._resets.keys()
         self._collected += [self._resets.pop(label) for label in list(self._resets) if label in due]
 
     def flush(self) -> None:
-        """Hand the collected operations and all resets to the target."""
+        """Apply the collected operations and all due resets to the target."""
         collected = [*self._collected, *self._resets.values()]
         self._collected, self._resets = [], {}
         if collected:
@@ -79,11 +83,14 @@ class AveragingPass(Interpreter):
     def mid_measure(
         self, label: Any, *, reset: bool, postselect: int, site: str, is_joint: bool = False
     ) -> Any:
-        """Apply the channel of a measurement; return a placeholder for its outcome.
+        """Collect the channel of a measurement; return a tagged False for its outcome.
+
+        A reset is not collected yet, but before the next operation on the wire or at `flush`: until
+        then, the wire can control the gates of conditionals.
 
         Args:
             label: the wire label, or a tracer.
-            reset: whether the wire is brought to zero afterwards.
+            reset: whether the wire is set to zero afterwards.
             postselect: not used; circuits with postselection are not averaged.
             site: the user's ``file:line``.
             is_joint: not used.
@@ -102,7 +109,19 @@ class AveragingPass(Interpreter):
         return measurement
 
     def branch(self, branches: Any) -> Any:
-        """Run a conditional; control the gates of each branch if outcomes decide."""
+        """Add a conditional; if outcomes decide, as gates that the measured wires control.
+
+        Then the gates of the chosen branch are collected for each combination of the deciding
+        outcomes, controlled by their wires. Any other conditional is added to the target after a
+        `flush`, and its branches end with all operations applied.
+
+        Args:
+            branches: the traced index of the branch to run, and the branches as functions.
+
+        Returns:
+            the result of the branch that runs; an empty tuple if outcomes decide, as such branches
+            have no results.
+        """
         used = find_deciding_inputs(branches.index, [outcome for _, outcome in self._measured])
         if not used:
             self.flush()
@@ -121,7 +140,7 @@ class AveragingPass(Interpreter):
         return ()
 
     def _collect_branch(self, branch: Callable[[], Any]) -> list[Any]:
-        """Return the gates of a branch that has no results."""
+        """Run a branch that has no results; return its gates, which are not collected."""
         outer = self._collected, self._resets
         self._collected, self._resets = [], {}
         results = branch()
@@ -131,7 +150,7 @@ class AveragingPass(Interpreter):
         return gates
 
     def _add_flush(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """Return a loop's body or a branch that ends with all operations applied."""
+        """Return a function that runs a loop's body or a branch, and ends with a `flush`."""
 
         def run(*args: Any) -> Any:
             results = function(*args)
@@ -148,7 +167,11 @@ class AveragingPass(Interpreter):
         *,
         is_nest: bool = False,
     ) -> tuple[Any, ...]:
-        """Unroll a for loop, or add a loop whose iterations end with all operations applied."""
+        """Unroll a for loop, or add a loop whose iterations end with all operations applied.
+
+        The arguments and the result are as in the target's ``for_loop``. Only a loop with a static
+        trip count is unrolled, if the pass unrolls loops; its index is then a NumPy integer.
+        """
         if self._unrolls and isinstance(n_iterations, int):
             for number in range(n_iterations):
                 carried = body(carried, np.asarray(number))

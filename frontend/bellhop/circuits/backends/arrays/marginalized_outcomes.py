@@ -97,7 +97,8 @@ def sum_over_outcomes(closed: ClosedJaxpr) -> ClosedJaxpr:
         closed: jaxpr of one execution of a circuit, or of a body or branch in it.
 
     Returns:
-        a jaxpr with the same inputs and outputs that reads fewer outcomes (`count_outcomes`).
+        a jaxpr with the same inputs and outputs that reads fewer outcomes (`count_outcomes`);
+        without unused equations and otherwise unchanged if no outcome can be summed over.
     """
     # Remove unused values after the state, which would prevent the sum if they use an outcome.
     closed, _ = dce(closed, [True] * len(closed.out_avals), [True] * len(closed.in_avals))
@@ -121,7 +122,8 @@ def has_outcomes_in_while_loop(jaxpr: Jaxpr) -> bool:
 def count_outcomes(jaxpr: Jaxpr) -> int:
     """Return the largest number of mid-circuit outcomes that an execution reads.
 
-    Conditionals count their largest branch, and loops with a static trip count all iterations.
+    Conditionals count their largest branch, loops with a static trip count all iterations, and
+    loops with a dynamic trip count one iteration.
 
     Args:
         jaxpr: jaxpr of a circuit with tagged outcomes.

@@ -72,10 +72,10 @@ class MixedSimulator(Simulator):
         self._readout_factor = 1 - 2 * (getattr(device, "readout_err", None) or 0.0)
 
     def prepare(self, preparation: Any = None) -> Any:
-        """Return the all-zero state, or the state that a preparation creates.
+        """Return the state ``|0...0>``, or the state that a preparation creates.
 
         Args:
-            preparation: PennyLane preparation of a pure state; None for the all-zero state.
+            preparation: PennyLane preparation of a pure state; None for ``|0...0>``.
 
         Returns:
             real array ``[4] * qubits``, expectation values of all Pauli words.
@@ -91,7 +91,8 @@ class MixedSimulator(Simulator):
     def can_apply(self, op: qml.operation.Operator) -> bool:
         """Return whether an operation has a matrix or Kraus operators to apply.
 
-        Operations without effect, and density matrix preparations, count as such, too.
+        Operations without effect, and density matrix preparations, count as such, too. False for an
+        operation with a batch of parameters.
 
         Raises:
             CompileError: for a channel with a batch of parameters.
@@ -119,7 +120,11 @@ class MixedSimulator(Simulator):
             raise ValueError(f"{self.where}: {op.name}: {error}") from error
 
     def _apply_sequence(self, sequence: Sequence[tuple[Any, tuple[int, ...]]], state: Any) -> Any:
-        """Apply operations that have small matrices, in one loop or fused."""
+        """Apply operations that have small matrices, in one loop or fused.
+
+        The loop (`AngleScan`) is used if ``uses_loops`` is set, for at least `MIN_OPERATIONS`
+        operations of a form that it supports. It clears `is_orthogonal`.
+        """
         if self.uses_loops and len(sequence) >= MIN_OPERATIONS:
             scan = AngleScan(self.compute_matrix)
             blocks = scan.make_blocks(sequence)
@@ -197,7 +202,7 @@ class MixedSimulator(Simulator):
         return jax.vmap(apply, in_axes=1, out_axes=1)
 
     def compute_probability(self, state: Any) -> Any:
-        """Return the trace."""
+        """Return the probability of the state, its trace: the expectation value of the identity."""
         return state[(0,) * state.ndim]
 
     def compute_moments(
@@ -330,7 +335,10 @@ class MixedSimulator(Simulator):
         return jnp.moveaxis(state, qubits, range(len(qubits)))
 
     def project(self, state: Any, basis: Any) -> Any:
-        """Project the first qubit on both states of a basis, with readout errors."""
+        """Project the first qubit on both states of a basis; include readout errors.
+
+        The arguments and the result are as in `Simulator.project`.
+        """
         letter = self._readout_factor * state[1 + basis]
         return jnp.stack([state[0] + letter, state[0] - letter]) / 2
 

@@ -38,12 +38,15 @@ class PauliTerm(NamedTuple):
     letters: Sequence[tuple[int, str]]
 
     def find_mask(self, letters: str, n_qubits: int) -> int:
-        """Return the bit mask of the qubits whose letter is in `letters`."""
+        """Return the bit mask of the qubits whose letter is in `letters`, such as ``"XY"``.
+
+        Qubit 0 is the most significant of `n_qubits` bits.
+        """
         return sum(1 << (n_qubits - 1 - qubit) for qubit, is_ in self.letters if is_ in letters)
 
     @property
     def phase_power(self) -> int:
-        """The power of the imaginary unit in ``i**y X^x Z^z``, modulo 4."""
+        """The power y of the imaginary unit in ``i**y X^x Z^z``: the number of Ys, modulo 4."""
         return sum(is_ == "Y" for _, is_ in self.letters) % 4
 
 
@@ -183,8 +186,9 @@ def _apply_in_scan(
 
         Args:
             total: array ``[2, 2**n]``, the sum over the preceding words.
-            word: bit masks of the qubits with X or Y and of the qubits with Z or Y, the
-                coefficient, and whether the word has a factor ``i``.
+            word: four scalars: the bit mask of the qubits with X or Y; the bit mask of the qubits
+                with Z or Y; the coefficient, including the sign of ``i**y`` for a word with y
+                letters Y; and whether y is odd, which leaves a factor ``i``.
 
         Returns:
             the new sum, and None for the scan's output.

@@ -60,7 +60,10 @@ def compute_transfer_matrix(op: qml.operation.Operator, where: str) -> Any:
 
 
 def has_scalar_parameters(op: qml.operation.Operator) -> bool:
-    """Return whether a channel has scalar parameters, as PennyLane's channels need."""
+    """Return whether a channel has scalar parameters, as PennyLane's channels need.
+
+    Only channels of the types in `_CLOSED_FORMS` are checked: True for all other operations.
+    """
     return type(op) not in _CLOSED_FORMS or not any(map(jnp.ndim, op.data))
 
 
@@ -140,7 +143,17 @@ def make_left_multiplication(matrix: Operand, n_qubits: int) -> Any:
 
 
 def _to_transfer_matrix(pairs: Any, n_qubits: int) -> Any:
-    """Convert a superoperator on row-major matrix entries to the Pauli basis."""
+    """Convert a superoperator on row-major matrix entries to the Pauli basis.
+
+    Args:
+        pairs: complex array ``[4**n_qubits, 4**n_qubits]``, which maps the flattened ``rho`` to the
+            flattened result.
+        n_qubits: number of qubits.
+
+    Returns:
+        complex array of the same shape, which maps ``Tr(P rho)`` of all Pauli words P to these
+        values of the result.
+    """
     words = _choose_numpy(pairs).asarray(_make_basis_change(n_qubits), pairs.dtype)
     return words @ pairs @ words.conj().T / 2**n_qubits
 

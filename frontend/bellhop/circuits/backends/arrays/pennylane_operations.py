@@ -106,12 +106,12 @@ def find_basis_state(preparation: Any) -> dict[Any, Any] | None:
 
 
 def prepare_own_amplitudes(preparation: Any) -> Any:
-    """Return the amplitudes that a state preparation creates on its own wires."""
+    """Return the amplitudes ``[2] * wires`` that a preparation creates on its own wires."""
     return create_initial_state(list(preparation.wires), preparation)
 
 
 def prepare_amplitudes(preparation: Any, wires: WireMap) -> Any:
-    """Return the amplitudes of all qubits that a state preparation creates."""
+    """Return the amplitudes ``[2] * qubits`` of all qubits that a preparation creates."""
     return create_initial_state(range(len(wires)), map_to_qubits(preparation, wires))
 
 
@@ -143,11 +143,13 @@ def stop_recording() -> AbstractContextManager[None]:
 
 
 def make_measurement(wire: Any, *, reset: bool) -> qml.QubitChannel:
-    """Return the channel of a measurement whose outcome is forgotten.
+    """Return the channel of a measurement whose outcome is forgotten, not queued.
+
+    Its name is ``"measure"``, for error messages.
 
     Args:
         wire: the wire label, or a tracer.
-        reset: whether the wire is brought to zero afterwards.
+        reset: whether the channel also sets the wire to zero.
     """
     one = np.array([[0.0, 1.0], [0.0, 0.0]]) if reset else np.diag([0.0, 1.0])
     with stop_recording():

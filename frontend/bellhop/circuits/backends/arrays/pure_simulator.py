@@ -56,10 +56,10 @@ class PureSimulator(Simulator):
     max_fused_qubits = 4
 
     def prepare(self, preparation: Any = None) -> Any:
-        """Return the all-zero state, or the state that a preparation creates.
+        """Return the state ``|0...0>``, or the state that a preparation creates.
 
         Args:
-            preparation: PennyLane state preparation; None for the all-zero state.
+            preparation: PennyLane state preparation; None for ``|0...0>``.
 
         Returns:
             real array ``[2, 2**n]``, real and imaginary parts.
@@ -91,7 +91,7 @@ class PureSimulator(Simulator):
         return matrix
 
     def is_unitary(self, op: Any) -> bool:
-        """Return whether a gate is unitary for all values of its parameters."""
+        """Return whether a gate is known to be unitary for all values of its parameters."""
         return is_unitary(op)
 
     def apply_single_operation(self, op: Any, qubits: tuple[Any, ...], state: Any) -> Any:

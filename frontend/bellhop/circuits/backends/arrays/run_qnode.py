@@ -69,12 +69,14 @@ def _choose_simulator(device: Any, n_qubits: int, call: Circuit) -> Any:
     """Return the simulator class for a circuit on a device.
 
     Args:
-        device: ``default.mixed``, or another device, which simulates pure states.
+        device: the QNode's device. ``default.mixed`` always gets a `MixedSimulator`.
         n_qubits: number of qubits of the state.
-        call: the circuit.
+        call: the circuit. If its plan treats outcomes by ``Outcomes.ALL`` before the trace, a
+            density matrix averages over them, so any device gets a `MixedSimulator`.
 
     Returns:
-        a `Simulator` class, or a partial of one, to call with ``(device, wires, where, dtype)``.
+        `MixedSimulator`, or else the result of `choose_pure_simulator`: a class, or a partial of
+        one, to call with ``(device, wires, where, dtype)``.
     """
     # The plan knows the treatment of outcomes before the trace only for a density matrix.
     if device.name == "default.mixed" or call.plan.outcomes is Outcomes.ALL:
@@ -122,7 +124,8 @@ def run_on_arrays(call: Circuit, device: qml.devices.Device, wires: WireMap) -> 
     A circuit with mid-circuit measurements is executed for all combinations of outcomes (branches).
     Without shots, results are sums over all branches, weighted by probability, which JAX
     differentiates. With shots, each shot is assigned to one branch, and the branch draws its
-    samples.
+    samples. With ``diff_method="finite-diff"`` or ``"spsa"``, the derivative is by differences in
+    the inputs.
 
     Args:
         call: the QNode call: its inputs, configuration and shots.
@@ -354,12 +357,14 @@ def _run_on_simulator(call: Circuit, device: qml.devices.Device, wires: WireMap)
             """Evaluate all branches (combinations of mid-circuit outcomes) in a scan.
 
             Args:
-                drawn: the assignment of shots to branches; before it is drawn, `make_empty`'s
-                    result with another key, to compute the branches' probabilities.
+                drawn: the assignment of shots to branches. The first call is before shots are
+                    drawn, with a placeholder (`make_empty`'s result with another key): it computes
+                    the branches' probabilities and, without shots, the values. With shots, a second
+                    call with the drawn assignment computes the values.
 
             Returns:
-                the probability of each branch, the fault of each branch, and the sums over branches
-                of each result's array.
+                the probability of each branch, an array ``[branches]``; the fault of each branch;
+                and a list of the values' sums over all branches.
             """
             branches = jnp.arange(2**n_outcomes, dtype=jnp.uint32)
 
@@ -413,7 +418,9 @@ def _add(one: Any, other: Any) -> Any:
 def _has_single_amplitudes(call: Circuit) -> bool:
     """Return whether the user asks for a state in single precision.
 
-    Only a circuit that is planned for the engine has a device whose own precision counts.
+    True if the QNode's setting ``precision`` is ``"single"``. Also for a circuit of a
+    single-precision device that was planned for the engine and is averaged over outcomes by a
+    density matrix (``Outcomes.ALL``); other circuits ignore their device's precision.
     """
     plan = call.plan
     is_for_engine = plan.outcomes is Outcomes.ALL
@@ -426,7 +433,7 @@ def _cast_dtype(value: Operand, before: Any, after: Any) -> Any:
 
 
 def _check_outcome_count(n_outcomes: int, simulator: Simulator) -> None:
-    """Raise a `CompileError` if a circuit needs more than `MAX_OUTCOMES` outcomes.
+    """Raise a `CompileError` if a circuit needs more than `MAX_OUTCOMES` outcomes at once.
 
     All combinations of outcomes are evaluated, so their number doubles with each outcome.
 

@@ -69,6 +69,12 @@ class SimulatedCircuit(ProgramCircuit):
         outcomes: traced unsigned integer, a bit for each mid-circuit outcome of the branch.
         shots: the shots that are assigned to this branch; None without shots.
         box: lines of text in the box of the circuit in drawings of the program.
+
+    Attributes:
+        state: the state after the operations so far, without pending ones; not normalized.
+        postselects: whether a mid-circuit measurement so far postselects.
+        unbounded_outcomes: the error to raise if outcomes remain in a loop with a dynamic trip
+            count; None without such outcomes.
     """
 
     def __init__(
@@ -327,7 +333,7 @@ class SimulatedCircuit(ProgramCircuit):
         return self._shots.sample(self.simulator, self.state, asked)
 
     def average_over_groups(self, value: Any) -> Any:
-        """Return this branch's contribution to the mean of a value over each group."""
+        """Return this branch's contribution ``[groups, ...]`` to the mean of a value."""
         assert self._shots is not None
         return self._shots.average_over_groups(value, self.compute_probability())
 

@@ -69,12 +69,15 @@ class Simulator(ABC):
         MemoryCheck(self.where).check_state(len(self.wires), axes=self.axes_per_qubit)
 
     def prepare_inputs(self, inputs: Any) -> Any:
-        """Convert the inputs of a circuit, for instance to another sharding."""
+        """Convert the inputs of a circuit, for instance to another sharding.
+
+        This base class returns them unchanged.
+        """
         return inputs
 
     @abstractmethod
     def prepare(self, preparation: Any = None) -> Any:
-        """Return the all-zero state, or the state that a preparation creates."""
+        """Return the state ``|0...0>``, or the state that a preparation creates."""
 
     @abstractmethod
     def can_apply(self, op: Any) -> bool:
@@ -122,10 +125,11 @@ class Simulator(ABC):
         return after
 
     def _make_matrix_sequence(self) -> Any:
-        """Return the object that applies operations as matrices, for one sequence.
+        """Make the object that applies operations as matrices, for one sequence.
 
         Returns:
-            a `MatrixScan` for small states on a TPU, else a `MatrixSequence`.
+            a `MatrixScan` for a small state of double precision on a TPU that is not partitioned,
+            else a `MatrixSequence`.
         """
 
         def matrix(op: Any) -> Any:
@@ -177,11 +181,20 @@ class Simulator(ABC):
 
     @abstractmethod
     def is_unitary(self, op: Any) -> bool:
-        """Return whether the matrix is unitary for all values of the parameters."""
+        """Return whether an operation's matrix is known to be unitary for all parameters."""
 
     @abstractmethod
     def apply_single_operation(self, op: Any, qubits: tuple[Any, ...], state: Any) -> Any:
-        """Apply an operation on many qubits, or on dynamic qubits."""
+        """Apply an operation on many or dynamic qubits, or without a small matrix.
+
+        Args:
+            op: the operation.
+            qubits: the index of the qubit of each of the operation's wires, static or traced.
+            state: the state before the operation.
+
+        Returns:
+            the state after the operation.
+        """
 
     @abstractmethod
     def compute_probability(self, state: Any) -> Any:
@@ -228,7 +241,10 @@ class Simulator(ABC):
 
     @abstractmethod
     def prepare_snapshot(self, state: Any, qubits: Sequence[int]) -> Any:
-        """Convert a state for ``sample_in_bases``, with `qubits` as leading axes."""
+        """Convert a state to the form that `sample_in_bases` takes, to measure `qubits`.
+
+        Usually a state with `qubits` as leading axes; a partitioned state stays as it is.
+        """
 
     def sample_in_bases(self, first: Any, uniform: Operand, bases: Operand) -> tuple[Any, Any]:
         """Draw one outcome of several qubits, each in its own Pauli basis.

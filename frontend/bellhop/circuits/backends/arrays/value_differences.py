@@ -28,8 +28,9 @@ def evaluate_with_differences(
 ) -> Any:
     """Evaluate a function; JAX differentiates it by finite differences or SPSA.
 
-    This implements ``diff_method="finite-diff"`` and ``"spsa"`` for circuits simulated on arrays.
-    Derivatives of second order raise an error.
+    This implements ``diff_method="finite-diff"`` and ``"spsa"`` for circuits simulated on arrays. A
+    second derivative raises ``DifferentiableCompileError``, as does a derivative by a complex
+    input.
 
     Args:
         function: ``function(*inputs) -> results``, a pytree of arrays.

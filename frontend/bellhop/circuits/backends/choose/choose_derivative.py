@@ -52,21 +52,29 @@ class CircuitFacts:
 
     @property
     def is_swept_by_adjoint(self) -> bool:
-        """Whether the adjoint method at hand differentiates all measurements."""
+        """Whether the available adjoint method differentiates all measurements.
+
+        This is the engine's method if `is_swept_by_engine`, else the plugin's.
+        """
         return self.offers_jacobian(Executor.ENGINE if self.is_swept_by_engine else Executor.PLUGIN)
 
     @property
     def has_adjoint(self) -> bool:
-        """Whether the adjoint method differentiates the circuit."""
+        """Whether an adjoint method differentiates the circuit.
+
+        The device has one, it differentiates all measurements, and it can undo all gates: without
+        shots, matrices that may change the norm, and mid-circuit outcomes that need a rerun.
+        """
         is_reversible = not (self.needs_rerun or self.may_change_norm)
         return self.device_has_adjoint and self.is_swept_by_adjoint and is_reversible
 
     @property
     def is_sweep_cheaper(self) -> bool:
-        """Whether the adjoint method costs less than parameter shifts.
+        """Whether the adjoint method costs at most as much as parameter shifts.
 
         It needs a pass through the circuit for each value (one for all expectation values), and
-        parameter shifts need two executions for each parameter.
+        parameter shifts need two executions for each parameter. With other values than expectation
+        values, only the engine's adjoint method is considered.
         """
         # A sweep gives all means of a plugin at once.
         are_means = self.offers_jacobian(Executor.PLUGIN)
@@ -104,6 +112,10 @@ def choose_derivative(plan: ExecutionPlan, facts: CircuitFacts) -> DerivativeCho
     Args:
         plan: how the circuit is executed. Its ``diff_method`` is the user's, or ``BEST``.
         facts: what the traced circuit applies and measures.
+
+    Returns:
+        the choice for derivatives by gate parameters alone; its ``by_amplitudes`` is the choice for
+        derivatives that may include amplitudes.
     """
     if plan.diff_method == DiffMethod.LIKELIHOOD_RATIO:
         obstacle = next((each.obstacle for each in facts.measurements if each.obstacle), "")
@@ -272,6 +284,9 @@ def _explain_engine_limit(asked: str, facts: CircuitFacts) -> tuple[str, str]:
 
 def find_second_order_obstacle(measurements: Sequence[Measurement]) -> str:
     """Return the error message if reverse mode cannot be differentiated again.
+
+    The second derivative runs the circuit with other parameters, which does not work for a state
+    (the engine's adjoint method alone differentiates it), samples, counts and shadows.
 
     Args:
         measurements: the measurements whose vector-Jacobian product is differentiated.

@@ -113,11 +113,13 @@ def get_runner(plan: ExecutionPlan, device: Any) -> Callable[..., Any]:
 
     Args:
         plan: the plan of a circuit.
-        device: the QNode's PennyLane device. If ``register_backend`` registered its class, the
-            registered function is returned.
+        device: the QNode's PennyLane device. If ``register_backend`` registered its class, and the
+            plan's executor is ``REGISTERED``, the registered function is returned.
 
     Returns:
-        a function ``(circuit, device, wires) -> results``. Its module is imported on first use.
+        a function ``(circuit, device, wires) -> results``, whose module this call imports. For the
+        engine, the function runs some circuits as density matrices on arrays instead
+        (`_run_cheaper`).
     """
     registered = find_backend(type(device))
     if plan.executor is Executor.REGISTERED and registered is not None:
@@ -139,7 +141,8 @@ def _run_cheaper(
         wires: the circuit's wires.
 
     Returns:
-        what the runner returns.
+        the measurements' values, in the structure that the quantum function returned; ``Declined``
+        if the engine's runner declines the circuit.
     """
     reason = explain_density_matrix(call, wires)
     if not reason:
@@ -203,7 +206,11 @@ def _find_obstacle_of_default_qubit(config: CircuitConfig) -> str:
 
 
 def _is_exact_method(config: CircuitConfig) -> bool:
-    """Return whether a circuit's ``diff_method`` gives the exact derivatives of simulators."""
+    """Return whether a circuit's ``diff_method`` gives the exact derivatives of simulators.
+
+    True for ``best``, ``adjoint``, ``parameter-shift`` and ``hadamard``, except for ``adjoint``
+    with shots.
+    """
     method = config.diff_method
     has_method = not (method == DiffMethod.ADJOINT and config.shots.total)
     return method in _METHODS_OF_DEFAULT_QUBIT and has_method

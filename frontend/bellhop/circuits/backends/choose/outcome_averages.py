@@ -63,14 +63,18 @@ class _OutcomeTable(NamedTuple):
 
     Attributes:
         outcomes: the numbers of the outcomes.
-        values: the value for each combination of them, in the order of ``itertools.product``.
+        values: the value for each combination of these outcomes (0 or 1), in the order of
+            ``itertools.product``: the last outcome varies fastest.
     """
 
     outcomes: tuple[int, ...]
     values: Sequence[np.ndarray]
 
     def get_value(self, combination: dict[int, int]) -> np.ndarray:
-        """Return the value for outcomes by their numbers."""
+        """Return the value for a combination: 0 or 1 for each outcome's number.
+
+        The combination may have more outcomes than the table.
+        """
         bits = "".join(str(combination[number]) for number in self.outcomes)
         return self.values[int(bits, 2)]
 
@@ -87,12 +91,14 @@ class OutcomeAverages(GateInterpreter):
             iterations are constants.
 
     Attributes:
-        unrolls: the same.
-        is_possible: whether they can, in the whole circuit.
+        unrolls: the argument ``unrolls``.
+        is_possible: whether all outcomes and conditionals of the circuit can be replaced. It is
+            final after construction; if it is False, the other attributes have no meaning.
         n_outcomes: the largest number of outcomes of a run.
-        n_operations: the largest number of operations and outcomes of a run.
+        n_operations: an upper bound of the number of operations and outcomes of a run.
         kinds: the kinds of operations in the circuit.
-        measurements: the names of the classes of returned measurements.
+        measurements: the names of the classes of returned measurements; empty until
+            `find_outcome_averages` sets it.
     """
 
     def __init__(self, closed: ClosedJaxpr, *, unrolls: bool = False) -> None:
@@ -114,28 +120,48 @@ class OutcomeAverages(GateInterpreter):
         return super().interpret(ClosedJaxpr(closed.jaxpr, unknown), *inputs)
 
     def _reject_tables(self, values: Sequence[Any]) -> None:
-        """Note that an outcome is used for something other than a conditional."""
+        """Clear ``is_possible`` if a value depends on outcomes where only conditionals may."""
         self.is_possible &= not any(isinstance(value, _OutcomeTable) for value in values)
 
     def _change_wires(self, wires: Sequence[Any]) -> None:
-        """Note that gates may change wires; an ``UnknownValue`` may be any wire."""
+        """Forget the outcomes that wires hold, since gates may change the wires.
+
+        Args:
+            wires: wire labels. For a traced wire or an ``UnknownValue``, which may be any wire, the
+                outcomes of all wires are forgotten.
+        """
         labels = set(map(find_label, wires))
         kept = {} if None in labels else self._holders
         self._holders = {number: label for number, label in kept.items() if label not in labels}
 
     def _end_part(self) -> None:
-        """Note that resets are due where a loop or a branch begins or ends."""
+        """Forget the outcomes of reset wires, where a loop's body or a branch begins or ends.
+
+        The averaging pass delays a reset until the next gate on the wire, or until such a place.
+        """
         kept = self._holders.keys() - self._are_reset
         self._holders = {number: self._holders[number] for number in kept}
 
     def _interpret_part(self, closed: ClosedJaxpr, *inputs: Any) -> None:
-        """Interpret the body of a loop, or a branch."""
+        """Interpret the body of a loop, or a branch.
+
+        ``is_possible`` is cleared if it returns a value that depends on outcomes. Outcomes of wires
+        that are reset are forgotten where it begins and ends.
+        """
         self._end_part()
         self._reject_tables(self.interpret(closed, *inputs))
         self._end_part()
 
     def _interpret_classical(self, eqn: JaxprEqn, *operands: Any) -> Sequence[Any]:
-        """Evaluate an equation for each combination of the outcomes that its operands depend on."""
+        """Evaluate an equation for each combination of the outcomes that its operands depend on.
+
+        ``is_possible`` is cleared for an equation with effects, for more than four outcomes, and if
+        an unknown operand makes a result depend on more than outcomes.
+
+        Returns:
+            for each result a table of values, if an operand is a table. Otherwise its constant
+            value, or None if it is unknown.
+        """
         self.is_possible &= not eqn.effects
         tables = [value for value in operands if isinstance(value, _OutcomeTable)]
         if not tables:
@@ -163,7 +189,11 @@ class OutcomeAverages(GateInterpreter):
         return [_OutcomeTable(tuple(outcomes), column) for column in zip(*rows, strict=True)]
 
     def _interpret_operations(self, eqn: JaxprEqn, *operands: Any) -> list[Any]:
-        """Note the kinds and wires of operations, whose parameters must not be outcomes."""
+        """Count operations and note their kinds; the wires that they change hold no outcomes.
+
+        ``is_possible`` is cleared if a parameter depends on outcomes, for control flow among the
+        operations, and for operations that allocate wires.
+        """
         self._reject_tables(operands)
         self.is_possible &= not eqn.params["allocates"]
         for op in get_operations(eqn, _mark_unknown(operands)):
@@ -174,7 +204,13 @@ class OutcomeAverages(GateInterpreter):
         return []
 
     def _interpret_outcome(self, eqn: JaxprEqn, *operands: Any) -> list[Any]:
-        """Note that the measured wire holds a new outcome, without postselection."""
+        """Count a mid-circuit measurement, whose wire now holds its outcome.
+
+        ``is_possible`` is cleared if it postselects.
+
+        Returns:
+            a list of one table, the outcome with the values False and True.
+        """
         self._reject_tables(operands)
         self.is_possible &= eqn.params["postselect"] < 0
         wires = eqn.params["operator"].with_values(_mark_unknown(operands))
@@ -190,7 +226,10 @@ class OutcomeAverages(GateInterpreter):
         return [_OutcomeTable((number,), [np.asarray(False), np.asarray(True)])]
 
     def _interpret_region(self, eqn: JaxprEqn, *operands: Any) -> list[Any]:
-        """Note the wires of an adjoint or controlled function, which must not measure."""
+        """Interpret an adjoint or controlled function; ``is_possible`` is cleared if it measures.
+
+        The control wires count as changed, so they hold no outcomes afterwards.
+        """
         self._reject_tables(operands)
         body, controls = eqn.params["body"], eqn.params["controls"]
         n, before = len(body.in_avals), self.n_outcomes
@@ -201,7 +240,14 @@ class OutcomeAverages(GateInterpreter):
         return []
 
     def _interpret_for_loop(self, eqn: JaxprEqn, *operands: Any) -> Sequence[Any]:
-        """Interpret each iteration if loops are unrolled, else one with unknown carried values."""
+        """Interpret each iteration if loops are unrolled, else one with unknown carried values.
+
+        Without unrolling, the iteration's numbers of outcomes and operations count as often as the
+        trip count. ``is_possible`` is cleared if a loop with a dynamic trip count measures.
+
+        Returns:
+            the carried values after the loop; None for unknown ones.
+        """
         loop = ForLoop.from_equation(eqn, operands)
         if self.unrolls and isinstance(loop.length, int):
             carried: Sequence[Any] = loop.carried
@@ -223,7 +269,10 @@ class OutcomeAverages(GateInterpreter):
         return unknown
 
     def _interpret_while_loop(self, eqn: JaxprEqn, *operands: Any) -> Sequence[Any]:
-        """Interpret one iteration, which must not measure."""
+        """Interpret one iteration, with unknown carried values and results.
+
+        ``is_possible`` is cleared if the loop measures, or has effects other than gates.
+        """
         self._reject_tables(operands)
         loop = WhileLoop.from_equation(eqn, operands)
         unknown, before = [None] * len(loop.carried), self.n_outcomes
@@ -232,7 +281,12 @@ class OutcomeAverages(GateInterpreter):
         return unknown
 
     def _interpret_cond(self, eqn: JaxprEqn, *given: Any) -> list[Any]:
-        """Interpret a conditional; the branch with most outcomes counts."""
+        """Interpret all branches of a conditional; its results are unknown (None).
+
+        The numbers of outcomes and of operations each grow by the largest number of any branch. If
+        mid-circuit outcomes decide the branch, `_interpret_decided` interprets the conditional
+        instead.
+        """
         index, *operands = given
         self._reject_tables(operands)
         unknown = [None] * len(eqn.outvars)
@@ -251,6 +305,10 @@ class OutcomeAverages(GateInterpreter):
         self, eqn: JaxprEqn, index: _OutcomeTable, operands: Sequence[Any]
     ) -> None:
         """Interpret a conditional that outcomes decide.
+
+        ``is_possible`` is cleared unless each deciding outcome is still on its wire, and the
+        branches have no results and apply only gates that can be controlled, on other static wires,
+        with parameters that are computed by primitives with finite results.
 
         Args:
             eqn: the conditional.
@@ -289,7 +347,14 @@ def _mark_unknown(operands: Sequence[Any]) -> list[Any]:
 
 
 class _SurroundingCircuit(NamedTuple):
-    """The circuit around a quantum function while the function is traced."""
+    """The wires of a circuit, in place of the circuit itself, to trace a quantum function.
+
+    `find_outcome_averages` only reads the traced function, so no operations are recorded.
+
+    Attributes:
+        wires: maps wire labels to qubit indices.
+        has_operation_outcomes: False: outcomes are no PennyLane operations here.
+    """
 
     wires: WireMap
     has_operation_outcomes: bool = False
@@ -302,7 +367,11 @@ class _SurroundingCircuit(NamedTuple):
 def find_outcome_averages(call: Circuit, wires: WireMap) -> OutcomeAverages | None:
     """Return how channels replace the outcomes of a circuit; None if they cannot.
 
-    Shots, transforms, passes, foldings and a ``mcm_method`` of the user ask for another treatment.
+    This traces the quantum function. None also for a circuit without mid-circuit outcomes, and if
+    the circuit returns anything but measurements of wires or observables.
+
+    None for a circuit with shots, transforms, compiler passes, foldings, mitigation or a
+    ``mcm_method`` of the user, which need another treatment.
 
     Args:
         call: the circuit.
@@ -328,10 +397,14 @@ def find_outcome_averages(call: Circuit, wires: WireMap) -> OutcomeAverages | No
 
 
 def explain_density_matrix(call: Circuit, wires: WireMap) -> str:
-    """Return why a density matrix runs a circuit; empty if the engine runs it.
+    """Return why a density matrix is better than the engine; empty if the engine is better.
+
+    A density matrix is better for many mid-circuit outcomes (at least 10, and ``2 * qubits + 2``)
+    on up to 6 qubits, if channels can replace the outcomes, ``diff_method`` is ``best``, and all
+    measurements are expval, var or probs. Not in a region.
 
     Args:
-        call: the circuit.
+        call: a circuit that is planned for the engine.
         wires: its wires.
     """
     n_qubits = len(wires)

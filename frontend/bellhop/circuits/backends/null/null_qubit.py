@@ -92,7 +92,10 @@ class ResourceTracker:
         measured = dict(qml.resource.resources_from_tape(tape, compute_depth=False).measurements)
 
         def end() -> None:
-            """Write the counts and the measurements to the file, as JSON."""
+            """Write the counts and the measurements to the file, as JSON.
+
+            Without a file name, a new file with a time stamp is written to the working directory.
+            """
             name = self._filename or f"__pennylane_resources_data_{time.time_ns()}.json"
             resources = {
                 "num_wires": self._wires,
@@ -176,15 +179,15 @@ def _make_constant_result(
     """Return the constant result of one leaf of the quantum function's result.
 
     Args:
-        leaf: a measurement process, which becomes zeros (states, probabilities and counts: the
-            first outcome with certainty); or another value, which is kept. If each shot is an
-            execution, the value gets a leading axis of shots.
+        leaf: a measurement process, which becomes zeros (state vectors, probabilities and counts:
+            the first outcome with certainty); or another value, which is kept. If each shot is an
+            execution, this value is repeated along a leading axis of shots.
         circuit: the traced circuit.
         device: the ``null.qubit`` device.
         shots: the number of shots of this entry of the shot vector; None without shots.
 
     Raises:
-        CompileError: if the result would be too large.
+        CompileError: for a state, probabilities or counts of more than 30 wires.
     """
     if not is_measurement(leaf):
         value = jnp.asarray(leaf)

@@ -107,8 +107,6 @@ class CliffordCircuit(ProgramCircuit):
         self._is_fresh = True
         self._n_rounds = 0
 
-    # Gates.
-
     def _apply_gate(self, op: Any, depth: int) -> None:
         """Append an operation as lines of the Stim program, decomposed if necessary.
 
@@ -117,7 +115,7 @@ class CliffordCircuit(ProgramCircuit):
             depth: the number of decompositions that produced it, 0 for the user's operation.
 
         Raises:
-            CompileError: for a traced parameter, or a gate that is not Clifford.
+            CompileError: for a gate's traced parameter, or a gate that is not Clifford.
         """
         is_fresh, self._is_fresh = self._is_fresh, False
         kind = OperationKind.classify(op)
@@ -178,11 +176,14 @@ class CliffordCircuit(ProgramCircuit):
         self._steps.append(f"{name}{argument} {' '.join(targets)}")
 
     def _format_wire(self, label: Any) -> str:
-        """Return a wire as text: its qubit index, or a placeholder if it is traced."""
+        """Return a wire as text: its qubit index; if it is traced, a placeholder ``$i``.
+
+        The index of a traced wire, clipped to the valid range, is appended to the operands by
+        `_format_operand`. An invalid wire raises the circuit's fault, so any valid index will do.
+        """
         qubit = self.wires.find_static_qubit(label)
         if qubit is not None:
             return str(qubit)
-        # An out-of-range wire raises the circuit's fault, so any valid index is fine here.
         return self._format_operand(jnp.clip(self.wires.get_qubit(label), 0, len(self.wires) - 1))
 
     def _format_number(self, value: Any) -> str:
@@ -209,8 +210,6 @@ class CliffordCircuit(ProgramCircuit):
         )
         return f"${len(self._operands) - 1}"
 
-    # Outcomes.
-
     def _measure_wire(self, label: Any, *, reset: bool, postselect: int) -> Any:
         """Append a measurement; return the outcome, a bool scalar, from the shot's record.
 
@@ -233,18 +232,18 @@ class CliffordCircuit(ProgramCircuit):
         return outcome
 
     def broadcast_to_shots(self, value: Any) -> Any:
-        """Return the value of the traced shot, with a leading axis of shots."""
+        """Return the traced shot's value, with an axis of shots (of length one) in front."""
         return value[None]
 
     def average_over_groups(self, value: Any) -> Any:
-        """Return the value of the traced shot, with a leading axis of groups."""
+        """Return the traced shot's value, with an axis of groups (of length one) in front."""
         return value[None]
-
-    # Control flow.
 
     @contextmanager
     def _collect_steps(self, obstacle: CompileError | None = None) -> Iterator[list[Any]]:
         """Collect the Stim lines of the ``with`` block in a new list, which is yielded.
+
+        In the block, only outcomes of the block itself can decide conditionals.
 
         Args:
             obstacle: the error to raise if a line needs a traced operand; None to allow operands.
@@ -265,7 +264,7 @@ class CliffordCircuit(ProgramCircuit):
         *,
         is_nest: bool = False,
     ) -> tuple[Any, ...]:
-        """Add a loop as a ``REPEAT`` block, or unrolled if its iterations differ.
+        """Add a loop as a ``REPEAT`` block; unroll it if iterations differ, or without `repeats`.
 
         Args:
             n_iterations: the trip count, which must be an ``int``.
@@ -350,10 +349,10 @@ class CliffordCircuit(ProgramCircuit):
     def branch(self, branches: Branches) -> Any:
         """Add a conditional: controlled Paulis, or branches selected by a traced index.
 
-        An index that depends on mid-circuit outcomes gives Paulis controlled by outcomes. An index
-        that depends on other traced values selects the lines of a branch when the program runs. The
-        branches' functions apply their gates to this circuit; the result of the selected branch is
-        returned.
+        An index that depends on outcomes and nothing else gives Paulis controlled by outcomes. One
+        that depends on other traced values selects the lines of a branch when the program runs. Of
+        a constant index, only its branch is applied. The branches' functions apply their gates to
+        this circuit; the result of the selected branch is returned.
         """
         last = len(branches.functions) - 1
         number = evaluate_constant(branches.index)
@@ -367,7 +366,7 @@ class CliffordCircuit(ProgramCircuit):
         )
 
         def make_branch(function: Callable[[], Any]) -> Callable[[], Any]:
-            """Return a function that runs a branch and appends its Stim lines to ``parts``."""
+            """Return a function that runs a branch and returns the fault and the result."""
 
             def run() -> Any:
                 """Run the branch; append its lines and its number of outcomes to ``parts``."""
@@ -386,11 +385,13 @@ class CliffordCircuit(ProgramCircuit):
         return result
 
     def _add_branches(self, index: Any, parts: Sequence[tuple[list[Any], int]]) -> None:
-        """Add a conditional to the Stim program.
+        """Add a conditional to the Stim program: controlled Paulis, or a step of all branches.
 
         Args:
             index: traced index of the branch to run.
-            parts: for each branch, its Stim lines and its number of mid-circuit outcomes.
+            parts: for each branch, its Stim lines and its number of mid-circuit outcomes. If no
+                outcome decides, branches with fewer outcomes are padded with zeros to the largest
+                number.
         """
         used = find_deciding_inputs(index, [outcome for outcome, _ in self._outcomes])
         if used:
@@ -453,8 +454,6 @@ class CliffordCircuit(ProgramCircuit):
             "Stim only has Paulis controlled by one outcome. Write a conditional for each outcome, "
             "or use qml.device('lightning.qubit', wires=...)."
         )
-
-    # The end.
 
     def sample(self, asked: Sequence[SampleRequest]) -> list[Any]:
         """Sample all shots once, and compute each requested result from these samples.

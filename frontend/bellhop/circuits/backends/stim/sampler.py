@@ -81,6 +81,10 @@ class StimSampler(BuiltinFunction):
 
         Returns:
             uint8 ``[shots, bytes]``, the bit-packed outcomes.
+
+        Raises:
+            CircuitError: if Stim rejects the program with the operands' values, such as a
+                probability above one.
         """
         where, steps, shots = self.arguments
         values = [operand.item() for operand in operands]
@@ -97,7 +101,8 @@ def _render_program(steps: Sequence[Step], values: Sequence[Any]) -> str:
     """Return a Stim program as text, with concrete values of its operands.
 
     Args:
-        steps: the lines of the program and its conditionals.
+        steps: the lines of the program and its conditionals, each of which becomes the lines of the
+            chosen branch.
         values: the value of each operand, by the number of its placeholder.
     """
     lines = [

@@ -115,8 +115,10 @@ class CircuitFunction:
         """Return the shape of the batch axes that ``jax.vmap`` added to the operands.
 
         Args:
-            operands: the operands of a call, which all have these axes first. ``()`` without
-                operands.
+            operands: the operands of a call, with the seed if any. All have these axes first.
+
+        Returns:
+            the shape of the batch axes; ``()`` without them, and without operands.
         """
         if not operands:
             return ()
@@ -127,6 +129,9 @@ class CircuitFunction:
 
     def __call__(self, *operands: np.ndarray) -> list[np.ndarray]:
         """Execute the circuit, once per row if the operands have leading batch axes.
+
+        The device is locked meanwhile. A seed holds for this call only: the device's generator is
+        restored.
 
         Args:
             *operands: arrays for the template, then the seed if the function is seeded.
@@ -268,10 +273,11 @@ class CircuitFunction:
         """Give a classical shadow a random seed for its bases, if the user set none.
 
         Args:
-            process: a measurement process. If it is not a shadow, it is returned unchanged.
+            process: a measurement process.
 
         Returns:
-            a copy with a seed from the device's generator.
+            a copy with a seed from the device's generator, or from a new generator if the device
+            has none. A process that is not a shadow, or has the user's seed, is returned unchanged.
         """
         is_shadow = isinstance(process, _SHADOWS)
         if not is_shadow or user_seed(process) is not None:

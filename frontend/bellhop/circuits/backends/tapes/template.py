@@ -68,6 +68,13 @@ class TemplatePart:
             values: the value of each operand of the template.
             free: wire labels to use for traced wires, for an example tape; empty to use their
                 values.
+
+        Returns:
+            the operation or measurement process; a `ConditionalOperation` for a conditional with
+            traced values.
+
+        Raises:
+            CircuitError: if the values of an operation's wires are not distinct.
         """
         if not self.operands:
             return _map_wires(self.prototype, values, free)
@@ -125,6 +132,9 @@ class Template:
             values: the value of each operand.
             free: wire labels to use for traced wires, for an example tape; empty to use their
                 values.
+
+        Raises:
+            CircuitError: if the values of an operation's wires are not distinct.
         """
         operations = _select_operations(self.steps, values, free)
         measurements = [each.with_values(values, free) for each in self.measured]
@@ -181,6 +191,9 @@ def _map_wires(made: Any, values: Sequence[Any], free: Sequence[Any]) -> Any:
         values: the value of each operand of the template.
         free: wire labels to use instead of these values; empty to use the values.
 
+    Returns:
+        a copy with these wires; the object itself if it has no placeholders.
+
     Raises:
         CircuitError: if the wires of an operation are not distinct.
     """
@@ -206,6 +219,10 @@ def replace_dynamic_wires(made: Any, operand: Callable[[Any], int]) -> Any:
     Args:
         made: the operation or measurement process.
         operand: adds a traced wire to the template's operands, and returns the operand's index.
+
+    Returns:
+        a copy whose traced wires are `WirePlaceholder` objects; the object itself if it has no
+        traced wires.
     """
     wire_map = {wire: WirePlaceholder(operand(wire)) for wire in made.wires if is_dynamic(wire)}
     if not wire_map:

@@ -167,7 +167,14 @@ class TemplateCircuit(TapeCircuit):
             """
 
             def run() -> tuple[Any, Any]:
-                """Run the branch; collect its steps and operands separately from the circuit's."""
+                """Run the branch on new lists of steps and operands; then restore the circuit's.
+
+                The branch's steps are appended as a tuple to ``steps``, the list in `branch`.
+
+                Returns:
+                    the branch's result; and a dictionary of the operands that its steps use, by
+                    their index.
+                """
                 outer = self.steps, self.operands
                 self.steps, self.operands = [], {}
                 try:
@@ -222,13 +229,13 @@ def _unsupported_error(where: str, construct: str) -> CompileError:
 
 
 def _list_inner_values(op: qml.operation.Operator) -> list[Any]:
-    """Return an operation's hyperparameters, and of the operators in it recursively.
+    """List the hyperparameters of an operation and, recursively, of operators in them.
 
     Args:
         op: an operation or measurement process.
 
     Returns:
-        the leaves that are not operators themselves.
+        the leaves of all these hyperparameters, without the operators themselves.
     """
     hyperparameters = getattr(op, "hyperparameters", {})
     parts = [part for part in hyperparameters.values() if isinstance(part, qml.operation.Operator)]

@@ -141,7 +141,7 @@ class DeviceWires:
         return jax.lax.ppermute(rows, self.axes, moves)
 
     def sum_over_devices(self, value: object) -> Any:
-        """Sum a pytree over all devices."""
+        """Sum a pytree of arrays over all devices; call it in a function of `map_shards`."""
         return jax.tree.map(partial(jax.lax.psum, axis_name=self.axes), value)
 
 

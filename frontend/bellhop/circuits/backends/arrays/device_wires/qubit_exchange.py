@@ -181,9 +181,10 @@ def plan_segments(
         gates: wires of the gates, in order; each gate's nondiagonal wires must fit into a shard.
         n_wires: number of wires of the state.
         start: the wire of each device axis before the first gate.
-        end: the wire of each device axis after the last gate; None for any.
+        end: the wire of each device axis after the last gate; None for any: the plan then ends with
+            the device wires of its last segment.
         can_choose_start: whether the plan may start with other device wires than `start` at no
-            cost, as for the all-zero state. The plan's `start` lists them.
+            cost, as for the state ``|0...0>``. The plan's `start` lists them.
 
     Returns:
         a plan whose segments hold all gates.
@@ -265,14 +266,18 @@ class _PendingGates:
         return replace(self, gates=self._find_remaining(_to_bitmask(devices)))
 
     def choose_device_wires(self, n_wires: int, before: Wires) -> Wires:
-        """Choose device wires greedily so that few gates remain pending.
+        """Choose greedily which wires index devices, so that few gates remain pending.
+
+        A gate remains pending if it is not diagonal on a chosen wire, or depends on a gate that
+        remains pending. Only the wires are chosen; no gate is removed.
 
         Args:
             n_wires: number of wires of the state.
             before: the current device wires, which are preferred among equally good ones.
 
         Returns:
-            as many wires as `before` has, not yet assigned to device axes.
+            as many wires as `before` has. Their order has no meaning yet: `_assign_axes` assigns
+            them to device axes.
         """
         chosen: Wires = ()
         while len(chosen) < len(before):

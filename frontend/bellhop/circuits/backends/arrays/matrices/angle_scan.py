@@ -60,8 +60,10 @@ class _Block:
 
     Attributes:
         qubits: the qubits, in the order of the matrix.
-        coefficients: ``[terms, rows, rows]``, or ``[1, rows, rows]`` without an angle.
-        angle: the angle; None if all operations are constant.
+        coefficients: NumPy array ``[5, rows, rows]``, the coefficients of ``1, cos(x/2), sin(x/2),
+            cos(x), sin(x)`` in the transfer matrix for the angle x, with ``rows = 4**len(qubits)``;
+            ``[1, rows, rows]`` without an angle, the matrix itself.
+        angle: the angle, a traced scalar; None if all operations are constant.
     """
 
     qubits: tuple[int, ...]
@@ -69,7 +71,12 @@ class _Block:
     angle: Any = None
 
     def extend(self, qubits: tuple[int, ...]) -> "_Block":
-        """Return the block on more qubits."""
+        """Return the block on more qubits, with the identity on the added qubits.
+
+        Args:
+            qubits: all qubits of the result, in the order of its matrix; contains this block's
+                qubits.
+        """
         others = tuple(qubit for qubit in qubits if qubit not in self.qubits)
         k, n = len(self.qubits), len(qubits)
         unit = np.eye(4 ** (n - k))
@@ -80,7 +87,15 @@ class _Block:
         return _Block(qubits, whole.reshape(-1, 4**n, 4**n), self.angle)
 
     def multiply(self, after: "_Block") -> "_Block":
-        """Return the product of this block and the next block, of which one has no angle."""
+        """Return the block that applies this block and then `after`: ``after @ self``.
+
+        Args:
+            after: the next block. At most one of the two blocks may have an angle.
+
+        Returns:
+            a block on the qubits of both blocks, this block's qubits first, with the angle of the
+            two, if any.
+        """
         qubits = (*self.qubits, *(q for q in after.qubits if q not in self.qubits))
         one, other = self.extend(qubits), after.extend(qubits)
         angle = self.angle if after.angle is None else after.angle
@@ -104,10 +119,15 @@ class AngleScan:
     _known: dict[Any, np.ndarray | None] = field(default_factory=dict, init=False)
 
     def make_blocks(self, operations: Sequence[tuple[Any, tuple[int, ...]]]) -> list[_Block] | None:
-        """Multiply operations to blocks; return None if the program computes another matrix.
+        """Multiply neighboring operations to blocks with at most one angle each.
 
         Args:
-            operations: pairs of an operation and its qubits.
+            operations: pairs of an operation and the indices of its qubits, in order.
+
+        Returns:
+            the blocks in order; None if the matrix of an operation, or of a part of its
+            decomposition, is neither constant nor a linear combination of 1 and the cosines and
+            sines of x and x/2, for one traced angle x.
         """
         width = max(2, *(len(qubits) for _, qubits in operations))
         blocks: list[_Block] = []
@@ -137,7 +157,10 @@ class AngleScan:
     def _make_blocks_of_operation(
         self, op: Any, qubits: tuple[int, ...], depth: int = 0
     ) -> Iterator[_Block | None]:
-        """Yield the blocks of an operation, decomposed if it has several angles.
+        """Yield the blocks of an operation, decomposed if it has no block itself.
+
+        None is yielded for a part that has no block and is not decomposed further, after 3
+        decompositions or without one.
 
         Args:
             op: the operation.
@@ -157,7 +180,12 @@ class AngleScan:
                 yield from self._make_blocks_of_operation(part, on, depth + 1)
 
     def _make_block(self, op: Any, qubits: tuple[int, ...]) -> _Block | None:
-        """Return the block of one operation; None if its matrix is of another form."""
+        """Return the block of one operation.
+
+        Returns:
+            the block; None if the matrix is neither constant nor a linear combination of 1 and the
+            cosines and sines of x and x/2, for one traced real scalar x.
+        """
         parameters = get_parameters(op)
         dynamic = [number for number, value in enumerate(parameters) if is_dynamic(value)]
         angle = parameters[dynamic[0]] if dynamic else None
@@ -184,12 +212,16 @@ class AngleScan:
     def _fit_coefficients(
         self, op: Any, parameters: Sequence[Any], number: int
     ) -> np.ndarray | None:
-        """Return the coefficients of an operation's matrix; None if it is of another form.
+        """Fit the coefficients of an operation's matrix as a function of its angle.
 
         Args:
             op: the operation.
-            parameters: its parameters.
-            number: the index of the angle.
+            parameters: its parameters, static except for the angle.
+            number: the index of the angle among the parameters.
+
+        Returns:
+            array ``[5, rows, rows]``, the coefficients of ``1, cos(x/2), sin(x/2), cos(x), sin(x)``
+            for the angle x; None if the matrix is not such a sum.
         """
 
         def compute(angle: float) -> Any:
@@ -205,11 +237,14 @@ class AngleScan:
         return fitted.reshape(_N_TERMS, *shape) if np.all(abs(error) < _TOLERANCE) else None
 
     def apply_blocks(self, blocks: Sequence[_Block], state: Operand) -> Any:
-        """Apply blocks to a state.
+        """Apply blocks to a state, one after another in a loop.
 
         Args:
             blocks: the blocks in order.
-            state: array ``[1, 4**qubits]``.
+            state: real array ``[1, 4**qubits]``, expectation values of all Pauli words.
+
+        Returns:
+            the state after all blocks, in the same shape.
         """
         n_qubits = (state.shape[1].bit_length() - 1) // _BITS
         in_order = tuple(range(n_qubits))
@@ -221,7 +256,16 @@ class AngleScan:
 
 
 def _fill(block: _Block, width: int, in_order: tuple[int, ...]) -> _Block:
-    """Return a block on ``width`` qubits, with coefficients of all terms."""
+    """Return a block on ``width`` qubits, with coefficients of all five terms.
+
+    Args:
+        block: a block on at most ``width`` qubits.
+        width: number of qubits of the result.
+        in_order: all qubits of the state; the first ones that the block lacks are added to it.
+
+    Returns:
+        a block with coefficients ``[5, 4**width, 4**width]``; terms that the block lacks are zero.
+    """
     others = [qubit for qubit in in_order if qubit not in block.qubits]
     filled = block.extend((*block.qubits, *others[: width - len(block.qubits)]))
     n_missing = _N_TERMS - len(filled.coefficients)
@@ -230,7 +274,12 @@ def _fill(block: _Block, width: int, in_order: tuple[int, ...]) -> _Block:
 
 
 def _compute_matrices(blocks: Sequence[_Block], dtype: np.dtype) -> Any:
-    """Return the matrices of blocks, an array ``[blocks, rows, rows]``."""
+    """Return the matrices of blocks at their angles, an array ``[blocks, rows, rows]``.
+
+    Args:
+        blocks: blocks on equally many qubits, with all five terms (`_fill`).
+        dtype: dtype of the result.
+    """
     tables: dict[bytes, int] = {}
     numbers = [tables.setdefault(block.coefficients.tobytes(), len(tables)) for block in blocks]
     shape = blocks[0].coefficients.shape

@@ -68,7 +68,8 @@ class PartitionedState:
             `order`.
         devices: the qubit of each device axis.
         local: the qubits of each shard, in order.
-        is_zero: whether the state is known to be all-zero, so that any qubits can index devices.
+        is_zero: whether the state is known to be the basis state ``|0...0>``, so that any qubits
+            can index devices.
     """
 
     amplitudes: Any
@@ -135,7 +136,7 @@ class PartitionedSimulator(PureSimulator):
         )
 
     def prepare(self, preparation: Any = None) -> PartitionedState:
-        """Return the all-zero state (for None), or the state that a preparation creates.
+        """Return the state ``|0...0>`` (for None), or the state that a preparation creates.
 
         Wires that the preparation does not have are zero.
         """
@@ -194,7 +195,10 @@ class PartitionedSimulator(PureSimulator):
         both = jnp.stack([jnp.real(amplitudes), jnp.imag(amplitudes)]).astype(self.dtype)
 
         def take_shard(both: Any) -> Any:
-            """Return this device's shard of `both`, replicated real and imaginary parts."""
+            """Return this device's shard; zeros if the amplitudes end before it.
+
+            `both` has the replicated real and imaginary parts, ``[2, 2**len(qubits)]``.
+            """
             missing = max(0, size - both.shape[1])
             padded = jnp.pad(both, ((0, 0), (0, missing)))
             n_parts = padded.shape[1] // size
@@ -210,7 +214,7 @@ class PartitionedSimulator(PureSimulator):
     def canonicalize_carry(
         self, state: PartitionedState, like: PartitionedState | None = None
     ) -> PartitionedState:
-        """Return `state` in the layout of `like` (if any), with `is_zero` cleared.
+        """Return `state` in the layout of `like` (if any), with `is_zero` False.
 
         So all iterations of a loop and all branches of a conditional carry the same type.
         """
@@ -249,7 +253,7 @@ class PartitionedSimulator(PureSimulator):
         return self._reorder(self._choose_start(state, plan.start), plan.end)
 
     def _choose_start(self, state: PartitionedState, devices: tuple[int, ...]) -> PartitionedState:
-        """Relabel the device qubits of an all-zero state; no-op if they already match."""
+        """Relabel the device qubits of the state ``|0...0>``; other states must match."""
         if state.devices == devices:
             return state
         return replace(state, devices=devices, local=list_local_qubits(devices, len(self.wires)))
@@ -407,7 +411,10 @@ class PartitionedSimulator(PureSimulator):
         order = [*kept, *(qubit for qubit in state.local if qubit not in kept)]
 
         def compute_marginal(part: Any) -> Any:
-            """Return the marginal of this device's shard, zero for other devices' outcomes."""
+            """Return this device's part of the probabilities, array ``[2**axes, 2**kept]``.
+
+            Only the row of this device's index along `axes` is nonzero.
+            """
             squares = jnp.sum(part**2, axis=0, keepdims=True)
             rows = permute_qubits(squares, state.local, order, self.base).reshape(
                 2 ** len(kept), -1
@@ -479,7 +486,7 @@ class PartitionedSimulator(PureSimulator):
         order = [*qubits, *(qubit for qubit in state.local if qubit not in qubits)]
 
         def multiply_rows(part: Any) -> Any:
-            """Return the contribution of the shard `part` to the density matrix."""
+            """Return a shard's complex contribution ``[2**n, 2**n]`` to the matrix of n qubits."""
             moved = permute_qubits(part, state.local, order, self.base).reshape(
                 2, 2 ** len(qubits), -1
             )

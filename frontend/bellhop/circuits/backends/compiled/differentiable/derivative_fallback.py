@@ -129,15 +129,16 @@ def _jvp(
     n = len(primals)
 
     def restrict_to_perturbed(form: Form, primals: Sequence[Operand]) -> tuple[Form, list[Operand]]:
-        """Return a form as a function of perturbed operands alone, and these operands.
+        """Fix a form's unperturbed operands; return the function of the perturbed operands.
 
         Args:
-            form: the form.
-            primals: values of all operands.
+            form: one of the function's two forms: takes all operands, and returns a list of arrays.
+            primals: values of all operands. The unperturbed operands, which have no tangent, are
+                fixed at these values.
 
         Returns:
-            a function that takes the perturbed operands and returns the floating-point and complex
-            results; and the list of perturbed operands.
+            a function that takes the perturbed operands and returns the list of floating-point and
+            complex results; and the values in `primals` of the perturbed operands, in order.
         """
 
         def call_perturbed(*perturbed: Operand) -> list[Any]:

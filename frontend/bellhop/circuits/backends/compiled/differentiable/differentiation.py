@@ -101,18 +101,20 @@ class Differentiation:
         """Return a copy for derivatives that run the circuit with other parameters.
 
         Such a derivative of a variance needs its second moment, which the adjoint method does not
-        differentiate. So the parameter-shift method replaces the adjoint method, unless the adjoint
-        method supports all measurements.
+        differentiate. So the copy uses the parameter-shift method instead of the adjoint method,
+        also for derivatives by amplitudes.
 
         Args:
             measurements: the measurements to differentiate.
 
         Returns:
             the copy; this object itself if its method is not the adjoint method, or if the adjoint
-            method of plugins supports all measurements.
+            method of plugins (not only of the engine) differentiates all measurements.
 
         Raises:
-            DifferentiableCompileError: for a state, which only the adjoint method differentiates.
+            DifferentiableCompileError: if the copy would be needed for a state, which only the
+                engine's adjoint method differentiates, or for samples, counts or shadows, which no
+                method does.
         """
         if not self.is_adjoint or all(m.has_jacobian(Executor.PLUGIN) for m in measurements):
             return self

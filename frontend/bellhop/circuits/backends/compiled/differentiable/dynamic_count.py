@@ -179,13 +179,16 @@ class DynamicParams(NamedTuple):
 
 
 def read_saved_outcomes(closed: ClosedJaxpr) -> ClosedJaxpr:
-    """Return a jaxpr that reads stored outcomes from the session instead of measuring.
+    """Replace the uses of saved outcomes in a jaxpr by reads from the session.
 
-    Reverse mode computes loops a second time, and cannot measure a second time.
+    Reverse mode computes loops a second time, and cannot measure a second time. Only the tagged
+    outcomes are replaced: the measurements stay in the jaxpr, as dead code that the caller removes.
 
     Args:
-        closed: a jaxpr in which saved outcomes are tagged (`SavedOutcomeTag`); it is returned
-            itself if there are none.
+        closed: a jaxpr in which saved outcomes are tagged (`SavedOutcomeTag`).
+
+    Returns:
+        a jaxpr with the same inputs and outputs; ``closed`` itself if it has no tagged outcome.
     """
 
     def recall(eqn: JaxprEqn, value: Any, *others: Any) -> Any:

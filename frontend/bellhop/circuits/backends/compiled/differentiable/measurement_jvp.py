@@ -196,15 +196,18 @@ class MeasurementJvp(NamedTuple):
         return self.primals.bind(measure_p, measuring=own, query=query)
 
     def compute_single_pass_tangents(self, measuring: MeasurementSet) -> list[Any]:
-        """Return the values' tangents by ``params``, computed by a ``LinearMap``.
+        """Return the tangents of the measured values along the tangent of ``params``.
 
-        The transpose of the map is a VJP by one adjoint sweep; its evaluation needs the Jacobian.
+        Call it if `is_single_pass`. The tangents come from a ``LinearMap``. Forward mode evaluates
+        it by the Jacobian, which is multiplied by the tangent of ``params``. Reverse mode
+        transposes it to a VJP, by one adjoint sweep of the engine without the Jacobian.
 
         Args:
-            measuring: the measurements, without the added means of variances.
+            measuring: the measurements to differentiate, without the means of variances that
+                ``add_variance_means`` appends.
 
         Returns:
-            a tangent for each measurement.
+            for each measurement the tangent, an array of the shape and dtype of its result.
         """
         operands = self.primals.to_dict()
         measure = functools.partial(_bind_measurement, tuple(operands), measuring)

@@ -88,17 +88,22 @@ def _make_second_moment_change(
 ) -> ValueChange:
     """Return the change of a variance's second moment along terms of its observable.
 
+    For an observable A, a term W and its rate w, it is ``w * (E[(A + W)**2] - E[(A - W)**2]) / 2``,
+    summed over the terms: an exact central difference.
+
     Args:
-        index: the index of the measurement.
-        variance: the measurement.
+        index: the index of the variance among the circuit's measurements.
+        variance: the measurement, with the observable A.
         terms: the terms (Pauli or other products) along which the observable changes.
         weights: the rates of change along the terms, an array ``[len(terms)]``.
         coefficients: array ``[c]``, the coefficients of observables.
         first: the index that the first new coefficient gets when it is appended to `coefficients`.
 
     Returns:
-        the change, by a central difference: its measurements are variances of the observable plus
-        each term, then minus each term, and the weights are plus and minus half the rates.
+        the change. Its measurements are `Var` objects, of which the caller uses the second moments
+        and not the variances: of A + W for each term, then of A - W for each term. Its weights are
+        half the rates, then minus half the rates. Its coefficients are the new ones, to be appended
+        to `coefficients`: A's own and 1 for ``A + W``, then A's own and -1 for ``A - W``.
     """
     observable = variance.list_terms()
     own = jnp.stack(

@@ -157,7 +157,8 @@ def run_differentiable(circuit: TracedCall, device: Any, wires: WireMap) -> Any:
     """Bind a circuit, with derivatives in the program if the engine lacks some.
 
     JAX then differentiates the circuit as simulated on arrays, which is traced only for a
-    derivative that the runtime lacks. A circuit with effects is bound without these derivatives.
+    derivative that the runtime lacks. A circuit is bound without these derivatives if it has
+    effects, or closes over tracers that are not constants of the quantum function.
 
     Args:
         circuit: the circuit, traced for the runtime.

@@ -161,6 +161,8 @@ def trace_for_runtime(
 ) -> TracedCall:
     """Trace a call of a QNode for the runtime, with all runs of its circuit.
 
+    If outcomes are drawn, the device's seed is offered to the program, too.
+
     Args:
         call: the QNode call.
         device: its PennyLane device, whose generator seeds random numbers.
@@ -172,7 +174,8 @@ def trace_for_runtime(
         the traced call; its method `run` binds the circuit.
 
     Raises:
-        CompileError: if the plugin gets the circuit's measurements wrong.
+        CompileError: for an operation or measurement that is not supported, and if the plugin would
+            get the circuit's measurements wrong.
     """
     config, shots, where = call.config, call.shots, call.where
     in_engine = spec.engine and config.engine

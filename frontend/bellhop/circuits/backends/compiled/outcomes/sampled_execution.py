@@ -45,7 +45,7 @@ def make_sampled_execution(once: ClosedJaxpr, where: str, *, until_accepted: boo
     """Return the jaxpr of a run in a form that JAX can differentiate in reverse mode.
 
     If the run has dynamic loops, or is repeated until accepted, it becomes one equation of a
-    primitive.
+    primitive. Any other run is returned unchanged.
 
     Args:
         once: the jaxpr of one run, from handle and inputs to handle and values.
@@ -80,7 +80,7 @@ def convert_constants_to_inputs(closed: ClosedJaxpr, *, n_dropped: int = 0) -> C
 
     Args:
         closed: the jaxpr, from handle and inputs to handle and values.
-        n_dropped: the number of leading inputs to drop, which must be unused.
+        n_dropped: the number of inputs directly behind the handle to drop, which must be unused.
 
     Returns:
         a jaxpr without constants, from handle, old constants and remaining inputs.
@@ -137,7 +137,7 @@ def loop_over_shots(
         """
 
         def step(carried: Any, group: Any) -> tuple[Any, Any]:
-            """Execute one shot; the body of the scan over shots.
+            """Execute one shot, and restart the circuit; the body of the scan over shots.
 
             Args:
                 carried: the handle, and the sums over the shots of each group so far.

@@ -26,10 +26,14 @@ _PASSES_PER_SHOT = 4
 def should_share_runs(closed: ClosedJaxpr, device: DeviceSpec, *, has_rows: bool) -> bool:
     """Return whether shots with equal outcomes can share runs, and it is faster.
 
+    False for a circuit with effects, such as callbacks, which must run once for each shot, and for
+    a circuit that the engine does not support.
+
     Args:
         closed: the jaxpr of a shared run, from handle and inputs to handle and values.
         device: the device, with the number of all shots.
-        has_rows: whether a result has a row for each shot.
+        has_rows: whether a result has a row for each shot. Every run writes such a result in full,
+            which limits the number of runs.
     """
     # A callback has to run once for each shot.
     if closed.effects or find_engine_obstacle(closed, device, 0, Outcomes.SHARED_RUNS):
@@ -43,7 +47,10 @@ def should_share_runs(closed: ClosedJaxpr, device: DeviceSpec, *, has_rows: bool
 
 
 def _count_max_runs(circuit: Jaxpr, shots: int) -> int:
-    """Return the largest possible number of runs with distinct outcomes."""
+    """Return an upper bound of the number of runs with distinct outcomes.
+
+    It is 2 to the power of `_count_max_outcomes`, and at most ``shots``.
+    """
     n_outcomes = _count_max_outcomes(circuit)
     return shots if n_outcomes >= shots.bit_length() else min(shots, 1 << int(n_outcomes))
 
@@ -54,10 +61,11 @@ def has_outcomes_in_dynamic_loops(circuit: Jaxpr) -> bool:
 
 
 def _count_max_outcomes(jaxpr: Jaxpr) -> float:
-    """Return the largest possible number of mid-circuit outcomes in a run.
+    """Return an upper bound of the number of mid-circuit outcomes in a run.
 
-    Infinity if a loop with a dynamic trip count measures. All branches of a conditional are
-    counted.
+    The outcomes of all branches of a conditional are added up, although a run takes only one
+    branch. The outcomes in a loop are multiplied by its trip count: infinity for a loop with a
+    dynamic trip count that measures.
     """
     total = 0.0
     for eqn in jaxpr.eqns:

@@ -20,7 +20,8 @@ class DerivativeKind(enum.Enum):
     All gates of a sequence have the same kind.
 
     Values:
-        BY_PARAMETERS: by the adjoint method or parameter shifts.
+        BY_PARAMETERS: by the circuit's method, such as the adjoint method, parameter shifts or
+            finite differences.
         BY_AMPLITUDES: the parameters are the amplitudes of a prepared state.
         NONE: differentiation raises an error.
     """
@@ -103,7 +104,8 @@ class GateSequence:
         """Return all traced parameters as one vector, which the sequence's equation takes.
 
         Returns:
-            an array ``[n_params]``; for a prepared state, its amplitudes in their own dtype.
+            a real array ``[n_params]``; for a prepared state, its amplitudes in their own dtype,
+            which may be complex (then two parameters each).
         """
         if not self._params:
             return jnp.zeros(0, Precision.real_type())
@@ -118,7 +120,10 @@ class GateSequence:
         return self._params[slot]
 
     def copy_empty(self) -> "GateSequence":
-        """Return a sequence without gates and parameters that shares the traced wires."""
+        """Return a sequence without gates and parameters that shares the traced wires.
+
+        The list of traced wires is shared, so a wire that is appended to one sequence is in both.
+        """
         return GateSequence(self.derivative, _wires=self._wires)
 
     def extend(self, other: "GateSequence") -> None:
@@ -183,7 +188,7 @@ class GateSequence:
         self.gates.append(replace(gate, slots=slots, constants=(), adjoint=False))
 
     def append_wire(self, wire: Wire) -> int:
-        """Append a traced wire, unless it is there already.
+        """Append a traced wire, unless the sequence has the same object already.
 
         Args:
             wire: traced integer scalar, a qubit index.
@@ -216,10 +221,11 @@ class RepeatedSequence:
     """A gate sequence that a loop repeats, with the traced values of all iterations.
 
     Attributes:
-        sequence: the gates of one iteration.
+        sequence: the gates of one iteration; of the innermost one, if a loop contains a loop.
         params: the traced parameters of all iterations, ``[n_iterations * sequence.n_params]``.
-        wires: int32, the traced wires of all iterations, one iteration after another.
-        n_iterations: the trip count; 1 for gates outside of loops.
+        wires: int32 array, the traced wires of all iterations, one iteration after another.
+        n_iterations: the number of iterations; of nested loops, the product of their trip counts; 1
+            for gates outside of loops.
     """
 
     sequence: GateSequence

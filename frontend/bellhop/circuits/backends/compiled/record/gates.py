@@ -50,7 +50,8 @@ class GateList:
             replace the state.
         find_site: returns the ``file:line`` of an operation, for run-time errors.
         by_differences: whether derivatives are finite differences, which all gates support.
-        in_engine: whether the runtime's engine runs the circuit, for any number of qubits.
+        in_engine: whether the engine runs this device's circuits, however many qubits they have. A
+            diagonal unitary on four wires or more is then one gate; otherwise it is decomposed.
     """
 
     def __init__(
@@ -79,7 +80,6 @@ class GateList:
         # Cached decisions, by the key of an operation or by wires.
         self._derivative_kinds: dict[Any, DerivativeKind] = {}
         self._known_qubits: dict[tuple[int, ...], tuple[int, ...]] = {}
-        # Sequences of gates, and control flow operations between them.
         self.sequences: list[GateSequence | qml.operation.Operator] = []
 
     def is_straight(self, most: int) -> bool:
@@ -93,7 +93,7 @@ class GateList:
         """Append an operation, decomposed into gates that the device applies.
 
         Args:
-            op: a PennyLane operation. Control flow is appended as it is.
+            op: a PennyLane operation. Control flow is appended as it is, a barrier is dropped.
             depth: the number of decompositions that produced it, 0 for the user's operation.
 
         Raises:
@@ -277,7 +277,7 @@ class GateList:
     def _can_apply_undifferentiated(self, base: qml.operation.Operator) -> bool:
         """Return whether to apply an operation undecomposed although it has no derivative.
 
-        Its decomposition would be slower, less exact, and no more differentiable.
+        For ``StatePrep``, for matrices on several wires, and for all if the device keeps matrices.
         """
         is_large = len(base.wires) > 1 or self._gate_set.keeps_matrices
         return base.name == "StatePrep" or (base.name == "QubitUnitary" and is_large)
@@ -349,8 +349,8 @@ class GateList:
     def _applies_phases(self, diagonal: qml.operation.Operator) -> bool:
         """Return whether a diagonal matrix becomes one gate instead of rotations.
 
-        The gate takes one pass over the state. On few wires, rotations are better, as the engine
-        fuses them with neighbouring gates.
+        True in the engine, on four wires or more: the gate takes one pass over the state. On fewer
+        wires, rotations are better, as the engine fuses them with neighbouring gates.
         """
         return self._in_engine and len(diagonal.wires) >= _FEWEST_WIRES_OF_DIAGONAL
 
@@ -443,8 +443,8 @@ def _encode_parameters(
         real: the program's floating-point dtype.
 
     Returns:
-        for each parameter, its index in the sequence, or ``-1 - i`` for constant ``i``; and the
-        values of the constants.
+        for each real number of the parameters, its index in the sequence, or ``-1 - i`` for
+        constant ``i``; and the values of the constants.
     """
     slots: list[int] = []
     constants: list[float] = []

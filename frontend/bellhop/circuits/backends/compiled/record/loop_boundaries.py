@@ -83,7 +83,8 @@ def _merge_constants(front: AdjacentGate, back: AdjacentGate) -> _MergeablePair 
         back: a gate at its end, on the same wires.
 
     Returns:
-        the pair, with the gates that replace it; None if it cannot be merged.
+        the pair, with the gates that replace it; None if a parameter is traced, or if the gates
+        neither cancel nor are rotations about the same axis.
     """
     if front.constants is None or back.constants is None:
         return None
@@ -110,7 +111,7 @@ class LoopEnds:
     after: list[Gate] = field(default_factory=list)
 
     def add_pair(self, pair: _MergeablePair) -> None:
-        """Add the gates for a merged pair."""
+        """Append a merged pair's front to `before`; put its inverse at the beginning of `after`."""
         self.before.append(pair.front.gate)
         self.after[:0] = [gate.gate for gate in pair.inverse]
 
@@ -218,7 +219,12 @@ class _GateLoop:
         self._after: list[GateSequence] = []
 
     def merge_next(self) -> bool:
-        """Merge one pair of gates across the loop's boundary; return whether it did."""
+        """Merge one pair of gates across the loop's boundary; return whether it found one.
+
+        The gate at the beginning of the body is applied before the loop instead, and the gate at
+        its end is replaced by the merged gates. For constant parameters, the inverse of the former
+        is added after the loop; for traced angles, the last iteration has nothing to undo.
+        """
         for front, back in _iterate_boundary_pairs(self._gates, self._gates):
             constant = _merge_constants(front, back)
             if constant is not None:
@@ -301,6 +307,9 @@ def _move_slots(slots: tuple[int, ...] | range, place: dict[int, int]) -> tuple[
     Args:
         slots: for each parameter of a gate, its index, or a negative number for a constant.
         place: the new index of each old index.
+
+    Returns:
+        the new slots; negative numbers and ranges of constants are unchanged.
     """
     if isinstance(slots, range):
         is_constant = slots.start < 0

@@ -109,7 +109,7 @@ def consume_iterations(
     block_size = _choose_block_size(jax.eval_shape(independent, 0))
 
     def run_block(loop: Any) -> Any:
-        """Compute the results of a block of iterations at once, and use them.
+        """Compute the results of a block of iterations at once, and pass them to ``use``.
 
         Args:
             loop: the index of the first iteration of the block, and the state.
@@ -140,8 +140,8 @@ def consume_while_iterations(
     """Run a ``while`` loop, and use its results block by block.
 
     The results are gate parameters, for instance, and ``use`` applies the gates of a block by one
-    call. Body and condition are computed exactly once for each iteration, so callbacks in them are
-    called as often as in a loop without blocks.
+    call. The body is computed exactly once for each iteration, and the condition once more. So
+    callbacks in them are called as often as in a loop without blocks.
 
     Args:
         condition: ``carried -> bool scalar``, whether another iteration follows.
@@ -164,7 +164,7 @@ def consume_while_iterations(
         return count + 1, condition(carried), carried, jax.tree.map(put, stacks, results)
 
     def run_block(loop: Any) -> Any:
-        """Run the iterations of a block in order, stack their results and use them.
+        """Run the iterations of a block in order; pass their stacked results to ``use``.
 
         Args:
             loop: whether another iteration follows, the carried values and the state.
@@ -235,6 +235,10 @@ def _choose_block_size(results: Any) -> int:
 
     Args:
         results: pytree of the shapes of one iteration's results.
+
+    Returns:
+        an int from 1 to 64, so that the results of a block have at most 2**16 array elements, if
+        possible.
     """
     numbers = sum(math.prod(result.shape) for result in jax.tree.leaves(results))
     return max(1, min(_MAX_BLOCK_ITERATIONS, _MAX_BLOCK_SIZE // max(1, numbers)))

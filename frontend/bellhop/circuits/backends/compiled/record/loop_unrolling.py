@@ -38,17 +38,20 @@ def unroll_loop(
     """Unroll a loop of gates into one sequence, if it is short with static wires.
 
     Args:
-        repeated: the gates of one iteration, and the parameters of all. If the body is itself a
-            loop, these are the iterations of both loops.
-        compute_wires: maps the traced index of an iteration of the outer loop to the traced wires
-            of that iteration, an integer array.
-        n_iterations: the trip count of the outer loop.
+        repeated: the gates of one iteration (of the innermost one, if the body is itself a loop),
+            with the parameters and the trip count of all iterations, of both loops together. The
+            value of its ``wires`` is not used, only whether there are any.
+        compute_wires: maps the traced index of an iteration of the (outer) loop to the traced wires
+            in that iteration, an integer array. If the body is a loop, these are the wires of all
+            its iterations, one after another.
+        n_iterations: the trip count of the (outer) loop alone.
         qubits: the number of qubits of the device.
 
     Returns:
-        the gates of all iterations. None if there are too many gates, if wires depend on more than
-        the index, or if a wire is out of range or repeated: the loop then reports the error at run
-        time.
+        a new sequence of the gates and parameters of all iterations, on static wires. None if these
+        are more than `ForLoop.MAX_UNROLLED_GATES` gates, if wires depend on more than the index, or
+        if a traced wire is out of range or a gate has a wire twice: the loop then reports the error
+        at run time.
     """
     run, total = repeated.sequence, repeated.n_iterations
     if total * len(run.gates) > ForLoop.MAX_UNROLLED_GATES:

@@ -67,7 +67,7 @@ class GateState(NamedTuple):
     dynamic_params: Any
 
     def ensure_dynamic_params(self, count: DynamicParams) -> "GateState":
-        """Return this state; if it has no dynamic-count parameters, with ``count``."""
+        """Return a copy whose ``dynamic_params`` are ``count`` if they were None."""
         return self._replace(dynamic_params=self.dynamic_params or count)
 
 
@@ -189,7 +189,10 @@ class GateEquationRecorder:
         return self._state
 
     def flush_carry(self) -> GateState:
-        """Bind the pending gates; return the values that a loop or conditional carries."""
+        """Bind the pending gates; return the values that a loop or conditional carries.
+
+        These are the values of `flush`, but ``dynamic_params`` is None if the circuit has none.
+        """
         now = self.flush()
         return now if self.has_dynamic_count else now._replace(dynamic_params=None)
 
@@ -201,7 +204,10 @@ class GateEquationRecorder:
         return self._state._replace(dynamic_params=None)
 
     def resume(self, state: GateState) -> None:
-        """Continue with the state after a loop or conditional."""
+        """Continue with the state after a loop or conditional.
+
+        If its ``dynamic_params`` is None, the recorder keeps its own.
+        """
         self._state = state.ensure_dynamic_params(self.dynamic_params)
 
     def replace_handle(self, handle: Handle, count: DynamicParams | None = None) -> None:
@@ -230,14 +236,16 @@ class GateEquationRecorder:
         return jnp.concatenate([jnp.zeros(0, Precision.real_type()), *self._params])
 
     def stack_frequencies(self) -> np.ndarray:
-        """Return, for each parameter so far, the bit set of its frequencies."""
+        """Return the frequency bits of all static-count parameters so far, uint8 ``[n]``."""
         return np.concatenate([np.zeros(0, np.uint8), *self._frequencies])
 
     @contextmanager
     def trace_part(self, state: GateState, *, is_dynamic_count: bool = False) -> Iterator[None]:
-        """Trace the body of a loop or a branch as a separate jaxpr in the ``with`` block.
+        """Record a loop's body or a branch in the ``with`` block, separately from the circuit.
 
-        After the block, this recorder has its earlier state and parameters again.
+        After the block, this recorder has its earlier state and parameters again. Gates that are
+        pending at the end of the block are dropped, so read or bind them before; ``is_fresh`` stays
+        False.
 
         Args:
             state: the state at the beginning of the body: inputs of its jaxpr.
@@ -271,6 +279,8 @@ class GateEquationRecorder:
     def make_block_consumer(self, repeated: RepeatedSequence) -> tuple[BlockConsumer, Any]:
         """Return a function that applies the gates of a block of loop iterations.
 
+        This binds the pending gates, which precede the loop.
+
         Args:
             repeated: the gates of one iteration, without traced values.
 
@@ -284,8 +294,10 @@ class GateEquationRecorder:
 
             Args:
                 state: the state before the block.
-                inputs: the parameters and the traced wires of all iterations of the block.
-                n_iterations: the number of iterations in the block.
+                inputs: a pair: the parameters and the traced wires of all iterations of the block,
+                    each with a leading axis of iterations. The last block may have padding at its
+                    end.
+                n_iterations: the number of iterations in the block, without padding.
             """
             params, wires = map(jnp.ravel, inputs)
             with self.trace_part(state, is_dynamic_count=True):
@@ -297,7 +309,11 @@ class GateEquationRecorder:
         return apply, self.flush_carry()
 
     def _bind_pending(self) -> None:
-        """Bind the pending sequence as an equation, after merging its gates."""
+        """Bind the pending sequence, if there is one, as an equation.
+
+        Its gates are merged before by the circuit's passes, unless it is the repeated sequence of a
+        loop.
+        """
         run, self.pending = self.pending, None
         if run is None:
             return
@@ -325,8 +341,8 @@ class GateEquationRecorder:
             sequence: the gates.
             params: their traced parameters, of all iterations if they are in a loop.
             wires: their traced wires, of all iterations if they are in a loop.
-            n_iterations: the number of times that the gates are applied; None for once, outside of
-                a loop.
+            n_iterations: the number of times that the gates are applied, with the iterations of an
+                inner loop; None for once, outside of a loop.
         """
         obstacle = _find_obstacle(sequence)
         self.may_change_norm |= may_change_norm(sequence.gates, if_traced=self._keeps_matrices)

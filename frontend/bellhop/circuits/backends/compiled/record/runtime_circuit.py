@@ -128,7 +128,7 @@ class RuntimeCircuit(BackendCircuit):
 
     @property
     def plan(self) -> ExecutionPlan:
-        """How the circuit is executed; complete once ``treatment`` is set."""
+        """The plan with the set ``treatment``; shared runs use the likelihood ratio."""
         plan = replace(self._plan, outcomes=self.treatment)
         if self.treatment is Outcomes.SHARED_RUNS:
             return replace(plan, diff_method=DiffMethod.LIKELIHOOD_RATIO)
@@ -137,7 +137,7 @@ class RuntimeCircuit(BackendCircuit):
     def fork(self, treatment: Outcomes) -> "RuntimeCircuit":
         """Return a copy with the same gates, to be measured with another treatment.
 
-        ``treatment`` is how the copy treats random outcomes. This circuit does not change then.
+        ``treatment`` is how the copy treats outcomes. Measuring it leaves this circuit unchanged.
         """
         other = copy.copy(self)
         other.gates = copy.copy(self.gates)
@@ -432,7 +432,7 @@ class RuntimeCircuit(BackendCircuit):
     def can_share_runs(self) -> bool:
         """Return whether shots with equal mid-circuit outcomes may share an execution.
 
-        Called after the last gate; binds the pending gates.
+        Not with postselection or gates in dynamic loops. Binds the pending gates: call it last.
         """
         self.gates.flush()  # Updates `may_change_norm`.
         may_not = self.postselects or self.gates.has_dynamic_count
@@ -440,7 +440,7 @@ class RuntimeCircuit(BackendCircuit):
 
     @functools.cached_property
     def shot_fractions(self) -> Any:
-        """For each shot group, the fraction of its shots that this execution represents."""
+        """For each shot group, this execution's fraction of the shots; measured on first use."""
         [found] = self.sample([Frequencies(groups=self.groups)])
         return found[:, 0]
 
@@ -481,10 +481,10 @@ class RuntimeCircuit(BackendCircuit):
         return jnp.broadcast_to(value, (self.device.shots, *value.shape))
 
     def mask_other_shots(self, statistics: Sequence[Statistic]) -> list[Statistic]:
-        """Return an execution's statistics, with zeros for shots of other executions.
+        """Zero the per-shot values of shots that belong to other executions.
 
-        Nothing is masked unless shots share executions. The sum over executions then has all shots'
-        values.
+        Shots with equal outcomes share an execution (``Outcomes.SHARED_RUNS``); otherwise the
+        statistics are returned unchanged. The sum over all executions has all shots' values.
         """
         is_shared = self.treatment is Outcomes.SHARED_RUNS and any(
             each.is_per_shot for each in statistics
@@ -494,7 +494,7 @@ class RuntimeCircuit(BackendCircuit):
         return mask_other_shots(statistics, self.shot_fractions, self._shots_of_run())
 
     def _shots_of_run(self) -> Any:
-        """Return an array ``[shots]``: 1 for shots that this execution represents, else 0."""
+        """Measure which shots this execution represents: an array ``[shots]`` of 1 and 0."""
         handle, found = self.gates.bound_state().measure_shots(self.device)
         self.gates.replace_handle(handle)
         return found

@@ -208,11 +208,15 @@ def record_branches(gates: GateEquationRecorder, branches: Branches) -> Any:
         """
 
         def run(handle: Handle, count: DynamicParams) -> tuple[Any, Any]:
-            """Run the branch.
+            """Run the branch, separately from the circuit; append its bits to ``frequencies``.
 
             Args:
                 handle: the handle of the state before the conditional.
                 count: the dynamic-count parameters before the conditional.
+
+            Returns:
+                the branch's result; and a triple: the handle after the branch, the dynamic-count
+                parameters, and the vector of the branch's static-count parameters.
             """
             with gates.trace_part(before._replace(handle=handle, dynamic_params=count)):
                 result = branch()
