@@ -85,8 +85,8 @@ def _to_exponential(op: qml.ops.Evolution) -> qml.ops.Exp:
 def select_row(op: qml.operation.Operator, row: TracedRow) -> Any:
     """Replace the batched parameters of an operation by their entries of a batch row.
 
-    The batch size is registered in ``row.rows``, also if the operation is returned unchanged: an
-    operation with nested parameters is, as the row is selected in its parts when it is decomposed.
+    The batch size is registered in ``row.rows``. An operation with nested parameters, such as a sum
+    of operators, is returned unchanged: the row is selected in its parts when it is decomposed.
 
     Args:
         op: the operation; without a batch it is returned unchanged.

@@ -153,7 +153,8 @@ class ShiftRules:
     def from_shifts(cls, parameters: bytes, shifts: Sequence[Sequence[float]]) -> "ShiftRules":
         """Make exact parameter-shift rules with the user's shifts.
 
-        Derivatives with respect to dynamic-count parameters are not supported.
+        Derivatives with respect to dynamic-count parameters are not supported: their rule has no
+        terms, as for a derivative of zero, so the caller must reject circuits with such parameters.
 
         Args:
             parameters: a byte per static-count parameter, its frequencies as `FrequencyBits`.
@@ -277,7 +278,8 @@ def _compute_exact_terms(bits: int) -> np.ndarray:
         bits: the parameter's frequencies, as `FrequencyBits`.
 
     Returns:
-        ``[n_terms, 2]``, the coefficient and the shift of each term; no terms for ``NONE``.
+        ``[n_terms, 2]``, the coefficient and the shift of each term; no terms for ``NONE``. For
+        ``UNKNOWN`` the terms are not a valid rule, which is not checked here.
     """
     if bits == FrequencyBits.NONE:
         return _NO_TERMS

@@ -92,7 +92,8 @@ class CircuitConfig:
     def read_diff_options(self) -> dict[str, Any]:
         """Validate ``gradient_kwargs``, and return it with defaults for missing options.
 
-        An option that has no effect is left out, and the user is warned.
+        An option that has no effect is left out, and the user is warned. For a method that Bellhop
+        does not know, all options are kept.
 
         Returns:
             the options by name. ``h`` (the step of finite differences) is a number, and ``shifts``

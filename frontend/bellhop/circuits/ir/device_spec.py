@@ -40,7 +40,11 @@ class DeviceSpec:
 
     @property
     def has_engine_of_any_size(self) -> bool:
-        """Whether the engine runs its circuits, however many qubits they have."""
+        """Whether the engine runs this device's circuits, however many qubits they have.
+
+        True if ``engine`` is set and the device is ``lightning.qubit``, ``lightning.kokkos`` or
+        ``default.qubit``.
+        """
         return self.engine and self.name in (*_DEVICES_OF_ANY_SIZE, "default.qubit")
 
     @staticmethod

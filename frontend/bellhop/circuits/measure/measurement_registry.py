@@ -338,12 +338,15 @@ def measure_results(
 ) -> list[Statistic]:
     """Measure the return values of a quantum function, after all gates were applied.
 
-    Backends call this function once for each execution that they trace.
+    Backends call this function once for each execution that they trace. With shots, it applies
+    gates to the circuit that rotate wires into the bases of measurements; the last ones are not
+    undone.
 
     Args:
         leaves: PennyLane's measurement processes, and numbers or arrays.
         answers: the backend's circuit, which is sampled if the circuit has shots.
-        exact: computes the exact values of a circuit without shots; None with shots.
+        exact: computes the exact values of a circuit without shots; None for a circuit with shots,
+            which is sampled.
 
     Returns:
         a ``Statistic`` for each leaf, in order.
@@ -371,17 +374,21 @@ def needs_snapshots(leaf: object) -> bool:
 def find_outcomes(
     process: qml.measurements.MeasurementProcess, site: MeasurementSite
 ) -> Sequence[Any]:
-    """Return the mid-circuit outcomes that a process measures, and check them.
+    """Return the mid-circuit outcomes of a process, and check that they are scalars.
+
+    As in `check_outcomes`, any traced scalar is accepted if the circuit has a mid-circuit
+    measurement: whether the value is an outcome of this circuit is not checked.
 
     Args:
         process: PennyLane's measurement process, whose ``mv`` is not None.
         site: the backend's circuit after its gates.
 
     Returns:
-        boolean or integer scalars, all traced.
+        the values of ``mv``, all traced scalars.
 
     Raises:
-        CompileError: if the values are not outcomes of mid-circuit measurements in this circuit.
+        CompileError: if a value is not a traced scalar, or the circuit has no mid-circuit
+            measurement.
     """
     return check_outcomes(process, _find_class(process)[0], site)
 

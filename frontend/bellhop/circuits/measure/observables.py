@@ -102,8 +102,8 @@ def find_terms(observable: Any, where: str) -> list[Term]:
         the identity.
 
     Raises:
-        CompileError: if the observable is not Hermitian, has a batch of coefficients, or has no
-            matrix.
+        CompileError: if the observable is not Hermitian, has a batch of coefficients, or has a
+            factor without a matrix or with a matrix of a wrong shape.
     """
     try:
         with qml.QueuingManager.stop_recording():
@@ -203,7 +203,10 @@ def _merge_nonhermitian(terms: list[Term], observable: Any) -> list[Term]:
 
 
 def _is_hermitian(factor: Factor) -> bool:
-    """Return whether a factor is Hermitian; `_to_factor` checks traced matrices."""
+    """Return whether a factor is Hermitian.
+
+    True for a traced matrix, which `_to_factor` has checked.
+    """
     if isinstance(factor, NamedFactor) or is_dynamic(factor.matrix):
         return True
     return np.allclose(factor.matrix, np.conj(np.swapaxes(factor.matrix, -1, -2)))

@@ -146,7 +146,8 @@ def diagonalize_with_pennylane(
     """Diagonalize an observable with PennyLane's diagonalizing gates.
 
     The order of eigenvalues, and the basis of each eigenspace, then agree with PennyLane. An
-    observable with traced parameters is diagonalized by ``as_diagonals``.
+    observable with traced parameters, and a product of Pauli matrices and Hadamards on different
+    wires, are diagonalized by ``as_diagonals``.
 
     Args:
         observable: PennyLane operator on static wires.
@@ -338,7 +339,7 @@ class SamplingRounds:
         """Sample all rounds, each in its basis.
 
         Gates are applied to the circuit: each round's rotations, which are undone before the next
-        round.
+        round. The last round's rotations are not undone.
 
         Args:
             answers: the backend's circuit, after all gates of the quantum function.

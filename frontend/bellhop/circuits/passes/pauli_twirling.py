@@ -78,7 +78,7 @@ def twirl(operations: Sequence[Any], *, names_paulis: bool) -> list[Any]:
     """Insert random Paulis around each CNOT and CZ, without a change of the results.
 
     The program draws the Paulis when it runs. On a noisy device, the mean over many runs has
-    stochastic Pauli errors instead of coherent errors.
+    stochastic Pauli errors instead of coherent errors. Must be called while a circuit is traced.
 
     Args:
         operations: PennyLane operations, in order.
