@@ -76,6 +76,9 @@ def _read_shots(qnode: qml.QNode) -> Shots:
     """Convert PennyLane's shots of a QNode to ``Shots``.
 
     ``(10, (5, 2))`` becomes the entries 10, 5, 5 of a shot vector.
+
+    Args:
+        qnode: the QNode. Without shots, the result is empty.
     """
     shots = qnode.shots
     if not shots.total_shots:

@@ -218,6 +218,9 @@ class Modifiers(NamedTuple):
 
         Args:
             part: PennyLane operation; returned unchanged without modifiers.
+
+        Returns:
+            the operation under this adjoint and these controls.
         """
         if not self.adjoint and not self.controls:
             return part

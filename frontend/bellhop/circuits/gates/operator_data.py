@@ -95,6 +95,10 @@ def select_row(op: qml.operation.Operator, row: TracedRow) -> Any:
     Raises:
         CompileError: for an empty batch, for a batch size that differs from an earlier
             operation's, and for parameters with a wrong number of dimensions.
+
+    Returns:
+        a copy of the operation with the entries of the row; ``op`` itself without a batch or with
+        nested parameters.
     """
     try:
         size = op.batch_size

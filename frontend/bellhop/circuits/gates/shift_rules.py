@@ -146,6 +146,10 @@ class ShiftRules:
         Args:
             parameters: a byte per static-count parameter, its frequencies as `FrequencyBits`.
             dynamic_bits: the frequencies of all dynamic-count parameters together, as such bits.
+
+        Returns:
+            rules of which parameters with equal frequencies share one; the last rule is for
+            ``dynamic_bits``.
         """
         return cls._make_rules(parameters, dynamic_bits, _compute_exact_terms)
 
@@ -228,6 +232,9 @@ class ShiftRules:
             parameters: a byte per static-count parameter, its frequencies as `FrequencyBits`.
             dynamic_bits: the frequencies of all dynamic-count parameters together, as such bits.
             find_rule_terms: maps the bits of frequencies to a rule ``[n_terms, 2]``.
+
+        Returns:
+            the rules in ascending order of the bits, and last the rule for ``dynamic_bits``.
         """
         distinct, rule_indices = np.unique(np.frombuffer(parameters, np.uint8), return_inverse=True)
         terms = (*map(find_rule_terms, map(int, distinct)), find_rule_terms(dynamic_bits))

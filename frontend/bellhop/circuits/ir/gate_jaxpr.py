@@ -140,6 +140,9 @@ class GateJaxpr:
         Args:
             function: the quantum function, which applies gates to the circuit that is being traced.
             args: example arguments of the function, arrays.
+
+        Returns:
+            the traced function, whose ``tree`` is the structure of its result.
         """
         closed, types = make_flat_jaxpr(function, *args)
         jaxpr = convert_constvars_jaxpr(closed)
@@ -335,6 +338,9 @@ class ForLoop:
             operands: the values of the equation's operands: constants, initial carried values and,
                 if it is dynamic, the trip count. A NumPy trip count becomes a static one, and 0 if
                 it is negative.
+
+        Returns:
+            the loop, with the body and the values of its operands; nothing is applied.
         """
         length, rest = eqn.params["length"], list(operands)
         if length is None:
@@ -382,11 +388,12 @@ def _count_min_gates(jaxpr: Jaxpr) -> int:
 
 
 def _can_unroll_body(jaxpr: Jaxpr) -> bool:
-    """Return whether a jaxpr has only gates, loops and elementwise equations.
+    """Return whether the iterations of a loop around a jaxpr can be unrolled together.
 
-    Then a loop around the jaxpr can be unrolled, with the parameters of all iterations computed as
-    arrays.  Regions (adjoint or controlled functions) are allowed.  Loops that carry values,
-    effects such as callbacks, and allocations of wires are excluded.
+    The parameters of all iterations are then computed as arrays, so equations without gates must be
+    elementwise (or ``iota``).  Gates, for loops and regions (adjoint or controlled functions) are
+    allowed.  Loops that carry values, loops and regions with effects such as callbacks, mid-circuit
+    measurements, conditionals, while loops and allocations of wires are excluded.
     """
 
     def is_allowed(eqn: JaxprEqn) -> bool:
@@ -431,6 +438,9 @@ class WhileLoop:
             eqn: the equation.
             operands: the values of the equation's operands: the constants of the condition, the
                 constants of the body, and the initial carried values.
+
+        Returns:
+            the loop. Its ``condition`` has the condition's constants bound; nothing is evaluated.
         """
         counts = eqn.params["cond_nconsts"], eqn.params["body_nconsts"]
         rest = iter(operands)

@@ -115,6 +115,9 @@ def to_single_precision(result: Any) -> Any:
 
     Args:
         result: pytree of arrays and numbers. Integers and booleans are returned unchanged.
+
+    Returns:
+        pytree of the same structure.
     """
 
     def cast_leaf(value: Any) -> Any:

@@ -179,6 +179,10 @@ class ProbabilitiesProcess(Process):
             take: returns the probabilities of the measured wires from the backend values.
             of_groups: maps the summation over an axis of shot groups, ``jax.vmap``; without shots,
                 the identity function.
+
+        Returns:
+            the function. If some wires are traced, a check of these wires is added to the circuit
+            now.
         """
         if not any(map(is_dynamic, self.process.wires)):
             return lambda values: Statistic(take(values))
@@ -270,6 +274,9 @@ class DensityMatrixFunction(Process):
         Args:
             process: measurement process on wire labels.
             matrix: ``[2**wires, 2**wires]``, the reduced density matrix of the process's wires.
+
+        Returns:
+            the value that ``process_density_matrix`` of the process returns.
         """
         wires = process.wires
         with qml.QueuingManager.stop_recording():
@@ -399,6 +406,9 @@ def _as_process(leaf: object, answers: Answers) -> Process:
     Args:
         leaf: PennyLane's measurement process, or a number or array.
         answers: the backend's circuit.
+
+    Returns:
+        a new object of a class of ``CLASSES``; a `ClassicalValue` for a number or array.
     """
     if not is_measurement(leaf):
         return ClassicalValue("", jnp.asarray(leaf), answers)

@@ -311,6 +311,9 @@ def _to_factor(observable: Any) -> Factor:
     Raises:
         _InvalidObservableError: if the operator has no matrix, a matrix of wrong shape, or a traced
             matrix that is not Hermitian.
+
+    Returns:
+        the factor, on the operator's wires in their order.
     """
     if observable.name in _PAULIS or observable.name == "Hadamard":
         return NamedFactor(observable.name, observable.wires[0])

@@ -143,6 +143,9 @@ def find_result(
         shots: number of shots of the group; None without shots.
         where: the QNode's name and line, for error messages.
 
+    Returns:
+        the description of the result; for ``counts`` an integer array with the count of each value.
+
     Raises:
         CompileError: if the process needs shots, or counts values that are not static.
     """

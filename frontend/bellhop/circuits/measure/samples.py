@@ -90,6 +90,9 @@ class _ShotProcess(Process):
             coefficient: scalar factor of the observable, static or traced.
             diagonals: diagonal factors of the observable.
             bits: ``[shots, qubits]``, bits of all qubits in the eigenbasis of the factors.
+
+        Returns:
+            a ``Statistic`` of the eigenvalues of the shots, or of their counts.
         """
 
 

@@ -62,6 +62,10 @@ def diagonalize(factor: Factor) -> DiagonalFactor:
 
     Args:
         factor: a factor of an observable; the eigenvalues of a traced matrix are traced.
+
+    Returns:
+        the factor's wires, basis, gates and eigenvalues: 1 and -1 for a Pauli matrix or Hadamard,
+        in ascending order for a matrix.
     """
     if isinstance(factor, MatrixFactor):
         is_traced = is_dynamic(factor.matrix)

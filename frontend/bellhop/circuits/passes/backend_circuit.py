@@ -77,9 +77,13 @@ class BackendCircuit(GateReceiver):
     def apply_straight(self, operations: Sequence[Any]) -> bool:
         """Apply operations if they are few gates without control flow.
 
-        Returns whether they are; if not, nothing is applied.
-
         This base class does not implement it; it is called only if `unrolls_nests` is True.
+
+        Args:
+            operations: PennyLane operations, in order.
+
+        Returns:
+            whether the operations were applied; if not, none was.
         """
         raise NotImplementedError
 

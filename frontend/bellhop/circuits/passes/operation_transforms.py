@@ -273,6 +273,10 @@ def _make_tape_rewrite(transform: Any) -> Rewrite:
 
     Args:
         transform: a ``BoundTransform`` that returns one tape.
+
+    Returns:
+        a function from a list of operations to the list of operations on the transformed tape. Its
+        errors get the transform's name as a note.
     """
     function = transform.tape_transform
 

@@ -58,6 +58,9 @@ def _find_twirls(name: str) -> _Twirls:
 
     Args:
         name: the gate's name in PennyLane, ``"CNOT"`` or ``"CZ"``.
+
+    Returns:
+        the table, with a row for each of the 16 pairs of Paulis before the gate.
     """
     gate = qml.matrix(getattr(qml, name)([0, 1]))
     matrices = [qml.matrix(pauli(0)) for pauli in _PAULIS]

@@ -166,6 +166,9 @@ class TracingCircuit:
         Args:
             function: a Python function that applies gates and returns a pytree of arrays.
             *args: its arguments, pytrees of arrays.
+
+        Returns:
+            the traced function; no gate is added to the enclosing circuit.
         """
 
         def run(*args: Any) -> Any:
@@ -416,6 +419,9 @@ class TracingCircuit:
         Args:
             condition: the user's function of the carried values.
             carried: pytree of the carried values.
+
+        Raises:
+            CompileError: if the condition queues gates.
         """
         with AnnotatedQueue() as queue:
             holds = condition(carried)
