@@ -73,7 +73,9 @@ class FrequencyBits:
             is_controlled: whether the gate has added controls.
 
         Returns:
-            the bits, which are the same for each parameter of the gate.
+            the bits, which are the same for each parameter of the gate. ``UNKNOWN`` for a gate
+            without a generator, with several parameters (except ``qml.Rot``), on too many wires, or
+            with a frequency that has no bit.
         """
         if gate in _WITHOUT_GENERATOR:
             return _WITHOUT_GENERATOR[gate]

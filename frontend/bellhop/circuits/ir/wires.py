@@ -145,8 +145,8 @@ class WireMap:
             the index as an int; None if the value of a traced wire is unknown or out of range.
 
         Raises:
-            CompileError: if a static label is unknown to the device, or a traced wire is not an
-                integer, or the labels are not 0, 1, ... in order and the wire is traced.
+            CompileError: for a static label that is unknown to the device, for a traced wire that
+                is not an integer, and for any traced wire if the labels are not 0, 1, ... in order.
         """
         if not is_dynamic(wire):
             return self(wire)

@@ -296,7 +296,8 @@ class DeferralPass(CircuitPass):
         branch returns values.
 
         Returns:
-            the result of the conditional: empty if outcomes decide.
+            the result of the conditional: empty if outcomes decide. If none decides or the deferral
+            has failed, the next interpreter applies the conditional as it is.
         """
         deferral = self._deferral
         measured = list(deferral.outcomes.values())

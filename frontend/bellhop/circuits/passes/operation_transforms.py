@@ -70,7 +70,7 @@ class QNodeTransforms:
         """Return the names of the Bellhop passes among the transforms, in order.
 
         ``qml.transform(pass_name="merge-rotations")`` adds such a pass. PennyLane's own transforms
-        are left out.
+        are left out, and so is ``gridsynth``, which is applied to operations during tracing.
 
         Raises:
             ValueError: for an unknown pass, or an unknown option of a pass.

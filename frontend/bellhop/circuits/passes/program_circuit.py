@@ -178,7 +178,8 @@ class ProgramCircuit(BackendCircuit):
             the carried values after the loop, without the gate state.
 
         Raises:
-            CompileError: if the body measures mid-circuit and the trip count is dynamic.
+            CompileError: if the body measures mid-circuit and the trip count is dynamic; a subclass
+                may raise it later.
         """
         step = lambda state, iteration: self._run_part(state[0], body, state[1:], iteration)
         now, *rest = self._run_iterations(n_iterations, step, (self._gate_state, *carried))
@@ -219,7 +220,7 @@ class ProgramCircuit(BackendCircuit):
             the carried values after the loop, without the gate state.
 
         Raises:
-            CompileError: if the body measures mid-circuit.
+            CompileError: if the body measures mid-circuit; a subclass may raise it later.
         """
         goes_on = lambda state: condition(state[1:])
         step = lambda state: self._run_part(state[0], body, state[1:])

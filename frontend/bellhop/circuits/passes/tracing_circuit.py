@@ -163,12 +163,11 @@ class TracingCircuit:
     def trace_gates(self, function: Callable[..., Any], *args: Any) -> GateJaxpr:
         """Trace a function to a jaxpr with gates, with this circuit as the current one.
 
+        No gate is added to the enclosing circuit.
+
         Args:
             function: a Python function that applies gates and returns a pytree of arrays.
             *args: its arguments, pytrees of arrays.
-
-        Returns:
-            the traced function; no gate is added to the enclosing circuit.
         """
 
         def run(*args: Any) -> Any:
