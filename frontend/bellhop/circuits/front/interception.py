@@ -424,7 +424,8 @@ def _call_with_snapshots(
 ) -> Any:
     """Trace a QNode under ``qml.snapshots``, with one circuit for each snapshot.
 
-    Used for devices whose simulator would collect the snapshots in PennyLane.
+    Used for devices whose simulator would collect the snapshots in PennyLane. The debugger is
+    inactive meanwhile.
 
     Args:
         qnode: the QNode.

@@ -48,7 +48,8 @@ class CircuitConfig:
             Bellhop does not know the method.
         gradient_kwargs: the user's options of the derivative method.
         transforms: the QNode's ``BoundTransform`` objects, in order.
-        passes: the names of the passes that simplify the gates, in order.
+        passes: the names of the Bellhop passes over the gates, in order, such as
+            ``"merge-rotations"`` and ``"pauli-twirling"``.
         engine: whether Bellhop's engine may run the circuit.
         precision: ``"single"`` or ``"double"`` amplitudes; None if the device and
             ``jax_enable_x64`` decide.

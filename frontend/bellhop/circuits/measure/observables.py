@@ -308,12 +308,12 @@ def _to_factor(observable: Any) -> Factor:
         observable: PennyLane operator; Pauli matrices and Hadamard become a `NamedFactor`, others a
             `MatrixFactor`.
 
-    Raises:
-        _InvalidObservableError: if the operator has no matrix, a matrix of wrong shape, or a traced
-            matrix that is not Hermitian.
-
     Returns:
         the factor, on the operator's wires in their order.
+
+    Raises:
+        _InvalidObservableError: if the operator has no matrix, a matrix of wrong shape, or a traced
+            matrix that is not known to be Hermitian.
     """
     if observable.name in _PAULIS or observable.name == "Hadamard":
         return NamedFactor(observable.name, observable.wires[0])
@@ -357,13 +357,14 @@ def merge_shared_wires(coefficient: Any, factors: tuple[Factor, ...]) -> Term:
 
 
 def _multiply_factors(factors: list[Factor]) -> tuple[complex, list[Factor]]:
-    """Multiply factors into one: a Pauli if possible, else a matrix.
+    """Multiply factors into one: two Paulis into a Pauli, other factors into a matrix.
 
     Args:
         factors: factors in the order of the matrix product.
 
     Returns:
-        the phase, and a list with the product; an empty list if it is the identity.
+        the phase, and a list with the product; an empty list if two equal Pauli matrices give the
+        identity. A single factor is returned as it is.
     """
     if len(factors) == 1:
         return 1.0, factors

@@ -144,7 +144,8 @@ def find_result(
         where: the QNode's name and line, for error messages.
 
     Returns:
-        the description of the result; for ``counts`` an integer array with the count of each value.
+        the description of the result. For ``counts``, the described array has the count of each of
+        ``values``.
 
     Raises:
         CompileError: if the process needs shots, or counts values that are not static.
