@@ -36,8 +36,8 @@ _MOST_SHOTS = 2**31 - 1
 def read_config(qnode: qml.QNode, where: str) -> CircuitConfig:
     """Read the execution settings of a QNode, and check its number of shots.
 
-    The options of the ``qjit`` function that is being traced are included. An environment variable
-    decides about the engine where the options do not.
+    The options of the ``qjit`` function that is being traced are included. The variable
+    ``BELLHOP_ENGINE`` decides about the engine where the options do not.
 
     Args:
         qnode: the QNode.

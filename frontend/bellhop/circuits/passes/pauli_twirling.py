@@ -81,13 +81,13 @@ def twirl(operations: Sequence[Any], *, names_paulis: bool) -> list[Any]:
     """Insert random Paulis around each CNOT and CZ, without a change of the results.
 
     The program draws the Paulis when it runs. On a noisy device, the mean over many runs has
-    stochastic Pauli errors instead of coherent errors. Must be called while a circuit is traced.
+    stochastic Pauli errors instead of coherent errors.
 
     Args:
         operations: PennyLane operations, in order.
         names_paulis: True to insert conditionals on the drawn index with X, Y and Z gates, which
             noise models recognize by name; False to insert `Rot` gates and a `GlobalPhase`, which
-            is faster.
+            is faster. True needs a current circuit, which is being traced.
 
     Returns:
         a list of the operations, with the inserted operations around each CNOT and CZ.
