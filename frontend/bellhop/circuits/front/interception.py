@@ -170,7 +170,8 @@ def _call_with_plan(
 ) -> Any:
     """Trace a QNode call with one choice of what executes its circuit.
 
-    Under ``qml.snapshots``, the snapshots are measured too.
+    Under ``qml.snapshots``, the snapshots are measured too and stored in the device's debugger;
+    ``config`` and ``plan`` are then not used, as each circuit gets its own.
 
     Args:
         qnode: the QNode.
@@ -353,7 +354,11 @@ def _make_wire_map(
 
 
 def _has_only_gates_and_allocations(function: TracedQuantumFunction) -> bool:
-    """Return whether a circuit allocates wires and has only gates and for loops."""
+    """Return whether a circuit allocates wires and could be on a tape.
+
+    It could be if its equations with gates are only gates, for loops, and adjoint or controlled
+    functions: without mid-circuit measurements, conditionals and while loops.
+    """
     gates = GateJaxpr(function.closed, ())
     return gates.has_allocations and gates.is_straight
 
@@ -419,7 +424,8 @@ def _call_with_snapshots(
 ) -> Any:
     """Trace a QNode under ``qml.snapshots``, with one circuit for each snapshot.
 
-    Used for devices whose simulator would collect the snapshots in PennyLane.
+    Used for devices whose simulator would collect the snapshots in PennyLane. The debugger is
+    inactive meanwhile.
 
     Args:
         qnode: the QNode.

@@ -55,6 +55,12 @@ def _accept_compiled(compiled: type, tool: Tool) -> Tool:
 
         Args:
             qnode: a compiled function, or a QNode or function that ``tool`` accepts.
+            args: further arguments of ``tool``.
+            kwargs: keyword arguments of ``tool``.
+
+        Returns:
+            the result of ``tool`` for the QNode; for ``qml.specs`` at several levels a function
+            like it, which ``count_resources_at_levels`` makes.
 
         Raises:
             ValueError: if the compiled function does not wrap a QNode directly.
@@ -116,6 +122,9 @@ def _execute_in_program(execute: Tool) -> Tool:
 
     Args:
         execute: PennyLane's ``qml.execute``.
+
+    Returns:
+        a function with the arguments of ``execute``.
     """
 
     @functools.wraps(execute)

@@ -106,6 +106,10 @@ def _measure_pauli_word(wires: Any, pauli_word: str, postselect: int | None) -> 
     Returns:
         the outcome: 0 for the eigenvalue 1, and 1 for -1, as a traced bool; on a tape, PennyLane's
         ``MeasurementValue``.
+
+    Raises:
+        CompileError: outside a QNode, or for an invalid ``postselect``. PennyLane raises its error
+            for an invalid Pauli word.
     """
     with qml.QueuingManager.stop_recording():
         # PennyLane validates the Pauli word.

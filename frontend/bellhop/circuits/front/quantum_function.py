@@ -205,7 +205,8 @@ class QuantumFunction:
         Args:
             where: the QNode's name and line, for error messages.
             inputs: the arrays, as example arguments.
-            circuit: the circuit that will receive the gates, if it exists already.
+            circuit: the circuit that will receive the gates; None before it exists. All arguments
+                are ignored if the function is traced already.
         """
         if not self._traced:
             self._traced.append(_trace_function(where, circuit, self._function, inputs))
@@ -216,7 +217,8 @@ class QuantumFunction:
     ) -> tuple[list[Any], Any]:
         """Apply the gates of this function to a circuit; trace the function if necessary.
 
-        The measurements' parameters also count for the precision of the circuit's results.
+        The parameters of measured observables also count for the precision of the circuit's
+        results; parameters in half precision are cast to single precision.
 
         Args:
             circuit: the backend's circuit, which receives the gates and the measurements' source
@@ -259,12 +261,17 @@ class QuantumFunction:
         return leaves, traced.tree
 
     def get_constants(self) -> list[Any]:
-        """Return the arrays of the enclosing program that the traced function closes over."""
+        """Return the arrays of the enclosing program that the traced function closes over.
+
+        The function must have been traced already, by `get_traced` or `apply_to_circuit`.
+        """
         return list(self._traced[0].closed.consts)
 
     @contextmanager
     def override_constants(self, constants: Sequence[Any]) -> Iterator[None]:
         """Replace the arrays that the traced function closes over, in a ``with`` block.
+
+        The function must have been traced already.
 
         Args:
             constants: an array for each of ``get_constants()``, in order.

@@ -36,7 +36,8 @@ _MOST_SHOTS = 2**31 - 1
 def read_config(qnode: qml.QNode, where: str) -> CircuitConfig:
     """Read the execution settings of a QNode, and check its number of shots.
 
-    The options of the ``qjit`` function that is being traced are included.
+    The options of the ``qjit`` function that is being traced are included. The variable
+    ``BELLHOP_ENGINE`` decides about the engine where the options do not.
 
     Args:
         qnode: the QNode.
@@ -75,6 +76,9 @@ def _read_shots(qnode: qml.QNode) -> Shots:
     """Convert PennyLane's shots of a QNode to ``Shots``.
 
     ``(10, (5, 2))`` becomes the entries 10, 5, 5 of a shot vector.
+
+    Args:
+        qnode: the QNode. Without shots, the result is empty.
     """
     shots = qnode.shots
     if not shots.total_shots:

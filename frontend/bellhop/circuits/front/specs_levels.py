@@ -11,7 +11,11 @@ _ALL_LEVELS = ("all", "all-mlir")
 
 
 def has_several_levels(level: Any) -> bool:
-    """Return whether a ``level`` argument of ``qml.specs`` selects several levels."""
+    """Return whether a ``level`` argument of ``qml.specs`` selects several levels.
+
+    True for ``"all"``, ``"all-mlir"`` and sequences; False for another name, a number, a slice and
+    None.
+    """
     is_one = level is None or isinstance(level, str | int | slice)
     return level in _ALL_LEVELS if isinstance(level, str) else not is_one
 
@@ -47,6 +51,8 @@ def count_resources_at_levels(
     def count(*args: Any, **kwargs: Any) -> Any:
         """Count the resources of the QNode at each selected level.
 
+        The depth of the circuit is not computed.
+
         Args:
             args: the QNode's positional arguments.
             kwargs: the QNode's keyword arguments.
@@ -78,7 +84,8 @@ def _iterate_stages(qnode: qml.QNode) -> Iterator[tuple[str, int]]:
 
     Names are as in PennyLane: the transform that was applied last, or the user's marker; a repeated
     name ends in ``-2``, ``-3``, ...  ``"Before Tape Transforms"`` is the level without transforms,
-    and ``"Before MLIR Passes"`` the level after the last tape transform.
+    if the QNode has a tape transform.  ``"Before MLIR Passes"`` follows the level of the last tape
+    transform, with the same number of applied transforms.
 
     Args:
         qnode: the QNode, whose transforms are read and not applied.

@@ -25,9 +25,9 @@ def wrap_controlled_constructor(
 ) -> Callable[..., Any]:
     """Make a ``__new__`` of a controlled operation for traced control values.
 
-    With traced control values it returns a product: conditional flips of the control wires, the
-    operation with static values, and the flips again.  Other calls construct the operation as
-    before.
+    With traced control values in a circuit that is being traced, it returns a product: conditional
+    flips of the control wires, the operation with static values, and the flips again.  Other calls
+    construct the operation as before.
 
     Args:
         kind: the class of the operation.

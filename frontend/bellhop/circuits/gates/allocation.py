@@ -80,6 +80,9 @@ class Allocations:
 
         Args:
             operations: PennyLane operations, in order.
+
+        Returns:
+            the number of different device wires.
         """
         needed = 0
         free: dict[bool, int] = {True: 0, False: 0}

@@ -56,7 +56,7 @@ def decompose(
 
     Returns:
         PennyLane operations in order; None if the operation has neither a decomposition nor a
-        matrix.
+        matrix, or does not decompose completely into the gates ``into``.
     """
     parts = _find_gates_or_matrix(op, depth)
     if parts is None or into is None or _can_decompose_fully(parts, depth + 1, into):
@@ -137,7 +137,9 @@ def _decompose_power(op: qml.operation.Operator) -> Sequence[Any] | None:
 def find_parts(
     op: qml.operation.Operator, depth: int = 0, *, of_base: bool = False
 ) -> Sequence[Any] | None:
-    """Return PennyLane's decomposition of an operation, or None if there is none.
+    """Return PennyLane's decomposition of an operation, or None if it has none.
+
+    With ``of_base``, PennyLane's own error is raised if neither the base nor the operation has one.
 
     Args:
         op: the operation.
@@ -207,7 +209,7 @@ class Modifiers(NamedTuple):
 
     @classmethod
     def is_preparation(cls, op: qml.operation.Operator) -> bool:
-        """Return whether an operation without its modifiers prepares a state."""
+        """Return whether an operation without its modifiers prepares a pure state."""
         base, _ = cls.strip(op)
         return OperationKind.classify(base).is_pure_preparation
 
@@ -216,6 +218,9 @@ class Modifiers(NamedTuple):
 
         Args:
             part: PennyLane operation; returned unchanged without modifiers.
+
+        Returns:
+            the operation under this adjoint and these controls.
         """
         if not self.adjoint and not self.controls:
             return part
@@ -279,6 +284,8 @@ class Modifiers(NamedTuple):
 
 def _can_decompose_fully(operations: Sequence[Any], depth: int, gates: GateSet) -> bool:
     """Return whether operations decompose completely into gates that a device applies.
+
+    Operations without effect, and loops and conditionals, count as applied by the device.
 
     Args:
         operations: PennyLane operations, with adjoints and controls.
@@ -406,7 +413,7 @@ def _get_exponent(op: qml.operation.Operator) -> Any:
 
 
 def merge_preparations(operations: Sequence[Any]) -> list[Any]:
-    """Merge the state preparations at the beginning of a circuit into one.
+    """Merge the ``StatePrep`` operations at the beginning of a circuit into one.
 
     Devices prepare a state once. Decompositions of further preparations have no derivative with
     respect to an amplitude of zero.
@@ -416,7 +423,8 @@ def merge_preparations(operations: Sequence[Any]) -> list[Any]:
 
     Returns:
         the operations with one ``StatePrep``, of the product state; all operations unchanged if
-        there are fewer than two preparations, or if these have traced or overlapping wires.
+        there are fewer than two of them, or if they have traced or overlapping wires. The first
+        other operation, or ``StatePrep`` of a batch of states, ends the beginning.
     """
     first = list(itertools.takewhile(_is_preparation, operations))
     wires = [wire for op in first for wire in op.wires]

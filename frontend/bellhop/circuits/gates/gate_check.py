@@ -33,7 +33,8 @@ def check_is_gate(
             observables are then allowed.
 
     Raises:
-        CompileError: for an operation that is not a gate.
+        CompileError: for an observable that is not allowed; for PennyLane's mid-circuit
+            measurements and the conditional operations that depend on them.
     """
     if op.name in _MID_CIRCUIT:
         raise CompileError(

@@ -17,7 +17,8 @@ def promote_half_precision(operator: Any) -> Any:
         operator: PennyLane operator, with parameters of any dtype.
 
     Returns:
-        a copy with float32 parameters; ``operator`` itself if no parameter is in half precision.
+        a copy in which float32 arrays replace the parameters in half precision; ``operator`` itself
+        if there are none.
     """
     parameters = get_parameters(operator)
     data = list(map(_promote, parameters))

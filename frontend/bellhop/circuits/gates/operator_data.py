@@ -85,8 +85,8 @@ def _to_exponential(op: qml.ops.Evolution) -> qml.ops.Exp:
 def select_row(op: qml.operation.Operator, row: TracedRow) -> Any:
     """Replace the batched parameters of an operation by their entries of a batch row.
 
-    The batch size is registered in ``row.rows``, also if the operation is returned unchanged: an
-    operation with nested parameters is, as the row is selected in its parts when it is decomposed.
+    The batch size is registered in ``row.rows``. An operation with nested parameters, such as a sum
+    of operators, is returned unchanged: the row is selected in its parts when it is decomposed.
 
     Args:
         op: the operation; without a batch it is returned unchanged.
@@ -95,6 +95,10 @@ def select_row(op: qml.operation.Operator, row: TracedRow) -> Any:
     Raises:
         CompileError: for an empty batch, for a batch size that differs from an earlier
             operation's, and for parameters with a wrong number of dimensions.
+
+    Returns:
+        a copy of the operation with the entries of the row; ``op`` itself without a batch or with
+        nested parameters.
     """
     try:
         size = op.batch_size

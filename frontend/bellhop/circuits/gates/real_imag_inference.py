@@ -40,6 +40,10 @@ def find_nonzero_parts(number: Any, depth: int = _MAX_DEPTH) -> NonzeroParts:
     Args:
         number: a number, an array or a tracer.
         depth: how many nested equations to search; beyond them, both parts may be nonzero.
+
+    Returns:
+        for each part, False if it is certainly zero, else True. A real number counts as a real part
+        that may be nonzero.
     """
     if not jnp.iscomplexobj(number):
         return NonzeroParts(True, False)

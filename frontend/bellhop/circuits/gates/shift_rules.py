@@ -73,7 +73,9 @@ class FrequencyBits:
             is_controlled: whether the gate has added controls.
 
         Returns:
-            the bits, which are the same for each parameter of the gate.
+            the bits, which are the same for each parameter of the gate. ``UNKNOWN`` for a gate
+            without a generator, with several parameters (except ``qml.Rot``), on too many wires, or
+            with a frequency that has no bit.
         """
         if gate in _WITHOUT_GENERATOR:
             return _WITHOUT_GENERATOR[gate]
@@ -146,6 +148,10 @@ class ShiftRules:
         Args:
             parameters: a byte per static-count parameter, its frequencies as `FrequencyBits`.
             dynamic_bits: the frequencies of all dynamic-count parameters together, as such bits.
+
+        Returns:
+            rules of which parameters with equal frequencies share one; the last rule is for
+            ``dynamic_bits``.
         """
         return cls._make_rules(parameters, dynamic_bits, _compute_exact_terms)
 
@@ -153,7 +159,8 @@ class ShiftRules:
     def from_shifts(cls, parameters: bytes, shifts: Sequence[Sequence[float]]) -> "ShiftRules":
         """Make exact parameter-shift rules with the user's shifts.
 
-        Derivatives with respect to dynamic-count parameters are not supported.
+        Derivatives with respect to dynamic-count parameters are not supported: their rule has no
+        terms, as for a derivative of zero, so the caller must reject circuits with such parameters.
 
         Args:
             parameters: a byte per static-count parameter, its frequencies as `FrequencyBits`.
@@ -227,6 +234,9 @@ class ShiftRules:
             parameters: a byte per static-count parameter, its frequencies as `FrequencyBits`.
             dynamic_bits: the frequencies of all dynamic-count parameters together, as such bits.
             find_rule_terms: maps the bits of frequencies to a rule ``[n_terms, 2]``.
+
+        Returns:
+            the rules in ascending order of the bits, and last the rule for ``dynamic_bits``.
         """
         distinct, rule_indices = np.unique(np.frombuffer(parameters, np.uint8), return_inverse=True)
         terms = (*map(find_rule_terms, map(int, distinct)), find_rule_terms(dynamic_bits))
@@ -277,7 +287,8 @@ def _compute_exact_terms(bits: int) -> np.ndarray:
         bits: the parameter's frequencies, as `FrequencyBits`.
 
     Returns:
-        ``[n_terms, 2]``, the coefficient and the shift of each term; no terms for ``NONE``.
+        ``[n_terms, 2]``, the coefficient and the shift of each term; no terms for ``NONE``. For
+        ``UNKNOWN`` the terms are not a valid rule, which is not checked here.
     """
     if bits == FrequencyBits.NONE:
         return _NO_TERMS

@@ -155,7 +155,7 @@ _PAULIS = frozenset((qml.X, qml.Y, qml.Z, qml.Identity))
 
 
 def _is_pauli_expression(op: qml.operation.Operator) -> bool:
-    """Return whether an operation has only sums and products of Pauli operators.
+    """Return whether an operation has only sums, products and multiples of Paulis.
 
     Such an operation is defined by its Pauli representation.
 

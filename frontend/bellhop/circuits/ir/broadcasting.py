@@ -18,8 +18,8 @@ from bellhop.errors import CompileError
 class Rows:
     """The batch axis of a circuit with broadcast gate parameters.
 
-    A backend creates the object before it traces the circuit, and each batched operation that is
-    traced registers its batch size.
+    It is created before a circuit is traced, and each batched operation that is traced registers
+    its batch size. So ``size`` is final when the circuit has been traced.
 
     Args:
         where: the QNode's name and line, for error messages.
@@ -61,6 +61,8 @@ class Rows:
 
     def map_rows(self, function: Callable[[Any], Any], finish: Callable[[Any], Any]) -> Any:
         """Map a function over all batch rows, or call it once if no operation is batched.
+
+        Called after the circuit was traced, as ``size`` must be final.
 
         Args:
             function: ``row_index -> results`` for an int32 scalar; it is mapped by ``jax.vmap``.

@@ -33,7 +33,8 @@ class GateFunction(Protocol):
 
         Args:
             where: the QNode's name and line, for error messages.
-            inputs: the arguments of the quantum function that are arrays.
+            inputs: the arguments of the quantum function that are arrays; later calls ignore the
+                arguments.
             circuit: the circuit that will receive the gates, which tracing consults; None before
                 this circuit exists.
 
@@ -95,7 +96,10 @@ class Circuit:
         return self.config.shots
 
     def name_in_errors(self, run: Callable[..., Any]) -> Callable[..., Any]:
-        """Give ``run`` the quantum function's name, which JAX's errors then show."""
+        """Give ``run`` the quantum function's name, which JAX's errors then show.
+
+        Sets ``__name__`` and ``__wrapped__`` of ``run``, and returns ``run``.
+        """
         return set_function_name(self.config.function, run)
 
     def trace_rows(self, run_row: Callable[..., tuple[Any, Sequence[Any], Any]]) -> Any:

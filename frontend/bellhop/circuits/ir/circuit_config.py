@@ -48,7 +48,8 @@ class CircuitConfig:
             Bellhop does not know the method.
         gradient_kwargs: the user's options of the derivative method.
         transforms: the QNode's ``BoundTransform`` objects, in order.
-        passes: the names of the passes that simplify the gates, in order.
+        passes: the names of the Bellhop passes over the gates, in order, such as
+            ``"merge-rotations"`` and ``"pauli-twirling"``.
         engine: whether Bellhop's engine may run the circuit.
         precision: ``"single"`` or ``"double"`` amplitudes; None if the device and
             ``jax_enable_x64`` decide.
@@ -92,11 +93,12 @@ class CircuitConfig:
     def read_diff_options(self) -> dict[str, Any]:
         """Validate ``gradient_kwargs``, and return it with defaults for missing options.
 
-        An option that has no effect is left out, and the user is warned.
+        An option that has no effect is left out, and the user is warned. For a method that Bellhop
+        does not know, all options are kept.
 
         Returns:
-            the options by name. ``h`` (the step of finite differences) is a number, and ``shifts``
-            is None or a tuple of tuples of floats.
+            the options by name. Of methods that have these options, ``h`` (the step of finite
+            differences) is a number, and ``shifts`` is None or a tuple of tuples of floats.
 
         Raises:
             CompileError: for an unknown or unsupported option, and for a ``sampler_rng`` that is

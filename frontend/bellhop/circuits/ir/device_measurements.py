@@ -83,7 +83,10 @@ class Measurement:
         return Precision.real_type()
 
     def list_terms(self) -> tuple[tuple[Product, int | None], ...]:
-        """Return each term of the observable with the index of its coefficient, or None."""
+        """Return each term of the observable with the index of its coefficient, or None.
+
+        Empty for a measurement that has no observable, such as ``Probs``.
+        """
         return ()
 
     def to_expval(self) -> "Expval | None":
@@ -262,7 +265,9 @@ class Frequencies(Measurement):
 
     @staticmethod
     def make_undifferentiable(wires: Sequence[int], groups: Sequence[int]) -> "Frequencies":
-        """Return frequencies from which ``counts`` are rounded, so that they have no derivative.
+        """Return frequencies for ``counts``, whose differentiation is an error.
+
+        Counts are rounded from these frequencies, so they have no derivative.
 
         Args:
             wires: the measured wires.
@@ -325,9 +330,12 @@ class ShadowSnapshots(Measurement):
 
     Attributes:
         wires: qubit indices of the measured wires.
-        seed: the seed of the bases; None to draw new bases in each run.
+        seed: the seed of the bases, which are then the same in each run; None to draw new bases in
+            each run.
         copies: the number of shots of each entry of the shot vector; the seed restarts for each.
-        recipes: the offset of the drawn bases among the request's matrices; None without a seed.
+        recipes: the index at which the seeded bases (0, 1, 2 for X, Y, Z) begin in the
+            ``MeasurementRequest``'s array of matrix entries; None without a seed: the runtime then
+            draws the bases. ``MeasurementRequest.from_samples`` sets it.
     """
 
     wires: tuple[int, ...] = ()

@@ -23,7 +23,7 @@ class DeviceSpec:
         kwargs: options, in the plugin's text format.
         qubits: the number of qubits of the circuit.
         shots: the number of shots; 0 for analytic results.
-        passes: names of the passes (``bellhop.passes``) that simplify the gates, in order.
+        passes: names of the Bellhop passes over the gates (``bellhop.passes``), in order.
         engine: whether the engine may run the circuit instead of the plugin.
         precision: 32 or 64, the bits of the real part of an amplitude in the engine.
     """
@@ -40,7 +40,11 @@ class DeviceSpec:
 
     @property
     def has_engine_of_any_size(self) -> bool:
-        """Whether the engine runs its circuits, however many qubits they have."""
+        """Whether the engine runs this device's circuits, however many qubits they have.
+
+        True if ``engine`` is set and the device is ``lightning.qubit``, ``lightning.kokkos`` or
+        ``default.qubit``.
+        """
         return self.engine and self.name in (*_DEVICES_OF_ANY_SIZE, "default.qubit")
 
     @staticmethod

@@ -160,16 +160,19 @@ def read_options(given: Mapping[str, Any], method: str, where: str) -> dict[str,
     """Validate ``gradient_kwargs``, add defaults and warn about useless options.
 
     Args:
-        given: the QNode's ``gradient_kwargs``. An option whose value is None counts as not set.
+        given: the QNode's ``gradient_kwargs``. A known option whose value is None counts as not
+            set.
         method: the derivative method. The options of an unknown method are returned as they are,
             since differentiation raises an error that names the method.
         where: the QNode's name and line, for messages.
 
     Returns:
-        the value of each option that the method supports, by name.
+        the value of each option that the method supports, by name: the given value or the default.
+        Options that have no effect, of which a warning is issued, are not included.
 
     Raises:
-        CompileError: for an option that is unknown or not supported.
+        CompileError: for an unknown option, even if it is None; and for an unsupported option,
+            unless its value is None or ``UnsupportedOption.neutral``.
     """
     known = _OPTIONS.get(method)
     if known is None:

@@ -85,7 +85,11 @@ class Outcomes(enum.Enum):
 
     @property
     def is_drawn_in_each_run(self) -> bool:
-        """Whether each run of the circuit draws its mid-circuit outcomes."""
+        """Whether each run of the circuit draws its own mid-circuit outcomes.
+
+        False for ``ALL`` and ``ALL_WITH_IMPOSSIBLE``, which draw none, and for ``SHARED_RUNS``,
+        which draws the outcomes of all shots together.
+        """
         return self.is_mid_circuit and not self.is_summed
 
     @property
@@ -95,7 +99,10 @@ class Outcomes(enum.Enum):
 
     @property
     def is_for_shots(self) -> bool:
-        """Whether shots, of a run each or of shared runs, decide the outcomes."""
+        """Whether each shot has its own mid-circuit outcomes.
+
+        True for ``RUN_PER_SHOT`` and ``SHARED_RUNS``.
+        """
         return self in (Outcomes.RUN_PER_SHOT, Outcomes.SHARED_RUNS)
 
     def get_tree(self, derivative_order: int) -> int:
@@ -135,12 +142,18 @@ class Offer(enum.Enum):
 
 
 def get_kind_code(kind: str) -> int:
-    """Return the first number of the code of a kind of measurement."""
+    """Return the integer by which the runtime knows a kind of measurement.
+
+    Args:
+        kind: a key of ``executors.toml``, such as ``"expval"``.
+    """
     return _TABLES["measurements"][kind]["code"]
 
 
 def is_offered(offer: Offer, kind: str, executor: Executor) -> bool:
     """Return whether an executor computes a value or a derivative of a measurement.
+
+    The table ``executors.toml`` decides, which has these two executors only.
 
     Args:
         offer: the value, or a derivative such as the Jacobian.

@@ -140,6 +140,9 @@ class GateJaxpr:
         Args:
             function: the quantum function, which applies gates to the circuit that is being traced.
             args: example arguments of the function, arrays.
+
+        Returns:
+            the traced function, whose ``tree`` is the structure of its result.
         """
         closed, types = make_flat_jaxpr(function, *args)
         jaxpr = convert_constvars_jaxpr(closed)
@@ -172,11 +175,12 @@ class GateJaxpr:
 
     @staticmethod
     def bind_operations(operator: Any, operands: Sequence[Any], **params: Any) -> None:
-        """Add an equation for a sequence of gates.
+        """Append an equation for a sequence of gates to the jaxpr that is being traced.
 
         Args:
-            operator: the operations, with placeholders for tracers.
-            operands: the tracers.
+            operator: a ``TracedOperator``, the template of the operations with placeholders for
+                tracers.
+            operands: the tracers that fill the placeholders, in order.
             params: ``sites``, the user's ``file:line`` of each operation, and ``allocates``,
                 whether any operation allocates or deallocates wires.
         """
@@ -184,12 +188,17 @@ class GateJaxpr:
 
     @staticmethod
     def bind_outcome(wire: Any, operands: Sequence[Any], **params: Any) -> Any:
-        """Add an equation for a mid-circuit measurement; return the outcome, a bool tracer.
+        """Append an equation for a mid-circuit measurement to the jaxpr being traced.
 
         Args:
-            wire: the wire label, or labels, with placeholders for tracers.
-            operands: the tracers.
-            params: ``reset``, ``postselect``, ``site`` and ``is_joint`` of the measurement.
+            wire: a ``TracedOperator``, the template of a sequence with the wire label, with a
+                placeholder if the label is traced.
+            operands: the label's tracer, or empty.
+            params: ``reset``, ``postselect``, ``site`` and ``is_joint`` of the measurement, as in
+                ``Interpreter.mid_measure``.
+
+        Returns:
+            the outcome, a bool tracer.
         """
         [outcome] = outcome_p.bind(*operands, operator=wire, **params)
         return outcome
@@ -219,7 +228,11 @@ class GateJaxpr:
 
     @property
     def is_straight(self) -> bool:
-        """Whether it has only gates, regions and for loops, also inside of each other."""
+        """Whether its equations with gates are operations, regions and for loops only.
+
+        False for a mid-circuit measurement, and for a while loop or conditional with gates, also
+        inside of regions and loops. Equations without gates do not count.
+        """
         straight = (operations_p, region_p, for_loop_p)
         return all(eqn.primitive in straight for eqn in self.iterate_gates())
 
@@ -315,12 +328,19 @@ class ForLoop:
 
     @classmethod
     def from_equation(cls, eqn: JaxprEqn, operands: Sequence[Any]) -> "ForLoop":
-        """Build the loop from a ``quantum_for_loop`` equation.
+        """Build the loop from a ``quantum_for_loop`` equation, and decide ``is_nest``.
+
+        If the loop can be unrolled (``is_nest``), integer constants that can be evaluated become
+        NumPy arrays.
 
         Args:
             eqn: the equation.
             operands: the values of the equation's operands: constants, initial carried values and,
-                if it is dynamic, the trip count. A NumPy trip count becomes a static one.
+                if it is dynamic, the trip count. A NumPy trip count becomes a static one, and 0 if
+                it is negative.
+
+        Returns:
+            the loop, with the body and the values of its operands; nothing is applied.
         """
         length, rest = eqn.params["length"], list(operands)
         if length is None:
@@ -368,11 +388,12 @@ def _count_min_gates(jaxpr: Jaxpr) -> int:
 
 
 def _can_unroll_body(jaxpr: Jaxpr) -> bool:
-    """Return whether a jaxpr has only gates, loops and elementwise equations.
+    """Return whether the iterations of a loop around a jaxpr can be unrolled together.
 
-    Then a loop around the jaxpr can be unrolled, with the parameters of all iterations computed as
-    arrays.  Regions (adjoint or controlled functions) are allowed.  Loops that carry values,
-    effects such as callbacks, and allocations of wires are excluded.
+    The parameters of all iterations are then computed as arrays, so equations without gates must be
+    elementwise (or ``iota``).  Gates, for loops and regions (adjoint or controlled functions) are
+    allowed.  Loops that carry values, loops and regions with effects such as callbacks, mid-circuit
+    measurements, conditionals, while loops and allocations of wires are excluded.
     """
 
     def is_allowed(eqn: JaxprEqn) -> bool:
@@ -417,6 +438,9 @@ class WhileLoop:
             eqn: the equation.
             operands: the values of the equation's operands: the constants of the condition, the
                 constants of the body, and the initial carried values.
+
+        Returns:
+            the loop. Its ``condition`` has the condition's constants bound; nothing is evaluated.
         """
         counts = eqn.params["cond_nconsts"], eqn.params["body_nconsts"]
         rest = iter(operands)

@@ -157,7 +157,12 @@ class Interpreter(GateInterpreter):
 
     @abstractmethod
     def branch(self, branches: Branches) -> Any:
-        """Add a conditional whose branches may apply gates; return its result."""
+        """Add a conditional whose branches may apply gates; return its result.
+
+        Args:
+            branches: the index of the branch that runs, an int or a tracer, and the branches as
+                functions without arguments, whose results have the same structure and types.
+        """
 
     @abstractmethod
     def record_site(self, operation: Any, site: str) -> None:

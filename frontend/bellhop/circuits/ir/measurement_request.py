@@ -38,6 +38,10 @@ class MeasurementRequest:
         Args:
             asked: the measurements. The bases of ``ShadowSnapshots`` with a seed are drawn here and
                 stored as a matrix.
+
+        Returns:
+            a new request with the measurements in order; a ``ShadowSnapshots`` with a seed is
+            replaced by a copy with ``recipes``.
         """
         request = cls()
         for measurement in asked:

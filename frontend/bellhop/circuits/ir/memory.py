@@ -44,7 +44,8 @@ class MemoryCheck:
 
     Attributes:
         where: the QNode's name and line, for error messages.
-        rows: the batch size, by which the required memory is multiplied; None without a batch.
+        rows: the batch size, by which the required memory is multiplied (``check_shards`` ignores
+            it); None without a batch.
     """
 
     where: str
@@ -92,7 +93,7 @@ class MemoryCheck:
         )
 
     def check_shots(self, shots: int) -> None:
-        """Raise an error if one 8-byte number per shot does not fit into memory."""
+        """Raise an error if 8 bytes for each shot and batch row do not fit into memory."""
         self._check_size(_NUMBER_BYTES * shots, f"{shots} shots", "shots")
 
     def check_result(self, shape: tuple[int, ...], dtype: Any, qubits: int) -> None:
@@ -141,8 +142,9 @@ class MemoryCheck:
     ) -> Any:
         """Return a state, tagged so that ``jax.vmap`` over it checks the memory.
 
-        Values are unchanged. If a batch of states, or the samples drawn from one state, exceed the
-        memory of this process, ``jax.vmap`` raises a ``CompileError``.
+        Values are unchanged, and nothing is checked now. If a batch of states, or the samples of
+        all states in the batch, exceed the memory of this process, ``jax.vmap`` raises a
+        ``CompileError``.
 
         Args:
             state: state vector or density matrix.

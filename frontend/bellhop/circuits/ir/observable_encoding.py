@@ -50,6 +50,10 @@ class QubitFactor(NamedTuple):
         Args:
             first_matrix: the index of the request's first matrix entry in the runtime's array of
                 numbers.
+
+        Returns:
+            the code of the name and the qubit; for a matrix ``(5, count, qubits..., start)``, where
+            ``start`` is the index of its first entry in the runtime's array.
         """
         if self.is_matrix:
             return (_HERMITIAN, len(self.wires), *self.wires, first_matrix + self.matrix_offset)

@@ -37,7 +37,12 @@ class Precision:
         self._bits = 0
 
     def include(self, numbers: Any) -> None:
-        """Include the floating-point JAX arrays of a pytree of parameters."""
+        """Let the dtypes of parameters count for the precision of the results.
+
+        Args:
+            numbers: pytree of parameters. Only floating-point and complex JAX arrays that are not
+                weakly typed count.
+        """
         for value in jax.tree.leaves(numbers):
             if isinstance(value, jax.Array) and _is_inexact(value) and not value.weak_type:
                 self._bits = max(self._bits, jnp.finfo(value.dtype).bits)
@@ -48,7 +53,13 @@ class Precision:
         return 0 < self._bits <= 32
 
     def cast_result(self, result: Any) -> Any:
-        """Cast the result of a measurement, a pytree of arrays, to the inferred precision."""
+        """Cast a measurement's result to the inferred precision.
+
+        The result is cast to single precision if ``is_single``, and returned unchanged otherwise.
+
+        Args:
+            result: pytree of arrays.
+        """
         return to_single_precision(result) if self.is_single else result
 
     @staticmethod
@@ -104,6 +115,9 @@ def to_single_precision(result: Any) -> Any:
 
     Args:
         result: pytree of arrays and numbers. Integers and booleans are returned unchanged.
+
+    Returns:
+        pytree of the same structure.
     """
 
     def cast_leaf(value: Any) -> Any:

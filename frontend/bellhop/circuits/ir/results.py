@@ -97,9 +97,9 @@ class Results:
         return tuple(map(finish_copy, range(len(ends)))) if self.shots.is_vector else finish_copy(0)
 
     def finish_rows(self, rows: Any, *, differ: bool) -> Any:
-        """Remove the batch axis from returned values that are not measurements.
+        """Remove the batch axis from returned values that are equal in all batch rows.
 
-        Such values do not depend on the batch row unless they depend on mid-circuit outcomes.
+        These are the values that are not measurements, in a circuit without mid-circuit outcomes.
 
         Args:
             rows: the QNode's results, with a leading batch axis in each array.
@@ -107,7 +107,8 @@ class Results:
                 between batch rows. They then keep the batch axis.
 
         Returns:
-            ``rows`` with the entry of row 0 for each value that is not a measurement.
+            ``rows`` with the entry of row 0 for each value that is not a measurement; ``rows``
+            itself if ``differ`` is True.
         """
         if differ:
             return rows

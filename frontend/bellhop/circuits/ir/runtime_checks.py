@@ -88,7 +88,7 @@ class FaultRecorder:
     together with its state.
 
     Args:
-        wires: the wires of the circuit.
+        wires: maps wire labels to qubits.
         where: the QNode's name and line, for error messages.
     """
 
@@ -115,6 +115,9 @@ class FaultRecorder:
 
         Returns:
             ``i32[2]``, the first fault up to this operation.
+
+        Raises:
+            CompileError: if some wire is traced and a static label is unknown to the device.
         """
         if not any(map(is_dynamic, labels)):
             return fault
@@ -193,7 +196,7 @@ class FaultRecorder:
 
         Returns:
             ``values``, with a data dependence on the check; in a region over several devices NaN or
-            -1 instead of an error.
+            -1 instead of an error. Unchanged if nothing was recorded.
         """
         if not self._locations:
             return values

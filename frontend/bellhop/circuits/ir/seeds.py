@@ -33,8 +33,9 @@ class _RandomEffect(Effect):
 def offer_device_seed(device: Any) -> None:
     """Offer a seed drawn from a PennyLane device's random generator to the program.
 
-    The seed is used for the program's random numbers unless the user passed a seed to ``qjit``.  A
-    device without a generator offers none.
+    The first seed that is offered while a program is traced is used for the program's random
+    numbers. Nothing is drawn outside of ``qjit``, or if the user passed a seed to ``qjit``, or for
+    a device without a generator.
 
     Args:
         device: PennyLane device; its option ``seed=`` seeds the generator, which a draw advances.

@@ -89,7 +89,16 @@ class ExactValues(ABC):
     def request_probabilities(
         self, wires: Sequence[Any], rotations: Sequence[Any] = ()
     ) -> Callable[[Any], Any]:
-        """Request the outcome probabilities of wires, after the gates ``rotations``."""
+        """Request the outcome probabilities of wires, after the gates ``rotations``.
+
+        Args:
+            wires: wire labels, the most significant bit of an outcome first.
+            rotations: PennyLane gates into the basis of the measurement. The state is afterwards as
+                before them.
+
+        Returns:
+            a function from the result of ``compute()`` to a real array ``[2**wires]``.
+        """
 
     @abstractmethod
     def request_density_matrix(self, qubits: Sequence[int], name: str) -> Callable[[Any], Any]:

@@ -68,7 +68,7 @@ class UndifferentiableTag(ValueTag):
     obstacle: str
 
     def compute_tangent(self, operands: Sequence[Operand], tangents: Sequence[Any]) -> Any:
-        """Raise the error if any tangent is not a symbolic zero."""
+        """Raise the error if any tangent is not a symbolic zero; else return zero."""
         if any(type(tangent) is not ad.Zero for tangent in tangents):
             raise DifferentiableCompileError(self.obstacle)
         return tangents[0]

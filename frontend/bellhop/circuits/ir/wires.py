@@ -18,7 +18,8 @@ def is_dynamic(value: object) -> TypeGuard[Any]:
 
 
 def _is_allocated(label: Wire) -> bool:
-    """Return whether a label is a ``DynamicWire`` of ``qml.allocate``, which alone has a key."""
+    """Return whether a label is a ``DynamicWire``, which ``qml.allocate`` makes."""
+    # Only these labels have a key.
     return hasattr(label, "key")
 
 
@@ -144,7 +145,8 @@ class WireMap:
             the index as an int; None if the value of a traced wire is unknown or out of range.
 
         Raises:
-            CompileError: if a static label is unknown to the device.
+            CompileError: for a static label that is unknown to the device, for a traced wire that
+                is not an integer, and for any traced wire if the labels are not 0, 1, ... in order.
         """
         if not is_dynamic(wire):
             return self(wire)

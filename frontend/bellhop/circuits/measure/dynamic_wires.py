@@ -43,7 +43,8 @@ def expand_dynamic_wires(
         wire is traced.
 
     Raises:
-        CompileError: if the sum has too many terms, or the observable is a product of sums.
+        CompileError: if the sum has too many terms, or the observable is a product of sums or has
+            two factors on the same traced wire.
     """
     with qml.QueuingManager.stop_recording():
         return _expand(observable, process, site)
@@ -91,7 +92,8 @@ def _expand(
         PennyLane operator on static wires.
 
     Raises:
-        CompileError: for a product of sums, and for too many terms.
+        CompileError: for a product of sums, for two factors on the same traced wire, and for too
+            many terms.
     """
     if not any(map(is_dynamic, observable.wires)):
         return observable

@@ -176,7 +176,10 @@ class Process:
 def check_outcomes(
     process: qml.measurements.MeasurementProcess, name: str, site: MeasurementSite
 ) -> Sequence[Any]:
-    """Return the mid-circuit outcomes that a process measures, and check them.
+    """Return the mid-circuit outcomes of a process, and check that they are scalars.
+
+    Whether a value is an outcome of this circuit is not checked: any traced scalar is accepted if
+    the circuit has a mid-circuit measurement.
 
     Args:
         process: PennyLane's process, whose ``mv`` is one outcome or a list of outcomes.
@@ -184,10 +187,11 @@ def check_outcomes(
         site: the backend's circuit after its gates.
 
     Returns:
-        boolean or integer scalars, all traced.
+        the values of ``mv``, all traced scalars.
 
     Raises:
-        CompileError: if a value is not the outcome of a ``bellhop.measure`` in this circuit.
+        CompileError: if a value is not a traced scalar, or the circuit has no mid-circuit
+            measurement.
     """
     several = isinstance(process.mv, list)
     outcomes = process.mv if several else [process.mv]

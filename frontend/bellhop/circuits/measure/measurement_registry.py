@@ -179,6 +179,10 @@ class ProbabilitiesProcess(Process):
             take: returns the probabilities of the measured wires from the backend values.
             of_groups: maps the summation over an axis of shot groups, ``jax.vmap``; without shots,
                 the identity function.
+
+        Returns:
+            the function. If some wires are traced, a check of these wires is added to the circuit
+            now.
         """
         if not any(map(is_dynamic, self.process.wires)):
             return lambda values: Statistic(take(values))
@@ -270,6 +274,9 @@ class DensityMatrixFunction(Process):
         Args:
             process: measurement process on wire labels.
             matrix: ``[2**wires, 2**wires]``, the reduced density matrix of the process's wires.
+
+        Returns:
+            the value that ``process_density_matrix`` of the process returns.
         """
         wires = process.wires
         with qml.QueuingManager.stop_recording():
@@ -338,12 +345,15 @@ def measure_results(
 ) -> list[Statistic]:
     """Measure the return values of a quantum function, after all gates were applied.
 
-    Backends call this function once for each execution that they trace.
+    Backends call this function once for each execution that they trace. With shots, it applies
+    gates to the circuit that rotate wires into the bases of measurements; the last ones are not
+    undone.
 
     Args:
         leaves: PennyLane's measurement processes, and numbers or arrays.
         answers: the backend's circuit, which is sampled if the circuit has shots.
-        exact: computes the exact values of a circuit without shots; None with shots.
+        exact: computes the exact values of a circuit without shots; None for a circuit with shots,
+            which is sampled.
 
     Returns:
         a ``Statistic`` for each leaf, in order.
@@ -371,17 +381,21 @@ def needs_snapshots(leaf: object) -> bool:
 def find_outcomes(
     process: qml.measurements.MeasurementProcess, site: MeasurementSite
 ) -> Sequence[Any]:
-    """Return the mid-circuit outcomes that a process measures, and check them.
+    """Return the mid-circuit outcomes of a process, and check that they are scalars.
+
+    As in `check_outcomes`, any traced scalar is accepted if the circuit has a mid-circuit
+    measurement: whether the value is an outcome of this circuit is not checked.
 
     Args:
         process: PennyLane's measurement process, whose ``mv`` is not None.
         site: the backend's circuit after its gates.
 
     Returns:
-        boolean or integer scalars, all traced.
+        the values of ``mv``, all traced scalars.
 
     Raises:
-        CompileError: if the values are not outcomes of mid-circuit measurements in this circuit.
+        CompileError: if a value is not a traced scalar, or the circuit has no mid-circuit
+            measurement.
     """
     return check_outcomes(process, _find_class(process)[0], site)
 
@@ -392,6 +406,9 @@ def _as_process(leaf: object, answers: Answers) -> Process:
     Args:
         leaf: PennyLane's measurement process, or a number or array.
         answers: the backend's circuit.
+
+    Returns:
+        a new object of a class of ``CLASSES``; a `ClassicalValue` for a number or array.
     """
     if not is_measurement(leaf):
         return ClassicalValue("", jnp.asarray(leaf), answers)

@@ -102,8 +102,8 @@ def find_terms(observable: Any, where: str) -> list[Term]:
         the identity.
 
     Raises:
-        CompileError: if the observable is not Hermitian, has a batch of coefficients, or has no
-            matrix.
+        CompileError: if the observable is not Hermitian, has a batch of coefficients, or has a
+            factor without a matrix or with a matrix of a wrong shape.
     """
     try:
         with qml.QueuingManager.stop_recording():
@@ -203,7 +203,10 @@ def _merge_nonhermitian(terms: list[Term], observable: Any) -> list[Term]:
 
 
 def _is_hermitian(factor: Factor) -> bool:
-    """Return whether a factor is Hermitian; `_to_factor` checks traced matrices."""
+    """Return whether a factor is Hermitian.
+
+    True for a traced matrix, which `_to_factor` has checked.
+    """
     if isinstance(factor, NamedFactor) or is_dynamic(factor.matrix):
         return True
     return np.allclose(factor.matrix, np.conj(np.swapaxes(factor.matrix, -1, -2)))
@@ -305,9 +308,12 @@ def _to_factor(observable: Any) -> Factor:
         observable: PennyLane operator; Pauli matrices and Hadamard become a `NamedFactor`, others a
             `MatrixFactor`.
 
+    Returns:
+        the factor, on the operator's wires in their order.
+
     Raises:
         _InvalidObservableError: if the operator has no matrix, a matrix of wrong shape, or a traced
-            matrix that is not Hermitian.
+            matrix that is not known to be Hermitian.
     """
     if observable.name in _PAULIS or observable.name == "Hadamard":
         return NamedFactor(observable.name, observable.wires[0])
@@ -351,13 +357,14 @@ def merge_shared_wires(coefficient: Any, factors: tuple[Factor, ...]) -> Term:
 
 
 def _multiply_factors(factors: list[Factor]) -> tuple[complex, list[Factor]]:
-    """Multiply factors into one: a Pauli if possible, else a matrix.
+    """Multiply factors into one: two Paulis into a Pauli, other factors into a matrix.
 
     Args:
         factors: factors in the order of the matrix product.
 
     Returns:
-        the phase, and a list with the product; an empty list if it is the identity.
+        the phase, and a list with the product; an empty list if two equal Pauli matrices give the
+        identity. A single factor is returned as it is.
     """
     if len(factors) == 1:
         return 1.0, factors

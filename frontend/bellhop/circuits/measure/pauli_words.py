@@ -40,7 +40,8 @@ def needs_pauli_words(terms: Sequence[Term], observables: frozenset[str]) -> boo
         observables: names of the observables that the device supports.
 
     Returns:
-        True if the terms are a sum, or have a matrix or Hadamard, that the device does not support.
+        True if the device supports no sums, and there are several terms or a coefficient other than
+        a static 1; or if a factor is a matrix or Hadamard and the device does not support it.
     """
     names = {
         "Hermitian" if isinstance(factor, MatrixFactor) else factor.name

@@ -143,6 +143,10 @@ def find_result(
         shots: number of shots of the group; None without shots.
         where: the QNode's name and line, for error messages.
 
+    Returns:
+        the description of the result. For ``counts``, the described array has the count of each of
+        ``values``.
+
     Raises:
         CompileError: if the process needs shots, or counts values that are not static.
     """

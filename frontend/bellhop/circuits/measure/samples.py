@@ -90,6 +90,9 @@ class _ShotProcess(Process):
             coefficient: scalar factor of the observable, static or traced.
             diagonals: diagonal factors of the observable.
             bits: ``[shots, qubits]``, bits of all qubits in the eigenbasis of the factors.
+
+        Returns:
+            a ``Statistic`` of the eigenvalues of the shots, or of their counts.
         """
 
 
@@ -116,7 +119,7 @@ class SampleProcess(_ShotProcess):
             bits: ``[shots, qubits]``, bits of all qubits in the eigenbasis of the factors.
 
         Returns:
-            a ``Statistic`` of real values ``[shots]``.
+            a ``Statistic`` of values ``[shots]``, of the dtype of the process; float by default.
         """
         values = jnp.full(bits.shape[0], jnp.real(coefficient))
         for diagonal in diagonals:

@@ -62,6 +62,10 @@ def diagonalize(factor: Factor) -> DiagonalFactor:
 
     Args:
         factor: a factor of an observable; the eigenvalues of a traced matrix are traced.
+
+    Returns:
+        the factor's wires, basis, gates and eigenvalues: 1 and -1 for a Pauli matrix or Hadamard,
+        in ascending order for a matrix.
     """
     if isinstance(factor, MatrixFactor):
         is_traced = is_dynamic(factor.matrix)
@@ -146,7 +150,8 @@ def diagonalize_with_pennylane(
     """Diagonalize an observable with PennyLane's diagonalizing gates.
 
     The order of eigenvalues, and the basis of each eigenspace, then agree with PennyLane. An
-    observable with traced parameters is diagonalized by ``as_diagonals``.
+    observable with traced parameters, and a product of Pauli matrices and Hadamards on different
+    wires, are diagonalized by ``as_diagonals``.
 
     Args:
         observable: PennyLane operator on static wires.
@@ -338,7 +343,7 @@ class SamplingRounds:
         """Sample all rounds, each in its basis.
 
         Gates are applied to the circuit: each round's rotations, which are undone before the next
-        round.
+        round. The last round's rotations are not undone.
 
         Args:
             answers: the backend's circuit, after all gates of the quantum function.

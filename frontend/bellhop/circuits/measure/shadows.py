@@ -71,7 +71,7 @@ class ShadowExpval(_ShadowProcess):
     """Measures ``qml.shadow_expval``: expectation values from a classical shadow.
 
     As in PennyLane, the shots are split into ``k`` parts, and the median of the parts' means is
-    taken.
+    taken for each Pauli word of the observable.
     """
 
     def _request_samples(self, rounds: SamplingRounds) -> Callable[[Any], Statistic]:

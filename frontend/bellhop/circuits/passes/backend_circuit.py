@@ -59,16 +59,32 @@ class BackendCircuit(GateReceiver):
 
     @property
     def is_one_shot(self) -> bool:
-        """Whether the method executes the circuit once per shot."""
+        """Whether each shot has its own mid-circuit outcomes, as ``treatment`` says.
+
+        Each shot is then a separate run, or shots with equal outcomes share a run. Returned values
+        that are not measurements then get an axis of shots.
+        """
         return self.treatment.is_for_shots
 
     @property
     def unrolls_nests(self) -> bool:
-        """Whether nests of loops with few gates are unrolled, by `apply_straight`."""
+        """Whether nests of loops with few gates are unrolled, by `apply_straight`.
+
+        False in this base class. A subclass that unrolls them also defines `apply_straight`.
+        """
         return False
 
     def apply_straight(self, operations: Sequence[Any]) -> bool:
-        """Apply operations if they are few gates without control flow; return whether they are."""
+        """Apply operations if they are few gates without control flow.
+
+        This base class does not implement it; it is called only if `unrolls_nests` is True.
+
+        Args:
+            operations: PennyLane operations, in order.
+
+        Returns:
+            whether the operations were applied; if not, none was.
+        """
         raise NotImplementedError
 
     def add_own_passes(self, closed: ClosedJaxpr) -> Interpreter:
@@ -78,7 +94,10 @@ class BackendCircuit(GateReceiver):
 
     @property
     def has_run_per_shot(self) -> bool:
-        """Whether the runtime executes the circuit once per shot."""
+        """Whether each shot is a separate execution of the circuit by the runtime.
+
+        False in this base class; subclasses that the runtime executes override it.
+        """
         return False
 
     def apply_control_flow(self, op: Any) -> None:

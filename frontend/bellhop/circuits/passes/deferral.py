@@ -124,11 +124,12 @@ class _DeferredWiresCheck(CircuitPass):
         self._deferral = deferral
 
     def apply(self, operations: Sequence[Any]) -> None:
-        """Pass operations on, and fail at the first that acts on a measured wire.
+        """Pass operations on, and fail at the first that may act on a measured wire.
 
-        A measured wire may be a control. After a failure, only allocations are passed on, so that
-        the circuit's wire map stays consistent. An allocation that resets a wire fails the deferral
-        too.
+        These are operations on a measured wire, except as a control, and operations on a traced
+        wire or on a NumPy wire that the device lacks, each after the first measurement. After a
+        failure, only allocations are passed on, so that the circuit's wire map stays consistent. An
+        allocation that resets a wire fails the deferral too.
         """
         deferral, circuit = self._deferral, self._circuit
         for are_allocations, group in itertools.groupby(operations, Allocations.is_allocation):
@@ -230,14 +231,15 @@ class DeferralPass(CircuitPass):
         )
 
     def has_succeeded(self, leaves: Sequence[Any]) -> bool:
-        """Return whether the circuit was applied completely without using an outcome.
+        """Return whether all gates were applied and no leaf needs a deferred outcome.
 
-        If not, the caller applies the circuit again, with real mid-circuit measurements.
+        If not, the caller applies the circuit again, with real mid-circuit measurements. An outcome
+        that is used as a number, such as an angle, is not found here, but by `uses_outcome`.
 
         Args:
-            leaves: the leaves of the quantum function's result. A leaf that is not a measurement of
-                wires at the end of the circuit, such as ``qml.expval(m)`` of an outcome, needs the
-                outcome.
+            leaves: the leaves of the quantum function's result. If an outcome was deferred, a leaf
+                that is not a measurement at the end of the circuit, such as ``qml.expval(m)`` of an
+                outcome or a number, counts as needing it.
         """
         deferral = self._deferral
         is_at_end = lambda leaf: is_measurement(leaf) and leaf.mv is None
@@ -250,11 +252,13 @@ class DeferralPass(CircuitPass):
 
     @staticmethod
     def uses_outcome(eqn: JaxprEqn) -> bool:
-        """Return whether an equation defines the placeholder of a deferred outcome.
+        """Return whether an equation shows that the circuit uses a deferred outcome.
+
+        Such an equation defines the outcome's placeholder, and dead-code elimination kept it. If
+        True, the circuit must be traced again without deferral.
 
         Args:
-            eqn: an equation of the recorded circuit after dead code was eliminated, so that an
-                equation that is left is used: the circuit must be traced again without deferral.
+            eqn: an equation of the recorded circuit, from which dead code was eliminated.
         """
         return _DeferredTag.is_tagging(eqn)
 
@@ -292,7 +296,8 @@ class DeferralPass(CircuitPass):
         branch returns values.
 
         Returns:
-            the result of the conditional: empty if outcomes decide.
+            the result of the conditional: empty if outcomes decide. If none decides or the deferral
+            has failed, the next interpreter applies the conditional as it is.
         """
         deferral = self._deferral
         measured = list(deferral.outcomes.values())

@@ -29,7 +29,7 @@ def append_folds(
     """Apply the inverse of a circuit and the circuit again, ``n_folds`` times.
 
     This follows the circuit itself, whose noise it scales by ``1 + 2 * n_folds`` for zero-noise
-    extrapolation. State preparations are not repeated.
+    extrapolation. Preparations of pure states are not repeated.
 
     Args:
         interpreter: receives the gates. It has received the circuit once already.
@@ -44,7 +44,7 @@ def append_folds(
 
 
 class _NoPreparations(CircuitPass):
-    """Pass that drops state preparations and passes all other constructs on."""
+    """Pass that drops preparations of pure states and passes all other constructs on."""
 
     def apply(self, operations: Sequence[Any]) -> None:
         kept = [op for op in operations if not Modifiers.is_preparation(op)]

@@ -69,7 +69,11 @@ def rs_decomposition(
 
     Returns:
         a list of Clifford and T gates, then a global phase. For a traced angle: one operation that
-        applies all gates and the phase at run time, then ``GlobalPhase(0.0)``.
+        applies all gates and the phase at run time, then ``GlobalPhase(0.0)``. Outside of a circuit
+        that Bellhop traces, the result of the PennyLane function.
+
+    Raises:
+        CompileError: for a batch of traced angles.
     """
     if not is_tracing():
         return decompose_value(op, epsilon, is_qjit, **options)
@@ -96,7 +100,7 @@ def decompose_rotations(
         a list of the gates in order; other operations are kept.
 
     Raises:
-        CompileError: if ``ppr_basis`` is True.
+        CompileError: if ``ppr_basis`` is True, or for a batch of traced angles.
     """
     if ppr_basis:
         raise CompileError(

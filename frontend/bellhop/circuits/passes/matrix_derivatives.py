@@ -54,6 +54,12 @@ def keep_derivatives(
 
         Operations without a traced matrix are decomposed together by ``apply``; each traced matrix
         is decomposed separately, with gates for its derivative.
+
+        Args:
+            operations: PennyLane operations, in order.
+
+        Returns:
+            the decomposed operations, in order.
         """
         if not any(map(_has_computed_matrix, operations)):
             return apply(operations)
@@ -161,6 +167,9 @@ def _make_pauli_angles(words: tuple[str, ...], name: str) -> Callable[[Any], Any
 
         This is the JVP rule of ``pauli_angles``. The tangent of the angle for the Pauli word ``P``
         is ``2 Re(i tr(P dU U^-1)) / 2^n``.
+
+        Raises:
+            CompileError: when the tangent is differentiated again.
         """
         (matrix,), (tangent,) = primals, tangents
         product = tangent @ jnp.conj(only_once(matrix)).T

@@ -70,7 +70,7 @@ class QNodeTransforms:
         """Return the names of the Bellhop passes among the transforms, in order.
 
         ``qml.transform(pass_name="merge-rotations")`` adds such a pass. PennyLane's own transforms
-        are left out.
+        are left out, and so is ``gridsynth``, which is applied to operations during tracing.
 
         Raises:
             ValueError: for an unknown pass, or an unknown option of a pass.
@@ -101,7 +101,7 @@ class QNodeTransforms:
         return [_keep_matrix_derivatives(each, has_shots) for each in self.transforms]
 
     def support_traced_angles(self) -> list[Any]:
-        """Return transforms of tapes that support traced angles in ``clifford_t_decomposition``."""
+        """Return the transforms with a ``clifford_t_decomposition`` of traced angles."""
         from bellhop.circuits.passes.gridsynth import support_traced_angles
 
         return list(map(support_traced_angles, self.transforms))
@@ -133,7 +133,8 @@ def make_rewrite(config: CircuitConfig) -> Rewrite | None:
     """Combine a QNode's transforms, twirling and gate folding into one function.
 
     The transforms must be piecewise. Transforms that add noise are left out, because circuits add
-    noise by a `NoisePass`.
+    noise by a `NoisePass`; twirling is then left out too, see `make_rewrite_before_noise`. Folding
+    of whole circuits is not included.
 
     Args:
         config: the QNode's settings, with its transforms and passes.
@@ -159,7 +160,7 @@ def make_rewrite(config: CircuitConfig) -> Rewrite | None:
         return None
 
     def rewrite(operations: Operations) -> Operations:
-        """Apply all rewrites, outside of any recording, where new operations would be queued."""
+        """Apply all rewrites in order, without queueing new operations."""
         with qml.QueuingManager.stop_recording():
             return functools.reduce(lambda ops, each: each(ops), rewrites, operations)
 
@@ -272,6 +273,10 @@ def _make_tape_rewrite(transform: Any) -> Rewrite:
 
     Args:
         transform: a ``BoundTransform`` that returns one tape.
+
+    Returns:
+        a function from a list of operations to the list of operations on the transformed tape. Its
+        errors get the transform's name as a note.
     """
     function = transform.tape_transform
 

@@ -58,6 +58,9 @@ def _find_twirls(name: str) -> _Twirls:
 
     Args:
         name: the gate's name in PennyLane, ``"CNOT"`` or ``"CZ"``.
+
+    Returns:
+        the table, with a row for each of the 16 pairs of Paulis before the gate.
     """
     gate = qml.matrix(getattr(qml, name)([0, 1]))
     matrices = [qml.matrix(pauli(0)) for pauli in _PAULIS]
@@ -84,7 +87,7 @@ def twirl(operations: Sequence[Any], *, names_paulis: bool) -> list[Any]:
         operations: PennyLane operations, in order.
         names_paulis: True to insert conditionals on the drawn index with X, Y and Z gates, which
             noise models recognize by name; False to insert `Rot` gates and a `GlobalPhase`, which
-            is faster.
+            is faster. True needs a current circuit, which is being traced.
 
     Returns:
         a list of the operations, with the inserted operations around each CNOT and CZ.

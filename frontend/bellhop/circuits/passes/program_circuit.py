@@ -50,7 +50,8 @@ class ProgramCircuit(BackendCircuit):
         n_outcomes: the largest number of mid-circuit outcomes of one execution, without
             postselected outcomes.
         can_apply_observables: whether an observable among the gates is applied as its matrix.
-        count_gates: called with the gates of each `apply`, so that ``null.qubit`` can count them.
+        count_gates: called with the gates of each `apply`. It does nothing until a backend sets it,
+            as ``null.qubit`` does to count the gates.
     """
 
     can_apply_observables = True
@@ -138,7 +139,17 @@ class ProgramCircuit(BackendCircuit):
                 self._apply_gate(select_row(op, self.rows), depth)
 
     def check_wires(self, wires: Any, process: Any) -> None:
-        """Check traced wires of a measurement process when the program runs."""
+        """Check a measurement's wires: static ones now, traced ones when the program runs.
+
+        The first fault of traced wires is kept in ``self.fault``.
+
+        Args:
+            wires: wire labels, static or traced.
+            process: PennyLane's measurement process, whose line appears in the error.
+
+        Raises:
+            CompileError: if a static wire is unknown to the device.
+        """
         site = self.find_site(process) or self.find_site(process.obs)
         self._check_labels(wires, "a measurement", site)
 
@@ -167,7 +178,8 @@ class ProgramCircuit(BackendCircuit):
             the carried values after the loop, without the gate state.
 
         Raises:
-            CompileError: if the body measures mid-circuit and the trip count is dynamic.
+            CompileError: if the body measures mid-circuit and the trip count is dynamic; a subclass
+                may raise it later.
         """
         step = lambda state, iteration: self._run_part(state[0], body, state[1:], iteration)
         now, *rest = self._run_iterations(n_iterations, step, (self._gate_state, *carried))
@@ -208,7 +220,7 @@ class ProgramCircuit(BackendCircuit):
             the carried values after the loop, without the gate state.
 
         Raises:
-            CompileError: if the body measures mid-circuit.
+            CompileError: if the body measures mid-circuit; a subclass may raise it later.
         """
         goes_on = lambda state: condition(state[1:])
         step = lambda state: self._run_part(state[0], body, state[1:])
@@ -221,7 +233,8 @@ class ProgramCircuit(BackendCircuit):
         """Add a conditional to the program, whose branches may apply gates.
 
         Args:
-            branches: the traced index of the branch to run, and the branches as functions.
+            branches: the index of the branch to run, traced or an ``int``, and the branches as
+                functions without arguments.
 
         Returns:
             the result of the branch that runs.
@@ -269,7 +282,17 @@ class ProgramCircuit(BackendCircuit):
             self._gate_state, self.n_outcomes = outer
 
     def trace_part(self, function: Callable[[], tuple[Any, ...]]) -> ClosedJaxpr:
-        """Trace a function with gates to a jaxpr, without changing this circuit."""
+        """Trace a function with gates to a jaxpr, from this circuit's gate state.
+
+        Gates in it do not change this circuit's gate state and ``n_outcomes``.
+
+        Args:
+            function: applies gates to this circuit, and returns a tuple of arrays.
+
+        Returns:
+            a jaxpr without inputs, whose outputs are the gate state at the end and the function's
+            results.
+        """
         now = self._gate_state
         return jax.make_jaxpr(lambda: self._run_part(now, function))()
 

@@ -163,6 +163,8 @@ class TracingCircuit:
     def trace_gates(self, function: Callable[..., Any], *args: Any) -> GateJaxpr:
         """Trace a function to a jaxpr with gates, with this circuit as the current one.
 
+        No gate is added to the enclosing circuit.
+
         Args:
             function: a Python function that applies gates and returns a pytree of arrays.
             *args: its arguments, pytrees of arrays.
@@ -215,7 +217,8 @@ class TracingCircuit:
             this circuit, on which the caller records the construct.
 
         Raises:
-            CompileError: if another queue is active, as inside ``qml.adjoint`` or a tape.
+            CompileError: if another queue is active, as inside ``qml.adjoint`` or a tape; or if a
+                queued operation is invalid, such as a gate after a final measurement.
         """
         if self._queue is None or not self.is_collecting():
             raise foreign_queue_error(self.where, construct)
@@ -314,7 +317,10 @@ class TracingCircuit:
     def mid_measure(
         self, label: Wire, *, reset: bool, postselect: int, site: str, is_joint: bool = False
     ) -> Any:
-        """Append an equation for a mid-circuit measurement; return its outcome.
+        """Record a mid-circuit measurement, and return its outcome.
+
+        An equation is appended to the jaxpr. If the enclosing circuit becomes a tape, its
+        ``mid_measure`` is called instead, and the outcome is PennyLane's ``MeasurementValue``.
 
         Args:
             label: the wire label, static or traced.
@@ -412,6 +418,9 @@ class TracingCircuit:
         Args:
             condition: the user's function of the carried values.
             carried: pytree of the carried values.
+
+        Raises:
+            CompileError: if the condition queues gates.
         """
         with AnnotatedQueue() as queue:
             holds = condition(carried)
@@ -459,7 +468,8 @@ class ControlFlowQueue:
     """Puts loops and conditionals on PennyLane's active queue, each as one operation.
 
     It replaces the current circuit while operations are collected, as in a tape. Carried values and
-    results are computed immediately; the circuit applies the gates later.
+    results are computed immediately; the circuit applies the gates later. Each method raises a
+    ``CompileError`` if no queue is active.
 
     Args:
         circuit: the circuit that will apply the operations.

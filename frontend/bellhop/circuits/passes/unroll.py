@@ -46,7 +46,7 @@ class UnrollPass(CircuitPass):
 
     @staticmethod
     def is_needed(closed: ClosedJaxpr) -> bool:
-        """Return whether a jaxpr with gates has a loop in a loop."""
+        """Return whether a jaxpr with gates has a for loop in another for loop."""
         return GateJaxpr(closed, ()).has_nested_loops
 
     def apply(self, operations: Sequence[Any]) -> None:

@@ -23,7 +23,7 @@ from bellhop.jaxprs.constant_eval import evaluate_constant, evaluate_or_none
 
 
 class UsedWires(GateInterpreter):
-    """Analysis that finds the wires of all gates and measurements in a jaxpr.
+    """Analysis that finds the wires of gates and mid-circuit measurements in a jaxpr.
 
     For devices without wires of their own, whose wires are the circuit's. The jaxpr is interpreted
     when an instance is made; no gates are applied and nothing is traced.
@@ -73,7 +73,10 @@ class UsedWires(GateInterpreter):
 
     @property
     def n_allocated(self) -> int:
-        """The number of additional wires that allocations need."""
+        """The number of wires that the recorded ``qml.allocate`` operations need.
+
+        A deallocated wire is reused, and is counted once.
+        """
         return Allocations.count_needed(self._applied)
 
     def _collect(self, closed: ClosedJaxpr, inputs: Sequence[Any]) -> list[Any]:
