@@ -102,6 +102,27 @@ class CallbackException(Exception):  # noqa: N818, a name that is known from hos
     exceptions: tuple[BaseException, ...] = ()
 
 
+SET_SHOTS_ADVICE = "put @qml.set_shots(100) between @qjit and @qml.qnode"
+"""Remedy for missing shots, the end of a sentence: PennyLane sets shots on QNodes only."""
+
+
+def unknown_option_error(where: str, name: str, names: Iterable[str]) -> TypeError:
+    """Make the error for an option that a public function does not have.
+
+    Args:
+        where: name of the public function.
+        name: the unknown option that the user passed.
+        names: the known options.
+
+    Returns:
+        a `TypeError` that lists the known options, and suggests the most similar option.
+    """
+    known = list(names)
+    return TypeError(
+        f"{where} has no option '{name}'; there are {', '.join(known)}.{suggest_name(name, known)}"
+    )
+
+
 def suggest_name(name: str, names: Iterable[str]) -> str:
     """Suggest the known name that is most similar to an unknown name, for an error.
 

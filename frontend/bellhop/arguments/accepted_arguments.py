@@ -74,6 +74,28 @@ def check_parameters(
         )
 
 
+def get_decorated_body(construct: str, given: tuple[Any, ...], example: str) -> Callable[..., Any]:
+    """Return the body that a decorator such as ``for_loop(0, n, 1)`` was called with.
+
+    Args:
+        construct: name of the public function that made the decorator, for the error.
+        given: all arguments of the decorator's call.
+        example: the decorator as Python code.
+
+    Raises:
+        TypeError: unless `given` is one function. A decorator without its own arguments, as in
+            ``@while_loop``, comes here with the carried values.
+    """
+    if len(given) == 1 and callable(given[0]):
+        body: Callable[..., Any] = given[0]
+        return body
+    types = ", ".join(type(each).__name__ for each in given) or "nothing"
+    raise TypeError(
+        f"{construct}: the decorator takes the body, expected a function, got {types}. "
+        f"Write {example} above the body, and call the decorated body."
+    )
+
+
 def format_count(count: int, noun: str) -> str:
     """Return a count with its noun, such as ``"1 value"``, ``"2 values"`` or ``"no values"``."""
     return f"{count or 'no'} {noun}{'s' * (count != 1)}"

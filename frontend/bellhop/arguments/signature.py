@@ -187,7 +187,13 @@ def declared_signature(function: Callable[..., Any]) -> DeclaredSignature | None
 
 
 def check_arrays(
-    where: str, names: Sequence[str], args: Args, kwargs: Kwargs, *, are_values: bool = False
+    where: str,
+    names: Sequence[str],
+    args: Args,
+    kwargs: Kwargs,
+    *,
+    are_values: bool = False,
+    describe_types: Callable[[], str] | None = None,
 ) -> None:
     """Raise an error for arguments that JAX does not accept as arrays.
 
@@ -197,6 +203,8 @@ def check_arrays(
         args: positional arguments, pytrees.
         kwargs: keyword arguments, pytrees.
         are_values: whether to also reject `ShapeDtypeStruct`, which only ``lower`` accepts.
+        describe_types: for a function that is not traced again: returns a sentence with the
+            argument types that it was compiled for. None if an argument may become static.
 
     Raises:
         TypeError: for a leaf that is not an array, and for mutable references and dictionaries
@@ -216,9 +224,13 @@ def check_arrays(
             named = f"{where}: the argument {_leaf_name(names, path)}"
             raise _integer_overflow_error(named, leaf, "Pass", error) from None
         except TypeError:
+            if describe_types is None:
+                advice = _advice(leaf, is_part=len(path) > 2)
+            else:
+                advice = f"{describe_types()} Pass such arguments."
             raise TypeError(
                 f"{where}: the argument {_leaf_name(names, path)} is {_describe_non_array(leaf)}. "
-                f"{_advice(leaf, is_part=len(path) > 2)}"
+                f"{advice}"
             ) from None
         if not isinstance(type_, jax.core.ShapedArray):
             raise TypeError(

@@ -89,6 +89,7 @@ class LoadedFunction(QJIT[Any, Any]):
             self._choose_fast_calls()
         # Override the line above, where Python sees the definition.
         self._traced.site = f"loaded from {path}"
+        self._traced.describe_saved_types = self._calls.describe_saved_types
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run the program for arguments in any form that the signature allows.

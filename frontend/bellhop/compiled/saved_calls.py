@@ -149,16 +149,20 @@ class SavedCalls:
         for program, types in zip(self._programs, self._types, strict=True):
             if _types_match(types, args, kwargs):
                 return program
-        saved = "; ".join(f"({describe_arguments(self._names, *types)})" for types in self._types)
         if len(self._programs) == 1:
             found = find_mismatch(self._names, self._types[0], (args, kwargs))
         else:
             found = f"it is called with ({describe_arguments(self._names, args, kwargs)})"
         raise TypeError(
-            f"{self._where}: {found}. It was saved with programs for the arguments {saved}. Pass "
+            f"{self._where}: {found}. {self.describe_saved_types()} Pass "
             "such arguments, or call the function with the new arguments before f.save(path), "
             "which writes a program for each signature."
         )
+
+    def describe_saved_types(self) -> str:
+        """Return a sentence with the argument types of all saved programs, for an error."""
+        saved = "; ".join(f"({describe_arguments(self._names, *types)})" for types in self._types)
+        return f"It was saved with programs for the arguments {saved}."
 
     def _keys(self, count: int) -> tuple[_Key, ...]:
         """Return the keys of the first `count` positional arguments."""

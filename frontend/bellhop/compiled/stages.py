@@ -223,7 +223,13 @@ class PinnedRunner(Runner):
             TypeError: if the arguments do not have the executable's types.
         """
         where = f"a compiled call of {self._where}"
-        check_arrays(where, self._names, *call.caller_arguments, are_values=True)
+        check_arrays(
+            where,
+            self._names,
+            *call.caller_arguments,
+            are_values=True,
+            describe_types=self._describe_types,
+        )
         call = replace(call.flattened, static=self._static)
         self._check(call.args, call.kwargs)
         if device is not None:
@@ -240,6 +246,11 @@ class PinnedRunner(Runner):
 
     def _operand_indices(self, call: CallArgs) -> tuple[int, ...] | None:
         return self._operands_used
+
+    def _describe_types(self) -> str:
+        """Return a sentence with the executable's argument types, for an error."""
+        (_, *others), named = self._executable.args_info
+        return f"It was compiled for ({describe_arguments(self._names, others, named)})."
 
     def _check(self, args: Args, kwargs: Kwargs) -> None:
         """Raise an error if arguments do not have the executable's types.

@@ -110,6 +110,8 @@ class TracedFunction:
         )
         self.name = getattr(function, "__name__", "program")
         self.site = definition_site(function)
+        # Set for a function from a file, which has its programs' types only.
+        self.describe_saved_types: Callable[[], str] | None = None
 
     @property
     def where(self) -> str:
@@ -208,7 +210,14 @@ class TracedFunction:
             OverflowError: for an integer that does not fit in any JAX type.
         """
         names = self.static.dynamic_names()
-        check_arrays(f"qjit of {self.where}", names, args, kwargs, are_values=are_values)
+        check_arrays(
+            f"qjit of {self.where}",
+            names,
+            args,
+            kwargs,
+            are_values=are_values,
+            describe_types=self.describe_saved_types,
+        )
 
     def check_not_deleted(self, args: Args, kwargs: Kwargs, failed: Exception) -> None:
         """Raise a clear error if an execution failed due to a deleted argument.

@@ -7,7 +7,7 @@ from typing import Any, Generic, ParamSpec, TypeVar, cast, overload
 import jax.numpy as jnp
 
 from bellhop.arguments.accepted_arguments import check_parameters
-from bellhop.base.option_checks import check_option
+from bellhop.base.option_checks import check_option, check_option_names
 from bellhop.base.source import describe_derived_function, function_name, name_with_site
 from bellhop.base.types import Args, Kwargs
 from bellhop.control_flow.eager_mode import is_outcome
@@ -30,6 +30,7 @@ def cond(
 ) -> "Conditional[P, R]": ...
 @overload
 def cond(pred: Any) -> Callable[[Callable[P, R]], "Conditional[P, R]"]: ...
+@check_option_names
 def cond(
     pred: Any,
     true_fn: Function | None = None,
@@ -85,6 +86,11 @@ def cond(
         >>> sign(0.3)
         Array(1, dtype=int64)
     """
+    if callable(pred):
+        raise TypeError(
+            "cond: got a function, expected a condition. Call cond with the condition first: "
+            "@bellhop.cond(x > 0)."
+        )
     if true_fn is None:
         if false_fn is not None or elifs:
             raise TypeError(

@@ -6,7 +6,8 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 import jax
 import jax.numpy as jnp
 
-from bellhop.arguments.accepted_arguments import check_parameters, format_count
+from bellhop.arguments.accepted_arguments import check_parameters, format_count, get_decorated_body
+from bellhop.base.option_checks import check_option_names
 from bellhop.base.source import describe_derived_function
 from bellhop.base.types import Operand
 from bellhop.control_flow.eager_mode import is_interpreted, is_unrolling
@@ -26,6 +27,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
+@check_option_names
 def for_loop(
     lower_bound: Any,
     upper_bound: Any = None,
@@ -69,6 +71,11 @@ def for_loop(
         Array(1024., dtype=float64)
     """
     check_no_resizing("for_loop", allow_array_resizing)
+    if callable(lower_bound):
+        raise TypeError(
+            "for_loop: got a function, expected the bounds of the loop. Call for_loop with the "
+            "bounds first: @bellhop.for_loop(0, n, 1)."
+        )
     if upper_bound is None:
         lower_bound, upper_bound = 0, lower_bound
     bounds = (
@@ -80,12 +87,16 @@ def for_loop(
     if isinstance(bounds[2], int) and bounds[2] == 0:
         raise ValueError("for_loop: the step must not be zero.")
 
-    def decorate(body: Callable[..., Any]) -> Callable[..., Any]:
+    def decorate(*given: Any) -> Callable[..., Any]:
         """Return the loop as a function of the initial carried values.
 
         Args:
-            body: the user's function ``body(i, *carried)``.
+            *given: the user's function ``body(i, *carried)``.
+
+        Raises:
+            TypeError: for anything else than one function.
         """
+        body = get_decorated_body("for_loop", given, "@bellhop.for_loop(0, n, 1)")
         label = describe_derived_function("for_loop", body)
 
         def loop(*init: Any) -> Any:

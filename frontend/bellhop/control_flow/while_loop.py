@@ -6,7 +6,8 @@ from typing import Any, ParamSpec, TypeVar
 import jax
 import jax.numpy as jnp
 
-from bellhop.arguments.accepted_arguments import check_parameters, format_count
+from bellhop.arguments.accepted_arguments import check_parameters, format_count, get_decorated_body
+from bellhop.base.option_checks import check_option_names
 from bellhop.base.source import describe_derived_function
 from bellhop.control_flow.eager_mode import is_interpreted
 from bellhop.control_flow.loop_carry import (
@@ -24,6 +25,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
+@check_option_names
 def while_loop(
     cond_fn: Callable[..., Any],
     *,
@@ -63,12 +65,16 @@ def while_loop(
     """
     check_no_resizing("while_loop", allow_array_resizing)
 
-    def decorate(body: Callable[..., Any]) -> Callable[..., Any]:
+    def decorate(*given: Any) -> Callable[..., Any]:
         """Return the loop as a function of the initial carried values.
 
         Args:
-            body: the user's function ``body(*carried)``.
+            *given: the user's function ``body(*carried)``.
+
+        Raises:
+            TypeError: for anything else than one function.
         """
+        body = get_decorated_body("while_loop", given, "@bellhop.while_loop(condition)")
         label = describe_derived_function("while_loop", body)
 
         def loop(*init: Any) -> Any:

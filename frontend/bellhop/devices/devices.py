@@ -135,6 +135,12 @@ def _parse_device_name(name: str, where: str) -> jax.Device:
         devices = {str(each.id): each for each in jax.local_devices(backend=platform or "''")}
         return devices[number] if has_number else next(iter(devices.values()))
     except (RuntimeError, KeyError):
+        if "." in platform:
+            # JAX's platforms have no dot in their names, and PennyLane's devices have.
+            raise ValueError(
+                f"{where}: '{name}' names a PennyLane device, expected a JAX device; there "
+                f"are {available_devices()}. Put it into the QNode: qml.device('{name}', wires=n)."
+            ) from None
         raise ValueError(
             f"{where}: there is no device '{name}'; there are {available_devices()}."
             f"{_installation_hint(platform)}"

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any, TextIO, TypedDict
 
-from bellhop.errors import format_value, suggest_name
+from bellhop.errors import format_value, unknown_option_error
 from bellhop.passes import pass_names
 from bellhop.settings.config import ENGINES, PRECISIONS
 from bellhop.tracing.catalyst_compat import check_catalyst_option
@@ -239,8 +239,5 @@ def compile_options(options: Mapping[str, Any]) -> CompileOptions:
         if name in names:
             known[name] = value
         elif not check_catalyst_option(name, value):
-            raise TypeError(
-                f"qjit has no option '{name}'; there are {', '.join(names)}."
-                f"{suggest_name(name, names)}"
-            )
+            raise unknown_option_error("qjit", name, names)
     return CompileOptions(**known)

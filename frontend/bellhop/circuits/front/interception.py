@@ -49,7 +49,7 @@ from bellhop.circuits.passes.operation_transforms import QNodeTransforms
 from bellhop.circuits.passes.pass_chain import PassChain
 from bellhop.circuits.passes.used_wires import UsedWires
 from bellhop.compiler.compile_timing import add_note
-from bellhop.errors import CompileError
+from bellhop.errors import SET_SHOTS_ADVICE, CompileError
 from bellhop.passes import PAULI_TWIRLING
 from bellhop.tracing.state import is_tracing, override_trace_state, trace_state
 
@@ -125,6 +125,13 @@ def call_qnode(qnode: qml.QNode, args: tuple[Any, ...], kwargs: dict[str, Any]) 
     """
     if "shots" in kwargs and "shots" not in inspect.signature(qnode.func).parameters:
         # PennyLane's legacy argument of QNode calls.
+        if isinstance(kwargs["shots"], jax.core.Tracer):
+            # The function has no parameter `shots` that could be declared static.
+            where = f"the QNode '{function_name(qnode.func)}' ({definition_site(qnode.func)})"
+            raise CompileError(
+                f"{where}: the argument shots of the call is traced, expected a static number, as "
+                f"XLA's arrays have fixed shapes. Set the shots on the QNode: {SET_SHOTS_ADVICE}."
+            )
         others = {name: value for name, value in kwargs.items() if name != "shots"}
         return call_qnode(qml.set_shots(qnode, kwargs["shots"]), args, others)
     qnode = _merge_function_transforms(qnode)

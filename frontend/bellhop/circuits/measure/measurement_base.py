@@ -24,7 +24,7 @@ from bellhop.circuits.ir.wires import is_dynamic
 from bellhop.circuits.measure.dynamic_wires import expand_dynamic_wires
 from bellhop.circuits.measure.observables import MatrixFactor, make_factor_operation
 from bellhop.circuits.measure.sampling import SamplingRounds
-from bellhop.errors import CompileError
+from bellhop.errors import SET_SHOTS_ADVICE, CompileError
 
 if TYPE_CHECKING:
     import pennylane as qml
@@ -143,7 +143,7 @@ class Process:
     def _needs_shots_error(self) -> CompileError:
         return CompileError(
             f"{self._where}: {self._name} needs shots, and the QNode has none. Set them: "
-            "qml.set_shots(circuit, 100)."
+            f"{SET_SHOTS_ADVICE}."
         )
 
     def _unsupported_error(self, how: str, instead: str) -> CompileError:

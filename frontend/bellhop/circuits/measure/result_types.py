@@ -11,7 +11,7 @@ from jax.core import ShapedArray
 from bellhop.base.types import Operand
 from bellhop.circuits.ir.postselection import FILL_VALUE
 from bellhop.circuits.ir.precision import Precision
-from bellhop.errors import CircuitError, CompileError
+from bellhop.errors import SET_SHOTS_ADVICE, CircuitError, CompileError
 
 mp = qml.measurements
 
@@ -154,7 +154,7 @@ def find_result(
     is_of_shots = isinstance(process, mp.SampleMP | mp.CountsMP)
     if is_of_shots and shots is None:
         raise CompileError(
-            f"{where}: {_get_name(process)} needs shots. Set them: qml.set_shots(circuit, 100)."
+            f"{where}: {_get_name(process)} needs shots. Set them: {SET_SHOTS_ADVICE}."
         )
     if isinstance(process, mp.CountsMP):
         values = _list_counted_values(process, n_wires, levels, where)
