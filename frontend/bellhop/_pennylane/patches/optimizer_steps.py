@@ -3,8 +3,8 @@
     bellhop.qjit(lambda x: qml.GradientDescentOptimizer(0.1).step(circuit, x))(0.3)
     without this patch: 0.3, as a traced value has no ``requires_grad``
 
-Replaced: the methods ``step``, ``step_and_cost``, ``compute_grad`` and ``apply_grad`` of the classes
-in ``qml.optimize``, except of those that are written for compiled programs.
+Replaced: ``step``, ``step_and_cost``, ``compute_grad`` and ``apply_grad`` of the optimizers in
+``qml.optimize``, except ``QNGOptimizerQJIT`` and ``MomentumQNGOptimizerQJIT``.
 Versions: 0.45.
 Upstream: optimizers that raise an error if no argument is trainable.
 Issue: none reported.
@@ -25,7 +25,7 @@ _METHODS = {"step", "step_and_cost", "compute_grad", "apply_grad"}
 _FOR_PROGRAMS = ("QNGOptimizerQJIT", "MomentumQNGOptimizerQJIT")
 
 
-@patch("the steps of qml.optimize", "optimizers reject traced arguments, which they do not change")
+@patch("the steps of qml.optimize", "optimizers reject traced arguments")
 def patch_optimizers(module: ModuleType, wrap: Callable[[str, Method], Method]) -> None:
     """Replace the methods of PennyLane's optimizers that take arguments, by wrappers.
 

@@ -1,7 +1,7 @@
 """Errors for PennyLane's optimizers in traced programs.
 
-An optimizer of ``qml.optimize`` changes the arguments with ``requires_grad``, and returns the
-others as they are. A traced value has no ``requires_grad``.
+An optimizer of ``qml.optimize`` changes the arguments with ``requires_grad``, and returns
+other arguments unchanged. A traced value has no ``requires_grad``.
 """
 
 import functools
@@ -50,7 +50,7 @@ def reject_traced_arguments(name: str, method: Callable[..., Any]) -> Callable[.
             arguments = signature.bind(*args, **kwargs).arguments
             values = [value for key, value in arguments.items() if key in checked]
             if any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(values)):
-                # The class of an inherited method is that of the user's optimizer.
+                # An inherited method gets the name of the user's class.
                 optimizer = arguments.get("self")
                 shown = f"{type(optimizer).__name__}.{method.__name__}" if optimizer else name
                 raise CompileError(

@@ -37,7 +37,8 @@ def _call_in_program(use_optimizer, **options):
 )
 def test_optimizer_rejects_traced_values(use):
     message = _call_in_program(lambda x: use(qml.GradientDescentOptimizer(0.1), x))
-    assert message.startswith(__file__) and "optax" in message
+    assert message.startswith(__file__)
+    assert "optax" in message
 
 
 @pytest.mark.filterwarnings("ignore:the for loop")
@@ -76,7 +77,8 @@ def test_note_of_autograd_names_the_users_line():
     with pytest.raises(Exception, match="TracerArrayConversionError") as e:
         program(0.3)
     note = "\n".join(e.value.__notes__)
-    assert f"at {__file__}:" in note and "qml.math" in note
+    assert f"at {__file__}:" in note
+    assert "qml.math" in note
 
 
 def test_swapped_decorators_are_named():
