@@ -27,7 +27,7 @@ _FOR_PROGRAMS = ("QNGOptimizerQJIT", "MomentumQNGOptimizerQJIT")
 
 @patch("the steps of qml.optimize", "optimizers reject traced arguments")
 def patch_optimizers(module: ModuleType, wrap: Callable[[str, Method], Method]) -> None:
-    """Replace the methods of PennyLane's optimizers that take arguments, by wrappers.
+    """Replace methods that take arguments, in all optimizers, by wrappers.
 
     Args:
         module: the module ``qml.optimize``.
