@@ -22,6 +22,7 @@ PRINTED = {
     "blackjax": r"angle 1\.(39|40) \+- 0\.0\d",
     "pytorch": r"loss 0\.00\d",
     "scipy": r"minimum -1\.000000",
+    "optimizers": r"energy -1\.00, angle 3\.1\d",
     "pyscf": r"-1\.13731 hartree at 1\.389 bohr",
 }
 LIBRARIES = {

@@ -148,11 +148,11 @@ def _is_user_file(file: str) -> bool:
 def _library_prefixes() -> tuple[str, ...]:
     """List the path prefixes of library files, which are not user code.
 
-    The libraries are Bellhop, JAX, PennyLane, NumPy, autoray, malt, and parts of Python. Installed
-    folders are compared, since a user's folder may have a library's name.
+    The libraries are Bellhop, JAX, PennyLane, NumPy, autograd, autoray, malt, and parts of Python.
+    Installed folders are compared, since a user's folder may have a library's name.
     """
     # `find_spec` does not import the package.
-    specs = map(importlib.util.find_spec, ("autoray", "malt", "numpy", "pennylane"))
+    specs = map(importlib.util.find_spec, ("autograd", "autoray", "malt", "numpy", "pennylane"))
     folders = (os.path.dirname(spec.origin) + os.sep for spec in specs if spec and spec.origin)
     return (_OWN, _JAX, *folders, contextlib.__file__, functools.__file__)
 

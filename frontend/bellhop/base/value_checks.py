@@ -20,7 +20,8 @@ def check_no_measurements(where: str, result: PyTree) -> None:
         result: the pytree that the function returned.
 
     Raises:
-        CompileError: naming the function, the measurement, and the decorator that is missing.
+        CompileError: naming the function, the measurement, and the decorator that is missing; or
+            the decorators to swap, if a QNode runs the traced function.
     """
     # A program without PennyLane has no measurements.
     pennylane = sys.modules.get("pennylane.measurements")
@@ -33,6 +34,14 @@ def check_no_measurements(where: str, result: PyTree) -> None:
 
     for leaf in jax.tree.leaves(result, is_leaf=is_measurement):
         if is_measurement(leaf):
+            # A QNode records the gates of the function that it runs.
+            if sys.modules["pennylane"].QueuingManager.recording():
+                raise CompileError(
+                    f"{where}: the result is the measurement {leaf!r}, expected arrays. A QNode "
+                    "runs this function, whose gates the QNode cannot see. Swap the decorators: "
+                    "@qml.qnode(device) stands directly above the quantum function, and "
+                    "@bellhop.qjit above @qml.qnode."
+                )
             raise CompileError(
                 f"{where}: the result is the measurement {leaf!r}, expected arrays. Make the "
                 "quantum function a QNode: put the decorator @qml.qnode(device) above it."

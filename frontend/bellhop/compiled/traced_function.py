@@ -56,8 +56,9 @@ _ADVICE_ON_TRACED_VALUES: dict[type[Exception], str] = {
         "jnp.isin in place of in; see help(bellhop.cond)."
     ),
     jax.errors.TracerArrayConversionError: (
-        "Use the function of jax.numpy in place of NumPy's, such as jnp.linalg.norm(x) and "
-        "jnp.asarray(x), or call NumPy when the program runs: see help(bellhop.pure_callback)."
+        "Use the function of jax.numpy in place of NumPy's or pennylane.numpy's, such as "
+        "jnp.linalg.norm(x) and jnp.asarray(x), or of qml.math, or call NumPy when the program "
+        "runs: see help(bellhop.pure_callback)."
     ),
     jax.errors.TracerIntegerConversionError: (
         "Use bellhop.for_loop in place of range, or qjit(autograph=True), and jnp.asarray(x)[i] to "

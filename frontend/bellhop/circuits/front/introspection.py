@@ -13,6 +13,8 @@ import pennylane as qml
 from pennylane.transforms.core import CompilePipeline
 
 from bellhop._pennylane.patches.circuit_introspection import Tool, patch_introspection
+from bellhop._pennylane.patches.optimizer_steps import patch_optimizers
+from bellhop.circuits.front.optimizers import reject_traced_arguments
 from bellhop.circuits.front.specs_levels import count_resources_at_levels, has_several_levels
 from bellhop.circuits.front.tapes.tape_execution import apply_tape
 from bellhop.circuits.ir.wires import is_dynamic
@@ -28,7 +30,8 @@ def register_introspection(compiled: type) -> None:
     """Patch PennyLane's introspection functions to accept compiled functions.
 
     These are ``qml.specs``, ``construct_tape``, ``construct_batch`` and the resource estimator. The
-    patches also let ``qml.execute`` and ``qml.iterative_qpe`` run while a program is traced.
+    patches also let ``qml.execute`` and ``qml.iterative_qpe`` run while a program is traced, and
+    make PennyLane's optimizers reject traced arguments.
 
     Args:
         compiled: the class of compiled functions, ``QJIT``; ``circuits`` does not import it.
@@ -36,6 +39,7 @@ def register_introspection(compiled: type) -> None:
     patch_introspection(
         functools.partial(_accept_compiled, compiled), _force_unrolled_loops, _execute_in_program
     )
+    patch_optimizers(qml.optimize, reject_traced_arguments)
 
 
 def _accept_compiled(compiled: type, tool: Tool) -> Tool:

@@ -1,0 +1,65 @@
+"""Errors for PennyLane's optimizers in traced programs.
+
+An optimizer of ``qml.optimize`` changes the arguments with ``requires_grad``, and returns
+other arguments unchanged. A traced value has no ``requires_grad``.
+"""
+
+import functools
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import jax
+
+from bellhop.base.source import user_site
+from bellhop.errors import CompileError
+from bellhop.tracing.state import is_tracing
+
+
+def reject_traced_arguments(name: str, method: Callable[..., Any]) -> Callable[..., Any]:
+    """Wrap a method of an optimizer so that it rejects traced arguments.
+
+    Outside of tracing, and with concrete arguments, the wrapper only calls the method.
+
+    Args:
+        name: ``Class.method``, for the error.
+        method: the method, such as ``step(self, objective_fn, *args, grad_fn=None, **kwargs)``, or
+            the function of a static method.
+
+    Returns:
+        a function with the arguments of ``method``.
+    """
+    signature = inspect.signature(method)
+    names = [parameter for parameter in signature.parameters if parameter != "self"]
+    # The first parameter is the objective function or a gradient. Keyword arguments of the
+    # objective function are not trainable.
+    checked = set(names[1:]) - {"kwargs"}
+
+    @functools.wraps(method)
+    def run_method(*args: Any, **kwargs: Any) -> Any:
+        """Call the method of the optimizer, if none of its arguments is traced.
+
+        Args:
+            *args: the optimizer, the objective function, and the arguments to optimize.
+            **kwargs: options of the optimizer, and keyword arguments of the objective function.
+
+        Raises:
+            CompileError: if an argument that the optimizer would train is traced.
+        """
+        if is_tracing():
+            arguments = signature.bind(*args, **kwargs).arguments
+            values = [value for key, value in arguments.items() if key in checked]
+            if any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(values)):
+                # An inherited method gets the name of the user's class.
+                optimizer = arguments.get("self")
+                shown = f"{type(optimizer).__name__}.{method.__name__}" if optimizer else name
+                raise CompileError(
+                    f"{user_site()}: an argument of {shown} is traced, expected an array with "
+                    "requires_grad. PennyLane's optimizers change only arguments with "
+                    "requires_grad, and traced values have none. Use optax in the program, or "
+                    "x - stepsize * bellhop.grad(circuit)(x); or call the optimizer outside of "
+                    "the program, with the compiled function: opt.step(bellhop.qjit(circuit), x)."
+                )
+        return method(*args, **kwargs)
+
+    return run_method
