@@ -102,10 +102,6 @@ class CallbackException(Exception):  # noqa: N818, a name that is known from hos
     exceptions: tuple[BaseException, ...] = ()
 
 
-SET_SHOTS_ADVICE = "put @qml.set_shots(100) between @qjit and @qml.qnode"
-"""Remedy for missing shots, the end of a sentence: PennyLane sets shots on QNodes only."""
-
-
 def unknown_option_error(where: str, name: str, names: Iterable[str]) -> TypeError:
     """Make the error for an option that a public function does not have.
 

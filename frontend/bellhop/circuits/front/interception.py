@@ -35,7 +35,7 @@ from bellhop.circuits.front.read_config import read_config
 from bellhop.circuits.front.tapes.tape_transforms import call_on_tape, needs_tape
 from bellhop.circuits.front.traced_controls import wrap_controlled_constructor
 from bellhop.circuits.ir.circuit import Circuit
-from bellhop.circuits.ir.circuit_config import CircuitConfig
+from bellhop.circuits.ir.circuit_config import CircuitConfig, Shots
 from bellhop.circuits.ir.execution_plan import Declined, ExecutionPlan
 from bellhop.circuits.ir.executors import Executor
 from bellhop.circuits.ir.gate_jaxpr import GateJaxpr, UnknownValue
@@ -49,7 +49,7 @@ from bellhop.circuits.passes.operation_transforms import QNodeTransforms
 from bellhop.circuits.passes.pass_chain import PassChain
 from bellhop.circuits.passes.used_wires import UsedWires
 from bellhop.compiler.compile_timing import add_note
-from bellhop.errors import SET_SHOTS_ADVICE, CompileError
+from bellhop.errors import CompileError
 from bellhop.passes import PAULI_TWIRLING
 from bellhop.tracing.state import is_tracing, override_trace_state, trace_state
 
@@ -130,7 +130,7 @@ def call_qnode(qnode: qml.QNode, args: tuple[Any, ...], kwargs: dict[str, Any]) 
             where = f"the QNode '{function_name(qnode.func)}' ({definition_site(qnode.func)})"
             raise CompileError(
                 f"{where}: the argument shots of the call is traced, expected a static number, as "
-                f"XLA's arrays have fixed shapes. Set the shots on the QNode: {SET_SHOTS_ADVICE}."
+                f"XLA's arrays have fixed shapes. Set the shots on the QNode: {Shots.ADVICE}."
             )
         others = {name: value for name, value in kwargs.items() if name != "shots"}
         return call_qnode(qml.set_shots(qnode, kwargs["shots"]), args, others)

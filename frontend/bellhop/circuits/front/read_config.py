@@ -10,7 +10,7 @@ from bellhop.circuits.ir.diff_method import DiffMethod
 from bellhop.circuits.ir.memory import MemoryCheck
 from bellhop.circuits.ir.precision import Precision
 from bellhop.circuits.passes.operation_transforms import QNodeTransforms
-from bellhop.errors import SET_SHOTS_ADVICE, CompileError
+from bellhop.errors import CompileError
 from bellhop.passes import requested_passes
 from bellhop.settings.config import read_environment_engine
 from bellhop.tracing.state import current_options
@@ -106,7 +106,7 @@ def _check_number_of_shots(qnode: qml.QNode, where: str) -> None:
     if any(isinstance(entry.shots, bool) for entry in qnode.shots.shot_vector):
         raise CompileError(
             f"{where}: its number of shots is True, expected an integer. Set an integer: "
-            f"{SET_SHOTS_ADVICE}."
+            f"{Shots.ADVICE}."
         )
     shots = total or 0
     MemoryCheck(where).check_shots(shots)

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -20,7 +20,10 @@ class Shots:
         copies: the number of shots of each entry of the shot vector; one entry for a single number
             of shots, empty without shots.
         is_vector: whether the user set a shot vector, which returns a tuple of results.
+        ADVICE: remedy for missing shots, the end of a sentence; PennyLane sets shots on QNodes only.
     """
+
+    ADVICE: ClassVar[str] = "put @qml.set_shots(100) between @qjit and @qml.qnode"
 
     copies: tuple[int, ...] = ()
     is_vector: bool = False

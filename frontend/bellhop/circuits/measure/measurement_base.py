@@ -19,12 +19,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from bellhop.circuits.ir.answers import Answers, MeasurementSite
+from bellhop.circuits.ir.circuit_config import Shots
 from bellhop.circuits.ir.statistics import ExactValues, Statistic, unsupported_error
 from bellhop.circuits.ir.wires import is_dynamic
 from bellhop.circuits.measure.dynamic_wires import expand_dynamic_wires
 from bellhop.circuits.measure.observables import MatrixFactor, make_factor_operation
 from bellhop.circuits.measure.sampling import SamplingRounds
-from bellhop.errors import SET_SHOTS_ADVICE, CompileError
+from bellhop.errors import CompileError
 
 if TYPE_CHECKING:
     import pennylane as qml
@@ -143,7 +144,7 @@ class Process:
     def _needs_shots_error(self) -> CompileError:
         return CompileError(
             f"{self._where}: {self._name} needs shots, and the QNode has none. Set them: "
-            f"{SET_SHOTS_ADVICE}."
+            f"{Shots.ADVICE}."
         )
 
     def _unsupported_error(self, how: str, instead: str) -> CompileError:

@@ -9,9 +9,10 @@ import pennylane as qml
 from jax.core import ShapedArray
 
 from bellhop.base.types import Operand
+from bellhop.circuits.ir.circuit_config import Shots
 from bellhop.circuits.ir.postselection import FILL_VALUE
 from bellhop.circuits.ir.precision import Precision
-from bellhop.errors import SET_SHOTS_ADVICE, CircuitError, CompileError
+from bellhop.errors import CircuitError, CompileError
 
 mp = qml.measurements
 
@@ -153,9 +154,7 @@ def find_result(
     levels = 3 if device.name in _QUTRIT else 2
     is_of_shots = isinstance(process, mp.SampleMP | mp.CountsMP)
     if is_of_shots and shots is None:
-        raise CompileError(
-            f"{where}: {_get_name(process)} needs shots. Set them: {SET_SHOTS_ADVICE}."
-        )
+        raise CompileError(f"{where}: {_get_name(process)} needs shots. Set them: {Shots.ADVICE}.")
     if isinstance(process, mp.CountsMP):
         values = _list_counted_values(process, n_wires, levels, where)
         integer = jax.dtypes.canonicalize_dtype(int)

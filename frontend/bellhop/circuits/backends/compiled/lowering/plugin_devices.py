@@ -7,9 +7,10 @@ import importlib.metadata
 from typing import TYPE_CHECKING
 
 from bellhop._versions import SUPPORTED, is_supported
+from bellhop.circuits.ir.circuit_config import Shots
 from bellhop.circuits.ir.device_spec import DeviceSpec, GateSet
 from bellhop.circuits.ir.precision import Precision
-from bellhop.errors import SET_SHOTS_ADVICE, CompileError
+from bellhop.errors import CompileError
 
 if TYPE_CHECKING:
     import pennylane as qml
@@ -130,7 +131,7 @@ def check_plugin_limits(name: str, where: str, *, is_tree: bool, n_groups: int) 
     if is_tree and traps.projections:
         raise CompileError(
             f"{where}: it has mid-circuit measurements without shots, and {name} does not project "
-            f"states as exact averages over outcomes need. Set shots: {SET_SHOTS_ADVICE}."
+            f"states as exact averages over outcomes need. Set shots: {Shots.ADVICE}."
         )
     if n_groups > 1 and traps.samples:
         raise CompileError(
