@@ -20,7 +20,7 @@ class Shots:
         copies: the number of shots of each entry of the shot vector; one entry for a single number
             of shots, empty without shots.
         is_vector: whether the user set a shot vector, which returns a tuple of results.
-        ADVICE: remedy for missing shots, the end of a sentence; PennyLane sets shots on QNodes only.
+        ADVICE: remedy for missing shots, as the end of a sentence. Only QNodes have shots.
     """
 
     ADVICE: ClassVar[str] = "put @qml.set_shots(100) between @qjit and @qml.qnode"
