@@ -108,7 +108,8 @@ def _iterate_sequences(module: str) -> Iterator[tuple[tuple[str, ...], int]]:
 def _get_sequence_key(sequence: Sequence[str], constants: Mapping[str, str]) -> tuple[str, ...]:
     """Return a sequence's lines without value names, so that equal kernels match.
 
-    Names of constants are replaced by the constants, and all other names by ``%``.
+    Names of constants are replaced by the constants, and all other names by ``%``. In a sequence of
+    one scalar operation, whose kernel takes constants as operands, all names become ``%``.
 
     Args:
         sequence: lines of the operations.

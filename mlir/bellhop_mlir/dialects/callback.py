@@ -363,8 +363,11 @@ def make_verifier(module: ir.Module) -> Callable[[ir.Operation], None]:
 
 
 def _verify_symbol(op: FuncOp, seen: set[str], defined: dict[str, ir.Operation]) -> None:
+    """Raise `VerificationError` if ``op``'s symbol is in ``seen`` or ``defined``; else add it.
+
+    ``seen`` has the symbols of earlier declarations, ``defined`` the module's other operations.
+    """
     # From jaxlib 0.11 on, MLIR checks symbols of registered operations only.
-    """Raise `VerificationError` if ``op``'s symbol is taken; else add it to ``seen``."""
     if op.sym_name in seen or op.sym_name in defined:
         raise VerificationError(f"callback.func: redefinition of symbol named '{op.sym_name}'")
     seen.add(op.sym_name)

@@ -203,7 +203,10 @@ def patch_plain_jit_calls(predicate: Callable[[Any], bool], before_run: Callable
         )
 
     def run(p: Any, args_flat: list[Any], *rest: Any) -> Any:
-        """Run a ``jit``, through the C++ cache if its program is selected.
+        """Run a ``jit``, through the C++ cache if `is_selected` accepted its executable.
+
+        The first run takes JAX's path, and then asks `is_selected`. Later runs outside of tracing
+        call `before_run` and use the cache, unless JAX checks NaNs, infinities or reused keys.
 
         This function replaces JAX's ``_run_python_pjit``, with the same arguments and result.
         """

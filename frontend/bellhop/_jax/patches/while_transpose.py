@@ -48,7 +48,10 @@ def patch_while_jvp() -> None:
 
 @patch("the derivative rule of while", "loops with a dynamic trip count have second derivatives")
 def _differentiate_unnamed_conditions() -> None:
-    """Replace the JVP rule of ``while``, to support conditions with unnamed arguments."""
+    """Replace the JVP rule of ``while``, to support conditions with unnamed arguments.
+
+    JAX's rule fails for a condition whose ``debug_info.arg_names`` is None.
+    """
     apply_jax_rule = ad.primitive_jvps[while_p]
 
     def rule(primals: Any, tangents: Any, *, cond_jaxpr: ClosedJaxpr, **params: Any) -> Any:

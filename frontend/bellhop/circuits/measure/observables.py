@@ -357,14 +357,16 @@ def merge_shared_wires(coefficient: Any, factors: tuple[Factor, ...]) -> Term:
 
 
 def _multiply_factors(factors: list[Factor]) -> tuple[complex, list[Factor]]:
-    """Multiply factors into one: two Paulis into a Pauli, other factors into a matrix.
+    """Multiply factors: exactly two Paulis into a Pauli, all other products into a matrix.
 
     Args:
-        factors: factors in the order of the matrix product.
+        factors: factors in the order of the matrix product. Two Paulis must act on the same wire;
+            other factors may act on different wires.
 
     Returns:
-        the phase, and a list with the product; an empty list if two equal Pauli matrices give the
-        identity. A single factor is returned as it is.
+        the phase, which is 1 except for two Paulis; and a list with the product, a Pauli or a
+        matrix on the union of the wires. The list is empty if two equal Paulis give the identity.
+        A single factor is returned as it is.
     """
     if len(factors) == 1:
         return 1.0, factors

@@ -378,7 +378,10 @@ class _DeviceValueTracker:
         op.erase()
 
     def _replace_uses_with_handle(self, uses: Sequence[_Use], handle: ir.Value) -> None:
-        """Replace operands, given by operation and index, by a handle; record them."""
+        """Replace operands, given by operation and index, by a handle.
+
+        Operands of callback calls and loops are added to ``_held``, the operands that are handles.
+        """
         for op, number in uses:
             op.operands[number] = handle
             if op.name in ("callback.call", "stablehlo.while"):

@@ -151,8 +151,11 @@ def _jvp(
     def push(form: Form) -> Form:
         """Return the JVP of a form: ``(*primals, *tangents) -> tangents``.
 
-        The arguments are all operands, then the tangents of the perturbed operands alone. The
-        results are the tangents of the floating-point and complex results.
+        The arguments are all operands, then the tangents of the operands that have one in `_jvp`.
+        The results are the tangents of the floating-point and complex results.
+
+        Args:
+            form: function of all operands that returns a list of arrays, one of the two forms.
         """
 
         def push_forward(*operands: Operand) -> list[Any]:

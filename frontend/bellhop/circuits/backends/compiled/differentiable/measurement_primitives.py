@@ -278,7 +278,9 @@ def _measure_abstract_eval(
 def _derivative_abstract_eval(
     *avals: Aval, names: Any, measuring: MeasurementSet, order: int, keep: bool
 ) -> list[ShapedArray]:
-    """Return the types of a derivative's results: handle, derivative, kept number.
+    """Return the types of a derivative's results: handle, derivative and an integer.
+
+    Under this integer, the session keeps the first derivative by dynamic-count parameters.
 
     Args:
         *avals: types of the operands.

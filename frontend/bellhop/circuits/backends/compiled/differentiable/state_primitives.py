@@ -178,7 +178,9 @@ def to_rows(operand: Any, dim: int | None, size: int) -> Any:
 def _call_jvp(primals: Sequence[Operand], tangents: Sequence[Any], **static: Any) -> Any:
     """JVP rule of calls of the runtime: the results, with zero tangents.
 
-    Real operands with a tangent occur only in a ``LinearMap``, which has separate rules.
+    Calls with floating-point operands and results occur only in the rules of a ``LinearMap``, which
+    are differentiated separately. So no call with a tangent has floating-point results, which is
+    asserted.
     """
     results = _call_p.bind(*primals, **static)
     dots = [make_symbolic_zero(result) for result in results]

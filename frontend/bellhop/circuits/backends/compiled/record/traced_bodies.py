@@ -67,7 +67,10 @@ class TracedLoop(NamedTuple):
         apart: RepeatedSequence | None = None
 
         def flush_iteration(carried: tuple[Any, ...]) -> Any:
-            """Bind the gates of an iteration at its end, if they are not separated from it.
+            """Bind the pending gates of an iteration at its end, and note their frequencies.
+
+            Called for loops whose gates are applied in each iteration, not in one sequence after
+            the loop. The frequencies of the gates' parameters go to the enclosing function.
 
             Args:
                 carried: the carried values after the iteration.
