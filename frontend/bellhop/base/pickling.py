@@ -30,7 +30,8 @@ class _PickledFunctions(NamedTuple):
     cloudpickle stores them by value if no other process can import ``f``.
 
     Attributes:
-        here: does nothing. If unpickling returns this same object, the process already has ``f``.
+        here: does nothing. Unpickling compares it with ``f._pickled.here`` of this process: if they
+            are the same object, the result is ``f``, otherwise a copy that is made from `parts`.
         parts: returns ``(constructor, args, state)`` of the object, as ``__reduce_ex__`` does.
     """
 

@@ -238,10 +238,10 @@ class Runner:
             call: the call's arguments.
             begun: result of a fast call: results, or a program that was compiled and not executed;
                 None if there was no fast call, or it raised.
-            failed: exception of a fast call, or None.
+            failed: exception of a fast call, which is treated as if this run had raised it; None.
 
         Returns:
-            the function's result, or `PendingResults`.
+            the function's result; `PendingResults` if the caller has to convert it.
 
         Raises:
             TypeError: for arguments that are not arrays, naming the argument.

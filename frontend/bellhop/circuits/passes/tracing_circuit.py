@@ -304,7 +304,7 @@ class TracingCircuit:
             function: the user's body or branch.
 
         Returns:
-            a function ``args -> (function(*args), ())``, as `trace_step` and `trace_branches`
+            a function ``*args -> (function(*args), ())``, as `trace_step` and `trace_branches`
             expect.
         """
 

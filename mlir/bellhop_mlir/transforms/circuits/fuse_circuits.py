@@ -107,9 +107,9 @@ class _FusibleCircuit:
     ) -> "_FusibleCircuit | None":
         """Collect the operations of a circuit; return None if it cannot be fused.
 
-        It can be fused if it has no shots, no tree of outcomes and no seed, does not wait for a
-        call in progress, and consists of an optional state preparation, one sequence of gates and
-        one measurement operation. Gates and measurement are in the block of ``begin``, or in a
+        It can be fused if the attributes ``shots``, ``tree`` (how it treats mid-circuit outcomes)
+        and ``seeded`` are zero, no operand is the future of a call in progress, and it consists of
+        an optional state preparation, one sequence of gates and one measurement operation. Gates and measurement are in the block of ``begin``, or in a
         function called there.
 
         Args:

@@ -280,8 +280,10 @@ class SimulatedCircuit(ProgramCircuit):
     def _guard(self, statistic: Statistic, obstacle: str, is_single: bool) -> Statistic:
         """Return a statistic whose derivative raises an error if it would be wrong.
 
-        Samples, and values computed from samples, do not depend differentiably on the probabilities
-        from which they are drawn.
+        Values of single shots, and outcomes of a single random branch that the quantum function
+        returned, do not depend differentiably on the probabilities from which they are drawn: they
+        are guarded by the error for samples, or by `obstacle` in a single branch. Measured
+        statistics are guarded by `obstacle`, if it is not empty.
 
         Args:
             statistic: the statistic.

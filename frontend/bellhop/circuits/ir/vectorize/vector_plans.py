@@ -282,9 +282,10 @@ class _ConcatenatedPlan(VectorPlan):
 class VectorPlanner:
     """Plans how to compute lists of values of a jaxpr as vectors.
 
-    One object serves one jaxpr. The depth of a value is the number of equations between it and the
-    inputs.  Only values of the same depth are planned together: they do not depend on each other,
-    so the plan is correct, and their operands have a smaller depth, so the plan is finite.
+    One object serves one jaxpr. Plans read its inputs, and the results of equations that are not
+    elementwise.  The depth of a value is the longest chain of elementwise equations from there to
+    the value.  Only values of the same depth are planned together: none depends on another through
+    elementwise equations alone, and their operands have a smaller depth, so the plan is finite.
 
     Args:
         equations: the equations of the jaxpr, in order.

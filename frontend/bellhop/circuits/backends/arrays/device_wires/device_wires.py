@@ -119,9 +119,10 @@ class DeviceWires:
         if the same qubits index devices before and after.
 
         Args:
-            rows: array ``[components * 2**incoming, columns]``; the rows are the components and the
-                values of the qubits that become device qubits (incoming), the columns any part of
-                the values of the shard's remaining qubits.
+            rows: array ``[components * 2**incoming, columns]``. The most significant part of a
+                row's index is the component (real or imaginary part), the rest are the values of
+                the qubits that become device qubits (incoming). The columns are any part of the
+                values of the shard's remaining qubits.
             placement: the exchange, and the order of the qubits in the shard.
 
         Returns:

@@ -277,7 +277,7 @@ class Evolution:
                 """Run the steps of one repetition of a subsequence; the body of the `lax.scan`.
 
                 Args:
-                    carried: the carried value.
+                    carried: the value that `step` carries from placement to placement.
                     given: the subsequence's tables of this repetition, arrays ``[matrices, ...]``.
                     steps: the placements of the subsequence.
 
