@@ -64,8 +64,8 @@ struct Operation {
   // the first target is the most significant bit of the index into the matrix, state or
   // diagonal. `entries` is the index of the first entry among the program's constants
   // (is_constant) or among the parameters of an iteration. Entries of a matrix or state
-  // are real and imaginary parts in turn, entries of a real state (is_real) are real, and
-  // entries of a diagonal are angles.
+  // are real and imaginary parts in turn, entries of a real state (is_real) are real,
+  // and entries of a diagonal are angles.
   const std::uint8_t* bits = nullptr;
   std::size_t targets = 0;
   bool is_constant = true;

@@ -109,8 +109,8 @@ class _FusibleCircuit:
 
         It can be fused if the attributes ``shots``, ``tree`` (how it treats mid-circuit outcomes)
         and ``seeded`` are zero, no operand is the future of a call in progress, and it consists of
-        an optional state preparation, one sequence of gates and one measurement operation. Gates and measurement are in the block of ``begin``, or in a
-        function called there.
+        an optional state preparation, one sequence of gates and one measurement operation. Gates
+        and measurement are in the block of ``begin``, or in a function called there.
 
         Args:
             begin: the circuit's ``quantum.begin``.
