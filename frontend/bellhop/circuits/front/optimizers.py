@@ -34,6 +34,7 @@ def reject_traced_arguments(name: str, method: Callable[..., Any]) -> Callable[.
     # The first parameter is the objective function or a gradient. Keyword arguments of the
     # objective function are not trainable.
     checked = set(names[1:]) - {"kwargs"}
+    computes_gradient = "grad_fn" in signature.parameters
 
     @functools.wraps(method)
     def run_method(*args: Any, **kwargs: Any) -> Any:
@@ -44,7 +45,9 @@ def reject_traced_arguments(name: str, method: Callable[..., Any]) -> Callable[.
             **kwargs: options of the optimizer, and keyword arguments of the objective function.
 
         Raises:
-            CompileError: if an argument that the optimizer would train is traced.
+            CompileError: if an argument that the optimizer would train is traced; or if there are
+                several such arguments and no ``grad_fn``, as ``qml.grad`` in a program
+                differentiates the first argument only.
         """
         if is_tracing():
             arguments = signature.bind(*args, **kwargs).arguments
@@ -59,6 +62,13 @@ def reject_traced_arguments(name: str, method: Callable[..., Any]) -> Callable[.
                     "requires_grad, and traced values have none. Use optax in the program, or "
                     "x - stepsize * bellhop.grad(circuit)(x); or call the optimizer outside of "
                     "the program, with the compiled function: opt.step(bellhop.qjit(circuit), x)."
+                )
+            trained = [x for x in arguments.get("args", ()) if getattr(x, "requires_grad", False)]
+            if computes_gradient and len(trained) > 1 and arguments.get("grad_fn") is None:
+                raise CompileError(
+                    f"{user_site()}: {name} trains {len(trained)} arguments while a program is "
+                    "traced, expected one. Pass grad_fn=bellhop.grad(circuit, argnums=[0, 1]), "
+                    "or call the optimizer outside of the program."
                 )
         return method(*args, **kwargs)
 

@@ -71,6 +71,24 @@ def test_optimizer_of_constants_runs_while_tracing():
     assert np.allclose(opt.step(bellhop.qjit(circuit), x), expected)
 
 
+def test_optimizer_of_several_constants_needs_their_gradients():
+    """In a program, ``qml.grad`` differentiates the first argument only."""
+
+    @qml.qnode(qml.device("lightning.qubit", wires=1))
+    def rotated(x, y):
+        qml.RX(x[0] + 2 * y[0], 0)
+        return qml.expval(qml.Z(0))
+
+    def step(**options):
+        constants = (pnp.array([value], requires_grad=True) for value in (0.3, 0.5))
+        return qml.GradientDescentOptimizer(0.1).step(rotated, *constants, **options)
+
+    with pytest.raises(bellhop.CompileError, match="trains 2 arguments while a program is"):
+        bellhop.qjit(step)()
+    program = bellhop.qjit(lambda: step(grad_fn=bellhop.grad(rotated, argnums=[0, 1])))
+    np.testing.assert_allclose(program(), step())
+
+
 def test_note_of_autograd_names_the_users_line():
     program = bellhop.qjit(lambda x: pnp.mean([x, 2 * x]))
     with pytest.raises(Exception, match="TracerArrayConversionError") as e:
