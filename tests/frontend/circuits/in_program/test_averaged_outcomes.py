@@ -297,3 +297,26 @@ def test_shots_and_returned_outcomes_stay_in_the_engine() -> None:
 
     assert "the engine, outcomes all" in read_plan(returned)
     assert "the engine, outcomes" in read_plan(qml.set_shots(returned, 10))
+
+
+def test_channel_with_a_traced_probability():
+    """A channel's parameter is no angle: outside of [0, 1] it is an error."""
+
+    @qml.qnode(qml.device("default.mixed", wires=2))
+    def circuit(p):
+        for _ in range(3):
+            qml.RX(p, 0)
+            qml.DepolarizingChannel(p, 0)
+            bellhop.cond(bellhop.measure(0), lambda: qml.RY(p, 1))()
+        return qml.expval(qml.Z(1))
+
+    @qml.qnode(qml.device("default.mixed", wires=5))
+    def deferred(p):
+        for number in range(3):
+            qml.RX(p, 0)
+            qml.DepolarizingChannel(p, 0)
+            qml.CNOT([0, 2 + number])
+            qml.CRY(p, [2 + number, 1])
+        return qml.expval(qml.Z(1))
+
+    np.testing.assert_allclose(bellhop.qjit(circuit)(0.2), deferred(0.2), atol=1e-12)

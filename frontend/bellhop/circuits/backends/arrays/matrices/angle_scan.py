@@ -184,13 +184,18 @@ class AngleScan:
 
         Returns:
             the block; None if the matrix is neither constant nor a linear combination of 1 and the
-            cosines and sines of x and x/2, for one traced real scalar x.
+            cosines and sines of x and x/2, for one traced real scalar x. None for a channel with
+            a traced parameter.
         """
         parameters = get_parameters(op)
         dynamic = [number for number, value in enumerate(parameters) if is_dynamic(value)]
         angle = parameters[dynamic[0]] if dynamic else None
         if angle is not None and (
-            len(dynamic) > 1 or angle.ndim or not jnp.issubdtype(angle.dtype, jnp.floating)
+            len(dynamic) > 1
+            or angle.ndim
+            or not jnp.issubdtype(angle.dtype, jnp.floating)
+            # The parameters of channels are probabilities, which must not leave [0, 1].
+            or OperationKind.classify(op) is OperationKind.CHANNEL
         ):
             return None
         constants = tuple(np.asarray(v).tobytes() for v in parameters if not is_dynamic(v))
