@@ -71,6 +71,7 @@ def _network(of: Any) -> Any:
 
 
 def _many_outcomes(of: Any) -> Any:
+    """Return a quantum function that measures few wires often; outcomes control gates."""
     import pennylane as qml
 
     def circuit(x: Any) -> Any:
@@ -165,6 +166,7 @@ def _case(
 
 
 def _case_of_many_outcomes(gradient: bool) -> Case:
+    """Return the case of `_many_outcomes`: its value, or its gradient."""
     build = lambda mcm_method: _qjit(_many_outcomes, FEW_WIRES, (), gradient, mcm_method)
     return Case(
         name="many-outcomes-gradient" if gradient else "many-outcomes",

@@ -51,11 +51,11 @@ def reject_traced_arguments(name: str, method: Callable[..., Any]) -> Callable[.
         """
         if is_tracing():
             arguments = signature.bind(*args, **kwargs).arguments
+            # An inherited method gets the name of the user's class.
+            optimizer = arguments.get("self")
+            shown = f"{type(optimizer).__name__}.{method.__name__}" if optimizer else name
             values = [value for key, value in arguments.items() if key in checked]
             if any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(values)):
-                # An inherited method gets the name of the user's class.
-                optimizer = arguments.get("self")
-                shown = f"{type(optimizer).__name__}.{method.__name__}" if optimizer else name
                 raise CompileError(
                     f"{user_site()}: an argument of {shown} is traced, expected an array with "
                     "requires_grad. PennyLane's optimizers change only arguments with "
@@ -66,7 +66,7 @@ def reject_traced_arguments(name: str, method: Callable[..., Any]) -> Callable[.
             trained = [x for x in arguments.get("args", ()) if getattr(x, "requires_grad", False)]
             if computes_gradient and len(trained) > 1 and arguments.get("grad_fn") is None:
                 raise CompileError(
-                    f"{user_site()}: {name} trains {len(trained)} arguments while a program is "
+                    f"{user_site()}: {shown} trains {len(trained)} arguments while a program is "
                     "traced, expected one. Pass grad_fn=bellhop.grad(circuit, argnums=[0, 1]), "
                     "or call the optimizer outside of the program."
                 )

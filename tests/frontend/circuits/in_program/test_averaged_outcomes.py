@@ -180,7 +180,7 @@ def differentiate_by_numpy(circuit: Any, x: float) -> np.ndarray:
 
 
 def read_plan(f: Any, x: Any = X) -> str:
-    """Return what `verbose` prints about the execution of a program."""
+    """Return the lines that `verbose` prints about the execution of a program."""
     log = io.StringIO()
     bellhop.qjit(f, verbose=True, logfile=log)(x)
     return log.getvalue()
