@@ -41,8 +41,8 @@ class AveragingPass(Interpreter):
     """Replaces mid-circuit measurements and conditionals on outcomes by channels and gates.
 
     Args:
-        target: the interpreter that gets the operations.  ``find_outcome_averages`` has accepted
-            its circuit.
+        target: the interpreter that gets the operations. ``find_outcome_averages`` must have
+            accepted its circuit.
         unrolls: whether to unroll loops of static trip count.
     """
 
@@ -112,15 +112,11 @@ class AveragingPass(Interpreter):
         """Add a conditional; if outcomes decide, as gates that the measured wires control.
 
         Then the gates of the chosen branch are collected for each combination of the deciding
-        outcomes, controlled by their wires. Any other conditional is added to the target after a
-        `flush`, and its branches end with all operations applied.
+        outcomes, controlled by their wires, and the result is an empty tuple. Any other conditional
+        is added to the target after a `flush`, and its branches end with all operations applied.
 
         Args:
             branches: the traced index of the branch to run, and the branches as functions.
-
-        Returns:
-            the result of the branch that runs; an empty tuple if outcomes decide, as such branches
-            have no results.
         """
         used = find_deciding_inputs(branches.index, [outcome for _, outcome in self._measured])
         if not used:

@@ -89,12 +89,8 @@ class _Block:
     def multiply(self, after: "_Block") -> "_Block":
         """Return the block that applies this block and then `after`: ``after @ self``.
 
-        Args:
-            after: the next block. At most one of the two blocks may have an angle.
-
-        Returns:
-            a block on the qubits of both blocks, this block's qubits first, with the angle of the
-            two, if any.
+        At most one of the two blocks may have an angle. The result acts on the qubits of both, this
+        block's qubits first.
         """
         qubits = (*self.qubits, *(q for q in after.qubits if q not in self.qubits))
         one, other = self.extend(qubits), after.extend(qubits)
@@ -122,7 +118,7 @@ class AngleScan:
         """Multiply neighboring operations to blocks with at most one angle each.
 
         Args:
-            operations: pairs of an operation and the indices of its qubits, in order.
+            operations: pairs of an operation and the indices of its qubits, in order; not empty.
 
         Returns:
             the blocks in order; None if the matrix of an operation, or of a part of its
@@ -159,8 +155,8 @@ class AngleScan:
     ) -> Iterator[_Block | None]:
         """Yield the blocks of an operation, decomposed if it has no block itself.
 
-        None is yielded for a part that has no block and is not decomposed further, after 3
-        decompositions or without one.
+        None is yielded for a part that has no block and no decomposition, or is the result of three
+        decompositions.
 
         Args:
             op: the operation.
@@ -180,12 +176,12 @@ class AngleScan:
                 yield from self._make_blocks_of_operation(part, on, depth + 1)
 
     def _make_block(self, op: Any, qubits: tuple[int, ...]) -> _Block | None:
-        """Return the block of one operation.
+        """Return the block of one operation, from a cache by structure and constants.
 
         Returns:
             the block; None if the matrix is neither constant nor a linear combination of 1 and the
-            cosines and sines of x and x/2, for one traced real scalar x. None for a channel with
-            a traced parameter.
+            cosines and sines of x and x/2, for one traced real scalar x. None for a channel with a
+            traced parameter.
         """
         parameters = get_parameters(op)
         dynamic = [number for number, value in enumerate(parameters) if is_dynamic(value)]
@@ -266,7 +262,7 @@ def _fill(block: _Block, width: int, in_order: tuple[int, ...]) -> _Block:
     Args:
         block: a block on at most ``width`` qubits.
         width: number of qubits of the result.
-        in_order: all qubits of the state; the first ones that the block lacks are added to it.
+        in_order: all qubits of the state; the first that the block lacks are added to it.
 
     Returns:
         a block with coefficients ``[5, 4**width, 4**width]``; terms that the block lacks are zero.

@@ -57,15 +57,14 @@ def fuse_matrices(
 ) -> list[FusedBlock]:
     """Group neighbouring matrices into blocks of at most `max_qubits` qubits.
 
+    A larger matrix becomes a separate block. Applying the blocks in order equals applying `steps`.
+
     Args:
         steps: the matrices in order of application, as tuples ``(qubits, entry, is_unitary)``. The
             entry is a NumPy array, or the index of a traced matrix; `is_unitary` is whether it is
             unitary for all values of its parameters.
-        max_qubits: largest number of qubits of a block; a larger matrix becomes a separate block.
+        max_qubits: largest number of qubits of a block.
         n_qubits: number of qubits of the state.
-
-    Returns:
-        blocks in order of application. Applying them equals applying all `steps` in order.
     """
     blocks: list[FusedBlock] = []
     # For each qubit, the index of the last block that acts on it.
@@ -152,7 +151,7 @@ def _embed(matrices: Any, places: Sequence[tuple[int, ...]], base: int, k: int) 
         k: number of qubits of the results.
 
     Returns:
-        array ``[matrices, base**k, base**k]``.
+        array ``[matrices, base**k, base**k]``; of NumPy if `matrices` is.
     """
     xp = np if isinstance(matrices, np.ndarray) else jnp
     weights = np.zeros((len(places), k), int)

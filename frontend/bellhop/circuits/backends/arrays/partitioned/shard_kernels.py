@@ -116,9 +116,6 @@ def _swap_qubits(shard: Any, local: int, position: Operand, devices: DeviceWires
         local: position of the first qubit in the shard.
         position: traced position of the other qubit among device qubits (first) and local qubits.
         devices: devices over which the state is partitioned.
-
-    Returns:
-        the new shard, in the same shape.
     """
     k, n_local = len(devices.axes), shard.shape[1].bit_length() - 1
 
@@ -163,7 +160,7 @@ def apply_words_to_shard(
         devices: devices over which the state is partitioned.
 
     Returns:
-        this device's shard of the new state, in the shape of `shard`.
+        this device's shard of the new state.
     """
     k = len(devices.axes)
     place = {qubit: number for number, qubit in enumerate(order)}

@@ -90,7 +90,7 @@ class CompiledState(NamedTuple):
             wires: integer array ``[m]`` of the traced wires; for a loop ``[most * m]``.
             n_iterations: how often the gates are repeated; None if the gates are not in a loop.
             obstacle: why the gates have no derivative by ``params``; empty if they have one.
-            is_preparation: whether the only gate prepares the state from ``params``.
+            is_preparation: whether the only gate prepares the state from the amplitudes ``params``.
         """
         handle = gates_p.bind(
             self.handle,
@@ -144,8 +144,7 @@ class CompiledState(NamedTuple):
                 none.
 
         Returns:
-            a list: the handle of the state after the measurement, and an array for each
-            measurement.
+            a list of the handle after the measurement, and an array for each measurement.
         """
         operands = MeasureOperands(
             self.handle, coefficients, matrices, params, amplitudes, perturbation
@@ -158,11 +157,8 @@ class CompiledState(NamedTuple):
 
         Shots with equal mid-circuit outcomes may share one run of the circuit.
 
-        Args:
-            device: the device that runs the circuit.
-
         Returns:
-            the handle of the state afterwards, and an integer array ``[shots]`` of ones and zeros.
+            the handle of the state afterwards, and an array ``u8[shots]`` of ones and zeros.
         """
         nothing = jnp.zeros(0, Precision.real_type())
         by_likelihood = Differentiation(DiffMethod.LIKELIHOOD_RATIO)
@@ -187,7 +183,7 @@ class CompiledState(NamedTuple):
         return bind_score(self.handle, params, amplitudes, perturbation, device)
 
     def restart(self) -> list[Any]:
-        """End a run of the circuit and start the next one.
+        """End a run of the circuit and start the next run.
 
         Returns:
             a list: the handle of the next run's state, whether there is to be a next run, and

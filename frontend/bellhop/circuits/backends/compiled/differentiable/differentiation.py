@@ -76,12 +76,7 @@ class Differentiation:
         options = () if choice.method == DiffMethod.LIKELIHOOD_RATIO else plan.diff_options
 
         def differentiate(choice: DerivativeChoice, frequencies: bytes) -> "Differentiation":
-            """Return the `Differentiation` with a chosen method.
-
-            Args:
-                choice: the method and its obstacle.
-                frequencies: one byte for each parameter: the bit set of its frequencies.
-            """
+            """Return the `Differentiation` with a chosen method and its obstacle."""
             return cls(
                 choice.method,
                 frequencies,
@@ -134,7 +129,7 @@ class Differentiation:
         return self.method in (DiffMethod.ADJOINT, DiffMethod.LIKELIHOOD_RATIO)
 
     def make_basis(self, n_params: int) -> Any:
-        """Draw the random directions of SPSA.
+        """Draw the random directions of SPSA, in each run or once for a user's seed.
 
         Args:
             n_params: the number of static-count parameters.
@@ -210,10 +205,12 @@ class Differentiation:
             ) from None
 
     def compute_difference_terms(self) -> np.ndarray:
-        """Return the coefficient and the shift of each term of a finite difference.
+        """Return coefficient and shift of each term of a finite difference.
+
+        Only for ``diff_method='finite-diff'`` and ``'spsa'``.
 
         Returns:
-            array ``[terms, 2]``, for ``diff_method='finite-diff'`` and ``'spsa'``.
+            array ``[terms, 2]``.
         """
         options = dict(self.options)
         return ShiftRules.compute_difference_terms(

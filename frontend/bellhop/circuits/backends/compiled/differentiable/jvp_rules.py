@@ -77,10 +77,11 @@ _SAVED_BY_ADJOINT = np.int32(0)
 
 
 def forbid_gate_derivatives(obstacle: str) -> AbstractContextManager[None]:
-    """Return a context in which derivatives by gate parameters raise an error.
+    """Return a context in which derivatives by any gate's parameters raise an error.
 
     Args:
-        obstacle: the message of the ``DifferentiableCompileError``; empty for no error.
+        obstacle: the message of the ``DifferentiableCompileError``. If it is empty, only gates with
+            an obstacle of their own raise.
     """
     return override_trace_state(obstacle=obstacle)
 
@@ -90,7 +91,6 @@ def _gates_jvp(
 ) -> Any:
     """JVP rule of gates: apply them, and return a zero tangent of the handle.
 
-    Tangents of gate parameters reach the final measurement by its own operand ``params``.
     Amplitudes that have a tangent are marked as differentiated.
 
     Args:
@@ -99,11 +99,9 @@ def _gates_jvp(
         obstacle: why the gates have no derivative by their parameters; empty if they have one.
         **static: the other parameters of the equation.
 
-    Returns:
-        the handle of the state after the gates, and a symbolic zero.
-
     Raises:
-        DifferentiableCompileError: if the gates' parameters have a tangent but no derivative.
+        DifferentiableCompileError: if the gates' parameters have a tangent, and `obstacle` or
+            `forbid_gate_derivatives` forbids the derivative.
     """
     if type(GateOperands(*tangents).params) is not ad.Zero:
         reason = trace_state().obstacle or obstacle
@@ -135,10 +133,13 @@ def _measure_jvp(
         tangents: their tangents, some of them symbolic zeros.
         names: the names of the operands, fields of `MeasureOperands`.
         measuring: the measurements and how they are differentiated.
-        query: whether the equation returns values only, or their Jacobian as well.
+        query: ``Query.VALUES`` or ``Query.JACOBIAN``.
 
     Returns:
         the results (the handle first) and their tangents.
+
+    Raises:
+        DifferentiableCompileError: if an operand has a tangent and the results have no derivative.
     """
     create = (
         MeasurementJvp.from_operands
@@ -165,10 +166,10 @@ def _values_jvp(jvp: MeasurementJvp, measuring: MeasurementSet) -> tuple[Any, li
         measuring: the measurements.
 
     Returns:
-        the handle of the state afterwards, the measured values, and their tangents.
+        the handle of the state afterwards, the values, and their tangents.
 
     Raises:
-        DifferentiableCompileError: if the values have no derivative.
+        DifferentiableCompileError: if an operand has a tangent and the values have no derivative.
     """
     differentiation = jvp.measuring.differentiation
     if jvp.has_tangents and differentiation.obstacle:
@@ -190,9 +191,7 @@ def _values_jvp(jvp: MeasurementJvp, measuring: MeasurementSet) -> tuple[Any, li
 def _jacobian_jvp(
     jvp: MeasurementJvp, measuring: MeasurementSet
 ) -> tuple[Any, list[Any], list[Any]]:
-    """Measure values with their Jacobian, and compute the tangents of both.
-
-    The adjoint method computes the Jacobian.
+    """Measure values with their adjoint-method Jacobian; compute both tangents.
 
     Args:
         jvp: operands and tangents; its measurements are `measuring`, followed by the expectation
@@ -215,9 +214,10 @@ def _jacobian_jvp(
 def _compute_tangents_by_rerun(
     handle: Handle, jvp: MeasurementJvp, values: Sequence[Any]
 ) -> tuple[Any, list[Any]]:
-    """Compute the values' tangents by running the gates again, with other parameters.
+    """Compute the values' tangents by parameter shifts or finite differences.
 
-    This is the way of parameter shifts and finite differences.
+    The gates run again, with other parameters. Tangents of observables' coefficients and matrices
+    are included.
 
     Args:
         handle: the handle of the state.
@@ -243,7 +243,7 @@ def _compute_tangents_by_adjoint(
 ) -> tuple[Any, list[Any]]:
     """Compute the values' tangents from the adjoint method's Jacobian.
 
-    Tangents of observables' coefficients and matrices are added.
+    Tangents of observables' coefficients and matrices are included.
 
     Args:
         handle: the handle of the state.
@@ -346,8 +346,8 @@ def _correct_variance_jacobians(handle: Handle, jvp: MeasurementJvp, dot: Any) -
         dot: the tangent of the Jacobian f64[values, p], in which variances count as second moments.
 
     Returns:
-        the handle of the state afterwards, and the tangent of the Jacobian without the rows of
-        these expectation values.
+        the handle of the state afterwards, and the tangent without the rows of these expectation
+        values.
     """
     means_jvp = jvp._replace(measuring=jvp.measuring.to_variance_means())
     handle, mean, _ = jvp.bind_derivative(handle, means_jvp.measuring, 0)
@@ -373,13 +373,12 @@ def _compute_derivative_tangent(
         handle: the handle of the state.
         jvp: the measurements, and the tangents of operands.
         order: the order of the derivative; order 0 is the values themselves.
-        more: the derivative of the next order, if it has been computed already.
+        more: the derivative of the next order; None to compute it if ``params`` has a tangent.
         saved: the number under which the session keeps the first derivative by dynamic-count
             parameters; None if it does not.
 
     Returns:
-        the handle of the state afterwards, and the tangent, an array in the shape of the
-        derivative.
+        the handle of the state afterwards, and the tangent, in the shape of the derivative.
     """
     measuring, directions, steps = jvp.measuring, jvp.primals.directions, jvp.primals.steps
     rows = () if directions is None else directions.shape[:1]

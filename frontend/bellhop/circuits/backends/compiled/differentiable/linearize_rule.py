@@ -79,11 +79,13 @@ def bind_circuit(
 ) -> list[Any]:
     """Bind the circuit primitive and return the circuit's results.
 
+    It also applies patches of JAX that the primitive's rules need.
+
     Args:
         body: the circuit: its jaxpr takes the handle of a fresh state and the inputs, and returns
             the handle after the last operation, and the results.
         inputs: arrays; of a batch, the inputs of all rows.
-        batch: the rows, if the circuit is batched; else None.
+        batch: the rows; None without a batch.
 
     Returns:
         an array for each result of the circuit, without the handle; with rows in front in a batch.
@@ -143,7 +145,7 @@ def _jvp(
 ) -> tuple[list[Any], list[Any]]:
     """JVP rule of the circuit primitive.
 
-    Tangents are computed from the Jacobian. If it is cheaper, they are products (VJPs or
+    Tangents are computed from the Jacobian, or, if it is cheaper, as products (VJPs or
     Hessian-vector products) that one pass of the adjoint method computes.
 
     Args:
@@ -200,12 +202,6 @@ def _linearize_with_residuals(
     The equations for the tangents have no quantum operations, so JAX transposes and batches them as
     usual. In a batch, the body of one row is linearized, and ``vmap`` maps the linear equations.
 
-    Args:
-        primals: the inputs.
-        tangents: their tangents, some of them symbolic zeros.
-        body: the circuit.
-        batch: the rows, if the circuit is batched.
-
     Returns:
         the results and their tangents.
 
@@ -236,8 +232,8 @@ def _make_derivative_body(
     Args:
         body: the circuit.
         closed: the jaxpr of the derivative.
-        again: value of the attribute `make_differentiable_jaxpr`: makes a jaxpr equal to `closed`,
-            to be differentiated instead; None to differentiate `closed`.
+        again: makes a jaxpr with the same results as `closed`, to be differentiated instead; None
+            to differentiate `closed`.
     """
     return replace(
         body,
@@ -340,8 +336,9 @@ def _find_products(
         given: for each input, whether it has a tangent.
 
     Returns:
-        the products; None if the Jacobian costs less, if the engine does not support products, or
-        if the circuit has mid-circuit outcomes, effects, or no final measurement.
+        the products; None if the Jacobian costs less, if the engine does not support products, if
+        they need no sweep, or if the circuit has mid-circuit outcomes, effects, or no final
+        measurement.
     """
     # The derivative of a VJP is computed from the Jacobian, which has derivatives of any order.
     closed, differentiable = body.closed, body.make_differentiable_jaxpr
@@ -374,13 +371,10 @@ def _find_products(
     )
 
     def make_product(build_jaxpr: Callable[[LinearizedJaxpr], ClosedJaxpr]) -> CircuitBody | None:
-        """Return the circuit that computes one product with a derivative.
+        """Return the circuit of one product; None if its jaxpr needs no adjoint sweep.
 
         Args:
             build_jaxpr: returns the jaxpr of the product (a VJP or JVP) of a linearized circuit.
-
-        Returns:
-            the body of that circuit; None if its jaxpr needs no pass of the adjoint method.
         """
         product = build_product_circuit(build_jaxpr(linearized))
         again = lambda: build_jaxpr(_linearize(body, given, ""))
@@ -402,10 +396,10 @@ def _find_products(
 
 
 def _use_single_pass(eqn: JaxprEqn) -> JaxprEqn:
-    """Return an equation, marked so that one adjoint pass computes its derivative.
+    """Mark a final measurement so that one adjoint pass computes its derivative.
 
-    The derivative is then a product (VJP or Hessian-vector product) instead of a Jacobian. Only
-    final measurements are marked; other equations are returned unchanged.
+    The derivative is then a product (VJP or Hessian-vector product) instead of a Jacobian. Other
+    equations are returned unchanged.
     """
     if eqn.primitive is not measure_p:
         return eqn

@@ -113,7 +113,7 @@ def forbid_unscored_derivatives(
         fewest: the number of shots in the smallest group, if the circuit postselects; else None.
 
     Returns:
-        the statistics; a derivative of a value without one raises ``DifferentiableCompileError``.
+        the statistics, tagged to raise a ``DifferentiableCompileError`` where needed.
     """
 
     def guard_statistic(statistic: Statistic) -> Statistic:

@@ -59,8 +59,10 @@ def find_missing_derivative(traced: TracedCall) -> str:
 def _find_missing_in_equation(eqn: JaxprEqn, circuit: Jaxpr) -> str:
     """Return why the engine lacks a derivative of an equation; empty if it has all.
 
+    Only gates and final measurements lack derivatives.
+
     Args:
-        eqn: an equation of the circuit; only gates and final measurements lack derivatives.
+        eqn: an equation of the circuit.
         circuit: the jaxpr of the circuit.
     """
     params, of_circuit = eqn.params, CircuitEquation(eqn)
@@ -83,11 +85,7 @@ def _find_missing_in_equation(eqn: JaxprEqn, circuit: Jaxpr) -> str:
 def _find_missing_with_shots(eqn: JaxprEqn) -> str:
     """Return why the engine lacks a derivative of a measurement with shots.
 
-    Args:
-        eqn: the equation of the final measurement.
-
-    Returns:
-        the reason as a clause about the circuit; empty if the engine has all derivatives.
+    The reason is a clause about the circuit; empty if the engine has all derivatives.
     """
     if not all(each.is_in_engine for each in CircuitEquation(eqn).measurements):
         return "it measures classical shadows"
@@ -129,11 +127,7 @@ def _has_derivative(circuit: Jaxpr, inputs: Sequence[bool], order: int) -> bool:
 def _lacks_derivative(eqn: JaxprEqn, circuit: Jaxpr, inputs: Sequence[bool], order: int) -> bool:
     """Return whether an equation has no derivative of a given order in the runtime.
 
-    Args:
-        eqn: an equation of the circuit.
-        circuit: the jaxpr of the circuit, without constants.
-        inputs: for each input of the jaxpr, whether the derivative is by this input.
-        order: order of the derivative.
+    Args are the same as for `_has_derivative`.
     """
     of_circuit = CircuitEquation(eqn)
     if of_circuit.is_gates:
@@ -160,11 +154,6 @@ def run_differentiable(circuit: TracedCall, device: Any, wires: WireMap) -> Any:
     derivative that the runtime lacks. A circuit is bound without these derivatives if it has
     effects, or closes over tracers that are not constants of the quantum function.
 
-    Args:
-        circuit: the circuit, traced for the runtime.
-        device: the circuit's PennyLane device.
-        wires: maps wire labels to qubits.
-
     Returns:
         the measurements' values, in the structure that the quantum function returned.
     """
@@ -184,10 +173,8 @@ def run_differentiable(circuit: TracedCall, device: Any, wires: WireMap) -> Any:
     def run_in_runtime(*operand_values: Any) -> list[Any]:
         """Run the circuit in the runtime; return the leaves of its results.
 
-        It also stores the results' tree structure and dtypes for `run_differentiable`.
-
-        Args:
-            *operand_values: the constants of the quantum function, and the inputs of the call.
+        It also stores the results' tree structure and dtypes for `run_differentiable`. The
+        arguments are the constants of the quantum function, and the inputs of the call.
         """
         nonlocal tree, dtypes
         at = lambda const: operand_values[places[id(const)]] if id(const) in places else const
@@ -199,11 +186,7 @@ def run_differentiable(circuit: TracedCall, device: Any, wires: WireMap) -> Any:
         return leaves
 
     def run_in_program(*operand_values: Any) -> list[Any]:
-        """Run the circuit as JAX operations; return the same leaves as `run_in_runtime`.
-
-        Args:
-            *operand_values: the constants of the quantum function, and the inputs of the call.
-        """
+        """Run the circuit as JAX operations; as `run_in_runtime`, with the same leaves."""
         from bellhop.circuits.backends.arrays.run_qnode import run_on_arrays
 
         plan = plan_arrays("the runtime has not all of its derivatives", device, call.config)

@@ -132,8 +132,8 @@ class GateEquationRecorder:
     def add_sequence(self, sequence: GateSequence) -> None:
         """Append gates to the pending sequence; if they cannot join it, bind it first.
 
-        Args:
-            sequence: the gates. A sequence with another kind of derivative cannot join.
+        A sequence with another kind of derivative cannot join, and none can join a repeated
+        sequence. An empty sequence changes nothing.
         """
         if not sequence.gates:
             return
@@ -168,7 +168,7 @@ class GateEquationRecorder:
 
         Returns:
             the sequence, with merged gates or repeated by an inner loop; None if the body has no
-            gates, or has bound an equation already.
+            gates, or has bound an equation already. It stays pending.
         """
         run = self.pending
         if run is None or self._state is not self._start_state:
@@ -311,8 +311,7 @@ class GateEquationRecorder:
     def _bind_pending(self) -> None:
         """Bind the pending sequence, if there is one, as an equation.
 
-        Its gates are merged before by the circuit's passes, unless it is the repeated sequence of a
-        loop.
+        The circuit's passes merge its gates before, unless it is the repeated sequence of a loop.
         """
         run, self.pending = self.pending, None
         if run is None:
@@ -335,7 +334,7 @@ class GateEquationRecorder:
 
         Parameters that have a derivative are appended to the circuit's static-count parameters, or
         to its dynamic-count parameters if ``is_dynamic_count``. Amplitudes of a prepared state
-        become the circuit's ``amplitudes``.
+        become the circuit's ``amplitudes``. The pending gates are not bound.
 
         Args:
             sequence: the gates.
@@ -378,11 +377,7 @@ class GateEquationRecorder:
 
 
 def _find_obstacle(sequence: GateSequence) -> str:
-    """Return the error message if a sequence's parameters have no derivative.
-
-    Returns:
-        the message; empty if the gates can be differentiated.
-    """
+    """Return the error message if a sequence's parameters have no derivative; else ""."""
     if sequence.derivative is not DerivativeKind.NONE:
         return ""
     names = ", ".join(dict.fromkeys(gate.name for gate in sequence.gates if gate.slots))
