@@ -38,7 +38,7 @@ class _AveragedTag(ValueTag):
 
 
 class AveragingPass(Interpreter):
-    """Replaces mid-circuit measurements and conditionals on outcomes by channels and gates.
+    """Replaces mid-circuit measurements by channels, conditionals on them by gates.
 
     Args:
         target: the interpreter that gets the operations. ``find_outcome_averages`` must have

@@ -62,7 +62,7 @@ class _DeviceCall(Pure):
             the results of the call, and their tangents.
 
         Raises:
-            DifferentiableCompileError: for complex operands, or if no method supports the
+            DifferentiableCompileError: if a complex operand is perturbed, or no method supports the
                 derivative.
         """
         function: CircuitFunction = target.function
@@ -179,9 +179,6 @@ def _contract_direction(derivative: Any, direction: Any) -> Any:
     Args:
         derivative: array ``[*lead, m, ..., n]``: batch axes, results, parameters.
         direction: array ``[*lead, n]``.
-
-    Returns:
-        an array without the last axis of ``derivative``.
     """
     inner = derivative.ndim - direction.ndim
     aligned = jnp.reshape(direction, (*direction.shape[:-1], *[1] * inner, direction.shape[-1]))

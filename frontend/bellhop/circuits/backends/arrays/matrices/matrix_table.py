@@ -36,7 +36,7 @@ class MatrixTable:
     _positions: list[tuple[int, int]] = field(default_factory=list)
 
     def append(self, block: Any) -> int:
-        """Append a block of matrices ``[matrices, rows, columns]``; return the first's index."""
+        """Append matrices ``[matrices, rows, columns]``; return the index of the first."""
         first = len(self._positions)
         self._positions += [(len(self._blocks), place) for place in range(len(block))]
         self._blocks.append(block.astype(self.dtype))

@@ -225,7 +225,7 @@ class PartitionedSimulator(PureSimulator):
         devices: tuple[int, ...],
         local: tuple[int, ...] | None = None,
     ) -> PartitionedState:
-        """Return a state in another layout: exchange device qubits, transpose local qubits.
+        """Return a state in another layout of device qubits and local qubits.
 
         Args:
             state: the state.
