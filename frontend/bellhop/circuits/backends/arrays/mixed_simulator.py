@@ -210,7 +210,6 @@ class MixedSimulator(Simulator):
 
         Args:
             state: expectation values of Pauli words, array ``[4] * qubits``.
-            observable: PennyLane operator.
             has_square: whether to compute the second moment.
 
         Returns:

@@ -94,7 +94,6 @@ def flip_qubits(state: Operand, mask: int, n_qubits: int) -> Any:
     Args:
         state: array ``[components, 2**n_qubits]``.
         mask: the qubits as bits; qubit 0 is the most significant of `n_qubits` bits.
-        n_qubits: number of qubits of the state.
     """
     bits = [bool(mask >> place & 1) for place in reversed(range(n_qubits))]
     starts = [n for n, bit in enumerate(bits) if not n or bit != bits[n - 1]]
@@ -131,7 +130,6 @@ def _compute_diagonal(masks: np.ndarray, shares: Operand, n_qubits: int) -> Any:
     Args:
         masks: ``u32[products]``, for each product the bit mask of the qubits with Z.
         shares: real array ``[products]``, the coefficients.
-        n_qubits: number of qubits of the state.
     """
     numbers = _make_basis_indices(n_qubits)
     if len(masks) <= _MAX_UNROLLED:
@@ -159,7 +157,6 @@ def _apply_in_scan(
         words: the Pauli words, whose own coefficients are ignored.
         shares: real array ``[words]``, coefficients, including the sign of ``i**y``.
         state: array ``[2, 2**n_qubits]``, real and imaginary parts.
-        n_qubits: number of qubits of the state.
     """
     flips = np.array([word.find_mask("XY", n_qubits) for word in words], np.uint32)
     masks = np.array([word.find_mask("YZ", n_qubits) for word in words], np.uint32)

@@ -71,7 +71,6 @@ def get_kraus_operators(op: qml.operation.Operator, where: str) -> list[Any]:
     """Return the Kraus operators of a channel, or a list of a gate's matrix.
 
     Args:
-        op: the operation.
         where: the QNode and its line, for errors.
 
     Returns:
@@ -93,7 +92,6 @@ def to_pauli_basis(matrix: Operand, n_qubits: int) -> Any:
 
     Args:
         matrix: array ``[2**n_qubits, 2**n_qubits]``, such as a density matrix.
-        n_qubits: number of qubits of the matrix.
 
     Returns:
         complex array ``[4] * n_qubits``; indices 0 to 3 of each axis mean I, X, Y, Z.
@@ -112,7 +110,6 @@ def from_pauli_basis(means: Operand, n_qubits: int) -> Any:
 
     Args:
         means: array ``[4] * n_qubits``, for instance the expectation values of a state.
-        n_qubits: number of qubits of the matrix.
 
     Returns:
         complex array ``[2**n_qubits, 2**n_qubits]``.
@@ -130,7 +127,6 @@ def make_left_multiplication(matrix: Operand, n_qubits: int) -> Any:
 
     Args:
         matrix: array ``[2**n_qubits, 2**n_qubits]``, such as an observable.
-        n_qubits: number of qubits of the matrix.
 
     Returns:
         complex array ``[4**n_qubits, 4**n_qubits]``.
@@ -148,7 +144,6 @@ def _to_transfer_matrix(pairs: Any, n_qubits: int) -> Any:
     Args:
         pairs: complex array ``[4**n_qubits, 4**n_qubits]``, which maps the flattened ``rho`` to the
             flattened result.
-        n_qubits: number of qubits.
 
     Returns:
         complex array of the same shape, which maps ``Tr(P rho)`` of all Pauli words P to these

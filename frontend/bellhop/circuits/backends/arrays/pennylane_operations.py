@@ -39,7 +39,7 @@ def is_unitary(op: Any) -> bool:
     """Return whether a parametrized gate is unitary for all values of its parameters.
 
     False if this is not known, for instance for `qml.QubitUnitary` with a traced matrix, and for
-    most gates without parameters: the caller tests their static matrices instead.
+    gates without parameters, such as Hadamard. Callers that have a static matrix test it instead.
     """
     while isinstance(op, qml.ops.Adjoint | qml.ops.Controlled):
         op = op.base

@@ -91,7 +91,6 @@ class PureSimulator(Simulator):
         """Apply one operation on static or dynamic qubits with PennyLane.
 
         Args:
-            op: the operation.
             qubits: the index of the qubit of each of the operation's wires, static or traced.
             state: real array ``[2, 2**n]``.
         """
@@ -128,7 +127,6 @@ class PureSimulator(Simulator):
 
         Args:
             state: array ``[2, 2**n]``.
-            observable: PennyLane operator.
             has_square: whether to compute the second moment.
 
         Returns:

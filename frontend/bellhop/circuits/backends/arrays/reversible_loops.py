@@ -45,7 +45,6 @@ def should_reverse(step: TracedStep, carried: tuple[Any, ...], count: int) -> bo
     Args:
         step: one iteration.
         carried: the initial carried values; the first leaf is the state.
-        count: trip count.
     """
     leaves, tree = jax.tree.flatten(carried)
     if step.has_effects or count * leaves[0].nbytes <= MAX_SAVED_BYTES:
@@ -64,7 +63,6 @@ def run_reversibly(step: TracedStep, carried: tuple[Any, ...], count: int) -> tu
     Args:
         step: one iteration, which changes the state by an orthogonal matrix only.
         carried: the initial carried values; the first leaf is the state.
-        count: trip count.
     """
     leaves, tree = jax.tree.flatten(carried)
 
@@ -241,7 +239,6 @@ def _replace_differentiable(
     """Return a list in which floating-point and complex values are replaced.
 
     Args:
-        values: the values.
         moving: the replacements, in order.
         like: values whose dtypes decide which positions are replaced; None for `values` themselves.
     """

@@ -70,7 +70,6 @@ def _choose_simulator(device: Any, n_qubits: int, call: Circuit) -> Any:
 
     Args:
         device: the QNode's device. ``default.mixed`` always gets a `MixedSimulator`.
-        n_qubits: number of qubits of the state.
         call: the circuit. If its plan treats outcomes by ``Outcomes.ALL`` before the trace, a
             density matrix averages over them, so any device gets a `MixedSimulator`.
 
@@ -89,7 +88,6 @@ def choose_pure_simulator(n_qubits: int, where: str) -> Any:
     """Return the simulator class for pure states, partitioned over a mesh if possible.
 
     Args:
-        n_qubits: number of qubits of the state.
         where: the QNode and its line, for errors.
 
     Returns:
@@ -198,10 +196,8 @@ def _trace_circuit(
     """Trace one execution of a circuit, with its outcomes and shots as inputs.
 
     Args:
-        call: the QNode call.
         simulator: implements operations on the state; its ``uses_loops`` is set if it is mixed.
         rows: the batch axis of the circuit; tracing finds its size.
-        faults: records run-time errors of operations.
         nothing_drawn: drawn shots, for their shapes and dtypes only.
     """
     config, shots = call.config, call.shots
@@ -224,8 +220,6 @@ def _trace_circuit(
         Args:
             outcomes: unsigned integer, a bit for each mid-circuit outcome of the branch.
             drawn: the assignment of shots to branches.
-            row: index of the batch row.
-            *inputs: the inputs of the circuit.
 
         Returns:
             the branch's probability, its fault (for run-time errors), and the arrays of its
@@ -413,7 +407,7 @@ def _cast_dtype(value: Operand, before: Any, after: Any) -> Any:
 
 
 def _check_outcome_count(n_outcomes: int, simulator: Simulator) -> None:
-    """Raise a `CompileError` if a circuit needs more than `MAX_OUTCOMES` outcomes at once.
+    """Raise a `CompileError` if more than `MAX_OUTCOMES` outcomes are needed at once.
 
     All combinations of outcomes are evaluated, so their number doubles with each outcome.
     `simulator` names the QNode and the device in the error.

@@ -66,7 +66,6 @@ class BranchShots:
         Each call draws from a new PRNG key, derived from `key` and the number of earlier calls.
 
         Args:
-            simulator: the simulator that computed `state`.
             state: the branch's final state.
             asked: the requests; either all are `ShadowSnapshots` or none is. Each snapshot request
                 draws its own samples, all other requests share the same samples.
@@ -135,9 +134,7 @@ class BranchShots:
         """Draw a classical shadow: each shot measures the wires in its own Pauli bases.
 
         Args:
-            simulator: the simulator that computed `state`.
             state: the branch's final state.
-            key: PRNG key.
             request: the wires, and the seed of the bases if the user chose it.
 
         Returns:
@@ -185,10 +182,8 @@ def draw_branches(key: Any, weights: Any, shots: int, *, drops: bool) -> tuple[A
     A branch is one combination of mid-circuit outcomes.
 
     Args:
-        key: PRNG key.
         weights: ``[branches]``, the probability of each branch. Their sum may be less than one,
             because of postselection.
-        shots: number of shots.
         drops: whether each shot is dropped with the missing probability ``1 - sum(weights)``; False
             distributes all shots over the branches.
 
@@ -217,9 +212,7 @@ def sample_snapshots(
     Shots are computed in a `jax.lax.map` over batches of limited memory.
 
     Args:
-        simulator: the simulator that computed `state`.
         state: the state at the end of the circuit.
-        key: PRNG key.
         wires: indices of the qubits to measure.
         bases: ``int[shots, wires]``, 0, 1, 2 for X, Y, Z.
 

@@ -121,7 +121,6 @@ class SimulatedCircuit(ProgramCircuit):
         Args:
             before: the gate state (state, index of the next outcome, first fault) at the beginning.
             function: applies gates to this circuit, and returns a tuple of results.
-            *args: the arguments of `function`.
 
         Returns:
             the gate state at the end, with the state in the layout of `before`, followed by the
@@ -176,7 +175,6 @@ class SimulatedCircuit(ProgramCircuit):
         preparation as the first operation replaces the state.
 
         Args:
-            op: the operation.
             depth: number of decompositions from which `op` results; 0 for a user's operation.
 
         Raises:
@@ -237,8 +235,6 @@ class SimulatedCircuit(ProgramCircuit):
         This also sets the state to zero in branches that repeat another branch.
 
         Args:
-            leaves: return values of the quantum function.
-            diff_method: the QNode's `diff_method`.
             is_single: whether only one branch, drawn at random, is executed.
 
         Returns:
@@ -274,7 +270,6 @@ class SimulatedCircuit(ProgramCircuit):
         unchanged.
 
         Args:
-            statistic: the statistic.
             obstacle: why results have no derivative, the text of the error; empty if they have one.
             is_single: whether the circuit runs a single random branch.
         """

@@ -188,7 +188,6 @@ class Simulator(ABC):
         """Apply an operation on many or dynamic qubits, or without a small matrix.
 
         Args:
-            op: the operation.
             qubits: the index of the qubit of each of the operation's wires, static or traced.
             state: the state before the operation.
 
@@ -209,8 +208,6 @@ class Simulator(ABC):
         Values are not divided by the norm of the state.
 
         Args:
-            state: the state.
-            observable: PennyLane operator.
             has_square: whether to compute the second moment.
 
         Returns:
@@ -223,11 +220,6 @@ class Simulator(ABC):
 
     def sample(self, state: Any, key: Operand, shots: int) -> tuple[Any, Any]:
         """Draw samples of all qubits in the computational basis.
-
-        Args:
-            state: the state.
-            key: PRNG key.
-            shots: number of samples.
 
         Returns:
             bits ``[shots, qubits]``, and the probability of each sample ``[shots]``, which JAX can
@@ -304,9 +296,7 @@ def draw_outcomes(key: Operand, probabilities: Any, shots: int) -> Any:
     """Draw the index of an outcome for each shot, ``[shots]``.
 
     Args:
-        key: PRNG key.
         probabilities: ``[outcomes]``, nonnegative weights, which need not sum to one.
-        shots: number of draws.
     """
     ends = jnp.cumsum(probabilities)
     places = jax.random.uniform(key, (shots,), ends.dtype) * ends[-1]

@@ -240,13 +240,12 @@ class OutcomeAverages(GateInterpreter):
         return []
 
     def _interpret_for_loop(self, eqn: JaxprEqn, *operands: Any) -> Sequence[Any]:
-        """Interpret each iteration if loops are unrolled, else one with unknown carried values.
+        """Interpret each iteration of a loop that is unrolled, else one iteration.
 
-        Without unrolling, the iteration's numbers of outcomes and operations count as often as the
-        trip count. ``is_possible`` is cleared if a loop with a dynamic trip count measures.
-
-        Returns:
-            the carried values after the loop; None for unknown ones.
+        Without unrolling, carried values are unknown, and the iteration's numbers of outcomes and
+        operations count as often as the trip count. ``is_possible`` is cleared if a loop with a
+        dynamic trip count measures. Returns the carried values after the loop; None for unknown
+        values.
         """
         loop = ForLoop.from_equation(eqn, operands)
         if self.unrolls and isinstance(loop.length, int):
@@ -311,7 +310,6 @@ class OutcomeAverages(GateInterpreter):
         with parameters that are computed by primitives with finite results.
 
         Args:
-            eqn: the conditional.
             index: the number of the branch that runs, for each combination of outcomes.
             operands: the operands of the branches.
         """
@@ -347,13 +345,13 @@ def _mark_unknown(operands: Sequence[Any]) -> list[Any]:
 
 
 class _SurroundingCircuit(NamedTuple):
-    """The wires of a circuit, in place of the circuit itself, to trace a quantum function.
+    """The wires of a circuit, in place of the circuit, to trace a quantum function.
 
     `find_outcome_averages` only reads the traced function, so no operations are recorded.
 
     Attributes:
         wires: maps wire labels to qubit indices.
-        has_operation_outcomes: False: outcomes are no PennyLane operations here.
+        has_operation_outcomes: False: outcomes are not PennyLane operations here.
     """
 
     wires: WireMap
@@ -368,14 +366,9 @@ def find_outcome_averages(call: Circuit, wires: WireMap) -> OutcomeAverages | No
     """Return how channels replace the outcomes of a circuit; None if they cannot.
 
     This traces the quantum function. None also for a circuit without mid-circuit outcomes, and if
-    the circuit returns anything but measurements of wires or observables.
-
-    None for a circuit with shots, transforms, compiler passes, foldings, mitigation or a
-    ``mcm_method`` of the user, which need another treatment.
-
-    Args:
-        call: the circuit.
-        wires: its wires.
+    the circuit returns anything but measurements of wires or observables. None for a circuit with
+    shots, transforms, compiler passes, foldings, mitigation or a ``mcm_method`` of the user, which
+    need another treatment.
     """
     config, state = call.config, trace_state()
     is_plain = not (config.shots.total or config.mcm_method or config.transforms or config.passes)
@@ -397,15 +390,12 @@ def find_outcome_averages(call: Circuit, wires: WireMap) -> OutcomeAverages | No
 
 
 def explain_density_matrix(call: Circuit, wires: WireMap) -> str:
-    """Return why a density matrix is better than the engine; empty if the engine is better.
+    """Return why a density matrix is better than the engine for a circuit; else "".
 
     A density matrix is better for many mid-circuit outcomes (at least 10, and ``2 * qubits + 2``)
     on up to 6 qubits, if channels can replace the outcomes, ``diff_method`` is ``best``, and all
-    measurements are expval, var or probs. Not in a region.
-
-    Args:
-        call: a circuit that is planned for the engine.
-        wires: its wires.
+    measurements are expval, var or probs. Not in a region, and not in a mesh of explicit or manual
+    axes.
     """
     n_qubits = len(wires)
     # In a region, or a mesh of explicit or manual axes, the engine runs on one device.

@@ -287,7 +287,6 @@ class CircuitFunction:
         """Call ``qml.execute`` on this function's device.
 
         Args:
-            tapes: the tapes.
             options: keyword arguments of ``qml.execute``; the QNode's ``execute_kwargs`` override
                 them.
 

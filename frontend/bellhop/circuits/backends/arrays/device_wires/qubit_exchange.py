@@ -364,7 +364,6 @@ def permute_qubits(state: Operand, before: Sequence[int], after: Sequence[int], 
         state: array ``[components, base**qubits]``.
         before: the qubits in their order in `state`, first axis first.
         after: the same qubits in their order in the result.
-        base: number of entries per qubit.
 
     Returns:
         array of the shape of `state`.

@@ -159,8 +159,7 @@ class AngleScan:
         decompositions.
 
         Args:
-            op: the operation.
-            qubits: its qubits.
+            qubits: the qubits of `op`.
             depth: the number of decompositions that the operation results from.
         """
         block = self._make_block(op, qubits)
@@ -216,8 +215,7 @@ class AngleScan:
         """Fit the coefficients of an operation's matrix as a function of its angle.
 
         Args:
-            op: the operation.
-            parameters: its parameters, static except for the angle.
+            parameters: the parameters of `op`, static except for the angle.
             number: the index of the angle among the parameters.
 
         Returns:
@@ -279,7 +277,6 @@ def _compute_matrices(blocks: Sequence[_Block], dtype: np.dtype) -> Any:
 
     Args:
         blocks: blocks on equally many qubits, with all five terms (`_fill`).
-        dtype: dtype of the result.
     """
     tables: dict[bytes, int] = {}
     numbers = [tables.setdefault(block.coefficients.tobytes(), len(tables)) for block in blocks]

@@ -261,7 +261,6 @@ class Evolution:
                 Args:
                     carried: the value that `step` carries from placement to placement.
                     given: the subsequence's tables of this repetition, arrays ``[matrices, ...]``.
-                    steps: the placements of the subsequence.
 
                 Returns:
                     the new carried value, and the results in the layout of `given`.

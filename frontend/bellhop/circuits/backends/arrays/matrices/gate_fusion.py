@@ -64,7 +64,6 @@ def fuse_matrices(
             entry is a NumPy array, or the index of a traced matrix; `is_unitary` is whether it is
             unitary for all values of its parameters.
         max_qubits: largest number of qubits of a block.
-        n_qubits: number of qubits of the state.
     """
     blocks: list[FusedBlock] = []
     # For each qubit, the index of the last block that acts on it.
@@ -101,7 +100,6 @@ def multiply_blocks(
     Args:
         blocks: at least one block; all have equally many qubits.
         base: number of entries per qubit: 2 for amplitudes, 4 for Pauli expectation values.
-        dtype: dtype of the matrices.
         gather_matrices: ``gather_matrices(n_qubits, entries)`` stacks traced matrices on `n_qubits`
             qubits, given as indices, to an array ``[matrices, rows, columns]``.
 
@@ -147,7 +145,6 @@ def _embed(matrices: Any, places: Sequence[tuple[int, ...]], base: int, k: int) 
     Args:
         matrices: array ``[matrices, rows, columns]``, all on the same number of qubits.
         places: for each matrix, the positions of its qubits among the `k` qubits.
-        base: number of entries per qubit.
         k: number of qubits of the results.
 
     Returns:

@@ -86,9 +86,7 @@ class MatrixRows:
     def contract(self, one: Operand, other: Operand) -> Any:
         """Return the inner products between the rows of two states.
 
-        Args:
-            one: array ``[components, base**n_qubits]``.
-            other: array of the same shape.
+        Both are arrays ``[components, base**n_qubits]``.
 
         Returns:
             ``rows_of_one @ rows_of_other.T``, a square array of size ``components *
@@ -353,7 +351,6 @@ def _backwards_jvp(
     Args:
         primals: the inverse matrix, the state after it, and the cotangent of that state.
         tangents: a tangent or symbolic zero for each primal.
-        rows: parameter of the primitive.
 
     Returns:
         the three results of `step_backwards`, and their tangents.

@@ -112,7 +112,6 @@ def _find_group_key(op: qml.operation.Operator, number: int) -> Any:
     """Return a key that operations share if they only differ in parameters and wires.
 
     Args:
-        op: the operation.
         number: the operation's index; it is the key if the operation's structure is not hashable,
             so that the operation is computed alone.
     """

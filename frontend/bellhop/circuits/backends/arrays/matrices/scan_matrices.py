@@ -43,7 +43,6 @@ def should_scan(dtype: np.dtype, size: int) -> bool:
     True for small states in double precision on a TPU, where compile time matters most.
 
     Args:
-        dtype: real dtype of the state.
         size: number of entries of the state, ``base**qubits``.
     """
     return trace_state().platform == "tpu" and dtype == np.float64 and size <= _MAX_SIZE
@@ -175,7 +174,7 @@ class ScanSteps:
     """A sequence of real matrices, each on the leading qubits of a qubit order.
 
     `MatrixScan` makes an instance for each stretch of operations with the same differentiation
-    method, and `AngleScan` one for all gates of a circuit whose outcomes are averaged.
+    method, `AngleScan` an instance for each sequence of operations.
 
     Attributes:
         bits: bits per qubit in an index of the state: 1 for amplitudes, 2 for Pauli expectation

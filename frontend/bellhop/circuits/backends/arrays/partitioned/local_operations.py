@@ -34,9 +34,7 @@ def apply_to_all_shards(
     Traced parameters of the operation become operands of ``jax.shard_map``.
 
     Args:
-        op: the operation.
         apply: ``apply(op, shard, *others) -> shard``, called on each device.
-        devices: devices over which the state is partitioned.
         amplitudes: the partitioned state, whole array ``[2, 2**qubits]``.
         *others: replicated arrays.
 
@@ -66,7 +64,6 @@ def apply_to_shard(op: qml.operation.Operator, shard: Any, devices: DeviceWires)
         op: operation whose wires are positions in the state's qubit order: first the device qubits,
             then the local qubits.
         shard: array ``[2, entries]``, real and imaginary parts.
-        devices: devices over which the state is partitioned.
 
     Returns:
         the new shard, in the same shape.

@@ -123,8 +123,8 @@ class PartitionedSimulator(PureSimulator):
     def prepare_inputs(self, inputs: Any) -> Any:
         """Constrain the arrays of a pytree to be replicated on all devices.
 
-        They are small, and XLA would otherwise choose a partition. Leaves other than arrays, and
-        float0 arrays, are unchanged.
+        Values computed from them are small, and XLA would otherwise choose a partition. Leaves
+        other than arrays, and float0 arrays, are unchanged.
         """
         whole = jax.NamedSharding(self.devices.mesh, REPLICATED)
         is_array = lambda leaf: isinstance(leaf, jax.Array) and leaf.dtype != jax.dtypes.float0
@@ -228,7 +228,6 @@ class PartitionedSimulator(PureSimulator):
         """Return a state in another layout of device qubits and local qubits.
 
         Args:
-            state: the state.
             devices: the qubit of each device axis afterwards.
             local: the order of local qubits afterwards; None for any.
         """
@@ -295,7 +294,6 @@ class PartitionedSimulator(PureSimulator):
         """Apply an operation on many or dynamic qubits; return the state in any layout.
 
         Args:
-            op: the operation.
             qubits: the index of the qubit of each of the operation's wires, static or traced.
             state: the state before the operation.
 
@@ -368,7 +366,6 @@ class PartitionedSimulator(PureSimulator):
 
         Args:
             function: called on each device, returns an array.
-            state: the partitioned state.
             *whole: arrays that are replicated on all devices.
         """
         run = self.devices.map_shards(

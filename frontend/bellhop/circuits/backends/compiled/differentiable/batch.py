@@ -89,7 +89,6 @@ def merge_batch(
 
     Args:
         batch: the rows of the circuit; None if it is not batched yet.
-        operands: the inputs.
         dims: the mapped axis of each input, or None; at least one is not None.
 
     Returns:
@@ -221,9 +220,7 @@ def _run_row(closed: ClosedJaxpr, handle: Handle, row: Any, *inputs: Any) -> lis
 
     Args:
         closed: the jaxpr, from handle and inputs to handle and results.
-        handle: the handle of the state, which is not mapped.
         row: the index of the row, which is mapped.
-        *inputs: the inputs of the row.
 
     Returns:
         the handle, not mapped, and the results of the row, all mapped.
@@ -246,7 +243,6 @@ def _move_rows_first(
     """Move the mapped axis of each operand to the front.
 
     Args:
-        operands: the operands of a primitive.
         dims: the mapped axis of each operand; None for an operand to return unchanged.
         shared: the entries of `dims` for operands that all rows share, such as the handle; asserted
             to be None.
@@ -264,10 +260,8 @@ def _gates_batch(
     """Batching rule of gates: bind them once, with rows of parameters and wires.
 
     Args:
-        operands: the operands of the equation.
         dims: the mapped axis of each operand; None for the handle, the offset and the number of
             iterations.
-        **params: the parameters of the equation.
 
     Returns:
         the handle, and None, since it is not mapped.
@@ -289,11 +283,8 @@ def _measure_batch(
 
     Args:
         primitive: ``measure_p`` or ``derivative_p``.
-        operands: the operands of the equation.
         dims: the mapped axis of each operand; None for handle, perturbation and basis. If
             directions are mapped, no other operand may be.
-        names: the names of the operands, fields of `MeasureOperands`.
-        **params: the remaining parameters of the equation.
 
     Returns:
         the results and their mapped axes: None for the handle and for the number of a saved
@@ -328,7 +319,6 @@ def _directions_batch(
     Args:
         operands: the operands of ``derivative_p``.
         of: the mapped axis of each operand; only ``directions`` may be mapped.
-        **params: the parameters of the equation.
 
     Returns:
         the results and their mapped axes: the handle (None), the derivative with the mapped axis in

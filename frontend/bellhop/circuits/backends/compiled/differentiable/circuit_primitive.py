@@ -208,9 +208,6 @@ def _batch(
     elements gives empty results, and no circuit.
 
     Args:
-        operands: the inputs of the circuit.
-        dims: the mapped axis of each input, or None.
-        body: the circuit.
         batch: the rows of the circuit; None if it is not batched yet.
 
     Returns:
@@ -262,12 +259,6 @@ def _lower(
     A batch is lowered with its body mapped over the rows, or as a loop over (groups of) rows if the
     rows cannot run together or need too much memory. In a plain ``jax.jit``, which Bellhop does not
     lower, the circuit becomes a separate program.
-
-    Args:
-        ctx: JAX's lowering context.
-        *operands: MLIR values of the circuit's inputs.
-        body: the circuit.
-        batch: the rows of the circuit; None without a batch.
 
     Returns:
         MLIR values of the results, without the handle.

@@ -133,9 +133,6 @@ class CompiledState(NamedTuple):
         """Measure the state at the end of the circuit.
 
         Args:
-            measurements: the measurements.
-            device: the device that runs the circuit.
-            differentiation: how the values are differentiated.
             coefficients: array ``[c]``, the coefficients of observables.
             matrices: array ``[m]``, the data of observables' matrices.
             params: array ``[p]``, the static-count parameters of all gates.
@@ -178,7 +175,6 @@ class CompiledState(NamedTuple):
             amplitudes: array ``[a]``, from which the state is prepared.
             perturbation: real scalar that represents dynamic-count parameters; None if there are
                 none.
-            device: the device that runs the circuit.
         """
         return bind_score(self.handle, params, amplitudes, perturbation, device)
 

@@ -113,12 +113,6 @@ def _jvp(
 ) -> tuple[list[Any], list[Any]]:
     """JVP rule of the two-form primitive.
 
-    Args:
-        primals: the operands.
-        tangents: their tangents, some of them symbolic zeros.
-        call_jaxpr: the jaxpr of the primary form.
-        forms: the function.
-
     Returns:
         the results and their tangents. The tangents come from a ``LinearMap``, whose evaluation and
         transpose are two-form functions again: the JVPs and the VJPs of both forms.
@@ -195,13 +189,6 @@ def _batch(
     forms: FallbackFunction,
 ) -> tuple[list[Any], list[int | None]]:
     """Batching rule of the two-form primitive: map both forms over the axis.
-
-    Args:
-        axis: JAX's data of the mapped axis, its size and name.
-        operands: the operands.
-        dims: the mapped axis of each operand, or None.
-        call_jaxpr: the jaxpr of the primary form.
-        forms: the function.
 
     Returns:
         the results and their mapped axes: 0, or None if no operand is mapped.

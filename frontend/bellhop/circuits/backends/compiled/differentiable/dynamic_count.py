@@ -213,7 +213,6 @@ def compute_perturbation_cotangent(handle: Handle, saved: Any, values_bar: Any) 
     parameters.
 
     Args:
-        handle: the handle of the state.
         saved: the number of the Jacobian that the session keeps, i32[].
         values_bar: cotangents of measured values, f64[rows, values].
     """

@@ -31,8 +31,6 @@ def find_engine_obstacle(
     classical shadows, and too many qubits unless only the engine has the circuit's derivative.
 
     Args:
-        closed: the jaxpr of a run.
-        device: the device of the circuit.
         derivative_order: how many times the circuit has been differentiated.
         outcomes: how random outcomes are handled.
 

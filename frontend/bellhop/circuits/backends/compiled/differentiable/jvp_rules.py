@@ -94,10 +94,7 @@ def _gates_jvp(
     Amplitudes that have a tangent are marked as differentiated.
 
     Args:
-        primals: the operands, see `GateOperands`.
-        tangents: their tangents, some of them symbolic zeros.
         obstacle: why the gates have no derivative by their parameters; empty if they have one.
-        **static: the other parameters of the equation.
 
     Raises:
         DifferentiableCompileError: if the gates' parameters have a tangent, and `obstacle` or
@@ -129,10 +126,6 @@ def _measure_jvp(
     """JVP rule of a final measurement: of values, or of values with their Jacobian.
 
     Args:
-        primals: the operands of the measurement.
-        tangents: their tangents, some of them symbolic zeros.
-        names: the names of the operands, fields of `MeasureOperands`.
-        measuring: the measurements and how they are differentiated.
         query: ``Query.VALUES`` or ``Query.JACOBIAN``.
 
     Returns:
@@ -163,7 +156,6 @@ def _values_jvp(jvp: MeasurementJvp, measuring: MeasurementSet) -> tuple[Any, li
     Args:
         jvp: operands and tangents; its measurements are `measuring`, followed by the expectation
             value of each variance's observable.
-        measuring: the measurements.
 
     Returns:
         the handle of the state afterwards, the values, and their tangents.
@@ -196,7 +188,6 @@ def _jacobian_jvp(
     Args:
         jvp: operands and tangents; its measurements are `measuring`, followed by the expectation
             value of each variance's observable.
-        measuring: the measurements.
 
     Returns:
         the handle of the state afterwards; the values and their Jacobian; and the tangents of the
@@ -220,7 +211,6 @@ def _compute_tangents_by_rerun(
     are included.
 
     Args:
-        handle: the handle of the state.
         jvp: operands and tangents; its measurements are followed by the expectation value of each
             variance's observable.
         values: the measured values, without these expectation values.
@@ -246,7 +236,6 @@ def _compute_tangents_by_adjoint(
     Tangents of observables' coefficients and matrices are included.
 
     Args:
-        handle: the handle of the state.
         jvp: operands and tangents; its measurements are followed by the expectation value of each
             variance's observable.
         values: the measured values, without these expectation values.
@@ -273,7 +262,6 @@ def _compute_value_tangents(
     """Compute the values' tangents, with the chain rule of variances.
 
     Args:
-        handle: the handle of the state.
         jvp: operands and tangents; its measurements may be followed by the expectation value of
             each variance's observable, for the chain rule.
         values: the measured values, without these expectation values.
@@ -309,11 +297,6 @@ def _derivative_jvp(
     """JVP rule of ``quantum_derivative``: its tangent is one order higher.
 
     Args:
-        primals: the operands of the equation.
-        tangents: their tangents, some of them symbolic zeros.
-        names: the names of the operands, fields of `MeasureOperands`.
-        measuring: the measurements and how they are differentiated.
-        order: the order of the derivative.
         keep: whether the session keeps the first derivative by dynamic-count parameters.
 
     Returns:
@@ -340,7 +323,6 @@ def _correct_variance_jacobians(handle: Handle, jvp: MeasurementJvp, dot: Any) -
     """Apply the chain rule of variances to the tangent of a Jacobian.
 
     Args:
-        handle: the handle of the state.
         jvp: operands and tangents; its measurements are followed by the expectation value of each
             variance's observable.
         dot: the tangent of the Jacobian f64[values, p], in which variances count as second moments.
@@ -370,7 +352,6 @@ def _compute_derivative_tangent(
     """Compute the tangent of a derivative of any order.
 
     Args:
-        handle: the handle of the state.
         jvp: the measurements, and the tangents of operands.
         order: the order of the derivative; order 0 is the values themselves.
         more: the derivative of the next order; None to compute it if ``params`` has a tangent.

@@ -148,12 +148,6 @@ def _jvp(
     Tangents are computed from the Jacobian, or, if it is cheaper, as products (VJPs or
     Hessian-vector products) that one pass of the adjoint method computes.
 
-    Args:
-        primals: the inputs of the circuit.
-        tangents: their tangents, some of them symbolic zeros.
-        body: the circuit.
-        batch: the rows of the circuit; None without a batch.
-
     Returns:
         the results and their tangents, which JAX can transpose.
     """
@@ -230,7 +224,6 @@ def _make_derivative_body(
     """Return the body of a circuit's derivative: another jaxpr, one order higher.
 
     Args:
-        body: the circuit.
         closed: the jaxpr of the derivative.
         again: makes a jaxpr with the same results as `closed`, to be differentiated instead; None
             to differentiate `closed`.
@@ -279,7 +272,6 @@ class _LinearProducts:
         """Return the tangents of the perturbed results, computed with the Jacobian.
 
         Args:
-            primals: the inputs of the circuit.
             tangents_in: the tangents of the perturbed inputs only.
         """
         tangents = fill_zero_tangents(primals, tangents_in, self.in_perturbed)
@@ -292,7 +284,6 @@ class _LinearProducts:
         Only with a `jvp_body`, that is for the tangents of a gradient.
 
         Args:
-            primals: the inputs of the circuit.
             moving: the tangents of the perturbed inputs only.
         """
         assert self.jvp_body is not None
@@ -309,7 +300,6 @@ class _LinearProducts:
         rows.
 
         Args:
-            primals: the inputs of the circuit.
             cotangents: the cotangents of the perturbed results only.
         """
         assert self.vjp_body is not None
@@ -331,8 +321,6 @@ def _find_products(
     A product, such as a VJP, takes one pass of the adjoint method (one sweep).
 
     Args:
-        body: the circuit.
-        batch: the rows, if the circuit is batched.
         given: for each input, whether it has a tangent.
 
     Returns:

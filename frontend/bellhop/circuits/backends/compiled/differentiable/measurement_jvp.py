@@ -64,12 +64,6 @@ class MeasurementJvp(NamedTuple):
 
         Amplitudes with a tangent are appended to ``params``, so that the circuit is differentiated
         by them, and the differentiation becomes its ``amplitude_differentiation``.
-
-        Args:
-            names: the names of the operands, fields of `MeasureOperands`.
-            primals: the operands.
-            tangents: the tangents of the operands, some of them symbolic zeros.
-            measuring: the measurements.
         """
         named, named_tangents = (
             MeasureOperands.from_names(names, values) for values in (primals, tangents)
@@ -131,7 +125,6 @@ class MeasurementJvp(NamedTuple):
 
         Args:
             derivative: array whose last `order` axes are axes of parameters.
-            order: the order of the derivative.
 
         Returns:
             the array with `n_params` entries along these axes.
@@ -269,7 +262,6 @@ class MeasurementJvp(NamedTuple):
         """Bind ``quantum_derivative`` with these operands.
 
         Args:
-            handle: the handle of the state.
             measuring: the measurements to differentiate.
             order: the order of the derivative by ``params``; 0 for the values.
             keep: whether the session keeps the first derivative by dynamic-count parameters.
@@ -294,7 +286,6 @@ class MeasurementJvp(NamedTuple):
         session holds these vectors; the program has a number for each.
 
         Args:
-            handle: the handle of the state.
             directions: f64[rows, k], numbers of vectors that the session holds. Each row gives one
                 derivative of order k, along its k vectors.
             order: the order of the derivative by ``params``.
@@ -371,10 +362,8 @@ def _bind_measurement(
 
     Args:
         names: the names of ``values``, fields of `MeasureOperands`.
-        measuring: the measurements.
         values: the operands, in the order of ``names``.
         query: which results to return in addition to the handle.
-        **others: further operands, by name.
     """
     operands = MeasureOperands.from_names(names, values)._replace(**others)
     return operands.bind(measure_p, measuring=measuring, query=query)

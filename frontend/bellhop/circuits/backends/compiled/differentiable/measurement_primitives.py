@@ -272,9 +272,6 @@ def _derivative_abstract_eval(
     Under this integer, the session keeps the first derivative by dynamic-count parameters.
 
     Args:
-        *avals: types of the operands.
-        names: the names of the operands, fields of `MeasureOperands`.
-        measuring: the measurements.
         order: the order of the derivative by ``params``.
         keep: whether the session keeps the first derivative by dynamic-count parameters.
 
@@ -321,7 +318,6 @@ def _score_lower(handle: Handle, types: Sequence[Any], *, has_gradient: bool) ->
     """Lower a score: the constant zero, and its gradient by the runtime.
 
     Args:
-        handle: the handle of the state.
         types: MLIR types of the results after the handle.
         has_gradient: whether the gradient by ``params`` is a result, too.
 
@@ -347,10 +343,6 @@ def _derivative_lower(
     matter. Otherwise ``quantum.derivative`` runs the gates again.
 
     Args:
-        ctx: JAX's lowering context.
-        *operands: MLIR values of the operands.
-        names: the names of the operands, fields of `MeasureOperands`.
-        measuring: the measurements.
         order: the order of the derivative by ``params``.
         keep: whether the session shall keep the first derivative by dynamic-count parameters.
 
@@ -409,7 +401,6 @@ def encode_measurements(
     Args:
         coefficients: MLIR value f64[..., c], the coefficients of observables.
         matrices: MLIR value f64[..., m], the data of observables' matrices.
-        measurements: the measurements.
 
     Returns:
         the concatenation f64[..., c + m], and the integer code of the measurements (attribute

@@ -188,7 +188,6 @@ def _collect_session_reads(
 
     Args:
         function: a function of arrays that returns a list of arrays.
-        inputs: its arguments.
 
     Returns:
         the results of the function; and the results of all equations that take a state handle.

@@ -76,11 +76,9 @@ def bind_score(
     outcomes' probability.
 
     Args:
-        handle: the handle of the state.
         params: array ``[p]``, the parameters of all gates.
         amplitudes: array ``[a]``, from which the state is prepared.
         perturbation: real scalar that represents dynamic-count parameters; None if there are none.
-        device: the device that runs the circuit.
     """
     nothing = jnp.zeros(0, Precision.real_type())
     operands = MeasureOperands(handle, nothing, nothing, params, amplitudes, perturbation)

@@ -118,9 +118,6 @@ def call(
 
     Args:
         operation: the name of an operation of the quantum dialect, without the prefix ``quantum.``.
-        operands: the operands.
-        *results: the types of the results.
-        **attributes: the attributes of the operation.
     """
     return _call_p.bind(*operands, operation=operation, results=results, **attributes)
 

@@ -84,7 +84,6 @@ def _rename_variables(
     """Substitute the operands of an equation, and the handle operand of a product.
 
     Args:
-        eqn: the equation.
         substitutions: new variables by old variable; chains are followed.
         product_handles: by the handle that a derivative product returns, the handle that it takes.
     """

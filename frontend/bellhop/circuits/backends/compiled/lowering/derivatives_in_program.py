@@ -60,10 +60,6 @@ def _find_missing_in_equation(eqn: JaxprEqn, circuit: Jaxpr) -> str:
     """Return why the engine lacks a derivative of an equation; empty if it has all.
 
     Only gates and final measurements lack derivatives.
-
-    Args:
-        eqn: an equation of the circuit.
-        circuit: the jaxpr of the circuit.
     """
     params, of_circuit = eqn.params, CircuitEquation(eqn)
     if of_circuit.is_gates:
@@ -99,8 +95,6 @@ def _find_perturbed_operands(eqn: JaxprEqn, circuit: Jaxpr, inputs: Sequence[boo
     """Return for each operand of a measurement whether it depends on perturbed inputs.
 
     Args:
-        eqn: the measurement.
-        circuit: the jaxpr of the circuit.
         inputs: for each input of the circuit, whether it is perturbed.
 
     Returns:
@@ -116,9 +110,7 @@ def _has_derivative(circuit: Jaxpr, inputs: Sequence[bool], order: int) -> bool:
     """Return whether the runtime has a circuit's derivative of a given order.
 
     Args:
-        circuit: the jaxpr of the circuit, without constants.
         inputs: for each input of the jaxpr, whether the derivative is by this input.
-        order: order of the derivative.
     """
     _, equations = find_dependents(circuit, inputs, has_tangent)
     return not any(_lacks_derivative(eqn, circuit, inputs, order) for eqn in equations)
@@ -207,7 +199,6 @@ def run_differentiable(circuit: TracedCall, device: Any, wires: WireMap) -> Any:
         Args:
             is_perturbed: for each constant of the quantum function and then each input of the call,
                 whether the derivative is by it.
-            order: order of the derivative.
         """
         constants_perturbed = [
             id(const) in places and is_perturbed[places[id(const)]]

@@ -21,7 +21,6 @@ def make_device_spec(device: qml.devices.Device, qubits: int) -> DeviceSpec:
 
     Args:
         device: a device with a compiled interface (``get_c_interface``).
-        qubits: the number of qubits.
 
     Returns:
         the spec, without shots; its `engine` is whether the engine may replace the plugin.

@@ -33,9 +33,7 @@ def run_in_runtime(call: Circuit, device: qml.devices.Device, wires: WireMap) ->
     """Trace and bind a circuit, to be run by the engine or the device's plugin.
 
     Args:
-        call: the QNode call.
         device: the QNode's PennyLane device: with a compiled interface, or ``default.qubit``.
-        wires: maps wire labels to qubits.
 
     Returns:
         the measurements' values, in the structure that the quantum function returned; ``Declined``

@@ -160,9 +160,7 @@ def trace_for_runtime(
     If outcomes are drawn, the device's seed is offered to the program, too.
 
     Args:
-        call: the QNode call.
-        device: its PennyLane device, whose generator seeds random numbers.
-        wires: maps wire labels to qubits.
+        device: the PennyLane device, whose generator seeds random numbers.
         gates: the operations that the device supports without decomposition.
         spec: the data by which the runtime opens the device.
 
@@ -272,8 +270,6 @@ class _CircuitTracer:
 
             Args:
                 handle: the handle of a fresh state.
-                row: the index of the batch row.
-                *inputs: the inputs of the call.
 
             Returns:
                 for each variant the handle and the arrays of the results; empty if deferral fails.
@@ -332,8 +328,6 @@ class _CircuitTracer:
         Args:
             circuit: the circuit, with all gates applied and its treatment of outcomes set. Its
                 device and groups of shots are set here.
-            leaves: the return values of the quantum function.
-            tree: their tree structure.
 
         Returns:
             the variant, and its values: the handle and the results.

@@ -211,11 +211,8 @@ def _jvp(
     """JVP rule of a sampled run: bind it with residuals, and compute the tangents.
 
     Args:
-        primals: the handle and the inputs.
-        tangents: their tangents, some of them symbolic zeros.
         once: the jaxpr of one run.
         where: the QNode and its line, for errors.
-        until_accepted: whether runs are repeated until one is accepted.
 
     Returns:
         the results and their tangents, symbolic zeros for the handle and the acceptance.
@@ -251,7 +248,6 @@ def run_until_accepted(once: ClosedJaxpr, handle: Handle, *inputs: Any) -> list[
     Args:
         once: the jaxpr of one run, from handle and inputs to handle and values.
         handle: the handle of a fresh state.
-        *inputs: the inputs of the circuit.
 
     Returns:
         a list: the handle, whether the last run was accepted, and its values.

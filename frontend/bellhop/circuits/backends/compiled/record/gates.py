@@ -97,7 +97,6 @@ class GateList:
         dropped.
 
         Args:
-            op: a PennyLane operation.
             depth: the number of decompositions that produced it, 0 for the user's operation.
 
         Raises:
@@ -246,10 +245,10 @@ class GateList:
             self.add(identity, depth + 1)
 
     def _can_record(self, base: qml.operation.Operator) -> bool:
-        """Return whether a gate may stay undecomposed with respect to Lightning's tape.
+        """Return whether Lightning's tape, which derivatives need, takes a gate undecomposed.
 
-        Derivatives need the tape. True for gates that Lightning differentiates and for all gates
-        without parameters. True also for matrices and prepared states, which are not on the tape.
+        True for gates that Lightning differentiates, and for all gates without parameters. True
+        also for matrices and prepared states, which are not on the tape.
         """
         is_recorded = self._gate_set.can_differentiate(base.name)
         return not base.data or base.name in _UNRECORDED_GATES or is_recorded
@@ -302,8 +301,6 @@ class GateList:
         Args:
             base: the gate without adjoint and controls.
             wires: the labels of its wires.
-            adjoint: whether it is inverted.
-            controls: pairs of control wire and control value.
             derivative: how it is differentiated with respect to its parameters.
         """
         run = self._get_sequence(derivative)
@@ -328,8 +325,6 @@ class GateList:
         Args:
             base: the gate without adjoint and controls.
             wires: the labels of its wires.
-            adjoint: whether it is inverted.
-            controls: pairs of control wire and control value.
             slots: for each parameter, its index in the sequence, or ``-1 - i`` for
                 ``constants[i]``.
             constants: the values of the constant parameters.
@@ -373,8 +368,6 @@ class GateList:
 
         Args:
             diagonal: a ``DiagonalQubitUnitary``.
-            adjoint: whether it is inverted.
-            controls: pairs of control wire and control value.
         """
         (entries,) = diagonal.data
         is_traced = is_dynamic(entries)
@@ -439,7 +432,6 @@ def _encode_parameters(
     """Append a gate's traced parameters to a sequence; list its constant parameters.
 
     Args:
-        op: the gate.
         sequence: the sequence to which the gate will be appended.
         bits: the bits of the parameters' shift-rule frequencies (`FrequencyBits`).
         real: the program's floating-point dtype.

@@ -58,7 +58,6 @@ def stack_iterations(
     Args:
         body: ``(carried, index) -> (carried, results)``.
         carried: pytree of the carried values of the first iteration.
-        n_iterations: the trip count.
 
     Returns:
         the carried values after the loop, and the results with a leading axis of iterations.

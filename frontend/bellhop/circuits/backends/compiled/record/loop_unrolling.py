@@ -38,9 +38,9 @@ def unroll_loop(
     """Unroll a loop of gates into one sequence, if it is short with static wires.
 
     Args:
-        repeated: the gates of one iteration (of the innermost loop's, if the body is itself a
-            loop), with the parameters and the trip count of all iterations, of both loops together.
-            The value of its ``wires`` is not used, only whether there are any.
+        repeated: the gates of one iteration (of the innermost loop, if the body is itself a loop),
+            with the parameters and the trip count of all iterations, of both loops together. The
+            value of its ``wires`` is not used, only whether there are any.
         compute_wires: maps the traced index of an iteration of the (outer) loop to the traced wires
             in that iteration, an integer array. If the body is a loop, these are the wires of all
             its iterations, one after another.
@@ -93,7 +93,6 @@ def _evaluate_static_wires(
 
     Args:
         compute_wires: maps the traced index of an iteration to an integer array of wires.
-        n_iterations: the trip count.
     """
     found: list[np.ndarray] | None = None
 

@@ -337,9 +337,8 @@ class GateEquationRecorder:
         become the circuit's ``amplitudes``. The pending gates are not bound.
 
         Args:
-            sequence: the gates.
-            params: their traced parameters, of all iterations if they are in a loop.
-            wires: their traced wires, of all iterations if they are in a loop.
+            params: the gates' traced parameters, of all iterations if they are in a loop.
+            wires: the gates' traced wires, of all iterations if they are in a loop.
             n_iterations: the number of times that the gates are applied, with the iterations of an
                 inner loop; None for once, outside of a loop.
         """

@@ -27,11 +27,11 @@ class TracedLoop(NamedTuple):
         carried: the initial carried values, in the types that they have in every iteration.
         step: runs an iteration: ``((carried, state), *index) -> ((carried, state), params)``, where
             ``state`` is a `GateState` and ``params`` are the traced gate parameters.
-        frequencies: uint8 ``[params]``, the bits of the parameters' shift-rule frequencies; empty
-            if the gates are separated.
+        frequencies: uint8 ``[params]``, the bits of the parameters' shift-rule frequencies; of no
+            meaning if the gates are separated.
         gates: the gates of the body, if they form one sequence that can be separated from the
             classical computation; ``step`` then applies no gates and returns the parameters and
-            wires of the sequence.  Else None.
+            wires of the sequence. Else None.
         ends: the gates to apply before and after the loop, which were merged across its iterations.
     """
 
@@ -169,7 +169,6 @@ def _count_max_separable(gates: GateEquationRecorder, n_iterations: int | None) 
     the gates of many iterations. The call holds their parameters, so their number is limited.
 
     Args:
-        gates: the recorder of the circuit's gates.
         n_iterations: the trip count of the outer loop; None if it is dynamic.
 
     Returns:
