@@ -82,7 +82,8 @@ class _OutcomeTable(NamedTuple):
 class OutcomeAverages(GateInterpreter):
     """Finds out whether channels and controlled gates can replace outcomes and conditionals.
 
-    The interpreter evaluates constants, and values of outcomes alone; all other values are unknown,
+    `find_outcome_averages` makes an instance for a traced circuit. The interpreter evaluates
+    constants, and values of outcomes alone; all other values are unknown,
     which None represents.
 
     Args:

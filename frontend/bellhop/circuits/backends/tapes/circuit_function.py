@@ -54,7 +54,7 @@ class CircuitFunction:
         template: the tape with placeholders for traced values.
         operands: shape and dtype of each operand that fills the template, without batch axes.
         results: the shape, dtype and measurement process of each result of a tape; with a shot
-            vector, all results of the first entry, then of the next one.
+            vector, all results of the first entry, then of the next entry.
         is_seeded: whether a random seed follows the operands in a call.
         perturbed_operands: indices of the operands with respect to which it is differentiated.
         order: the highest order of the derivatives that are returned after the results; 0 for none.
@@ -405,7 +405,7 @@ def _append_jacobian(function: Function, size: int) -> Function:
     """
 
     def evaluate_both(parameters: Any) -> Any:
-        """Evaluate ``function``, and append its Jacobian; what `_append_jacobian` returns."""
+        """Evaluate ``function``, and append its Jacobian to the values."""
         vjp, values = make_vjp(function, parameters)
         n_tapes, total = values.shape
         rows = []

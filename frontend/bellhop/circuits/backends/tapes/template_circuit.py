@@ -249,8 +249,8 @@ def _has_traced_product(op: qml.operation.Operator) -> bool:
 def _has_inner_parameters(op: qml.operation.Operator) -> bool:
     """Return whether PennyLane cannot bind new values to all traced parameters.
 
-    ``bind_new_parameters`` cannot for operations inside a PennyLane template, for the generator of
-    an evolution, and for a ``ChangeOpBasis``, whose factors it binds in the wrong order.
+    ``bind_new_parameters`` does not support operations inside a PennyLane template, the generator
+    of an evolution, and a ``ChangeOpBasis``, whose factors it binds in the wrong order.
     """
     if isinstance(op, qml.ops.ChangeOpBasis):
         return True

@@ -70,8 +70,8 @@ def find_gate_wires(op: qml.operation.Operator, qubits: tuple[int, ...]) -> Gate
 def _find_diagonal_positions(op: qml.operation.Operator) -> tuple[int, ...]:
     """Return the positions in ``op.wires`` of the wires on which `op` is diagonal.
 
-    Controls count as diagonal. If parameters are traced, the matrix for random parameters is
-    tested.
+    Controls count as diagonal. If scalar parameters are traced, the matrix for random parameters is
+    tested. For traced arrays, and more than four wires, only PennyLane's list counts.
     """
     wires = list(op.wires)
     split = split_controls(op)

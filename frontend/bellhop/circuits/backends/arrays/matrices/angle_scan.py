@@ -102,11 +102,13 @@ class _Block:
 class AngleScan:
     """Applies operations in a loop to means of Pauli words, on one device.
 
+    `MixedSimulator` makes an instance for a sequence of operations.
+
     Args:
         compute_matrix: returns the transfer matrix of an operation, a NumPy array if it is static.
 
     Attributes:
-        is_orthogonal: False, since channels are not.
+        is_orthogonal: False, since channels are not orthogonal.
     """
 
     compute_matrix: Callable[[Any], Any]

@@ -89,6 +89,7 @@ def count_sizes(places: Sequence[Placement]) -> Counter[int]:
 class Evolution:
     """A sequence of matrix products and exchanges, applied to a state as one function.
 
+    `MatrixSequence` makes an instance for consecutive blocks with the same differentiation method.
     The matrices themselves are operands, stacked in *tables*: for each entry of `repeats` and, in
     it, for each number of qubits (`count_sizes`), one array ``[n_repeats, matrices, rows,
     columns]``.

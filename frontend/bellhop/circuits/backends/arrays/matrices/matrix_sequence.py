@@ -363,7 +363,8 @@ def _use_adjoint_method(blocks: Sequence[FusedBlock | Exchange]) -> list[bool]:
     """Return for each block whether it is differentiated by the adjoint method.
 
     This is so for unitary blocks. Exchanges and constant unitary blocks support both methods, and
-    use the method of the preceding block, so that consecutive blocks form one `Evolution`.
+    use the method of the preceding block (at the beginning, of the next), so that consecutive
+    blocks form one `Evolution`.
     """
     in_one_way = [
         None if isinstance(block, Exchange) or (block.is_constant and block.is_unitary) else block

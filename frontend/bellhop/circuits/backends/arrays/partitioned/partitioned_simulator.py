@@ -242,7 +242,7 @@ class PartitionedSimulator(PureSimulator):
         return PartitionedState(sort(state.amplitudes), devices, local)
 
     def _make_local(self, state: PartitionedState, footprint: GateWires) -> PartitionedState:
-        """Return a state in a layout in which `footprint.nondiagonal` qubits are local."""
+        """Exchange qubits so that `footprint.nondiagonal` are local; return the new state."""
         plan = plan_segments(
             [footprint], len(self.wires), state.devices, None, can_choose_start=state.is_zero
         )

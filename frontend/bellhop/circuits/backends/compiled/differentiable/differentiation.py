@@ -150,8 +150,8 @@ class Differentiation:
     def make_shift_rules(self, static_order: int, dynamic_order: int, *, keep: bool) -> ShiftRules:
         """Build the parameter-shift or finite-difference rules of a derivative.
 
-        With an adjoint method, one order is left to this method: a static one if there is any, else
-        a dynamic one.
+        With an adjoint method, one order is left to this method: a static order if there is any,
+        else a dynamic order.
 
         Args:
             static_order: the order in static-count parameters, or along the directions of a basis.
@@ -160,12 +160,13 @@ class Differentiation:
                 parameters.
 
         Returns:
-            a rule for each parameter, as operands and attributes of ``quantum.derivative``.
+            a rule for each parameter (or SPSA direction), as operands and attributes of
+            ``quantum.derivative``.
 
         Raises:
             DifferentiableCompileError: if a parameter has no rule, if the user's shifts do not fit,
-                for a second finite difference, or for a derivative in dynamic-count parameters
-                with SPSA or the user's shifts.
+                for a second finite difference, or for a derivative in dynamic-count parameters with
+                SPSA or the user's shifts.
         """
         options = dict(self.options)
         by_dynamic = dynamic_order > 0 or keep

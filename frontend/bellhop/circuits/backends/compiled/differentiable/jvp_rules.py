@@ -422,14 +422,14 @@ def _add_data_tangents(
 
 
 def _insert_direction_tangents(directions: Any, directions_dot: Any) -> Any:
-    """For each k, replace the k-th direction in all rows by its tangent.
+    """Return, for each k, all rows with the k-th direction replaced by its tangent.
 
     Args:
         directions: array ``[rows, order]``.
         directions_dot: its tangent, of the same shape.
 
     Returns:
-        array ``[order * rows, order]``.
+        array ``[order * rows, order]``; the rows with the first direction replaced come first.
     """
     rows, order = directions.shape
     is_replaced = np.eye(order, dtype=bool)[:, None, :]

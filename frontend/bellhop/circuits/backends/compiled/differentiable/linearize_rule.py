@@ -130,7 +130,7 @@ def _linearize(body: CircuitBody, given: Sequence[bool], obstacle: str) -> Linea
 def _find_obstacle(body: CircuitBody) -> str:
     """Return why the gates of a circuit have no derivative; "" if they have one.
 
-    A circuit that draws its mid-circuit outcomes in each run has one only if it returns its score.
+    A circuit that draws its mid-circuit outcomes in each run needs its score for a derivative.
     """
     has_derivative = not body.outcomes.is_drawn_in_each_run or has_score(body.closed)
     return "" if has_derivative else Outcomes.DRAWN_ERROR

@@ -44,8 +44,8 @@ from bellhop.mesh.explicit_mesh import leave_mesh
 class LinearizedJaxpr(NamedTuple):
     """The JVP of a circuit's jaxpr, split by partial evaluation with known primals.
 
-    Rules of the circuit primitive make one by `from_jaxpr`, and build the jaxprs of derivatives
-    from it.
+    Rules of the circuit primitive make an instance by `from_jaxpr`, and build the jaxprs of
+    derivatives from it.
 
     Attributes:
         known: takes handle and inputs; returns handle, values and residuals.

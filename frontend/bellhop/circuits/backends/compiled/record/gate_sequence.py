@@ -220,7 +220,7 @@ class RepeatedSequence:
     """A gate sequence that a loop repeats, with the traced values of all iterations.
 
     Attributes:
-        sequence: the gates of one iteration; of the innermost one, if a loop contains a loop.
+        sequence: the gates of one iteration; of the innermost loop, if loops are nested.
         params: the traced parameters of all iterations, ``[n_iterations * sequence.n_params]``.
         wires: int32 array, the traced wires of all iterations, one iteration after another.
         n_iterations: the number of iterations; of nested loops, the product of their trip counts; 1

@@ -245,10 +245,10 @@ class GateList:
             self.add(identity, depth + 1)
 
     def _can_record(self, base: qml.operation.Operator) -> bool:
-        """Return whether Lightning's tape, which derivatives need, takes a gate undecomposed.
+        """Return whether Lightning's tape can hold a gate without decomposing it.
 
-        True for gates that Lightning differentiates, and for all gates without parameters. True
-        also for matrices and prepared states, which are not on the tape.
+        Derivatives need the tape. True for gates that Lightning differentiates, and for all gates
+        without parameters. True also for matrices and prepared states, which are not on the tape.
         """
         is_recorded = self._gate_set.can_differentiate(base.name)
         return not base.data or base.name in _UNRECORDED_GATES or is_recorded

@@ -82,7 +82,7 @@ class AdjacentGate:
 
     @property
     def angle(self) -> Angle:
-        """The angle of a rotation, negative for an inverted one.
+        """The angle of a rotation, negated if the gate is inverted.
 
         Only for gates of `_ROTATIONS`, which have one parameter.
         """

@@ -85,7 +85,7 @@ class GateEquationRecorder:
     Attributes:
         passes: names of the compiler passes that merge gates.
         session: a handle of the circuit, by which the runtime finds its session.
-        amplitudes: the traced amplitudes of a state preparation as real numbers; empty without one.
+        amplitudes: the traced amplitudes of a state preparation as real numbers; else empty.
         amplitude_bits: for each of these numbers, the bits of its shift-rule frequencies.
         has_dynamic_count: whether the circuit has a loop with a dynamic trip count.
         is_dynamic_count: whether the body of such a loop is being traced.
@@ -191,7 +191,8 @@ class GateEquationRecorder:
     def flush_carry(self) -> GateState:
         """Bind the pending gates; return the values that a loop or conditional carries.
 
-        These are the values of `flush`, but ``dynamic_params`` is None if the circuit has none.
+        These are the values of `flush`, but ``dynamic_params`` is None if ``has_dynamic_count`` is
+        not set.
         """
         now = self.flush()
         return now if self.has_dynamic_count else now._replace(dynamic_params=None)

@@ -269,8 +269,9 @@ class RuntimeCircuit(BackendCircuit):
     ) -> tuple[Any, ...]:
         """Record a for loop with a static trip count; return the carried values after it.
 
-        A short loop becomes one sequence of gates. A loop whose body only applies gates becomes a
-        repeated sequence, any other loop a ``scan``. The arguments are as in `for_loop`.
+        A loop whose body only applies gates becomes a repeated sequence; if it is short with static
+        wires, and no compiler pass needs the loop, one sequence. Any other loop becomes a ``scan``.
+        The arguments are as in `for_loop`.
         """
         gates = self.gates
         # The gates before the loop stay pending, since gates of the loop may join them.
@@ -441,7 +442,8 @@ class RuntimeCircuit(BackendCircuit):
     def can_share_runs(self) -> bool:
         """Return whether shots with equal mid-circuit outcomes may share an execution.
 
-        Not with postselection or gates in dynamic loops. Binds the pending gates: call it last.
+        True if the engine supports the outcomes' score, without postselection and dynamic loops.
+        Binds the pending gates: call it last.
         """
         self.gates.flush()  # Updates `may_change_norm`.
         may_not = self.postselects or self.gates.has_dynamic_count
