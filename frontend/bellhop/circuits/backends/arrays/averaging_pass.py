@@ -68,7 +68,7 @@ class AveragingPass(Interpreter):
             self._collected.append(op)
 
     def _reset_wires(self, wires: Sequence[Any]) -> None:
-        """Collect the due resets of wires; for a traced wire, which may be any wire, all resets."""
+        """Collect the due resets of wires; all due resets if one of the wires is traced."""
         labels = set(map(find_label, wires)) if self._resets else set()
         due = set(self._resets) if None in labels else labels & self._resets.keys()
         self._collected += [self._resets.pop(label) for label in list(self._resets) if label in due]
@@ -163,7 +163,7 @@ class AveragingPass(Interpreter):
         *,
         is_nest: bool = False,
     ) -> tuple[Any, ...]:
-        """Unroll a for loop, or add a loop whose iterations end with all operations applied.
+        """Unroll a for loop, or add a loop whose iterations apply all their operations.
 
         The arguments and the result are as in the target's ``for_loop``. Only a loop with a static
         trip count is unrolled, if the pass unrolls loops; its index is then a NumPy integer.

@@ -198,7 +198,7 @@ class MixedSimulator(Simulator):
         return jax.vmap(apply, in_axes=1, out_axes=1)
 
     def compute_probability(self, state: Any) -> Any:
-        """Return the probability of the state, its trace: the expectation value of the identity."""
+        """Return the probability of the state: the expectation value of the identity."""
         return state[(0,) * state.ndim]
 
     def compute_moments(

@@ -38,7 +38,7 @@ class PauliTerm(NamedTuple):
     letters: Sequence[tuple[int, str]]
 
     def find_mask(self, letters: str, n_qubits: int) -> int:
-        """Return the bit mask of the qubits whose letter is in `letters`, such as ``"XY"``.
+        """Return the bit mask of the qubits with a letter in `letters`, such as "XY".
 
         Qubit 0 is the most significant of `n_qubits` bits.
         """
@@ -46,7 +46,7 @@ class PauliTerm(NamedTuple):
 
     @property
     def phase_power(self) -> int:
-        """The power y of the imaginary unit in ``i**y X^x Z^z``: the number of Ys, modulo 4."""
+        """The power y of the imaginary unit in ``i**y X^x Z^z``: the number of Ys mod 4."""
         return sum(is_ == "Y" for _, is_ in self.letters) % 4
 
 

@@ -103,7 +103,7 @@ def find_basis_state(preparation: Any) -> dict[Any, Any] | None:
 
 
 def prepare_own_amplitudes(preparation: Any) -> Any:
-    """Return the amplitudes ``[2] * wires`` that a preparation creates on its own wires."""
+    """Return a preparation's amplitudes ``[2] * wires``, on its own wires only."""
     return create_initial_state(list(preparation.wires), preparation)
 
 

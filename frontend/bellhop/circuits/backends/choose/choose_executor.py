@@ -182,7 +182,7 @@ def _find_obstacle_of_default_qubit(config: CircuitConfig) -> str:
 
 
 def _is_exact_method(config: CircuitConfig) -> bool:
-    """Return whether a circuit's ``diff_method`` gives the exact derivatives of simulators.
+    """Return whether a circuit's ``diff_method`` gives exact derivatives on simulators.
 
     True for ``best``, ``adjoint``, ``parameter-shift`` and ``hadamard``, except for ``adjoint``
     with shots.

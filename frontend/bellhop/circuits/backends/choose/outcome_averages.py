@@ -80,7 +80,7 @@ class _OutcomeTable(NamedTuple):
 
 
 class OutcomeAverages(GateInterpreter):
-    """Finds out whether channels and controlled gates can replace outcomes and conditionals.
+    """Finds out whether channels and controlled gates can replace outcomes.
 
     `find_outcome_averages` makes an instance for a traced circuit. The interpreter evaluates
     constants, and values of outcomes alone; all other values are unknown,
@@ -121,7 +121,7 @@ class OutcomeAverages(GateInterpreter):
         return super().interpret(ClosedJaxpr(closed.jaxpr, unknown), *inputs)
 
     def _reject_tables(self, values: Sequence[Any]) -> None:
-        """Clear ``is_possible`` if a value depends on outcomes where only conditionals may."""
+        """Clear ``is_possible`` if a value depends on outcomes, as only conditionals may."""
         self.is_possible &= not any(isinstance(value, _OutcomeTable) for value in values)
 
     def _change_wires(self, wires: Sequence[Any]) -> None:
@@ -136,7 +136,7 @@ class OutcomeAverages(GateInterpreter):
         self._holders = {number: label for number, label in kept.items() if label not in labels}
 
     def _end_part(self) -> None:
-        """Forget the outcomes of reset wires, where a loop's body or a branch begins or ends.
+        """Forget the outcomes of reset wires at the ends of a loop's body or a branch.
 
         The averaging pass delays a reset until the next gate on the wire, or until such a place.
         """
@@ -154,7 +154,7 @@ class OutcomeAverages(GateInterpreter):
         self._end_part()
 
     def _interpret_classical(self, eqn: JaxprEqn, *operands: Any) -> Sequence[Any]:
-        """Evaluate an equation for each combination of the outcomes that its operands depend on.
+        """Evaluate an equation for each combination of its operands' outcomes.
 
         ``is_possible`` is cleared for an equation with effects, for more than four outcomes, and if
         an unknown operand makes a result depend on more than outcomes.
@@ -190,7 +190,7 @@ class OutcomeAverages(GateInterpreter):
         return [_OutcomeTable(tuple(outcomes), column) for column in zip(*rows, strict=True)]
 
     def _interpret_operations(self, eqn: JaxprEqn, *operands: Any) -> list[Any]:
-        """Count operations and note their kinds; the wires that they change hold no outcomes.
+        """Count operations and note their kinds; their wires then hold no outcomes.
 
         ``is_possible`` is cleared if a parameter depends on outcomes, for control flow among the
         operations, and for operations that allocate wires.
@@ -227,9 +227,10 @@ class OutcomeAverages(GateInterpreter):
         return [_OutcomeTable((number,), [np.asarray(False), np.asarray(True)])]
 
     def _interpret_region(self, eqn: JaxprEqn, *operands: Any) -> list[Any]:
-        """Interpret an adjoint or controlled function; ``is_possible`` is cleared if it measures.
+        """Interpret an adjoint or controlled function.
 
-        The control wires count as changed, so they hold no outcomes afterwards.
+        ``is_possible`` is cleared if it measures. The control wires count as changed, so they hold
+        no outcomes afterwards.
         """
         self._reject_tables(operands)
         body, controls = eqn.params["body"], eqn.params["controls"]

@@ -48,7 +48,7 @@ _WITHOUT_EFFECT = (OperationKind.IGNORED, OperationKind.GLOBAL_PHASE)
 
 
 def _compute_terms(angles: Any, xp: Any) -> Any:
-    """Return ``1, cos(x/2), sin(x/2), cos(x), sin(x)`` of each angle, along a new last axis."""
+    """Return 1, cos(x/2), sin(x/2), cos(x), sin(x) of each angle, on a new last axis."""
     half = angles / 2
     terms = xp.cos(half), xp.sin(half), xp.cos(angles), xp.sin(angles)
     return xp.stack([xp.ones_like(angles), *terms], axis=-1)
@@ -275,7 +275,7 @@ def _fill(block: _Block, width: int, in_order: tuple[int, ...]) -> _Block:
 
 
 def _compute_matrices(blocks: Sequence[_Block], dtype: np.dtype) -> Any:
-    """Return the matrices of blocks at their angles, an array ``[blocks, rows, rows]``.
+    """Return the matrices of blocks at their angles, ``[blocks, rows, rows]``.
 
     Args:
         blocks: blocks on equally many qubits, with all five terms (`_fill`).

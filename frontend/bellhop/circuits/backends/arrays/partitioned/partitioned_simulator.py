@@ -134,7 +134,7 @@ class PartitionedSimulator(PureSimulator):
         )
 
     def prepare(self, preparation: Any = None) -> PartitionedState:
-        """Return the state ``|0...0>`` (for None), or the state that a preparation creates.
+        """Return the state that a preparation creates; ``|0...0>`` for None.
 
         Wires that the preparation does not have are zero.
         """
@@ -481,7 +481,7 @@ class PartitionedSimulator(PureSimulator):
         order = [*qubits, *(qubit for qubit in state.local if qubit not in qubits)]
 
         def multiply_rows(part: Any) -> Any:
-            """Return a shard's complex contribution ``[2**n, 2**n]`` to the matrix of n qubits."""
+            """Return a shard's complex contribution ``[2**n, 2**n]`` to the density matrix."""
             moved = permute_qubits(part, state.local, order, self.base).reshape(
                 2, 2 ** len(qubits), -1
             )

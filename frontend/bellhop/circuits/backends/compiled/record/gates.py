@@ -470,13 +470,13 @@ def _is_operand(op: qml.operation.Operator) -> bool:
 
 
 def _amplitudes(value: Any, real: np.dtype) -> Any:
-    """Return the amplitudes of a state as a vector of a dtype that the runtime supports."""
+    """Return a state's amplitudes as a vector of a dtype that the runtime supports."""
     array = jnp.ravel(value)
     return array if array.dtype.name in _TYPES_OF_AMPLITUDES else array.astype(real)
 
 
 def _is_complex(value: Any) -> bool:
-    """Return whether a parameter is traced and complex, or has a nonzero imaginary part."""
+    """Return whether a parameter is complex: traced, or with nonzero imaginary part."""
     is_traced = is_dynamic(value)
     return jnp.iscomplexobj(value) and (is_traced or bool(np.any(np.imag(value))))
 

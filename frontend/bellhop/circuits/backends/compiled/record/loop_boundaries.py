@@ -111,7 +111,7 @@ class LoopEnds:
     after: list[Gate] = field(default_factory=list)
 
     def add_pair(self, pair: _MergeablePair) -> None:
-        """Append a merged pair's front to `before`; put its inverse at the beginning of `after`."""
+        """Append a merged pair's front to `before`; prepend its inverse to `after`."""
         self.before.append(pair.front.gate)
         self.after[:0] = [gate.gate for gate in pair.inverse]
 

@@ -242,7 +242,7 @@ class GateEquationRecorder:
 
     @contextmanager
     def trace_part(self, state: GateState, *, is_dynamic_count: bool = False) -> Iterator[None]:
-        """Record a loop's body or a branch in the ``with`` block, separately from the circuit.
+        """Record a loop's body or a branch in the ``with`` block, apart from the circuit.
 
         After the block, this recorder has its earlier state and parameters again. Gates that are
         pending at the end of the block are dropped, so read or bind them before; ``is_fresh`` stays

@@ -156,7 +156,7 @@ class RuntimeCircuit(BackendCircuit):
 
     @property
     def unrolls_nests(self) -> bool:
-        """Whether nests of loops with few gates are unrolled; compiler passes need the loops."""
+        """Whether nested loops with few gates are unrolled; False with compiler passes."""
         return not self.device.passes
 
     def apply_straight(self, operations: Sequence[Any]) -> bool:
