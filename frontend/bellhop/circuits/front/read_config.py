@@ -74,7 +74,8 @@ def read_config(qnode: qml.QNode, where: str) -> CircuitConfig:
 def _read_shots(qnode: qml.QNode) -> Shots:
     """Convert PennyLane's shots of a QNode to ``Shots``.
 
-    ``(10, (5, 2))`` becomes the entries 10, 5, 5 of a shot vector. Without shots there is no entry.
+    ``(10, (5, 2))`` becomes the entries 10, 5, 5 of a shot vector. Without shots, the result is
+    empty.
     """
     shots = qnode.shots
     if not shots.total_shots:

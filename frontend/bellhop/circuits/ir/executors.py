@@ -144,8 +144,7 @@ class Offer(enum.Enum):
 def get_kind_code(kind: str) -> int:
     """Return the integer by which the runtime knows a kind of measurement.
 
-    Args:
-        kind: a key of ``executors.toml``, such as ``"expval"``.
+    ``kind`` is a key of ``executors.toml``, such as ``"expval"``.
     """
     return _TABLES["measurements"][kind]["code"]
 

@@ -93,9 +93,10 @@ class ShadowExpval(_ShadowProcess):
         def finish(means: Any) -> Any:
             """Compute the result of one group of shots, as the statistic's ``finish``.
 
+            The median over the ``k`` parts is taken, and the words of an observable are added up.
+
             Args:
-                means: array ``[k, words]``, means times coefficients. The median over the ``k`` parts
-                is taken, and the words of an observable are added up.
+                means: array ``[k, words]``, means times coefficients.
 
             Returns:
                 array ``[observables]``, or a scalar for one observable.

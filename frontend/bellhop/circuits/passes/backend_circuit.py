@@ -79,9 +79,6 @@ class BackendCircuit(GateReceiver):
 
         This base class does not implement it; it is called only if `unrolls_nests` is True.
 
-        Args:
-            operations: PennyLane operations, in order.
-
         Returns:
             whether the operations were applied; if not, none was.
         """
@@ -127,9 +124,7 @@ class BackendCircuit(GateReceiver):
     def error_location(self, operation: Any) -> Iterator[None]:
         """Add the user's line as a note to exceptions raised in the ``with`` block.
 
-        Args:
-            operation: the operation or measurement process that is being handled. If the line that
-                created it is unknown, no note is added.
+        No note is added if the line that created ``operation`` is unknown.
         """
         try:
             yield

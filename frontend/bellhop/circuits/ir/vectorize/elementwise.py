@@ -36,10 +36,8 @@ def is_elementwise(eqn: JaxprEqn) -> bool:
 
     True for elementwise primitives, for slices with strides of one, reshapes and other
     rearrangements, for reductions such as ``reduce_sum``, for ``pack`` and ``unstack``, and for
-    ``jit`` of such equations with one result and without constants.
-
-    Args:
-        eqn: any equation of a jaxpr. An equation with effects is never merged.
+    ``jit`` of such equations with one result and without constants. False for an equation with
+    effects.
     """
     if eqn.effects:
         return False
