@@ -201,7 +201,8 @@ def _trace_call(
     """Trace the quantum function of a QNode call, and its execution on a backend.
 
     If the backend does not support the circuit, another backend gets the same traced function. A
-    QNode with transforms that need a tape is traced by ``call_on_tape`` instead.
+    QNode with transforms that need a tape is traced by ``call_on_tape`` instead, unless a
+    ``NoisePass`` can add its noise.
 
     Args:
         function: the quantum function, which caches its traced form.

@@ -25,8 +25,8 @@ def count_resources_at_levels(
 ) -> Callable[..., Any]:
     """Make a function that counts the resources of a QNode at several levels.
 
-    A level is the circuit after some of the QNode's transforms.  The function returned here stands
-    for ``qml.specs(qnode, level=...)`` of a compiled function.
+    A level is the circuit after some of the QNode's transforms.  The returned function takes the
+    place of ``qml.specs(qnode, level=...)`` for a compiled function.
 
     Args:
         specs: ``qml.specs``, which is called once for each level.

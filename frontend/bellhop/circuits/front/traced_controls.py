@@ -87,6 +87,7 @@ class SplitControlValues:
         """Replace traced control values by static values and conditional flips.
 
         Args:
+            control: the control wires.
             values: a control value for each wire, or a single value, or None. Without traced values
                 they are kept as they are.
         """

@@ -182,7 +182,8 @@ class Modifiers(NamedTuple):
 
         Args:
             op: the operation.
-            gates: names of gates that are kept whole, such as CNOT, which is a controlled X.
+            gates: names of gates that are kept whole, such as CNOT, which is a controlled X. With
+                further controls around it, such a gate is split too.
 
         Returns:
             the operation without adjoints and controls, and the modifiers.
@@ -247,10 +248,10 @@ class Modifiers(NamedTuple):
         return set(getattr(op, "control_wires", ()))
 
     def decompose_phase(self, phase: Any) -> list[qml.operation.Operator]:
-        """Decompose a global phase with these controls into a (controlled) phase shift.
+        """Decompose a global phase with these modifiers into a (controlled) phase shift.
 
         Args:
-            phase: a ``GlobalPhase`` without its controls, of which there is at least one.
+            phase: a ``GlobalPhase`` without the modifiers, of which at least one is a control.
 
         Returns:
             the phase shift on the last control wire, between two flips if its control value is

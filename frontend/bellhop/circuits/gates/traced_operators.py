@@ -355,12 +355,9 @@ def _assemble_object(like: Any, makes: Any) -> _Assembler:
     rest = {name: part for name, part in like.__dict__.items() if name not in makes}
 
     def whole(parts: dict[str, Any]) -> Any:
-        """Create a copy of the object with the rebuilt attributes.
+        """Create a copy of the object with the rebuilt attributes, by name.
 
-        This is the function that ``_assemble_object`` returns. It does not call the constructor.
-
-        Args:
-            parts: the rebuilt attributes, by name.
+        The object's constructor is not called.
         """
         # Not by the constructor, which would queue the object and may read traced values.
         copy = object.__new__(kind)

@@ -47,8 +47,8 @@ class CircuitConfig:
         mcm_method: PennyLane's ``mcm_method`` for mid-circuit measurements; None lets Bellhop
             choose.
         postselect_mode: PennyLane's ``postselect_mode``, for shots whose postselection fails.
-        diff_method: the derivative method, a constant of ``ir/diff_method.py``; the user's name if
-            Bellhop does not know the method.
+        diff_method: the derivative method, a ``DiffMethod``; the user's name if Bellhop does not
+            know the method.
         gradient_kwargs: the user's options of the derivative method.
         transforms: the QNode's ``BoundTransform`` objects, in order.
         passes: the names of the Bellhop passes over the gates, in order, such as

@@ -129,7 +129,6 @@ class GateSet:
         device: the PennyLane device, whose capabilities are read.
         keeps_matrices: see the attribute, which is always False for a plugin with a wrong norm
             after non-unitary matrices.
-        can_apply_matrices: see the attribute.
 
     Attributes:
         has_adjoint: whether the device has an adjoint method, that is, differentiable gates.

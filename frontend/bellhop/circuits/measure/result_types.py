@@ -69,7 +69,7 @@ class ProcessResult:
             the callback.
 
         Raises:
-            CircuitError: if the value has another shape, or is complex for a real dtype.
+            CircuitError: if the value has another shape, or imaginary parts for a real dtype.
         """
         if self.values is not None:
             value = self._count_outcomes(value)

@@ -158,7 +158,8 @@ def diagonalize_with_pennylane(
         where: the QNode's name and line, for error messages.
 
     Returns:
-        factors on disjoint wires; their eigenvalues are None if PennyLane's gates are used.
+        factors on disjoint wires, without the observable's coefficient; their eigenvalues are None
+        if PennyLane's gates are used.
     """
     # PennyLane caches diagonalizations by a key that is equal for different tracers.
     is_computed = any(map(is_dynamic, observable.data))
@@ -289,10 +290,10 @@ class SamplingRounds:
     def request_outcomes(
         self, diagonals: Sequence[DiagonalFactor]
     ) -> Callable[[SampledValues], Any]:
-        """Request bits of all qubits in each shot, after rotation to the factors' bases.
+        """Request the bits of all qubits in each shot, in the bases of the factors.
 
         Returns:
-            a function from the result of ``sample()`` to ``uint8[shots, qubits]``.
+            a function from the result of ``sample()`` to bits ``[shots, qubits]``.
         """
         return self._add_request(diagonals, Samples())
 

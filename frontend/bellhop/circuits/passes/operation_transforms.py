@@ -204,7 +204,8 @@ def _is_piecewise(transform: Any) -> bool:
     """Return whether a transform may see a circuit's operations piece by piece.
 
     A piece is the operations between two loops, conditionals or mid-circuit measurements. True for
-    passes and for transforms that change gates independent of the gates before and after the piece.
+    passes and for transforms that change gates independent of the gates before and after the piece;
+    for ``compile`` only without options.
     """
     if _is_pass(transform) or _is_gridsynth(transform):
         return True

@@ -78,7 +78,7 @@ def _find_twirls(name: str) -> _Twirls:
 
 
 def twirl(operations: Sequence[Any], *, names_paulis: bool) -> list[Any]:
-    """Insert random Paulis around each CNOT and CZ, without a change of the results.
+    """Insert random Paulis around each CNOT and CZ, whose effects cancel.
 
     The program draws the Paulis when it runs. On a noisy device, the mean over many runs has
     stochastic Pauli errors instead of coherent errors.

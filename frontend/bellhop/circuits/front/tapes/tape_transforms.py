@@ -87,7 +87,7 @@ def call_on_tape(
     as a circuit, and the postprocessing of the transforms combines the results.
 
     Args:
-        function: its quantum function, which caches its traced form.
+        function: the QNode's quantum function, which caches its traced form.
         where: the QNode's name and line, for error messages.
         call: ``call_qnode``, which traces the QNode of each resulting tape.
 

@@ -255,7 +255,8 @@ def _decompose_template(op: qml.operation.Operator) -> Iterator[Any]:
     """Decompose a template or an adjoint recursively, as ``qml.add_noise`` does.
 
     Yields:
-        the gates in order; ``op`` itself if it is neither a template nor an adjoint.
+        the gates in order; ``op`` itself if it is neither a template nor an adjoint, or cannot be
+        decomposed.
     """
     is_template = hasattr(qml.templates, op.name) or isinstance(op, qml.ops.Adjoint)
     if ControlFlow.is_instance(op) or not op.has_decomposition or not is_template:
@@ -266,7 +267,7 @@ def _decompose_template(op: qml.operation.Operator) -> Iterator[Any]:
 
 
 class _UnreadableWires:
-    """Stands in for wires of which some are traced; any use of it raises an error.
+    """Replacement for wires of which some are traced; any use of it raises an error.
 
     A noise condition that compares a traced wire would silently be False.
 

@@ -435,7 +435,7 @@ def _make_zeros(like: Any) -> Any:
 
 
 class _NothingSaved:
-    """Stands for the saved entries of a loop that saved nothing: each is None.
+    """The saved entries of a loop that saved nothing: each entry is None.
 
     A loop with a dynamic trip count saves nothing per iteration, because an array of all iterations
     has no static shape. Iterating over the object gives None without end; an element is the object
