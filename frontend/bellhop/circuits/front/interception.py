@@ -168,7 +168,7 @@ def _merge_function_transforms(qnode: qml.QNode) -> qml.QNode:
 def _call_with_plan(
     qnode: qml.QNode, args: Any, kwargs: Any, config: CircuitConfig, plan: ExecutionPlan
 ) -> Any:
-    """Trace a QNode call with one choice of what executes its circuit.
+    """Trace a QNode call with one choice of a backend.
 
     Zero-noise extrapolation may trace the circuit several times. Under ``qml.snapshots``, the
     snapshots are measured too and stored in the device's debugger; ``config`` and ``plan`` are then

@@ -88,8 +88,8 @@ class SplitControlValues:
 
         Args:
             control: the control wires.
-            values: a control value for each wire, or a single value, or None. Without traced values
-                they are kept as they are.
+            values: a control value for each wire, or one value for a single wire, or None. Without
+                traced values they are kept as they are.
         """
         each = _to_list(values)
         if not any(map(is_dynamic, each)):

@@ -48,7 +48,7 @@ class MeasurementSite(Protocol):
         """
 
     def check_wires(self, wires: Sequence[Any], process: Any, /) -> None:
-        """Check a measurement's wires: static ones now, traced ones when the program runs.
+        """Check a measurement's wires: static wires now, traced wires at run time.
 
         The check at run time requires that the wires exist and are distinct.
 

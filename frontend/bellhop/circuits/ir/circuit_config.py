@@ -94,7 +94,7 @@ class CircuitConfig:
         return is_dropping and bool(self.shots.total)
 
     def read_diff_options(self) -> dict[str, Any]:
-        """Validate ``gradient_kwargs``; return the options with defaults for missing ones.
+        """Validate ``gradient_kwargs``; return the options, with defaults.
 
         An option that has no effect is left out, and the user is warned. For a method that Bellhop
         does not know, all options are kept.

@@ -101,7 +101,7 @@ def has_other_effects(eqn: JaxprEqn) -> bool:
 
 
 def _iterate_gates(jaxpr: Jaxpr) -> Iterator[JaxprEqn]:
-    """Yield the equations of a jaxpr that apply gates, also nested ones.
+    """Yield the equations of a jaxpr that apply gates, also in inner jaxprs.
 
     An equation with inner jaxprs (a region, a loop, a conditional) comes before the equations in
     these jaxprs.

@@ -162,8 +162,8 @@ class ProbabilitiesProcess(Process):
 
         Args:
             take: returns the probabilities of the measured wires from the backend values.
-            of_groups: maps the summation over an axis of shot groups, ``jax.vmap``; without shots,
-                the identity function.
+            of_groups: ``jax.vmap``, which maps the summation over an axis of shot groups; without
+                shots, the identity function.
 
         Returns:
             the function. If some wires are traced, a check of these wires is added to the circuit
@@ -316,8 +316,8 @@ def measure_results(
     """Measure the return values of a quantum function, after all gates were applied.
 
     Backends call this function once for each execution that they trace. With shots, it applies
-    gates to the circuit that rotate wires into the bases of measurements; the last ones are not
-    undone.
+    gates to the circuit that rotate wires into the bases of measurements; the last rotations are
+    not undone.
 
     Args:
         leaves: PennyLane's measurement processes, and numbers or arrays.

@@ -27,7 +27,7 @@ _DIFFERENTIABLE = (mp.ExpectationMP, mp.VarianceMP, mp.ProbabilityMP, mp.ShadowE
 class ProcessResult:
     """The shape and type of a measurement process's result, for one group of shots.
 
-    It describes what a PennyLane device returns that the program calls through Python;
+    It describes the return value of a PennyLane device that the program calls through Python;
     ``find_result`` makes it while the circuit is traced.
 
     Attributes:

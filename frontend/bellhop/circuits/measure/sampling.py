@@ -71,7 +71,7 @@ def diagonalize(factor: Factor) -> DiagonalFactor:
         is_traced = is_dynamic(factor.matrix)
         eigenvalues, vectors = (jnp if is_traced else np).linalg.eigh(factor.matrix)
         gate = qml.QubitUnitary(vectors.conj().T, wires=factor.wires)
-        # Equal ones are of one basis, where it is known that they are.
+        # Equal static matrices share a basis; traced matrices may differ.
         basis = factor if is_traced else (factor.wires, np.asarray(factor.matrix).tobytes())
         return DiagonalFactor(factor.wires, basis, (gate,), eigenvalues)
     return DiagonalFactor(

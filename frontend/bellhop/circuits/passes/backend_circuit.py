@@ -1,4 +1,4 @@
-"""``BackendCircuit``: what the circuits of Bellhop's backends have in common.
+"""``BackendCircuit``: the base class of the circuits of Bellhop's backends.
 
 It applies loops and conditionals in decompositions, and checks measurements.
 """
@@ -33,7 +33,7 @@ class BackendCircuit(GateReceiver):
 
     An instance receives one circuit, after all passes, while the circuit is traced into the
     program. This class applies control flow that decompositions contain, and checks traced wires of
-    measurements. A subclass defines what a gate, a loop and a conditional become.
+    measurements. A subclass defines the methods for gates, loops and conditionals.
 
     Args:
         wires: maps wire labels to qubit indices.

@@ -122,12 +122,12 @@ class _DeferredWiresCheck(CircuitPass):
         self._deferral = deferral
 
     def apply(self, operations: Sequence[Any]) -> None:
-        """Pass operations on, and fail the deferral if one may change a measured wire.
+        """Pass operations on; fail the deferral if one may change a measured wire.
 
-        After the first measurement, operations on a measured wire, except as a control, may change
-        it, and so may operations on a traced wire or on a NumPy wire that the device lacks. From
-        this group of operations on, only allocations are passed on, so that the circuit's wire map
-        stays consistent. An allocation that resets a wire fails the deferral too.
+        An operation may change a measured wire if it acts on the wire other than as a control, on a
+        traced wire, or on a NumPy wire that the device lacks. Then neither these operations nor
+        later operations are passed on, except allocations, which keep the circuit's wire map
+        consistent. An allocation that resets a wire fails the deferral too.
         """
         deferral, circuit = self._deferral, self._circuit
         for are_allocations, group in itertools.groupby(operations, Allocations.is_allocation):

@@ -139,7 +139,7 @@ class ProgramCircuit(BackendCircuit):
                 self._apply_gate(select_row(op, self.rows), depth)
 
     def check_wires(self, wires: Any, process: Any) -> None:
-        """Check a measurement's wires: static ones now, traced ones when the program runs.
+        """Check a measurement's wires: static wires now, traced wires at run time.
 
         The first fault of traced wires is kept in ``self.fault``.
 

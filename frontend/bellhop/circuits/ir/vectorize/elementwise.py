@@ -32,7 +32,7 @@ _ELEMENTWISE = frozenset(getattr(lax, f"{name}_p") for name in _NAMES if hasattr
 
 
 def is_elementwise(eqn: JaxprEqn) -> bool:
-    """Return whether an equation can be merged with similar ones by ``jax.vmap``.
+    """Return whether ``jax.vmap`` can merge an equation with similar equations.
 
     True for elementwise primitives, for slices with strides of one, reshapes and other
     rearrangements, for reductions such as ``reduce_sum``, for ``pack`` and ``unstack``, and for

@@ -45,8 +45,9 @@ class EvaluatedGates(NamedTuple):
 
     Attributes:
         results: the values of the jaxpr's outputs.
-        saved: what another evaluation of the same jaxpr needs so as not to call Python again:
-            callback results and the carried values of loops, one entry per equation that has any.
+        saved: the values with which another evaluation of the same jaxpr does not call Python
+            again: callback results and the carried values of loops, one entry per equation that has
+            any.
         actions: a function ``(interpreter, backwards)`` for each equation with gates, in order. It
             applies the gates or, if ``backwards``, their inverses in reverse order.
     """
@@ -116,15 +117,14 @@ class _GateEvaluator(GateInterpreter):
         return (self._evaluate_call if eqn.effects else self._evaluate_value)(eqn, *operands)
 
     def _save(self, make: Callable[[Any], Any]) -> Any:
-        """Return an equation's saved entry, and append it to this evaluation's entries.
+        """Return an equation's saved entry: the earlier evaluation's, or a new entry.
+
+        The entry is also appended to this evaluation's entries.
 
         Args:
-            make: computes the entry in the first evaluation, with the argument None. If an earlier
-                evaluation saved None for the equation, the argument is `NOTHING_SAVED`: callbacks
-                in the equation are not called, and their results are missing.
-
-        Returns:
-            the entry of the earlier evaluation, or the new one.
+            make: computes the entry, from None in the first evaluation. If the earlier evaluation
+                saved None for the equation, it is called with `NOTHING_SAVED`: callbacks in the
+                equation are not called, and their results are missing.
         """
         if self.saved_before is None:
             kept = make(None)
@@ -258,7 +258,7 @@ class _GateEvaluator(GateInterpreter):
         def act(interpreter: Interpreter, backwards: bool) -> None:
             """Apply the conditional with its gates, or with the inverse of each branch.
 
-            Each branch recomputes its classical values from the saved ones.
+            Each branch recomputes its classical values from the saved values.
             """
 
             def apply_branch(number: int) -> None:
@@ -346,7 +346,7 @@ class _GateEvaluator(GateInterpreter):
         return results
 
     def _make_recompute(self, run: Callable[..., EvaluatedGates]) -> Callable[..., Any]:
-        """Return a function that recomputes what a loop carries into an iteration.
+        """Return a function that recomputes a loop's carried values before an iteration.
 
         Args:
             run: ``(index, carried) -> EvaluatedGates``, evaluates one iteration without gates.

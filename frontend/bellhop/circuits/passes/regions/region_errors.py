@@ -1,4 +1,4 @@
-"""Errors for what adjoint and controlled functions cannot contain."""
+"""Errors for constructs that adjoint and controlled functions cannot contain."""
 
 from typing import Any
 
