@@ -73,9 +73,6 @@ def encode_product(product: Product, first_matrix: int) -> Code:
         product: the factors; an empty product is the identity.
         first_matrix: the index of the request's first matrix entry in the runtime's array of
             numbers.
-
-    Returns:
-        integers in the prefix notation of this module.
     """
     if not product:
         # The code of the identity needs a wire; any wire has the same effect.
@@ -90,14 +87,10 @@ def encode_sum(products: Sequence[Product], start: int, first_matrix: int) -> Co
     """Encode a linear combination of products as integers for the runtime.
 
     Args:
-        products: the products.
         start: the index of the first product's coefficient among all coefficients of the runtime
             call; the other products' coefficients follow it.
         first_matrix: the index of the request's first matrix entry in the runtime's array of
             numbers.
-
-    Returns:
-        integers in the prefix notation of this module.
     """
     codes = [encode_product(product, first_matrix) for product in products]
     return (_SUM, len(codes), start, *itertools.chain.from_iterable(codes))
