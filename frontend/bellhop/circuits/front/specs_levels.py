@@ -36,7 +36,7 @@ def count_resources_at_levels(
         a function of the QNode's arguments, which returns PennyLane's ``CircuitSpecs``.
 
     Raises:
-        ValueError: if the QNode has no such level.
+        ValueError: if the QNode has no such level, or if ``level`` is empty.
     """
     stages = list(_iterate_stages(qnode))
     if level == "all-mlir":
@@ -46,6 +46,8 @@ def count_resources_at_levels(
         numbers = range(len(stages))
     else:
         numbers = [_find_stage("qml.specs", each, stages) for each in level]
+        if not numbers:
+            raise ValueError(f"qml.specs: level={level!r} names no level. Use level='all' for all.")
 
     def count(*args: Any, **kwargs: Any) -> Any:
         """Count the resources of the QNode for some arguments at each selected level.

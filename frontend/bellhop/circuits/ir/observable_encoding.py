@@ -67,10 +67,11 @@ Product = tuple[QubitFactor, ...]
 def encode_product(product: Product, first_matrix: int) -> Code:
     """Encode a product of factors as integers for the runtime.
 
-    The product of ``PauliX`` on qubit 0 and ``PauliZ`` on qubit 2 is ``(6, 2, 1, 0, 3, 2)``.
+    The product of ``PauliX`` on qubit 0 and ``PauliZ`` on qubit 2 is ``(6, 2, 1, 0, 3, 2)``, with
+    the prefix ``6, 2`` (a product of two). One factor has no prefix: ``PauliZ`` is ``(3, 2)``.
 
     Args:
-        product: the factors; an empty product is the identity.
+        product: the factors; an empty product is the identity on qubit 0.
         first_matrix: the index of the request's first matrix entry in the runtime's array of
             numbers.
     """

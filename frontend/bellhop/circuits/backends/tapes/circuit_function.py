@@ -405,7 +405,7 @@ def _append_jacobian(function: Function, size: int) -> Function:
     """
 
     def evaluate_both(parameters: Any) -> Any:
-        """Evaluate ``function``, and append its Jacobian to the values."""
+        """Evaluate ``function``; append the Jacobian of its last ``size`` values, flattened."""
         vjp, values = make_vjp(function, parameters)
         n_tapes, total = values.shape
         rows = []

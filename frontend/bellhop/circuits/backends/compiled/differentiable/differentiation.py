@@ -37,8 +37,9 @@ class Differentiation:
         amplitude_differentiation: how to differentiate if the amplitudes that prepare the state are
             appended to the parameters; None for circuits without amplitudes.
         has_vjp: whether the engine has the VJP of all values, whichever method gives the Jacobian.
-        single_pass: whether the derivative, or the derivative of the Jacobian, is a ``LinearMap``
-            of one adjoint sweep.
+        single_pass: whether the tangents are a ``LinearMap``, which reverse mode transposes to one
+            adjoint sweep without the Jacobian. ``use_single_pass`` sets it. If the measurement
+            returns its Jacobian, it holds for the tangent of the Jacobian.
     """
 
     method: str = DiffMethod.ADJOINT

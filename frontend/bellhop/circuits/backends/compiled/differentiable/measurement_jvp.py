@@ -225,7 +225,15 @@ class MeasurementJvp(NamedTuple):
         names = tuple(operands)
 
         def evaluate_both(values: Sequence[Any], direction: Any) -> Any:
-            """Return the gradients f64[values, p] and their derivatives along a direction."""
+            """Return the gradients of all expectation values and their tangents.
+
+            Args:
+                values: the operands of the measurement, in the order of ``names``.
+                direction: the tangent of the ``p`` gate parameters, ``f64[p]``.
+
+            Returns:
+                two arrays ``f64[expectation values, p]``.
+            """
             rows = _bind_measurement(
                 names, measuring, values, Query.JACOBIAN_JVP, params_tangent=direction
             )[1]

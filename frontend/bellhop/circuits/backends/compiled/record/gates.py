@@ -256,7 +256,10 @@ class GateList:
     def _find_derivative_kind(
         self, base: qml.operation.Operator, is_controlled: bool
     ) -> DerivativeKind:
-        """Return how a gate can be differentiated with respect to its parameters.
+        """Return whether a gate has derivatives: by parameters, by amplitudes, or none.
+
+        ``StatePrep`` has derivatives by its amplitudes. Any other gate has derivatives by its
+        parameters if the circuit's differentiation method supports the gate.
 
         Args:
             base: the gate without adjoint and controls; ``StatePrep`` and ``BasisState`` count as
