@@ -257,8 +257,8 @@ def build_accelerate(
     Args:
         callee: symbol of the ``func.func`` that runs on the device.
         device: the device, as ``platform:id``.
-        operands: the operands; a token comes first.
-        results: types of the results; a token comes first.
+        operands: the operands; a token, if there is one, comes first.
+        results: types of the results; a token, if there is one, comes first.
     """
     return AccelerateOp(_ACCELERATE.build(operands, results, callee=callee, device=device))
 

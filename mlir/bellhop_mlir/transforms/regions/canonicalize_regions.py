@@ -38,10 +38,9 @@ class CanonicalizeRegions(Pass):
     needs = ("callback.accelerate",)
 
     def apply(self, module: ir.Module) -> bool:
-        """Run this pass on ``module``, in place: drop needless operands of regions.
+        """Drop needless operands and results of regions, in place; return False if there are none.
 
-        Returns:
-            False if the module is unchanged.
+        Unused constants of the module are erased then.
         """
         specialised: dict[Hashable, str] = {}
         for op in find_operations(module.operation, "callback.accelerate"):
@@ -55,9 +54,9 @@ class CanonicalizeRegions(Pass):
 def _specialise_region(
     module: ir.Module, region: callback.AccelerateOp, specialised: dict[Hashable, str]
 ) -> None:
-    """Replace a region by one without constant operands and unused results.
+    """Replace a region by one without constant, repeated and unused operands and results.
 
-    Of equal operands one is kept. Nothing happens if there is nothing to drop.
+    Of equal operands the first is kept. Nothing happens if there is nothing to drop.
 
     Args:
         module: the module.
@@ -95,11 +94,7 @@ def _specialise_region(
 
 
 def _value_key(value: ir.Value) -> Hashable:
-    """Return a key of a constant that is equal for equal constants.
-
-    Args:
-        value: a value for which `is_constant` holds.
-    """
+    """Return a key, equal for equal constants, of a value for which `is_constant` holds."""
     op = value.owner.operation
     try:
         attributes: Hashable = tuple(op.attributes.items())
@@ -149,7 +144,7 @@ def _make_specialised(
 
 
 def _copy_constant(value: ir.Value, before: ir.Operation) -> ir.Value:
-    """Copy a constant and the operations that compute it; return the copied value.
+    """Copy a constant and the operations that compute it to a place; return the copied value.
 
     Args:
         value: a value for which `is_constant` holds.
