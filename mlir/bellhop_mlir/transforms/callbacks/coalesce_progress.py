@@ -87,8 +87,8 @@ def _coalesce(loop: ir.Operation) -> ir.Operation | None:
     The call must be an operation of the body itself, not of a nested block.
 
     Returns:
-        the loop that replaces ``loop``, and may have further calls. None if nothing changes: if
-        there is no such call, or if the loop does not carry exactly one token.
+        the loop that replaces ``loop``, and may have further calls. None if nothing changes: for a
+        loop without such a call, or which does not carry exactly one token.
     """
     tokens = [index for index, value in enumerate(loop.operands) if is_token(value.type)]
     body = [op.operation for op in loop.regions[1].blocks[0].operations]
