@@ -30,8 +30,8 @@ _PLAIN_FAILURE = re.compile(r".*\[bellhop (?:plain jit|circuit) failure (\d+)\]"
 def find_python_failure(error: Exception) -> BaseException | None:
     """Return the callback's or circuit's exception behind an XLA error, or None.
 
-    The message of ``error``, raised by XLA, has the id of the failure. The exception is removed from
-    the runtime, so a second call for the same failure returns None.
+    The message of ``error``, raised by XLA, has the id of the failure. The exception is removed
+    from the runtime, so a second call for the same failure returns None.
     """
     return _take_failure(_FAILURE.match(str(error)))
 
