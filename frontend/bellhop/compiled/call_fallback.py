@@ -82,8 +82,8 @@ class CallInterface(AheadOfTime, CompiledCall):
         """Update `_fast`, which tells the C++ `CompiledCall` when to call JAX's fast path.
 
         Called after every compilation and every slow call. `_fast` is None if no call may be fast:
-        before the first slow call, with `verbose`, if a program prints or shows progress, or if
-        arguments must be copied or converted in Python first.
+        before anything is compiled or called, with `verbose`, if a program prints or shows
+        progress, or if arguments may have to be copied or converted in Python first.
         """
         programs, runner = self._programs, self._runner
         declared = None if self._declared is None else self._declared.leaves

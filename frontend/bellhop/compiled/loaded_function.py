@@ -126,7 +126,7 @@ class LoadedFunction(QJIT[Any, Any]):
     ) -> Any:
         """Call the loaded program if JAX's fast path is not possible, or did not finish.
 
-        Arguments and result are as for `CallInterface`.
+        Arguments and result are as for ``CallInterface._call_slow_path``.
 
         Raises:
             NotImplementedError: if JAX is tracing, so the call would be transformed.
@@ -205,7 +205,7 @@ class LoadedFunction(QJIT[Any, Any]):
     ) -> jax.stages.Compiled:
         """Load a program's saved machine code; without it, compile the lowered program.
 
-        Arguments are as for `QJIT`; their types select the saved program.
+        Arguments are as for ``QJIT._make_executable``; their types select the saved program.
 
         Raises:
             CompileError: naming the file, if the machine code cannot be loaded.

@@ -71,7 +71,7 @@ def map_sequentially(
     """
 
     def call(elements: Sequence[Any]) -> Any:
-        """Call the function with one element of each mapped argument, and whole others."""
+        """Call the function with elements of the mapped arguments; other arguments are whole."""
         element = iter(elements)
         return function(
             *(next(element) if yes else x for x, yes in zip(values, is_mapped, strict=True))

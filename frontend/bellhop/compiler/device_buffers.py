@@ -74,7 +74,7 @@ class DeviceBuffers:
     def resolve_arguments(self, arguments: Sequence[np.ndarray]) -> Sequence[Any]:
         """Replace handles among the arguments by the arrays that they identify.
 
-        The transferred bytes in open profiles are corrected for it.
+        Open profiles then count the bytes of the copied arrays instead of the handles.
 
         Args:
             arguments: the region's arguments from the program; handles are uint32[2].
@@ -105,7 +105,7 @@ class DeviceBuffers:
     def convert_results(self, results: Results) -> Any:
         """Return the region's results for the program: host arrays, then handles.
 
-        Creates the handles, which keep the device arrays alive until the program releases them, and
+        Creates the handles, which keep the device arrays alive until they are released, and
         corrects the transferred bytes in open profiles.
 
         Args:

@@ -220,7 +220,7 @@ def _call(
         the list of results, and the token after the call or None.
 
     Raises:
-        Exception: from `array_type`, for a result type that programs do not support.
+        ResultTypeError: for a result type that programs do not support, such as a too large array.
     """
     lowering = current_lowering()
     assert lowering is not None

@@ -156,11 +156,11 @@ class Region:
         return self._fetch(run_with_failures(lambda: self.launch(arguments)))
 
     def _fetch(self, results: Sequence[jax.Array]) -> Results:
-        """Wait for all results of the region, copy the fetched results and select the kept ones.
+        """Wait for the fetched results of the region and copy them; select the kept results.
 
         Returns:
             list of host arrays, in the order of ``fetched``, and list of device arrays, in the
-            order of ``kept``; a result may be in both.
+            order of ``kept``, which may not be ready; a result may be in both.
         """
         buffers = self._buffers
         fetched = run_with_failures(lambda: [np.asarray(results[i]) for i in buffers.fetched])
@@ -193,7 +193,8 @@ class Region:
     def convert(self, value: Any, dtype: np.dtype, shape: tuple[int, ...], index: int) -> Any:
         """Raise the error for a result whose type differs from the compiled type: a bug.
 
-        The runtime calls it for such results, with the compiled dtype and shape.
+        The runtime calls it for such results, with the compiled dtype and shape, and the index of
+        the result.
 
         Raises:
             TypeError: always.

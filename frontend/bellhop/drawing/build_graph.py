@@ -194,8 +194,7 @@ class _GraphBuilder:
     def _scan(self, eqn: JaxprEqn, sources: list[Sources], group: Group) -> list[Sources]:
         """Add a ``scan`` to the diagram as a frame, with a node for its carried values.
 
-        ``sources``, and the result for each result of the loop, are as for `_equation`. ``group``
-        is the group around the loop.
+        Arguments and results are as for `_equation`; ``group`` is the group around the loop.
         """
         params = eqn.params
         consts, carried = scan_counts(params)

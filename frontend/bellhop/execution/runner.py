@@ -55,8 +55,8 @@ class Runner:
     of each program.
 
     Attributes:
-        given_handle: table handle of fast calls, as array on the CPU device; None until JAX's
-            devices are initialised.
+        given_handle: table handle of fast calls, as returned by `handle`; None until `handle` is
+            first read, which initialises JAX's devices.
         needs_call: whether a program has regions that read the caller's arguments or keep results
             on their device, so that each call has its own handle.
     """
@@ -223,7 +223,7 @@ class Runner:
     def has_fast_calls(self) -> bool:
         """Whether ``jit`` may be called with the caller's arguments unchanged.
 
-        False before the first slow call, and if arguments may have to be copied first.
+        False before anything is compiled or called, and if arguments may have to be copied first.
         """
         copies = self.needs_call and self._donated
         return self.given_handle is not None and not self._gathers and not copies

@@ -38,8 +38,8 @@ class _UnknownError(Exception):
 def evaluate_constant(value: object) -> np.ndarray | None:
     """Return the NumPy value of a tracer that depends on constants only; else None.
 
-    ``value`` may also be a constant with a dtype. Only small arrays of integers and booleans have a
-    known value.
+    ``value`` may also be a constant with a dtype. Only integers and booleans have a known value,
+    and values of large constants or many equations are unknown.
     """
     values = evaluate_static(value, (), [()])
     return None if values is None else values[0]
@@ -346,7 +346,7 @@ def _select(_: object, which: np.ndarray, *cases: np.ndarray) -> np.ndarray:
 
 
 def _broadcast(params: Mapping[str, Any], x: np.ndarray) -> np.ndarray:
-    """Evaluate ``broadcast_in_dim``, with the equation's parameters, with NumPy."""
+    """Evaluate ``broadcast_in_dim`` with NumPy; ``params`` are the equation's parameters."""
     shape = [1] * len(params["shape"])
     for axis, size in zip(params["broadcast_dimensions"], x.shape, strict=True):
         shape[axis] = size
@@ -360,7 +360,7 @@ def _reshape(params: Mapping[str, Any], x: np.ndarray) -> np.ndarray:
 
 
 def _iota(params: Mapping[str, Any]) -> np.ndarray:
-    """Evaluate ``iota``, with the equation's parameters, with NumPy.
+    """Evaluate ``iota`` with NumPy; ``params`` are the equation's parameters.
 
     Raises:
         _UnknownError: for arrays of more than `_MAX_ELEMENTS` elements.

@@ -51,6 +51,9 @@ def lower_on_first_device(
         function: takes arrays and returns a sequence of arrays; runs on the first device only.
         operands: operands of the rule.
         combine: called on each device with the function's results; returns the results of the rule.
+
+    Returns:
+        the MLIR values of the rule's results. Tokens of the function's effects are set in ``ctx``.
     """
     _, size = get_partitioning(ctx.module_context)
     mesh = jax.sharding.AbstractMesh((size,), (_AXIS,))

@@ -64,9 +64,9 @@ class Delegated:
 
     @contextlib.contextmanager
     def collect_exceptions(self) -> Iterator[list[BaseException]]:
-        """Yield a list that receives the exceptions of this module's callbacks in a ``with`` block.
+        """Yield a list that receives the exceptions of this module's callbacks.
 
-        The block is one execution.
+        It receives them until the end of the ``with`` block, in which the module is executed once.
         """
         raised: list[BaseException] = []
         self._runs.append(raised)

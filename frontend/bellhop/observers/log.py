@@ -291,8 +291,8 @@ class _LogType(Report):
     def lower(self, ctx: mlir.LoweringRuleContext, *operands: Any, target: Any) -> Sequence[Any]:
         """Lower a log statement to a conditional that contains the call.
 
-        A batched or partitioned statement is lowered as other callbacks are, which lower a
-        statement for each element or shard in turn. ``operands`` are ``when``, then the values.
+        A batched or partitioned statement is lowered as other callbacks are: a batch to a loop over
+        statements for one element. ``operands`` are ``when``, then the values.
         """
         if target.program_loops or target.partitioned:
             return super().lower(ctx, *operands, target=target)

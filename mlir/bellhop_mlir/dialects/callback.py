@@ -127,7 +127,8 @@ class FuncOp(ir.OpView):
                 ``"kept"`` (results that are handles).
 
         Returns:
-            the indices; None for the default: no operand is held, and all results are fetched.
+            the indices; None for the default: no operand is held, all results are fetched, and none
+            is kept.
         """
         if name not in self.attributes:
             return None

@@ -59,7 +59,7 @@ class CoalesceProgress(Pass):
     needs = ("callback.call", "stablehlo.while")
 
     def apply(self, module: ir.Module) -> bool:
-        """Move progress calls into conditionals, in place; return False if there are none."""
+        """Move progress calls into conditionals, in place; return False if none can move."""
         if not any(map(_is_progress_call, find_operations(module.operation, "callback.call"))):
             return False
         found = False
@@ -87,8 +87,8 @@ def _coalesce(loop: ir.Operation) -> ir.Operation | None:
     The call must be an operation of the body itself, not of a nested block.
 
     Returns:
-        the loop that replaces ``loop``, and may have further calls. None if nothing changes: for a
-        loop without such a call, or which does not carry exactly one token.
+        the loop that replaces ``loop``, and may have further calls. None if nothing changes, since
+        ``loop`` has no such call or does not carry exactly one token.
     """
     tokens = [index for index, value in enumerate(loop.operands) if is_token(value.type)]
     body = [op.operation for op in loop.regions[1].blocks[0].operations]

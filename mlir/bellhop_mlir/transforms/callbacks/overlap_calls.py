@@ -217,7 +217,7 @@ class _BlockScheduler:
         self._stretch_cost += cost
 
     def _start_call(self, index: int) -> None:
-        """Insert the start of the call ``index`` of the block, and record its future."""
+        """Insert the start of the call with an index in the block, and record its future."""
         self._outline_stretch()
         op = self._ops[index]
         with ir.InsertionPoint(self._ops[-1]), op.location:
