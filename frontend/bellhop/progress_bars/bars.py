@@ -63,7 +63,8 @@ class LoopLabel(BuiltinFunction):
     def advance_in_python(self, total: int) -> None:
         """Count one iteration of a loop that Python runs, and show it on a bar.
 
-        The bar appears with the first iteration and is closed by the last, iteration ``total``.
+        The bar appears with the first iteration and is closed when it has counted ``total``, which
+        must be known.
         """
         if self._python_bar is None:
             self._python_bar = tqdm(desc=self.description or None, total=total)

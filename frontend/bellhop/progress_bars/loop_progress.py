@@ -32,8 +32,9 @@ class _ProgressType(CallbackType):
     def run(self, *leaves: Any, target: CallbackTarget) -> list[Any]:
         """Count one iteration of a loop that Python runs: the primitive's impl rule.
 
-        Only `LoopProgress.advance` is called in such loops, so every report is one iteration. The
-        function of `target` is the label of the loop. Returns a list with `done` as an array.
+        Every report counts as an iteration; under ``jax.disable_jit``, also the reports of
+        `LoopProgress.begin` and `LoopProgress.end`. The function of `target` is the label of the
+        loop. Returns a list with `done` as an array.
         """
         label: Any = target.function
         done, total, *_ = leaves
