@@ -148,7 +148,7 @@ def _is_public(op: ir.Operation) -> bool:
 
 
 def drop_unused_functions(module: ir.Module) -> int:
-    """Erase functions that no public function refers to, also indirectly; return their number."""
+    """Erase functions that no public function reaches; return their number."""
     used = find_reachable(build_call_graph(module), find_entry_points(module))
     unused = [op for name, op in find_functions(module).items() if name not in used]
     for op in unused:

@@ -36,7 +36,7 @@ def walk_operations(op: ir.Operation) -> list[ir.Operation]:
 
 
 def find_operations(parent: ir.Operation, name: str) -> list[ir.Operation]:
-    """Return the operations nested in ``parent`` with a name such as ``"func.call"``, in order."""
+    """Return the nested operations with a name, such as ``"func.call"``, in order."""
     return [op for op in list_operations(parent) if op.name == name]
 
 
@@ -141,7 +141,7 @@ def find_producer(value: ir.Value) -> ir.Operation | None:
 
 
 def constant_integer(value: ir.Value) -> int | None:
-    """Return the number of a scalar integer ``stablehlo.constant``; None for other values."""
+    """Return the number of a scalar integer constant; None for other values."""
     op = find_producer(value)
     if op is None or op.name != "stablehlo.constant":
         return None
@@ -153,7 +153,7 @@ def constant_integer(value: ir.Value) -> int | None:
 
 
 def replace_operation(op: ir.Operation, results: list[ir.Value]) -> None:
-    """Erase an operation after replacing its results by ``results``, one value for each."""
+    """Erase an operation after replacing each of its results by a new value."""
     for old, new in zip(op.results, results, strict=True):
         old.replace_all_uses_with(new)
     op.erase()

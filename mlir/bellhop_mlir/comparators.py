@@ -138,7 +138,7 @@ class _Comparator:
         return left[0]
 
     def verify_order(self, value: ir.Value) -> None:
-        """Check that a comparator's boolean value is a lexicographic order of the elements.
+        """Check that a comparator's value is a lexicographic order of the elements.
 
         Raises:
             VerificationError: unless it is ``lt``, a comparison LT or GT of one key, or ``or(lt,

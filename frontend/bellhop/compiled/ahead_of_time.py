@@ -131,10 +131,10 @@ class AheadOfTime(Inspectable):
         operands = self._runner.lowered_operand_indices(call)
 
         def make_pinned(executable: Any, options: dict[str, Any] | None) -> Callable[..., Any]:
-            """Return a copy of the qjit function that always runs JAX's ``Compiled`` `executable`.
+            """Return a copy of the qjit function that always runs JAX's `executable`.
 
-            The copy takes the dynamic arguments only. `options` are the XLA options by name that
-            the user passed to ``Lowered.compile``, or None.
+            `executable` is JAX's ``Compiled``. The copy takes the dynamic arguments only. `options`
+            are the XLA options by name that the user passed to ``Lowered.compile``, or None.
             """
             function = self._duplicate()
             function._runner = PinnedRunner(

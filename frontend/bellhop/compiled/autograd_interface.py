@@ -59,7 +59,7 @@ def _call_boxed(function: Any, args: Any, kwargs: Any) -> Any:
 
 
 def _flatten_function(function: Any, static: Any, in_tree: PyTreeDef) -> FlatFunction:
-    """Return a `QJIT` as a `FlatFunction` of its dynamic arguments' leaves, cached on the `QJIT`.
+    """Return a `QJIT` as a `FlatFunction` of dynamic leaves, cached on the `QJIT`.
 
     ``in_tree`` is the structure of ``(args, kwargs)`` of the dynamic arguments.
     """

@@ -15,7 +15,7 @@ _SIZE = 2**15
 
 
 def preallocate_frames(function: _Function) -> _Function:
-    """Replace a function's ``__code__`` so that a thousand nested frames fit in its chunk.
+    """Replace ``__code__`` so that a thousand nested frames fit in its chunk.
 
     Tracing below the function is then equally fast at all stack depths. Pages of the chunk that are
     never touched use no memory.

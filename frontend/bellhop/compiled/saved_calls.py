@@ -153,11 +153,11 @@ class SavedCalls:
         return f"It was saved with programs for the arguments {saved}."
 
     def _keys(self, count: int) -> tuple[_Key, ...]:
-        """Return the keys of `count` positional arguments: names, then indices in ``*args``."""
+        """Return the keys of positional arguments: names, then indices in ``*args``."""
         return (*self._names[:count], *range(count - len(self._names)))
 
     def _map_by_key(self, bound: inspect.BoundArguments) -> dict[_Key, Any]:
-        """Return the arguments of a bound call by key, without defaults that it leaves out."""
+        """Return the arguments of a bound call by key, without omitted defaults."""
         given: dict[_Key, Any] = dict(zip(self._keys(len(bound.args)), bound.args, strict=True))
         given.update(bound.kwargs.items())
         return given

@@ -249,7 +249,7 @@ class TracedFunction:
         out_targets: tuple[Target | None, ...] = ()
 
         def flat_function(*leaves: Operand) -> list[Any]:
-            """Call the user's function with flat dynamic arguments; return its result's leaves.
+            """Call the user's function with flat arguments; return its result's leaves.
 
             Sets ``out_tree`` and ``out_targets`` of the surrounding function, and the table's seed.
             """

@@ -71,7 +71,7 @@ def map_sequentially(
     """
 
     def call(elements: Sequence[Any]) -> Any:
-        """Call the function with elements of the mapped arguments; other arguments are whole."""
+        """Call the function with elements of the mapped arguments, and whole others."""
         element = iter(elements)
         return function(
             *(next(element) if yes else x for x, yes in zip(values, is_mapped, strict=True))
@@ -118,7 +118,7 @@ def iterate_elements(
     results: Sequence[np.ndarray],
     loops: Sequence[Sequence[bool]],
 ) -> Iterator[tuple[list[np.ndarray], list[np.ndarray]]]:
-    """Yield the list of arguments and the list of result views of each batch element, in order.
+    """Yield, for each batch element, the list of arguments and of result views.
 
     Args:
         operands: arrays, which begin with their mapped axes.

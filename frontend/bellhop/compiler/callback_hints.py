@@ -55,7 +55,7 @@ def _find_hint(error: BaseException) -> str | None:
 
 
 def _writes_array(code: CodeType, offset: int) -> bool:
-    """Return whether the instruction at a byte offset stores items: ``x[0] = 1``, ``x += 1``."""
+    """Return whether an instruction, by byte offset, stores items (``x[0] = 1``)."""
     for instruction in dis.get_instructions(code):
         if instruction.offset == offset:
             is_augmented = instruction.opname == "BINARY_OP" and instruction.argrepr.endswith("=")

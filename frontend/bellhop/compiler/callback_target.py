@@ -191,7 +191,7 @@ class CallbackTarget:
 
     @property
     def definition(self) -> str:
-        """``file:line`` of the function's definition; of its call for functions written in C."""
+        """``file:line`` of the function's definition; for C functions, of its call."""
         site = definition_site(self.function)
         # Functions of extension modules have no definition site.
         return site if ":" in site else self.site

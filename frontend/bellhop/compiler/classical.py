@@ -70,7 +70,7 @@ def _is_jax_equation(eqn: JaxprEqn) -> bool:
 
 
 def _has_long_scalar_code(block: Jaxpr) -> bool:
-    """Return whether the pass outline-scalars would speed up the compilation of a block.
+    """Return whether the pass outline-scalars would speed up a block's compilation.
 
     ``block`` is the jaxpr of the program, of a branch or of a loop's body.
     """
@@ -89,7 +89,7 @@ def _has_long_scalar_code(block: Jaxpr) -> bool:
 
 
 def _is_scalar(eqn: JaxprEqn) -> bool:
-    """Return whether each result of an equation has one element, in any number of axes."""
+    """Return whether each result of an equation has one element, of any rank."""
     return all(var.aval.shape.count(1) == len(var.aval.shape) for var in eqn.outvars)
 
 

@@ -66,7 +66,7 @@ def _reduce_garbage_collection() -> Iterator[None]:
 
 
 def _retrace(name: str, closed: ClosedJaxpr) -> Any:
-    """Trace a jaxpr again, as a function whose name the module gets; return JAX's ``Traced``."""
+    """Trace a jaxpr again, as a function with a name; return JAX's ``Traced``."""
 
     def retraced(*leaves: Any) -> Any:
         return jaxpr_as_fun(closed)(*leaves)

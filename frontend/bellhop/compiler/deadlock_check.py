@@ -37,7 +37,7 @@ get_waiting_devices = _waits.get
 
 
 def _propagate_waits(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap a function, which another thread will run, to run with this context's waiting devices.
+    """Wrap a function of another thread to run with this context's waiting devices.
 
     Arguments and result are as for ``function``.
     """

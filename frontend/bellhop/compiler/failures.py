@@ -116,7 +116,7 @@ class JitCalls:
 
 
 def _run_to_the_end(executable: Any, kept: Sequence[Any], run: Callable[[], T]) -> T:
-    """Execute a program; if its devices wait for each other, raise failures at its end.
+    """Execute a program; raise failures late if its devices wait for each other.
 
     Devices wait in collectives, and a device that stopped early would block all other devices for
     good. So if such a program calls Bellhop, exceptions of callbacks are collected until all

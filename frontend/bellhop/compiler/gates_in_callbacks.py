@@ -55,7 +55,7 @@ def _queue_type() -> Any:
     from pennylane.queuing import AnnotatedQueue
 
     class NoQueue(AnnotatedQueue):
-        """PennyLane queue that raises an error, which begins with ``where``, for each gate."""
+        """PennyLane queue that raises an error, beginning with ``where``, for a gate."""
 
         def __init__(self, where: str) -> None:
             super().__init__()

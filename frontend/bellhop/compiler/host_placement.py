@@ -146,7 +146,7 @@ def move_to_device(tree: PyTree, device: jax.Device) -> Any:
 
 
 def move_uncommitted(tree: PyTree) -> Any:
-    """Copy the JAX arrays of a pytree to the first CPU device, uncommitted; keep other leaves."""
+    """Copy a pytree's JAX arrays to the first CPU device, uncommitted."""
     return jax.tree.map(
         lambda leaf: to_uncommitted(leaf) if isinstance(leaf, jax.Array) else leaf,
         move_to_device(tree, host_device()),

@@ -43,7 +43,7 @@ from bellhop_runtime import call_in_default_environment
 
 
 class _Thread(threading.local):
-    """Per-thread list for exceptions of JAX callbacks, while a Bellhop program calls them."""
+    """Per-thread list for exceptions of JAX callbacks that Bellhop programs call."""
 
     failures: list[BaseException] | None = None
 
@@ -108,7 +108,7 @@ class JaxCallbackFunction:
 
 
 def wrap_for_programs(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap the function of ``jax.pure_callback`` etc. if a Bellhop program is being traced.
+    """Wrap a function of ``jax.pure_callback`` etc. while tracing a Bellhop program.
 
     Returns:
         a `JaxCallbackFunction`; `function` itself outside of Bellhop's programs.

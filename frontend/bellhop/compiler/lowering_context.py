@@ -98,7 +98,7 @@ class Lowering:
         *,
         n_arguments: int | None = None,
     ) -> tuple[list[Any], Any]:
-        """Emit a ``callback.call`` operation in the program; declare the callback if needed.
+        """Emit a ``callback.call`` in the program; declare the callback if needed.
 
         Args:
             ctx: context of the lowering rule, with the types of the operands and results.
@@ -205,6 +205,6 @@ def record_circuit(module: ir.Module, circuit: Sequence[str]) -> None:
 
 
 def find_recorded_circuits(module: ir.Module) -> tuple[tuple[str, ...], ...]:
-    """Return the circuits that `record_circuit` recorded in a module, each as its three strings."""
+    """Return the circuits, each as three strings, that `record_circuit` recorded."""
     circuits = module.operation.attributes.get(_CIRCUITS, ())
     return tuple(tuple(text.value for text in circuit) for circuit in circuits)

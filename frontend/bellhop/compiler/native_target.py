@@ -71,7 +71,7 @@ class NativeSymbol:
 
 
 def find_symbol(library: str, symbol: str) -> NativeSymbol:
-    """Load a shared library and look up a function in it, which keeps the library loaded.
+    """Look up a function in a shared library, which the result keeps loaded.
 
     ``library`` is a path, or a name that the system's loader finds.
 

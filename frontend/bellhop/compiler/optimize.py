@@ -362,7 +362,7 @@ def _is_identity(function: ir.Operation, by_name: Mapping[str, ir.Operation]) ->
 
 
 def _extract_module(nested: ir.Operation) -> ir.Module:
-    """Copy a ``builtin.module`` operation inside of another module to a separate module."""
+    """Copy a ``builtin.module`` nested in another module to a separate module."""
     # Bytecode preserves all constants.
     bytecode = io.BytesIO()
     nested.write_bytecode(bytecode)

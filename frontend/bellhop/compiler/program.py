@@ -304,9 +304,10 @@ def _lower(
 def _lower_jaxpr(
     ctx: mlir.LoweringRuleContext, code: Code, arguments: Sequence[ir.Value]
 ) -> list[ir.Value]:
-    """Lower a classical program, whose `jaxpr` is set, into the function that JAX is lowering.
+    """Lower a classical program into the function that JAX is lowering.
 
-    ``arguments`` are the program's operands; the list of its results is returned.
+    Its `jaxpr` must be set. ``arguments`` are the program's operands; the list of its results is
+    returned.
     """
     assert code.jaxpr is not None
     closed = code.jaxpr()

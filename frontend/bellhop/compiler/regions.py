@@ -156,7 +156,7 @@ class Region:
         return self._fetch(run_with_failures(lambda: self.launch(arguments)))
 
     def _fetch(self, results: Sequence[jax.Array]) -> Results:
-        """Wait for the fetched results of the region and copy them; select the kept results.
+        """Wait for the fetched results and copy them; select the kept results.
 
         Returns:
             list of host arrays, in the order of ``fetched``, and list of device arrays, in the
@@ -183,7 +183,7 @@ class Region:
         return self._executable(*arguments, self._handle)
 
     def _replicate(self, value: np.ndarray) -> jax.Array:
-        """Replicate a NumPy array on all devices of the region, possibly of several processes."""
+        """Replicate a NumPy array on the region's devices, possibly of many processes."""
         sharding = find_sharding(self.target, value.shape)
         if not self._spans_processes:
             return jax.device_put(value, sharding)
@@ -248,7 +248,7 @@ def _compile(region: Any, arguments: Sequence[Any]) -> jax.stages.Compiled:
 
 
 def _check_memory(executable: jax.stages.Compiled, name: str, site: str, target: Target) -> None:
-    """Raise an error if a compiled region needs more memory than each of its devices has.
+    """Raise an error if a compiled region needs more memory than a device has.
 
     Raises:
         CompileError: naming the memory that is needed and available.

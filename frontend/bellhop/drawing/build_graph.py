@@ -163,7 +163,7 @@ class _GraphBuilder:
     def _add_host_operation(
         self, eqn: JaxprEqn, sources: list[Sources], group: Group, hosts: dict[Sources, Node]
     ) -> list[Sources]:
-        """Add an equation to the host node with the same dependencies, or to a new host node.
+        """Add an equation to the host node with equal dependencies, or to a new node.
 
         The equation is neither a callback, a circuit nor a region. Arguments are as for
         `_equation`.
@@ -309,7 +309,7 @@ def _describe_box(eqn: JaxprEqn) -> tuple[BoxKind, list[str]] | None:
 
 
 def _find_definition(eqn: JaxprEqn) -> str:
-    """Return ``file:line`` of a callback's function, without folders; empty if it has no file."""
+    """Return ``file:line`` of a callback's function, without folders; else ``""``."""
     target = eqn.params.get("target")
     location = os.path.basename(target.definition) if isinstance(target, CallbackTarget) else ""
     return "" if location.startswith("<") else location

@@ -139,7 +139,7 @@ def draw(fn: Callable[..., Any]) -> Callable[..., Drawing]:
     @functools.wraps(function)
     @reveal_exceptions
     def draw_call(*args: Any, **kwargs: Any) -> Drawing:
-        """Trace the drawn function for these arguments, arrays or their types, and draw it.
+        """Trace the drawn function for these arguments or types, and draw it.
 
         This is the function that `draw` returns.
         """
@@ -214,7 +214,7 @@ def draw_graph(fn: Callable[..., Any], *, level: int | str | None = None) -> Cal
 def _argument_sizes(
     function: Callable[..., Any], args: Args, kwargs: Kwargs
 ) -> list[tuple[str, int]]:
-    """List name and number of leaves of each argument: positional, then keywords, sorted.
+    """List name and number of leaves of each argument: positional, then keywords.
 
     Positional arguments have the names of the function's parameters; if the function does not
     accept them, ``argument 0`` etc.

@@ -20,7 +20,7 @@ _STYLES = {
 
 
 def to_mermaid(graph: Graph) -> str:
-    """Convert a diagram to the text of a Mermaid flowchart; ``n3`` is the node with index 3."""
+    """Convert a diagram to a Mermaid flowchart; ``n3`` is the node with index 3."""
     lines = ["flowchart TD", *_format_group(graph.top, "  ")]
     for (source, target), types in graph.edges.items():
         lines.append(f'  n{source} -->|"{_escape(shorten(types))}"| n{target}')

@@ -95,7 +95,7 @@ class _Row:
         return [self.left + first, *(indent + line for line in rest)]
 
     def add_inputs(self, box: list[str], inputs: str, column: int) -> list[str]:
-        """Write the inputs behind the first line of the box, on several lines if they are long.
+        """Write the inputs behind the first line of the box, on several lines if long.
 
         Args:
             box: lines of the box.
@@ -133,7 +133,7 @@ def _list_rows(inputs: _Inputs, group: Group, frame: str) -> list[_Row]:
 
 
 def _list_frame_rows(inputs: _Inputs, group: Group, frame: str) -> list[_Row]:
-    """List the rows of a frame: a loop, or a conditional with a section for each branch.
+    """List the rows of a frame: a loop, or a conditional with its branches.
 
     `frame` has the characters of the frames around it, which begin each row.
     """
@@ -155,7 +155,7 @@ def _list_frame_rows(inputs: _Inputs, group: Group, frame: str) -> list[_Row]:
 
 
 def _find_repeated(inputs: _Inputs, node: Node, group: Group) -> dict[int, list[str]]:
-    """Find the values that flow from an iteration's results back to the carried values.
+    """Find the values that flow from an iteration's results to the carried values.
 
     Returns:
         labels of the values by index of their source, a node in the loop's `group`; empty unless
@@ -168,9 +168,9 @@ def _find_repeated(inputs: _Inputs, node: Node, group: Group) -> dict[int, list[
 
 
 def _sort_items(inputs: _Inputs, group: Group) -> list[Node | Group]:
-    """Sort nodes and groups of a group by program order, each after its inputs if possible.
+    """Sort a group's nodes and groups by program order, and after their inputs.
 
-    Nested groups without nodes are left out.
+    If nodes depend on each other, some precede an input. Nested groups without nodes are left out.
     """
     # A host node has the index of its first operation, and an operation that is merged into it can
     # depend on a later node.
@@ -203,7 +203,7 @@ def _list_indices(item: Node | Group) -> set[int]:
 
 
 def _name_nodes(nodes: list[Node]) -> dict[int, str]:
-    """Name each node, with a number where several nodes have the same first line of text.
+    """Name each node by its first line, numbered where several have the same line.
 
     `nodes` are all nodes, from top to bottom.
 

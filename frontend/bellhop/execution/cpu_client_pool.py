@@ -39,7 +39,7 @@ _clients_lock = threading.Lock()
 
 @contextlib.contextmanager
 def borrow_spare_device() -> Iterator[jax.Device]:
-    """Reserve an additional CPU device for one execution in a ``with`` block, and yield it.
+    """Yield an additional CPU device, reserved for one execution in the block.
 
     A new CPU client is created if no additional client has capacity, and kept until the process
     ends.

@@ -87,7 +87,7 @@ jax.tree_util.register_pytree_node(
 
 
 def place_on_targets(leaves: Sequence[Any], targets: Sequence[Any]) -> Sequence[Any]:
-    """Copy arrays to the devices that ``out_shardings`` requests; return them in the same order.
+    """Copy arrays to the devices of ``out_shardings``; return them in order.
 
     Args:
         leaves: arrays or tracers, the leaves of a result.

@@ -32,7 +32,7 @@ def _graph_node() -> Any:
 
         @staticmethod
         def forward(function: FlatFunction, *tensors: Any) -> tuple[Any, ...]:
-            """Call the compiled function with CPU tensors; return a new tensor for each result.
+            """Call the compiled function with CPU tensors; return a tensor for each result.
 
             Raises:
                 NotImplementedError: if the tensors have no data, or PyTorch is tracing.

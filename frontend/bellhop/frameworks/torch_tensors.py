@@ -71,7 +71,7 @@ def torch_dtype(dtype: DTypeLike) -> Any:
 
 
 def numpy_dtype(dtype: DTypeLike) -> np.dtype:
-    """Return the NumPy dtype that corresponds to a PyTorch dtype, such as ``torch.float32``.
+    """Return the NumPy dtype for a PyTorch dtype, such as ``torch.float32``.
 
     Raises:
         TypeError: if JAX has no such dtype.

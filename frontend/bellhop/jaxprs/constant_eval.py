@@ -147,7 +147,7 @@ def evaluate_or_none(eqn: JaxprEqn, *operands: Operand) -> Sequence[Any]:
 
 
 def _slice_constant(eqn: JaxprEqn, array: Operand, *starts: Any) -> Any:
-    """Replace a `dynamic_slice` with known start indices by a static slice, which is returned.
+    """Return a static slice in place of a `dynamic_slice` with known start indices.
 
     ``starts`` are NumPy scalars, one for each axis, which are clamped as in `dynamic_slice`.
     """
@@ -346,7 +346,7 @@ def _select(_: object, which: np.ndarray, *cases: np.ndarray) -> np.ndarray:
 
 
 def _broadcast(params: Mapping[str, Any], x: np.ndarray) -> np.ndarray:
-    """Evaluate ``broadcast_in_dim`` with NumPy; ``params`` are the equation's parameters."""
+    """Evaluate ``broadcast_in_dim`` with NumPy; ``params`` are the equation's."""
     shape = [1] * len(params["shape"])
     for axis, size in zip(params["broadcast_dimensions"], x.shape, strict=True):
         shape[axis] = size

@@ -162,7 +162,7 @@ def replace_inner_jaxprs(eqn: JaxprEqn, change: Callable[[ClosedJaxpr], ClosedJa
     """
 
     def replace(value: object) -> Any:
-        """Apply `change` to a parameter's value, or to closed jaxprs in it if it is a tuple.
+        """Apply `change` to a closed jaxpr, or to the closed jaxprs in a tuple.
 
         Returns:
             the new value; `value` itself if nothing changes.
@@ -206,7 +206,7 @@ def map_equations_reversed(
 
 
 def external_inputs(equations: Sequence[Any]) -> Iterator[Any]:
-    """Yield the variables that a sequence of equations reads but does not define before.
+    """Yield the variables that equations read and no earlier equation defines.
 
     A variable is yielded once for each use. Literals are left out.
     """

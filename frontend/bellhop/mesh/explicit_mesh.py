@@ -41,7 +41,7 @@ def leave_mesh(arrays: Sequence[Any]) -> Iterator[list[Any]]:
 
 
 def replicate(array: Operand) -> Any:
-    """Replicate an array or tracer over explicit mesh axes; return it unchanged if not sharded."""
+    """Replicate an array or tracer over explicit mesh axes, unless it is already."""
     if any(axis is not None for axis in jax.typeof(array).sharding.spec):
         return jax.sharding.reshard(array, jax.sharding.PartitionSpec())
     return array

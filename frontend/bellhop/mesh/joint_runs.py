@@ -77,7 +77,7 @@ class Delegated:
             self._runs = [each for each in self._runs if each is not raised]
 
     def call(self, function: Callable[[], None]) -> bool:
-        """Call a callback, which stores its results, unless a current execution has failed.
+        """Call a callback, which stores its results, unless an execution has failed.
 
         Returns:
             True if the function has returned; False if it was not called or raised, so that its

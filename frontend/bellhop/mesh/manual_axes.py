@@ -54,7 +54,7 @@ def has_varying(arrays: Any) -> bool:
 
 
 def _find_axes(avals: Sequence[Any]) -> tuple[frozenset[Any], Any]:
-    """Return all varying axes of types, and their mesh; an empty set and None without any."""
+    """Return all varying axes of types, and their mesh, or None without such axes."""
     axes, mesh = frozenset[Any](), None
     for aval in avals:
         if own := varying_axes(aval):

@@ -19,7 +19,7 @@ from bellhop.base.types import Operand
 
 
 def result_shardings(label: str, declared: Any) -> list[NamedSharding]:
-    """Return the sharding of each leaf of a partitioned callback's declared result type.
+    """Return the sharding of each leaf of a partitioned callback's result type.
 
     ``declared`` is the user's ``result_type``: a pytree of types or arrays, with shardings.
 
@@ -108,7 +108,7 @@ def call_per_shard(
 
 
 def _find_sharding(leaf: object) -> NamedSharding | None:
-    """Return the `NamedSharding` of an array, number or tracer, or None if it has none.
+    """Return the `NamedSharding` of an array or tracer, or None if it has none.
 
     A tracer has one only over explicit axes.
     """

@@ -57,7 +57,7 @@ def wrap_unvarying(function: Callable[..., Sequence[Any]]) -> Callable[..., list
         operands = [leaf for leaf, type_ in zip(leaves, types, strict=True) if type_.size]
 
         def evaluate_operands(*operands: Any) -> Sequence[Any]:
-            """Call the function; `operands` are the leaves of its arguments that are not empty."""
+            """Call the function; `operands` are the leaves that are not empty."""
             rest = iter(operands)
             all_leaves = [
                 next(rest) if type_.size else jnp.zeros(type_.shape, type_.dtype) for type_ in types
@@ -84,7 +84,7 @@ def _abstract_eval(*avals: Aval, closed: ClosedJaxpr) -> list[Any]:
 def _jvp(
     primals: Sequence[Any], tangents: Sequence[Any], *, closed: ClosedJaxpr
 ) -> tuple[list[Any], list[Any]]:
-    """Differentiate the call: bind one call for the results, and another for the tangents.
+    """Differentiate the call: bind separate calls for results and tangents.
 
     Tangents of operands and results may be symbolic zeros.
     """

@@ -75,7 +75,7 @@ def is_capsule(function: Any) -> bool:
 
 
 def register_handler(capsule: Any) -> str:
-    """Register an FFI handler with XLA's CPU client, once for each capsule, kept for ever.
+    """Register an FFI handler with XLA's CPU client, for ever, once per capsule.
 
     Returns:
         the name by which programs call the handler.

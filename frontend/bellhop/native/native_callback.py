@@ -129,7 +129,7 @@ class NativeCallback(PureCallback[..., Any]):
         )
 
     def _check_returned(self, aval: ShapedArray) -> None:
-        """Check the declared type of the only result against the C type of the returned value.
+        """Check the declared type of the only result against the returned C type.
 
         Raises:
             ResultTypeError: if the C type is known and the dtypes differ.
@@ -150,7 +150,7 @@ class NativeCallback(PureCallback[..., Any]):
         super()._set_linear(argnums, rule)
 
     def _check_pure(self, rule: str) -> None:
-        """Raise `TypeError` if a function with side effects gets a rule, such as ``"jvp"``."""
+        """Raise `TypeError` if a function with side effects gets a rule (``"jvp"``)."""
         if self._kind is NATIVE_EFFECT:
             raise TypeError(
                 f"{self._described} has side effects and gets a {rule} rule, expected no "

@@ -263,9 +263,9 @@ class _LogCall(Report):
         target: CallbackTarget,
         every: int = 1,
     ) -> Sequence[Any]:
-        """Lower the call in a log statement; in `qjit` programs, with `every` as an attribute.
+        """Lower the call in a log statement, in `qjit` programs with its interval.
 
-        The pass thin-calls then makes only the first of every n calls.
+        There the pass thin-calls makes only the first of `every` calls.
         """
         results = super().lower(ctx, *operands, target=target)
         if every > 1 and current_lowering() is not None:

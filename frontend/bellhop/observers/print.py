@@ -184,10 +184,10 @@ def _make_formatter(fmt: str, options: tuple[str, ...], site: str) -> _Formatter
 
 
 def _options_of_program() -> tuple[str, ...]:
-    """Return the NumPy print options that the traced function has set, as JSON in a tuple.
+    """Return NumPy print options that the traced function has set, as JSON.
 
-    The tuple is empty if there are none, and outside of tracing. Options that the function has not
-    set are read when the program is called.
+    The result is a tuple of one string, or an empty tuple if there are none, and outside of
+    tracing. Options that the function has not set are read when the program is called.
 
     Raises:
         ValueError: for options whose values are functions, which a program cannot hold.

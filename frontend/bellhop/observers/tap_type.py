@@ -46,7 +46,7 @@ class Tap(CallbackType):
         return jax.tree.unflatten(target.in_tree, self.primitive.bind(*leaves, target=target))
 
     def run(self, *leaves: Operand, target: CallbackTarget) -> list[Any]:
-        """Tap concrete values now, outside of programs, and return them as arrays: impl rule."""
+        """Tap concrete values now and return them as arrays: the impl rule."""
         _WITHOUT_RESULTS.primitive.bind(*leaves, target=target)
         return [jnp.asarray(leaf) for leaf in leaves]
 
@@ -145,5 +145,5 @@ class Tap(CallbackType):
 def _transform_target(
     target: CallbackTarget, transform: tuple[str, dict[str, Any]]
 ) -> CallbackTarget:
-    """Return a copy of a tap's target with one more JAX transformation, a name and parameters."""
+    """Return a copy of a tap's target with one more transformation: name, parameters."""
     return dataclasses.replace(target, transforms=(*(target.transforms or ()), transform))

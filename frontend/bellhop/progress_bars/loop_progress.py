@@ -59,7 +59,7 @@ class _ProgressType(CallbackType):
     def partial_eval(
         self, saveable: Any, unknown: Sequence[bool], instantiated: Sequence[bool], eqn: JaxprEqn
     ) -> tuple[Any, ...]:
-        """Partial evaluation rule under ``jax.checkpoint``: report once, in one of the passes.
+        """Partial evaluation rule under ``jax.checkpoint``: report in one of the passes.
 
         The report is made in the forward pass, unless an operand is unknown there, that is, depends
         on a tangent; then it is made in the recomputation. ``saveable``, JAX's policy, is not used.

@@ -108,7 +108,7 @@ def _get_sequence_key(sequence: Sequence[str], constants: Mapping[str, str]) -> 
 
 
 def _count_kernels(sequence: Sequence[str]) -> int:
-    """Estimate the number of kernels of a sequence of operations, each a line of MLIR text.
+    """Estimate the number of kernels of operations, each a line of MLIR text.
 
     It is the number of values that are results or have several uses, as XLA fuses all other values
     into their users.

@@ -61,7 +61,7 @@ PRECISIONS = ("double", "single")
 
 
 def read_environment_engine() -> str:
-    """Return the default of qjit's option `engine`, from ``BELLHOP_ENGINE``; else ``"auto"``.
+    """Return qjit's default `engine`, from ``BELLHOP_ENGINE``, else ``"auto"``.
 
     Raises:
         ValueError: for any other value.

@@ -32,7 +32,7 @@ class Branches(NamedTuple):
     def map_functions(
         self, change: Callable[[Callable[..., Any]], Callable[..., Any]]
     ) -> "Branches":
-        """Return a copy of the conditional with each branch replaced by ``change(branch)``."""
+        """Return a copy of the conditional with ``change(branch)`` for each branch."""
         return self._replace(functions=list(map(change, self.functions)))
 
 
@@ -164,7 +164,7 @@ class RecordingCircuit(CurrentCircuit, GateRecorder, Protocol):
     def mid_measure(
         self, label: Wire, /, *, reset: bool, postselect: int, site: str, is_joint: bool = False
     ) -> Any:
-        """Measure a wire before the end of the circuit, as `CurrentCircuit.mid_measure` does.
+        """Measure a wire before the circuit's end, as ``CurrentCircuit.mid_measure``.
 
         If `is_joint`, several wires are measured together, and `label` is a sequence of wires.
         """

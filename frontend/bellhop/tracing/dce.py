@@ -27,15 +27,15 @@ _droppable: set[Primitive] = set()
 
 
 def register_droppable(primitive: Primitive) -> None:
-    """Register a primitive without effects, whose unused calls `drop_unused_calls` removes.
+    """Register an effect-free primitive for `drop_unused_calls`.
 
-    XLA would keep its custom calls.
+    Unused calls of it are removed; XLA would keep its custom calls.
     """
     _droppable.add(primitive)
 
 
 def drop_unused_calls(closed: ClosedJaxpr) -> ClosedJaxpr:
-    """Remove unused calls of registered primitives, keeping the jaxpr's inputs and results.
+    """Remove unused calls of registered primitives, keeping inputs and results.
 
     Other unused equations go with them.
 

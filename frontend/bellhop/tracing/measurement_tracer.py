@@ -51,9 +51,9 @@ def to_outcome(value: jax.core.Tracer) -> jax.core.Tracer:
 
 @functools.cache
 def _outcome_type(tracer_type: Any) -> Any:
-    """Return the subclass ``MidCircuitOutcome`` of a JAX tracer class, with outcomes' operators.
+    """Return the subclass ``MidCircuitOutcome`` of a JAX tracer class.
 
-    It is created once for each `tracer_type`.
+    It has the operators of outcomes, and is created once for each `tracer_type`.
     """
     number = lambda value: _to_integer(value, tracer_type)
     # PennyLane recognizes JAX arrays by the module of their type.

@@ -143,7 +143,7 @@ class _Rewriting:
         return jaxpr.replace(eqns=equations, effects=effects)
 
     def _equation(self, eqn: JaxprEqn) -> JaxprEqn:
-        """Replace the primitive of an equation with effects, or the jaxprs in its parameters.
+        """Replace the primitive of an equation with effects, or its inner jaxprs.
 
         The effects are updated. `eqn` itself is returned if nothing changes.
         """

@@ -22,7 +22,9 @@ _NONE = math.inf
 
 
 def check_method(construct: str, method: str | None, h: float | None) -> None:
-    """Check the options ``method`` and ``h`` of a derivative such as ``grad``, the `construct`.
+    """Check the options ``method`` and ``h`` of a derivative.
+
+    `construct` is its name, such as ``grad``, for errors.
 
     Raises:
         ValueError: for an unknown method, or a step that is zero, not a number, or without
@@ -61,7 +63,7 @@ _inner: ContextVar[_InnerDifferences | None] = ContextVar("bellhop_inner_differe
 
 @contextlib.contextmanager
 def _count_differences() -> Iterator[_InnerDifferences]:
-    """Yield a counter of the nested finite differences traced inside of a ``with`` block.
+    """Yield a counter of the nested finite differences traced in a ``with`` block.
 
     It is final when the block ends. The enclosing block's counter includes this block.
     """

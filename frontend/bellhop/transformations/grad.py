@@ -267,7 +267,7 @@ def _derivative(
 
 
 def _forward(name: str, fn: Function, argnums: Argnums, args: Sequence[Any]) -> Any:
-    """Return the Jacobian of `fn` by forward mode; for value_and_grad, a pair, the value first."""
+    """Return `fn`'s Jacobian by forward mode; for value_and_grad, (value, Jacobian)."""
     slope = jax.jacfwd(fn, argnums=argnums)(*args)
     return (fn(*args), slope) if name == "value_and_grad" else slope
 

@@ -136,7 +136,7 @@ def vjp(
 def _resolve_positions(
     name: str, f: Function, params: Sequence[Any], argnums: Argnums | None
 ) -> list[int]:
-    """Check the arguments of ``jvp`` or ``vjp``, the `name`; return `argnums` as a list.
+    """Check the arguments of ``jvp`` or ``vjp``; return `argnums` as a list.
 
     `params` are all arguments of `f`. If `argnums` is None, the first is differentiated.
 
@@ -160,7 +160,7 @@ def _resolve_positions(
 def _restrict_to_differentiated(
     f: Function, params: Sequence[Any], positions: list[int]
 ) -> tuple[Function, list[Any]]:
-    """Return ``f`` as a function of the differentiated arguments, and the list of their values.
+    """Return ``f`` as a function of the differentiated arguments, and their values.
 
     ``positions`` are their indices in ``params``; all other arguments are fixed. The leaves of the
     values are arrays.
@@ -213,7 +213,7 @@ def _inner_product(value: object, cotangents: PyTree) -> Any:
 
 
 def _cast_tangent(tangent: PyTree, primal: PyTree) -> Any:
-    """Cast a tangent, a pytree, to the dtypes of its primal; integers get ``float0`` zeros."""
+    """Cast a tangent pytree to its primal's dtypes; integers get ``float0`` zeros."""
 
     def leaf(tangent: PyTree, primal: PyTree) -> Any:
         dtype = jnp.result_type(primal)

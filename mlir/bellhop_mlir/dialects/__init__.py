@@ -58,7 +58,7 @@ def _add_dialects(names: set[str]) -> set[str]:
 def _verify_with_location(
     verify_operation: Callable[[ir.Operation], None], op: ir.Operation
 ) -> None:
-    """Verify an operation by ``verify_operation``; add its location to errors, as a note."""
+    """Verify an operation; add its location to errors, as a note."""
     try:
         verify_operation(op)
     except VerificationError as error:

@@ -36,7 +36,7 @@ def print_module(module: ir.Module, large_elements_limit: int | None = None) -> 
 
 
 def _find_tables(module: ir.Operation) -> list[ir.Operation]:
-    """Find the ``quantum.gates`` of a module and of nested modules, in MLIR's printed order."""
+    """Find all ``quantum.gates``, also in nested modules, in printed order."""
     found: list[ir.Operation] = []
 
     def visit(op: ir.Operation) -> ir.WalkResult:

@@ -108,7 +108,7 @@ SEED = _SEED.results[0]
 
 
 def returns_state(name: str) -> bool:
-    """Return whether an operation, such as ``quantum.gates``, takes and returns the handle.
+    """Return whether an operation (``quantum.gates``) takes and returns the handle.
 
     The handle of its circuit is then the first operand and the first result.
     """

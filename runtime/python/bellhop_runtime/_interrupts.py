@@ -58,7 +58,7 @@ def should_end_programs() -> bool:
 
 
 def _is_call(steps: list[tuple[object, float]]) -> bool:
-    """Return whether a thread is calling a compiled function, which has no Python frame.
+    """Return whether a thread calls a compiled function, which has no Python frame.
 
     ``steps`` has the thread's current steps in the runtime, from `under_way`: objects with start
     times.

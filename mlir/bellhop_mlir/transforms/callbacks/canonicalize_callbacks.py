@@ -116,7 +116,7 @@ def _dominates(earlier: ir.Operation, op: ir.Operation) -> bool:
 
 
 def _drop_dead(module: ir.Module, impure: set[str]) -> int:
-    """Erase the pure operations with unused results; return the number of erased operations.
+    """Erase pure operations with unused results; return their number.
 
     ``impure`` has the symbols of functions with side effects.
     """
@@ -131,7 +131,7 @@ def _drop_dead(module: ir.Module, impure: set[str]) -> int:
 
 
 def _drop_unused_declarations(module: ir.Module) -> int:
-    """Erase ``callback.func`` operations without calls, and their modules; return their number."""
+    """Erase declarations without calls, and their modules; return their number."""
     dropped = 0
     used = {symbol_attribute(op) for op in find_operations(module.operation, "callback.call")}
     for name, declaration in callback.find_declarations(module).items():

@@ -155,7 +155,7 @@ class _HoistingLoop:
         return changed
 
     def _is_invariant(self, op: ir.Operation) -> bool:
-        """Return whether an operation of the body, with nested ones, uses only invariant values."""
+        """Return whether an operation, with nested ones, uses only invariant values."""
         return all(
             value not in self.inside
             or value in self.outside

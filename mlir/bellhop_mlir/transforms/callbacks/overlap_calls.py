@@ -85,7 +85,7 @@ class OverlapCalls(Pass):
         return True
 
     def _find_splittable(self, module: ir.Module) -> set[str]:
-        """Return the symbols of the functions whose calls may be split into start and wait.
+        """Return the symbols of functions whose calls may be split into start and wait.
 
         They are the ``callback.func`` operations whose id is in ``ids``, or whose region runs long.
         """

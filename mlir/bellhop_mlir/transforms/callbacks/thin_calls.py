@@ -62,7 +62,7 @@ class ThinCalls(Pass):
     needs = ("callback.call",)
 
     def apply(self, module: ir.Module) -> bool:
-        """Put the marked calls into conditionals, in place; return False if there are none."""
+        """Put marked calls into conditionals, in place; return False if there are none."""
         if not _find_marked(module.operation):
             return False
         _inline_holders(module)
@@ -157,7 +157,7 @@ def _is_alone_in_conditional(call: ir.Operation) -> bool:
 
 
 def _is_branch_taken(conditional: ir.Operation, block: ir.Block) -> ir.Value:
-    """Build a boolean: whether a conditional of two branches takes the branch ``block``."""
+    """Build a boolean: whether a conditional of two branches takes ``block``."""
     (selector,) = conditional.operands
     is_first = conditional.regions[0].blocks[0] == block
     if conditional.name == "stablehlo.if":

@@ -188,7 +188,7 @@ def _find_only_user(value: ir.Value, name: str, block: ir.Block) -> ir.Operation
 
 
 def _is_future(anchor: ir.Value) -> bool:
-    """Return whether an operand of ``quantum.begin`` is the future of a call in progress.
+    """Return whether an operand of ``quantum.begin`` is a future of a started call.
 
     Such an operand orders the circuit after the start of the call.
     """

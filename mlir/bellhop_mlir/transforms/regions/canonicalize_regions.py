@@ -38,7 +38,7 @@ class CanonicalizeRegions(Pass):
     needs = ("callback.accelerate",)
 
     def apply(self, module: ir.Module) -> bool:
-        """Drop needless operands and results of regions, in place; return False if there are none.
+        """Drop needless operands and results of regions; False if there are none.
 
         Unused constants of the module are erased then.
         """
@@ -54,9 +54,10 @@ class CanonicalizeRegions(Pass):
 def _specialise_region(
     module: ir.Module, region: callback.AccelerateOp, specialised: dict[Hashable, str]
 ) -> None:
-    """Replace a region by one without constant, repeated and unused operands and results.
+    """Replace a region by one without needless operands and results.
 
-    Of equal operands the first is kept. Nothing happens if there is nothing to drop.
+    Constant and repeated operands, and unused results, are dropped; of equal operands the first is
+    kept. Nothing happens if there is nothing to drop.
 
     Args:
         module: the module.
@@ -94,7 +95,7 @@ def _specialise_region(
 
 
 def _value_key(value: ir.Value) -> Hashable:
-    """Return a key, equal for equal constants, of a value for which `is_constant` holds."""
+    """Return a key, equal for equal constants, of a value with `is_constant`."""
     op = value.owner.operation
     try:
         attributes: Hashable = tuple(op.attributes.items())
@@ -144,7 +145,7 @@ def _make_specialised(
 
 
 def _copy_constant(value: ir.Value, before: ir.Operation) -> ir.Value:
-    """Copy a constant and the operations that compute it to a place; return the copied value.
+    """Copy a constant and the operations that compute it; return the copied value.
 
     Args:
         value: a value for which `is_constant` holds.

@@ -160,7 +160,7 @@ def _fuse_two(module: ir.Module, block: ir.Block) -> bool:
 
 
 def _leaves_device(op: ir.Operation) -> bool:
-    """Return whether an operation itself belongs to a circuit, or is a callback or a region."""
+    """Return whether an operation is part of a circuit, a callback or a region."""
     return op.name.startswith(("callback.", "quantum."))
 
 

@@ -50,7 +50,7 @@ class InlineAccelerate(Pass):
     device: str = "cpu:0"
 
     def apply(self, module: ir.Module) -> bool:
-        """Inline regions on the program's device, in place; return False if there are none."""
+        """Inline regions on the program's device, in place; False if there are none."""
         found = False
         # A region may contain regions, which are found after its body is inlined.
         while regions := self._find_inlinable(module):

@@ -25,7 +25,7 @@ class OutlineRegions(Pass):
     needs = ("func.call",)
 
     def apply(self, module: ir.Module) -> bool:
-        """Turn calls of accelerated functions into regions, in place; False if there are none."""
+        """Turn calls of accelerated functions into regions; False if there are none."""
         found = False
         for op in find_operations(module.operation, "func.call"):
             callee = symbol_attribute(op)

@@ -42,7 +42,7 @@ class PlaceResults(Pass):
     devices: str = ""
 
     def apply(self, module: ir.Module) -> bool:
-        """Place the results of ``@main`` on ``devices``, in place; False if nothing changes."""
+        """Place the results of ``@main`` on ``devices``; False if nothing changes."""
         devices = {place: device for place, device in enumerate(self.devices.split(",")) if device}
         if not devices:
             return False
@@ -66,7 +66,7 @@ class PlaceResults(Pass):
 
 
 def _is_pure_on_device(op: ir.Operation | None, device: str, impure: set[str]) -> bool:
-    """Return whether a value is computed by a pure region on a device, and can stay there.
+    """Return whether a pure region on a device computes a value, which can stay.
 
     Args:
         op: the operation that computes the value; None for a block argument.

@@ -40,7 +40,7 @@ class RegionVariants:
         self._variants: dict[object, str] = {}
 
     def find_device(self, op: ir.Operation | None) -> str | None:
-        """Return the device, as ``platform:id``, of the pure region that an operation calls.
+        """Return the device (``platform:id``) of the pure region that an operation calls.
 
         None if `find_target` returns None, or for a region on several devices.
         """
@@ -299,7 +299,7 @@ class RegionVariants:
 
 
 def _find_indices(declaration: callback.FuncOp) -> dict[str, Sequence[int]]:
-    """Return the attributes ``held``, ``fetched`` and ``kept`` of a region's declaration.
+    """Return the lists ``held``, ``fetched`` and ``kept`` of a declaration.
 
     Attributes that the declaration lacks are missing in the result.
     """

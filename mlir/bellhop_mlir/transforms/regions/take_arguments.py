@@ -89,7 +89,7 @@ class TakeArguments(Pass):
 
 
 def _drop_unused(op: ir.Operation) -> bool:
-    """Drop unused results, and their operands, of an operation in ``_IDENTITY_OPERATIONS``.
+    """Drop unused results, with operands, of an op in ``_IDENTITY_OPERATIONS``.
 
     Returns:
         whether a result was unused; ``op`` is then replaced or, without used results, erased.

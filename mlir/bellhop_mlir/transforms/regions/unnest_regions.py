@@ -48,7 +48,7 @@ class UnnestRegions(Pass):
     needs = ("callback.accelerate",)
 
     def apply(self, module: ir.Module) -> bool:
-        """Move operations of other devices out of regions, in place; False if nothing changes."""
+        """Move operations of other devices out of regions; False if nothing changes."""
         found = False
         while (region := _find_mixed_region(module)) is not None:
             found = True
@@ -69,9 +69,9 @@ def _find_mixed_region(module: ir.Module) -> callback.AccelerateOp | None:
 
 
 def _has_foreign_operations(module: ir.Module, ops: Sequence[ir.Operation], device: str) -> bool:
-    """Return whether any of some operations, or of their callees, must run outside of a region.
+    """Return whether an operation, or an operation of a callee, must run outside.
 
-    Operations that cannot move out of the region do not count; see `_can_move`.
+    That is, outside of a region; operations that cannot move out of it do not count (`_can_move`).
 
     Args:
         module: the module.

@@ -170,7 +170,7 @@ def _return_elements(part: OperationGroup) -> None:
 
 
 def _hide_operands(part: OperationGroup) -> None:
-    """Replace the inputs of a group by results of an optimization barrier before the group."""
+    """Replace a group's inputs by results of an optimization barrier before it."""
     begin = part.operations[0]
     with begin.location, ir.InsertionPoint(begin):
         barrier = stablehlo.OptimizationBarrierOp(list(part.inputs))

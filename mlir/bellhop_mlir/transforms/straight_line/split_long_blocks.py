@@ -48,7 +48,7 @@ class SplitLongBlocks(Pass):
     calls: int = 100
 
     def apply(self, module: ir.Module) -> bool:
-        """Move parts of long blocks into functions, in place; return False if there are none."""
+        """Move parts of long blocks into functions, in place; False if there are none."""
         long = [block for block in find_blocks(module) if _count_calls(block) > 2 * self.calls]
         for block in long:
             parts = self._partition_block(block)
