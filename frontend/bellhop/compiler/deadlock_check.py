@@ -70,7 +70,7 @@ _POOLS = [
 
 @patch("starting threads and submitting pool tasks", "devices wait for threads of callbacks too")
 def propagate_waits_to_threads() -> None:
-    """Patch threads and pools so that a callback's threads inherit its list of waiting devices.
+    """Patch threads and pools so that tasks inherit the list of waiting devices.
 
     A device waits while a callback that it called runs. If the callback, or a thread that it
     starts, runs a program on that device, neither would ever end; with the list, this is an error.

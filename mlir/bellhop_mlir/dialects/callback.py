@@ -364,7 +364,7 @@ def make_verifier(module: ir.Module) -> Callable[[ir.Operation], None]:
 
 
 def _verify_symbol(op: FuncOp, seen: set[str], defined: dict[str, ir.Operation]) -> None:
-    """Raise `VerificationError` if ``op``'s symbol is in ``seen`` or ``defined``; else add it.
+    """Raise `VerificationError` if ``op``'s symbol is taken; else add it to ``seen``.
 
     ``seen`` has the symbols of earlier declarations, ``defined`` the module's other operations.
     """

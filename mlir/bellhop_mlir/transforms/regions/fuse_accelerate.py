@@ -17,7 +17,7 @@ from bellhop_mlir.passes import Pass
 
 
 class FuseAccelerate(Pass):
-    """Merge regions on the same device, so that values between them stay on the device.
+    """Merge regions on the same device, so that values between them stay there.
 
     Before::
 

@@ -8,7 +8,7 @@ from bellhop_mlir.region_name import RegionName
 
 
 class OutlineRegions(Pass):
-    """Turn calls of functions that are named as accelerated into ``callback.accelerate``.
+    """Turn calls of functions named as accelerated into ``callback.accelerate``.
 
     Before::
 
