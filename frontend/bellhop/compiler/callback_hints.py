@@ -22,10 +22,8 @@ _WRITES = ("STORE_SUBSCR", "STORE_SLICE")
 def add_argument_hint(error: BaseException) -> None:
     """Add a note to an exception of a callback that misused its NumPy arguments.
 
-    That is, it wrote to a read-only argument, or used ``x.at``. Other exceptions stay as they are.
-
-    Args:
-        error: the exception, with its traceback; it gets one note at most.
+    That is, it wrote to a read-only argument, or used ``x.at``. Other exceptions stay as they are,
+    and so do exceptions that have the note already.
     """
     hint = _find_hint(error)
     if hint is not None and hint not in getattr(error, "__notes__", ()):
@@ -35,11 +33,8 @@ def add_argument_hint(error: BaseException) -> None:
 def _find_hint(error: BaseException) -> str | None:
     """Return the note for a callback's exception; None if it needs none.
 
-    There is a note for ``x.at`` of a NumPy array, an AttributeError, and for a ValueError at a line
-    that stores items while a local variable there is a read-only array.
-
-    Args:
-        error: the exception, with its traceback.
+    There is a note for ``x.at`` of a NumPy array, an AttributeError, and for a ValueError at an
+    instruction that stores items while a local variable there is a read-only array.
     """
     if isinstance(error, AttributeError):
         is_update = error.name == "at" and isinstance(error.obj, np.ndarray)
@@ -60,12 +55,7 @@ def _find_hint(error: BaseException) -> str | None:
 
 
 def _writes_array(code: CodeType, offset: int) -> bool:
-    """Return whether an instruction stores items, as ``x[0] = 1`` and ``x += 1`` do.
-
-    Args:
-        code: code of a Python function.
-        offset: offset of the instruction in bytes.
-    """
+    """Return whether an instruction, by byte offset, stores items (``x[0] = 1``)."""
     for instruction in dis.get_instructions(code):
         if instruction.offset == offset:
             is_augmented = instruction.opname == "BINARY_OP" and instruction.argrepr.endswith("=")

@@ -37,11 +37,8 @@ class LoopLabel(BuiltinFunction):
     The runtime counts the iterations of each execution of the loop in `bars`. It calls the label
     when bars appear and no thread displays them.
 
-    Args:
-        description: text before the bar; empty for no text.
-
     Attributes:
-        description: as the argument.
+        description: text before the bar; empty for no text.
         bars: the runtime's counters, one for each execution of the loop.
     """
 
@@ -66,10 +63,8 @@ class LoopLabel(BuiltinFunction):
     def advance_in_python(self, total: int) -> None:
         """Count one iteration of a loop that Python runs, and show it on a bar.
 
-        The bar appears with the first iteration and is closed by the last.
-
-        Args:
-            total: number of iterations of the loop.
+        The bar appears with the first iteration and is closed when it has counted ``total``, which
+        must be known.
         """
         if self._python_bar is None:
             self._python_bar = tqdm(desc=self.description or None, total=total)
@@ -133,9 +128,6 @@ class _BarLine:
 
         The display is recent for 0.09 seconds in terminals and notebooks, and for 9 seconds if the
         output goes to a file.
-
-        Args:
-            state: the present state.
         """
         self._update(state)
         interval = _INTERVAL if self._is_live else _FILE_INTERVAL
@@ -149,10 +141,9 @@ class _BarLine:
         self._tqdm.close()
 
     def _update(self, state: _BarState) -> None:
-        """Copy a state of the progress bar to tqdm, without displaying it.
+        """Copy a state to tqdm, without displaying it.
 
-        Args:
-            state: the state; a later execution of the loop may use the same line.
+        The state may be of a later execution of the loop, which uses the same line.
         """
         bar = self._tqdm
         if bar.disable:
