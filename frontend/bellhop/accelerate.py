@@ -60,8 +60,8 @@ class AcceleratedFunction(PickledByName):
 
     While JAX traces, a call becomes a *region*: a nested ``jax.jit`` whose name contains the
     device, which Bellhop's compiler turns into a program for that device. Outside of traces, a call
-    copies its arguments to the device and runs at once. As a class attribute, the object binds to
-    instances like a function.
+    runs at once on the device, to which it copies arguments. As a class attribute, the object binds
+    to instances like a function.
 
     Args:
         function: the user's function of pytrees of arrays.
@@ -128,10 +128,6 @@ class AcceleratedFunction(PickledByName):
 
         - an array that is committed to the device of the last call;
         - without the user's `dev` also an uncommitted array, a NumPy array or a Python number.
-
-        Args:
-            args: positional arguments of the accelerated function.
-            kwargs: its keyword arguments.
         """
         if (
             VALUE_OF(_TRACE) is not _NO_TRACE
@@ -281,7 +277,8 @@ def _make_region(
     """Make a ``jax.jit`` function whose name marks its calls as regions on a device.
 
     JAX's rules for ``jit`` keep the name, so the pass outline-regions finds every function that
-    differentiation and batching derive from the region.
+    differentiation and batching derive from the region. The first use patches JAX's lowering of
+    nested ``jit`` functions.
 
     Args:
         function: the user's function.
@@ -300,12 +297,9 @@ def _make_region(
     call = function if state_axes is None else recompute_partitioned_states(function)
 
     def region(*args: Any, **kwargs: Any) -> Any:
-        """Trace the user's function for the device of the region.
+        """Trace the user's function for the device of the region; return its result.
 
         ``jax.jit`` calls this function with tracers, and with the values of static arguments.
-
-        Returns:
-            the result of the user's function, a pytree of arrays or tracers.
 
         Raises:
             CompileError: if the function cannot be traced, or returns a measurement or a leaf that
@@ -331,12 +325,9 @@ def _make_region(
 
 
 def _find_region_platform(name: str) -> tuple[str, dict[str, Any]] | None:
-    """Find the platform for which a ``jit`` function that is a region is lowered.
+    """Return the platform for which a ``jit`` function that is a region is lowered.
 
-    JAX's lowering of a nested ``jit`` calls this function for each of them.
-
-    Args:
-        name: name of the ``jit`` function.
+    JAX's lowering of a nested ``jit`` calls this with the name of each ``jit`` function.
 
     Returns:
         the platform, such as ``"cuda"``, and the module's dictionary in which JAX's caches of

@@ -53,6 +53,8 @@ _DTYPES = {np.dtype(dtype).name: np.dtype(dtype) for dtype in DTYPES}
 class SavedFunction:
     """Name, docstring and signature of a function that was loaded from a file.
 
+    `read_programs` returns it.
+
     Attributes:
         name: its name, printable text.
         doc: its docstring, or None.
@@ -166,10 +168,8 @@ def save_programs(
         key: key that signs the file; None for a file without a signature.
 
     Raises:
-        CompileError: for what cannot be saved, such as a callback without an importable name.
-        TypeError, ValueError: if the path or the key is not valid.
+        CompileError: if a part cannot be saved, such as a callback without an importable name.
         FileNotFoundError: if the directory does not exist.
-
     Warns:
         UserWarning: if ``load`` needs ``trust=True`` for a program; names the reason.
     """
@@ -357,6 +357,9 @@ def _encode(program: Program, signature: Any, out_tree: PyTreeDef, what: str) ->
         signature: ``(args, kwargs)``, a pytree with the types of the arguments.
         out_tree: structure of its result.
         what: name of the function, for errors.
+
+    Raises:
+        CompileError: if a callback, a pytree, an array type or a result's sharding cannot be saved.
     """
     leaves, in_tree = jax.tree.flatten(signature)
     for target in program.code.targets:
@@ -384,7 +387,6 @@ def _decode(
         record: data of the program, in the form ``_PROGRAM``.
         module: MLIR text of its module.
         executable: its machine code, or None.
-        allowed: functions and classes that the file may name.
 
     Raises:
         Malformed: if arguments, callbacks and module do not match.
@@ -442,7 +444,9 @@ def _decode_target(record: dict[str, Any], allowed: Allowed) -> CallbackTarget:
 
     Args:
         record: data of the callback, in the form ``_TARGET``.
-        allowed: functions and classes that the file may name.
+
+    Raises:
+        Malformed: if a parameter of a C function is missing, or a type or structure is invalid.
     """
     out_tree, result_avals = _decode_typed(record, "out_tree", "result_avals", allowed)
     fields = record | {
@@ -469,7 +473,6 @@ def _decode_typed(record: dict[str, Any], tree: str, avals: str, allowed: Allowe
         record: data of a program or callback.
         tree: key of the structure in the record, such as ``"in_tree"``.
         avals: key of the leaves' types in the record, such as ``"in_avals"``.
-        allowed: functions and classes that the file may name.
 
     Raises:
         Malformed: if their numbers of leaves differ.

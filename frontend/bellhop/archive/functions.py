@@ -156,9 +156,6 @@ class Allowed:
     def _find_c_function(self, function: CFunction) -> NativeSymbol:
         """Load the shared library of a trusted file's C function; return the function.
 
-        Args:
-            function: names of the library and the function.
-
         Raises:
             CompileError: if the file is not trusted, or the function cannot be loaded.
         """
@@ -177,9 +174,6 @@ class Allowed:
 
     def get_tuple_class(self, named: Named) -> type[Any]:
         """Resolve a class of named tuples in a file to the class itself.
-
-        Args:
-            named: name of the class.
 
         Raises:
             CompileError: if the name is not allowed, or does not refer to a class of named tuples.
@@ -310,17 +304,10 @@ def get_importable_name(function: Callable[..., Any], what: str) -> str:
 
 
 def _find_module(function: Callable[..., Any], name: str | None) -> str | None:
-    """Find an imported module that contains a function under its name.
+    """Find an imported module that contains a function under its name, or None.
 
     Functions of C extensions, such as the ufuncs of SciPy, do not name their modules. A public
-    module is preferred to a private one, and a short name to a long one.
-
-    Args:
-        function: the function.
-        name: its name in the module; None finds nothing.
-
-    Returns:
-        the module's name; None if no module does.
+    module is preferred to a private module, and a short name to a long name.
     """
     modules = [
         path

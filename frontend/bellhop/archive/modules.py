@@ -24,15 +24,12 @@ from bellhop_mlir.module_validation import parse_untrusted
 
 
 def encode_module(text: str) -> str:
-    """Convert a program's module to text that does not depend on this machine.
+    """Convert a program's module to MLIR text that does not depend on this machine.
 
     Paths of plugin libraries are replaced by the names of their PennyLane devices.
 
     Args:
         text: MLIR text of the optimised module.
-
-    Returns:
-        MLIR text of the changed module.
 
     Raises:
         CompileError: for a library that belongs to no installed device.
@@ -101,7 +98,6 @@ def _check_main(
     Tokens, which order effects, are allowed: as many results as arguments.
 
     Args:
-        module: the module.
         in_avals: types of the arguments.
         out_avals: types of the results.
     """
@@ -123,7 +119,6 @@ def _check_declarations(module: ir.Module, targets: Sequence[CallbackTarget]) ->
     The runtime trusts the numbers, types and kinds of the calls, so wrong ones could crash it.
 
     Args:
-        module: the module.
         targets: the callbacks, by the index in their declarations.
     """
     declared = find_declarations(module)

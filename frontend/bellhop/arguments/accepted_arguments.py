@@ -51,12 +51,12 @@ def check_parameters(
     passed: str,
     names: Collection[str] = (),
 ) -> None:
-    """Raise an error if a function's signature does not accept the arguments that Bellhop passes.
+    """Raise an error if a function does not accept the arguments that Bellhop passes.
 
     Args:
         where: construct that calls the function, for the error.
         role: what the function is to the construct, such as ``"the body"``.
-        function: callable; callables without a signature accept all arguments.
+        function: callable; not checked in the cases in which `check_call` does not check it.
         count: number of positional arguments.
         passed: the arguments in words, such as ``"the index and 2 carried values"``.
         names: names of the keyword arguments.
@@ -104,7 +104,7 @@ def format_count(count: int, noun: str) -> str:
 def _find_mismatch(
     function: Callable[..., Any], count: int, names: Collection[str]
 ) -> tuple[inspect.Signature, TypeError] | None:
-    """Bind a call to a function's signature.
+    """Return the signature and Python's error if a function does not accept a call.
 
     Args:
         function: callable.
@@ -112,7 +112,8 @@ def _find_mismatch(
         names: names of the keyword arguments.
 
     Returns:
-        the signature and Python's error; None if the arguments fit, or the signature is not known.
+        the signature and a TypeError that was not raised; None if the arguments fit, the signature
+        is not known, or a Python function has an attribute ``__signature__``.
     """
     if isinstance(function, FunctionType):
         # ``inspect.signature`` takes a fifth of the time to trace a callback.

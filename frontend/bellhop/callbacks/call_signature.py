@@ -71,10 +71,8 @@ def parse_call(
         name: name of the public function, for errors.
         function: its first argument, or None.
         result_type: its second argument, or ``MISSING``.
-        args: further positional arguments.
         kwargs: further keyword arguments; may have JAX's names ``callback`` and
             ``result_shape_dtypes`` for the first two arguments.
-        sharding: JAX's option ``sharding``, or None.
 
     Returns:
         the function, its result type and its arguments, without JAX's keyword names.
@@ -136,7 +134,6 @@ def check_sharding(name: str, sharding: Any) -> None:
 
     Args:
         name: name of the public function, for errors.
-        sharding: value of the option.
 
     Raises:
         TypeError: if it is not a ``jax.sharding.Sharding``.

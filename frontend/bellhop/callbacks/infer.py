@@ -85,9 +85,6 @@ def _call_with_zeros(
         avals: types of the argument leaves.
         tree: structure of ``(args, kwargs)``.
 
-    Returns:
-        types of the result's leaves, and its ``PyTreeDef``.
-
     Raises:
         ResultTypeError: if a result is not an array or number, or is empty for nonempty arguments.
         Exception: of the function, with a note that it was called with zeros.

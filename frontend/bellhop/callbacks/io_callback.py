@@ -43,7 +43,7 @@ def io_callback(
         callback_fn: the function.  Its arguments and result are pytrees of arrays of any shapes and
             dtypes.
         result_type: type of its result, as in ``pure_callback``.  If there is neither a type nor a
-            return annotation, the result is dropped.
+            return annotation, the result is dropped, unless the function is a NumPy ufunc.
         ordered: whether calls also keep program order in a plain ``jax.jit``, among themselves and
             with ``debug.callback``, across control flow.  Ordered calls cannot be batched by
             ``vmap``.
@@ -118,10 +118,6 @@ def io_callback(
 
         Args:
             fn: the user's function, or its bound method.
-
-        Returns:
-            a function of pytrees of arrays. While JAX traces, it adds the call to the program;
-            otherwise it calls `fn` at once.
         """
 
         def call(*args: Any, **kwargs: Any) -> Any:
@@ -130,13 +126,6 @@ def io_callback(
             With ``partitioned=True`` each device calls it with its shards. If an argument outside
             of tracing is not an array for JAX, such as a tensor of another framework, `fn` is
             called with the arguments as they are, and its result is not converted.
-
-            Args:
-                *args: positional arguments of `fn`, pytrees of arrays.
-                **kwargs: keyword arguments of `fn`, pytrees of arrays.
-
-            Returns:
-                the result of `fn`, of the declared type.
             """
             if must_run_in_python(args, kwargs):
                 return fn(*args, **kwargs)

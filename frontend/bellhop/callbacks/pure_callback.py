@@ -101,6 +101,9 @@ class PureCallback(UncalledFunction, PickledByName, Generic[P, R]):
         Returns:
             the function itself, so this is a decorator.
 
+        Raises:
+            TypeError: if `function` is not callable, or the callback has a transpose.
+
         Example:
             >>> import bellhop, math
             >>> square = bellhop.pure_callback(lambda x: x * x, float)
@@ -126,6 +129,9 @@ class PureCallback(UncalledFunction, PickledByName, Generic[P, R]):
 
         Returns:
             the function itself, so this is a decorator.
+
+        Raises:
+            TypeError: if `function` is not callable, or the callback has a transpose.
 
         Example:
             >>> import bellhop
@@ -156,6 +162,9 @@ class PureCallback(UncalledFunction, PickledByName, Generic[P, R]):
 
         Returns:
             the function itself, so this is a decorator.
+
+        Raises:
+            TypeError: if `function` is not callable, or the callback has a transpose.
 
         Example:
             >>> import bellhop, jax, numpy as np
@@ -335,7 +344,7 @@ class PureCallback(UncalledFunction, PickledByName, Generic[P, R]):
         return infer_results(self._callback_type.name, self._function, args, kwargs, self._inferred)
 
     def _call(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-        """Trace a call whose inexact results have no derivative; return its result."""
+        """Call the function with no derivative for inexact results; return its result."""
         options = {
             "missing_rule": self._missing_rule(),
             "vmap_method": self._vmap_method,
@@ -357,11 +366,7 @@ class PureCallback(UncalledFunction, PickledByName, Generic[P, R]):
         return {(True, False): "bwd", (False, True): "fwd"}.get(halves)
 
     def _differentiable(self, results: Results) -> Callable[..., Any]:
-        """Return the callback as a ``jax.custom_jvp`` function with the user's rules.
-
-        Args:
-            results: types of the leaves of the callback's result, and its ``PyTreeDef``.
-        """
+        """Return the callback as a ``jax.custom_jvp`` function with the user's rules."""
         avals, tree = results
         call = jax.custom_jvp(lambda *args: self._call(args, {}))
         user_rule: Any = self._jvp

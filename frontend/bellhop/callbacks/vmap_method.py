@@ -21,7 +21,6 @@ def check_vmap_method(
     """Raise an error for a ``vmap_method`` that a callback does not support.
 
     Args:
-        method: value that the user passed.
         label: description of the callback, for errors.
         methods: values that this kind of callback supports.
 

@@ -88,14 +88,7 @@ def for_loop(
         raise ValueError("for_loop: the step must not be zero.")
 
     def decorate(*given: Any) -> Callable[..., Any]:
-        """Return the loop as a function of the initial carried values.
-
-        Args:
-            *given: the user's function ``body(i, *carried)``.
-
-        Raises:
-            TypeError: for anything else than one function.
-        """
+        """Return the loop around ``body(i, *carried)``, a function of the initial values."""
         body = get_decorated_body("for_loop", given, "@bellhop.for_loop(0, n, 1)")
         label = describe_derived_function("for_loop", body)
 
@@ -199,15 +192,15 @@ def run_for_loop(
     carried: tuple[Any, ...],
     run: Callable[[TracedStep, tuple[Any, ...], int], tuple[Any, ...]] = run_scan,
 ) -> tuple[Any, ...]:
-    """Run a loop outside of circuits; the interface matches ``GateRecorder.for_loop``.
+    """Run a loop outside of circuits, like ``GateRecorder.for_loop``.
 
     Args:
         count: number of iterations: an ``int``, or a tracer.
         body: takes a tuple of carried values and the index of the iteration, from 0; returns the
             tuple of the next carried values.
         carried: initial carried values.
-        run: runs a loop with a static number of iterations: takes the traced body, initial carried
-            values and the number, and returns the final carried values.
+        run: runs the loop if `count` is an ``int``, called as ``run(step, carried, count)`` with
+            the traced body; returns the final carried values.
 
     Returns:
         the final carried values.

@@ -46,9 +46,8 @@ def _single_device_memory(device: jax.Device, devices: Sequence[jax.Device]) -> 
 def memory_of_process() -> int:
     """Return the memory in bytes that this process may use.
 
-    Returns:
-        the machine's memory, or a lower limit that the operating system sets for the process;
-        ``sys.maxsize`` if unknown.
+    It is the machine's memory, or a lower limit that the operating system sets for the process;
+    ``sys.maxsize`` if unknown.
     """
     memory = memory_for_process()
     return sys.maxsize if math.isinf(memory) else int(memory)
