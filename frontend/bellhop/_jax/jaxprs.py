@@ -178,13 +178,12 @@ def transpose_jaxpr(
 
 
 def scan_counts(params: dict[str, Any]) -> tuple[int, int]:
-    """Count the constants and the carried values of a ``scan`` equation.
+    """Return the numbers of constants and of carried values of a ``scan`` equation.
+
+    They are its first operands, in this order.
 
     Args:
         params: parameters of the ``scan`` equation.
-
-    Returns:
-        the number of constants and the number of carried values, which are its first operands.
     """
     if "num_consts" in params:
         return params["num_consts"], params["num_carry"]

@@ -388,9 +388,6 @@ def register_ordered_effect(effect_type: type[Any]) -> None:
     """Register an effect type, as `register_effect`, with effects in program order.
 
     JAX threads a token through the operations with such effects.
-
-    Args:
-        effect_type: class of the effects.
     """
     register_effect(effect_type)
     for allowed in (effects.ordered_effects, effects.shardable_ordered_effects):
@@ -462,10 +459,9 @@ def keepalive_functions(lowered: jax.stages.Lowered) -> list[Any]:
 
 
 def equation_site() -> str | None:
-    """Find the user's line of the equation that JAX is tracing or lowering.
+    """Return the user's ``file:line`` of the equation that JAX is tracing or lowering.
 
-    Returns:
-        ``file:line``; None if no frame of the user's code is inside of the innermost trace.
+    None if no frame of the user's code is inside of the innermost trace.
     """
     frame = source_info_util.user_frame(source_info_util.current().traceback)
     return None if frame is None else f"{frame.file_name}:{frame.start_line}"

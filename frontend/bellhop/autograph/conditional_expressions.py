@@ -13,10 +13,7 @@ class _NestedConditionals(ConditionalExpressionTransformer):  # type: ignore[mis
     """
 
     def visit_IfExp(self, node: Any) -> Any:
-        """Rewrite a conditional expression, and the conditional expressions in it.
-
-        Args:
-            node: the expression ``a if test else b``.
+        """Rewrite ``a if test else b``, and the conditional expressions in it.
 
         Returns:
             a call of ``ag__.if_exp``.

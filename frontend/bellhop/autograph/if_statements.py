@@ -341,10 +341,6 @@ class _IfStatement:
     def _check(self, one: State, other: State) -> None:
         """Check that the program can select between the variables after each branch.
 
-        Args:
-            one: variables after the first branch.
-            other: variables after the second branch.
-
         Raises:
             AutoGraphError: if it cannot, for a variable that needs a value.
             KnownResult, _DifferingResults, _UnsetVariables: to trace the statement again.

@@ -260,15 +260,7 @@ def _compile_for_loop(
     carried = CarriedVariables(variables, before)
 
     def iterate(i: Any, leaves: Sequence[Any]) -> list[Any]:
-        """Trace one iteration of the loop.
-
-        Args:
-            i: index of the iteration.
-            leaves: the carried arrays before it.
-
-        Returns:
-            the carried arrays after it.
-        """
+        """Trace an iteration; return the carried arrays after it, given the arrays before."""
         after = variables.run(carried.values(leaves), body, elements.element(i))
         _find_result(before, after)
         return carried.find_arrays(after)
@@ -281,14 +273,9 @@ def _compile_for_loop(
     if extra_test is None or elements.is_static:
 
         def guarded(i: Any, *leaves: Any) -> Any:
-            """Body of a loop with static trip count: an iteration, skipped after a ``break``.
+            """Trace an iteration of a loop with static trip count, skipped after a ``break``.
 
-            Args:
-                i: index of the iteration.
-                *leaves: the carried arrays before it.
-
-            Returns:
-                the carried arrays after it, as `for_loop` expects them.
+            The carried arrays are returned in the form that `for_loop` expects.
             """
             if extra_test is None:
                 return unwrap_carry(tuple(iterate(i, leaves)))
@@ -326,8 +313,9 @@ def while_stmt(
 ) -> None:
     """Run a ``while`` statement, which is compiled if its condition is a number.
 
-    Rewritten code calls it in place of the statement. Python runs loops with other conditions, such
-    as lists, and, with a warning, loops that cannot be compiled and whose first condition is not
+    Rewritten code calls it in place of the statement. The condition is evaluated once more, before
+    the loop. Python runs loops under ``disable_autograph`` and loops with other conditions, such as
+    lists, and, with a warning, loops that cannot be compiled and whose first condition is not
     traced.
 
     Args:
@@ -408,9 +396,7 @@ def _compile_while(test: Test, body: Body, variables: Variables) -> State:
 def _find_result(before: State, after: State) -> None:
     """Raise `KnownResult` if an iteration of a loop returned from the function.
 
-    Args:
-        before: the loop's variables before the iteration.
-        after: the loop's variables after the iteration.
+    `before` and `after` are the loop's variables before and after the iteration.
     """
     for position, (old, new) in enumerate(zip(before, after, strict=True)):
         if isinstance(old, UndefinedReturnValue) and new is not old and is_array_like(new):
@@ -441,7 +427,7 @@ def _compile_with_result(variables: Variables, compile_loop: Callable[[], State]
 def _finish_endless_loop(test: Test, variables: Variables, after: State) -> State:
     """Set the return flag after a loop that can only end by a ``return``.
 
-    Such as ``while True``: the statements after it are then known not to run.
+    The statements after such a loop, for instance ``while True``, are then known not to run.
 
     Args:
         test: returns the condition of the loop.
@@ -449,7 +435,7 @@ def _finish_endless_loop(test: Test, variables: Variables, after: State) -> Stat
         after: their values after the loop.
 
     Returns:
-        the values after the loop, with True for the return flag if the loop is endless.
+        `after`, with True for the return flag if the loop is endless.
     """
     for position, name in enumerate(variables.names):
         if is_return_flag(name) and is_traced(after[position]):

@@ -20,13 +20,8 @@ from bellhop.errors import AutoGraphError
 def transform(node: ast.AST) -> Any:
     """Rewrite the ``match`` statements of a function to chains of ``if``.
 
-    This is a step of the conversion of a function, before AutoGraph's own steps.
-
-    Args:
-        node: syntax tree of the function, which is changed.
-
-    Returns:
-        the changed tree.
+    This is a step of the conversion of a function, before AutoGraph's own steps. It changes the
+    syntax tree `node`, and returns it.
 
     Raises:
         AutoGraphError: for a pattern that inspects the structure of an object.
@@ -48,9 +43,6 @@ class _Matches(ast.NodeTransformer):
 
         ``match x:`` with ``case 1: a`` and ``case _: b`` becomes ``matched_1 = x`` and
         ``if matched_1 == 1: a`` with ``else: b``.
-
-        Args:
-            node: the statement.
 
         Returns:
             the list of statements that replace it.

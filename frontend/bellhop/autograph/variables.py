@@ -41,9 +41,6 @@ class Variables:
             values: values of the variables before.
             body: function of the part, which assigns the variables.
             *args: arguments of `body`, such as the element of an iteration.
-
-        Returns:
-            the values of the variables after `body`, in the order of the names.
         """
         self.set(values)
         body(*args)
@@ -147,7 +144,7 @@ class CarriedVariables:
         """Return the values of all variables of the loop, given the carried arrays.
 
         Args:
-            leaves: the carried arrays in an iteration, in the order of the attribute `leaves`.
+            leaves: the carried arrays, in the order of the attribute `leaves`.
         """
         arrays = jax.tree.unflatten(self._tree, leaves)
         return tuple(
@@ -157,6 +154,8 @@ class CarriedVariables:
 
     def find_arrays(self, values: State) -> list[Any]:
         """Return the carried arrays after an iteration of the loop.
+
+        Variables that had no value before the loop (`Unset`) are not carried, and may be assigned.
 
         Args:
             values: values of all variables after the iteration.

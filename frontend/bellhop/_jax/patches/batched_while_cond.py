@@ -77,13 +77,9 @@ def _run_batched_while(
         return eval_jaxpr(cond_jaxpr.jaxpr, cond_jaxpr.consts, *cond_consts, *carried)[0]
 
     def step(state: Any) -> Any:
-        """Run an iteration, and find out for which batch elements the loop continues.
+        """Run an iteration on ``(is_active, carried)``; return the new state.
 
-        Args:
-            state: ``(is_active, carried values)``.
-
-        Returns:
-            the new state, in which finished elements are unchanged.
+        Finished elements do not change.
         """
         active, carried = state
         after = eval_jaxpr(body_jaxpr.jaxpr, body_jaxpr.consts, *body_consts, *carried)

@@ -53,11 +53,7 @@ def patch_while_partial_eval(without_known_effects: Change) -> None:
     apply_jax_rule = partial_eval.custom_partial_eval_rules[while_p]
 
     def rule(trace: Any, *tracers: Any, **params: Any) -> list[Any]:
-        """Split a ``while`` loop with JAX's rule; remove effects from the second loop.
-
-        This rule replaces JAX's partial evaluation rule of ``while``, with the same arguments and
-        result.
-        """
+        """Split a ``while`` loop with JAX's rule; remove effects from the second loop."""
         n_before = len(trace.effect_handles)
         results = apply_jax_rule(trace, *tracers, **params)
         is_unknown = [not trace.to_jaxpr_tracer(result).is_known() for result in results]

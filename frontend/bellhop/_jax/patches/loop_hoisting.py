@@ -82,11 +82,10 @@ def _hoist_without_effects(
     num_residuals: int,
     *stacked: int,
 ) -> Any:
-    """Hoist loop-invariant equations out of a ``scan``, unless it must stay whole.
+    """Hoist loop-invariant equations out of a ``scan``, except out of some loops.
 
-    This function replaces JAX's ``_scan_known_hoisting``, with the same result. A loop stays
-    whole, and nothing is hoisted, if `_must_not_split` is true for its body, for example if it has
-    callbacks.
+    Nothing is hoisted if `_must_not_split` is true for the body, for example if it has callbacks.
+    This function replaces JAX's ``_scan_known_hoisting``.
 
     Args:
         hoist_with_jax: JAX's function.
@@ -163,8 +162,8 @@ def _split_without_hoisting_effects(
 ) -> tuple[Any, ...]:
     """Split a ``scan`` under ``jax.checkpoint``; hoist nothing out of some loops.
 
-    This function replaces JAX's partial evaluation rule of ``scan``, with the same result.
-    Nothing is hoisted if `_must_not_split` is true for the body, for example if it has callbacks.
+    Nothing is hoisted if `_must_not_split` is true for the body. This function replaces JAX's
+    partial evaluation rule of ``scan``, with the same result.
 
     Args:
         split_with_jax: JAX's rule.

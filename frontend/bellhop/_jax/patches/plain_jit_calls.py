@@ -152,7 +152,9 @@ class _CallParams:
 
 
 class _JitProgram:
-    """A compiled program with those attributes of ``Compiled`` that a fast call reads.
+    """A compiled program with the attributes of ``Compiled`` that a fast call reads.
+
+    `_PlainCall` makes it.
 
     Args:
         executable: JAX's executable of the program.
@@ -205,10 +207,10 @@ def patch_plain_jit_calls(predicate: Callable[[Any], bool], before_run: Callable
     def run(p: Any, args_flat: list[Any], *rest: Any) -> Any:
         """Run a ``jit``, through the C++ cache if `is_selected` accepted its executable.
 
-        The first run takes JAX's path, and then asks `is_selected`. Later runs outside of tracing
-        call `before_run` and use the cache, unless JAX checks NaNs, infinities or reused keys.
-
-        This function replaces JAX's ``_run_python_pjit``, with the same arguments and result.
+        The first run takes JAX's path, and then calls `is_selected`. Later runs with equal
+        parameters, outside of tracing, call `before_run` and use the cache, unless JAX checks NaNs,
+        infinities or reused keys, or profiles programs. This function replaces JAX's
+        ``_run_python_pjit``.
         """
         params = p.params
         call = calls.get(params["jaxpr"])

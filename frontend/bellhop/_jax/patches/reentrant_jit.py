@@ -65,14 +65,6 @@ def patch_jit_evaluation(
 
         This function replaces the evaluation rule of ``jit_p``. It remembers for each jaxpr by
         which function it is evaluated.
-
-        Args:
-            *args: flat operands of the ``jit``.
-            jaxpr: its jaxpr.
-            **params: its other parameters, among them `name`.
-
-        Returns:
-            a list of the flat results.
         """
         evaluate = evaluators.get(jaxpr)
         if evaluate is None:
