@@ -71,7 +71,6 @@ def original(owner: Any, name: str) -> Any:
 
     Args:
         owner: module or class of the library.
-        name: name of the attribute.
 
     Returns:
         the attribute's present value, which an earlier patch may have replaced already.

@@ -160,7 +160,6 @@ class AcceleratedFunction(PickledByName):
 
         Args:
             args: positional arguments of the accelerated function, static arguments included.
-            kwargs: its keyword arguments.
 
         Raises:
             TypeError: if an argument that is not static has a leaf that is not an array or a

@@ -177,7 +177,8 @@ def instrumentation(
         detailed: whether to list each pass.
 
     Returns:
-        a context manager; compilations and runs inside the context are measured.
+        a context manager; compilations and runs inside the context are measured. If the block
+        raises, nothing is printed or written.
 
     Example:
         >>> import bellhop

@@ -106,11 +106,6 @@ def unknown_option_error(where: str, name: str, names: Iterable[str]) -> TypeErr
     """Make the error for an option that a public function does not have.
 
     The error lists the known options, and suggests the most similar option.
-
-    Args:
-        where: name of the public function.
-        name: the unknown option that the user passed.
-        names: the known options.
     """
     known = list(names)
     return TypeError(

@@ -312,7 +312,6 @@ def _check_callable(name: str, function: Any) -> None:
 
     Args:
         name: the called function of this module, such as ``"id_tap"``.
-        function: its first argument.
     """
     if not callable(function):
         raise TypeError(

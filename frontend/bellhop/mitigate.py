@@ -188,9 +188,6 @@ class _Mitigation:
         Args:
             *values: the leaf for each scale factor, in the order of `scale_factors`; arrays of
                 equal shapes.
-
-        Returns:
-            an array of that shape.
         """
         scales = np.asarray(self.scale_factors, float)
         table = jnp.stack(values)

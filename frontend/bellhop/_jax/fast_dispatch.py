@@ -113,7 +113,6 @@ def copy_to_device(values: np.ndarray, device: jax.Device) -> jax.Array:
 
     Args:
         values: the array. Without 64-bit types, it is converted to JAX's 32-bit dtype.
-        device: the target device.
     """
     aval = _make_aval(values.shape, values.dtype, jax.config.jax_enable_x64)
     # Without 64-bit types, JAX's dtype differs from NumPy's.

@@ -158,8 +158,7 @@ def save_programs(
 
     Args:
         path: path of the file, which is replaced if it exists.
-        name: name of the function.
-        signature: its docstring and signature.
+        signature: docstring and signature of the function.
         programs: each program, the pytree ``(args, kwargs)`` of its types, its result's
             ``PyTreeDef``.
         seed: seed of the function's random outcomes, or None.
@@ -169,7 +168,9 @@ def save_programs(
 
     Raises:
         CompileError: if a part cannot be saved, such as a callback without an importable name.
+        TypeError, ValueError: if the path or the key is not valid.
         FileNotFoundError: if the directory does not exist.
+
     Warns:
         UserWarning: if ``load`` needs ``trust=True`` for a program; names the reason.
     """
@@ -353,9 +354,8 @@ def _encode(program: Program, signature: Any, out_tree: PyTreeDef, what: str) ->
     """Convert a program, without its module, to data in the form ``_PROGRAM``.
 
     Args:
-        program: the program.
         signature: ``(args, kwargs)``, a pytree with the types of the arguments.
-        out_tree: structure of its result.
+        out_tree: structure of the program's result.
         what: name of the function, for errors.
 
     Raises:

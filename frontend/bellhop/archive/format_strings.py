@@ -23,7 +23,6 @@ def verify_format(fmt: str, *, depth: int = 1) -> None:
     ``"{x[0].shape}"`` passes, and ``"{x.__class__}"`` does not.
 
     Args:
-        fmt: the format string.
         depth: nesting depth of the string in format specifications; 1 for the outermost.
 
     Raises:

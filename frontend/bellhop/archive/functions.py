@@ -108,7 +108,7 @@ class Allowed:
         trust: as the argument.
 
     Raises:
-        TypeError: if a value of `functions` is not callable.
+        TypeError: if `functions` is not a mapping, or a value in it is not callable.
     """
 
     def __init__(self, functions: Mapping[str, Any], *, trust: bool) -> None:
@@ -273,7 +273,6 @@ def get_importable_name(function: Callable[..., Any], what: str) -> str:
     """Return the name by which another process can import a function or class.
 
     Args:
-        function: the function or class.
         what: description of the saved object that contains it, for errors.
 
     Returns:
@@ -328,7 +327,6 @@ def encode_function(function: Callable[..., Any], what: str) -> Function:
     """Describe a callback's function by names, for a saved file.
 
     Args:
-        function: the function.
         what: description of the callback, for errors.
 
     Raises:
@@ -360,7 +358,6 @@ def encode_type(type_: type[Any], what: str) -> Named:
     """Describe a class of named tuples by its name, for a saved file.
 
     Args:
-        type_: the class.
         what: description of the saved object that contains it, for errors.
 
     Raises:

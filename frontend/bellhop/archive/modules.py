@@ -50,7 +50,7 @@ def decode_module(
     *,
     trust: bool,
 ) -> bytes:
-    """Validate the module of a program in a file, and adapt it to this machine.
+    """Validate the module of a saved program; return its bytecode for this machine.
 
     Device names are replaced by the paths of their plugin libraries.
 
@@ -60,9 +60,6 @@ def decode_module(
         in_avals: types of the arguments that ``@main`` must have.
         out_avals: types of the results that ``@main`` must have.
         trust: whether the module may call any function registered with XLA.
-
-    Returns:
-        the module's bytecode.
 
     Raises:
         Malformed: if the module is not valid, or does not match the arguments.
@@ -96,10 +93,6 @@ def _check_main(
     """Raise `Malformed` unless a module's ``@main`` has the expected types.
 
     Tokens, which order effects, are allowed: as many results as arguments.
-
-    Args:
-        in_avals: types of the arguments.
-        out_avals: types of the results.
     """
     main = find_functions(module).get("main")
     if main is None:

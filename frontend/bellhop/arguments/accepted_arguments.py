@@ -18,7 +18,7 @@ _CALLBACK_OPTIONS = ("asynchronous", "ordered", "partitioned", "result_type", "v
 def check_call(
     where: str, function: Callable[..., Any], count: int, names: Collection[str], advice: str = ""
 ) -> None:
-    """Raise an error if a function's signature does not accept a user's call of a callback.
+    """Raise an error if a user's call of a callback does not match its signature.
 
     Used when a callback is traced, so that the error comes before the program runs.
 
@@ -56,7 +56,8 @@ def check_parameters(
     Args:
         where: construct that calls the function, for the error.
         role: what the function is to the construct, such as ``"the body"``.
-        function: callable; not checked in the cases in which `check_call` does not check it.
+        function: callable; without a signature, or a Python function with ``__signature__``, it is
+            not checked.
         count: number of positional arguments.
         passed: the arguments in words, such as ``"the index and 2 carried values"``.
         names: names of the keyword arguments.
@@ -97,7 +98,7 @@ def get_decorated_body(construct: str, given: tuple[Any, ...], example: str) -> 
 
 
 def format_count(count: int, noun: str) -> str:
-    """Return a count with its noun, such as ``"1 value"``, ``"2 values"`` or ``"no values"``."""
+    """Return a count with its noun: ``"1 value"``, ``"2 values"`` or ``"no values"``."""
     return f"{count or 'no'} {noun}{'s' * (count != 1)}"
 
 
@@ -107,7 +108,6 @@ def _find_mismatch(
     """Return the signature and Python's error if a function does not accept a call.
 
     Args:
-        function: callable.
         count: number of positional arguments.
         names: names of the keyword arguments.
 

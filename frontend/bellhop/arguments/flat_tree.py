@@ -217,7 +217,6 @@ def make_flat_jaxpr(
     Args:
         function: function of pytrees.
         *args: example arguments or `ShapeDtypeStruct` objects.
-        **kwargs: keyword arguments.
 
     Returns:
         the closed jaxpr, and a `FlatTree` of `ShapeDtypeStruct` objects for the result.

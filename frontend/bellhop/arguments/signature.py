@@ -30,8 +30,6 @@ class DeclaredSignature:
     and calls convert their arguments to them.
 
     Args:
-        name: name of the function.
-        signature: its Python signature.
         args: for each parameter a `FlatTree`, whose leaves are the declared types.
 
     Attributes:
@@ -268,7 +266,6 @@ def flatten_result(where: str, result: PyTree) -> tuple[list[Any], Any]:
 
     Args:
         where: the compiled function and its line, for errors.
-        result: the pytree that the function returned.
 
     Returns:
         the leaves as JAX or NumPy arrays or tracers, and the ``PyTreeDef``.

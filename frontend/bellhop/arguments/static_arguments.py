@@ -224,10 +224,6 @@ class StaticArguments:
     def split(self, args: Args, kwargs: Kwargs) -> tuple["Static", Any, Any]:
         """Split the arguments of a call into static and dynamic arguments.
 
-        Args:
-            args: positional arguments.
-            kwargs: keyword arguments.
-
         Returns:
             the static arguments, and the dynamic positional and keyword arguments, in a tuple and a
             dictionary.

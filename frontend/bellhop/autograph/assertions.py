@@ -41,9 +41,6 @@ class _Assertions(converter.Base):  # type: ignore[misc]
         """Rewrite ``assert test, message`` to ``ag__.assert_(test, lambda: message)``.
 
         Without a message, it becomes ``ag__.assert_(test)``.
-
-        Returns:
-            a list with the statement that replaces it.
         """
         node = self.generic_visit(node)
         if node.msg is None:

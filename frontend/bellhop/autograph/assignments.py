@@ -41,7 +41,6 @@ def set_element(target: object, path: Sequence[Any], value: object) -> Any:
     Args:
         target: the container or array ``x``; Python containers are changed in place.
         path: indices, outermost first.
-        value: the new element.
 
     Returns:
         the container, or the array that replaces it.
@@ -75,8 +74,7 @@ def check_same_object(name: str, before: Any, after: Any) -> None:
     of an enclosing function.
 
     Args:
-        name: name of the variable.
-        before: its value before the assignment.
+        before: value of the variable before the assignment.
         after: the value that would replace it: the same container, or a new array.
 
     Raises:
@@ -185,11 +183,7 @@ class _Assignments(converter.Base):  # type: ignore[misc]
         return node
 
     def visit_Assign(self, node: Any) -> Any:
-        """Rewrite an assignment to elements or to several targets, ``x = y = z``.
-
-        Returns:
-            the statements that replace it, or the unchanged statement.
-        """
+        """Rewrite an assignment to elements or to several targets, ``x = y = z``."""
         node = self.generic_visit(node)
         if len(node.targets) == 1:
             return self._assign(node.targets[0], node.value) or node
@@ -206,9 +200,6 @@ class _Assignments(converter.Base):  # type: ignore[misc]
         """Rewrite ``x[i] += y``, and the same for ``-``, ``*``, ``/`` and ``**``.
 
         All other statements are kept.
-
-        Returns:
-            the statements that replace it, or the unchanged statement.
         """
         node = self.generic_visit(node)
         update = type(node.op).__name__.lower()
@@ -290,9 +281,6 @@ class _Assignments(converter.Base):  # type: ignore[misc]
         Args:
             base: expression of the container, such as a variable's name.
             changed: expression that changes it and returns it or its replacement.
-
-        Returns:
-            a list with the statement.
         """
         if isinstance(base, ast.Name) and base.id not in self._owned[-1]:
             name = ast.Constant(value=base.id, kind=None)

@@ -76,7 +76,6 @@ def converted_call(
 
     Args:
         function: the called function, or any callable.
-        args: positional arguments.
         kwargs: keyword arguments, or None.
         scope: AutoGraph's scope of the caller, for ``eval``, ``super``, ``globals`` and ``locals``.
         options: not used.
@@ -106,17 +105,11 @@ transformer = Transformer(converted_call)
 def call_converted(
     function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Any:
-    """Call a function; convert it first if it is a user's function.
+    """Call a function, converting it first if it is a user's; return the result.
 
     Functions inside of partials and QNodes, methods ``__call__`` of users' objects, and functions
     that are passed to JAX, PennyLane, Bellhop, ``map``, ``filter`` and ``functools.reduce``, are
     converted too. Under ``disable_autograph`` nothing is converted.
-
-    Args:
-        function: any callable.
-
-    Returns:
-        the function's result.
     """
     if any(function is calling for calling in _CALLING) and not is_disabled():
         return function(*map(_convert_argument, args), **kwargs)

@@ -44,9 +44,6 @@ class _Matches(ast.NodeTransformer):
         ``match x:`` with ``case 1: a`` and ``case _: b`` becomes ``matched_1 = x`` and
         ``if matched_1 == 1: a`` with ``else: b``.
 
-        Returns:
-            the list of statements that replace it.
-
         Raises:
             AutoGraphError: for an unsupported pattern.
         """
@@ -75,7 +72,6 @@ def _pattern_condition(pattern: ast.pattern, value: Callable[[], ast.expr], node
     For example the pattern ``1 | 2`` gives ``matched_1 == 1 or matched_1 == 2``.
 
     Args:
-        pattern: the pattern.
         value: returns a new expression of the matched value.
         node: the ``match`` statement, for errors.
 

@@ -55,7 +55,6 @@ class Unset(Undefined):  # type: ignore[misc]
     variables are read later.
 
     Args:
-        name: name of the variable.
         error: message of the error, one or more sentences.
     """
 
@@ -123,8 +122,7 @@ class CarriedVariables:
     Pytrees of arrays and numbers are carried; the loop must not change other variables.
 
     Args:
-        variables: variables that the loop assigns.
-        values: their values before the loop.
+        values: values of the variables before the loop.
 
     Attributes:
         leaves: leaves of the carried pytrees before the loop, as arrays.

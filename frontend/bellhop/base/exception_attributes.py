@@ -83,12 +83,7 @@ def reveal_exceptions(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def _was_raised_by_setattr(error: BaseException, hidden: BaseException) -> bool:
-    """Return whether `hidden` raised `error` when a library set an attribute of it.
-
-    Args:
-        error: the error that was raised.
-        hidden: its context.
-    """
+    """Return whether `hidden` raised `error` when a library set an attribute of it."""
     code = getattr(type(hidden).__setattr__, "__code__", None)
     traceback = error.__traceback__
     while traceback is not None and traceback.tb_frame.f_code is not code:

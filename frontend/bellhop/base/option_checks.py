@@ -44,7 +44,6 @@ def check_option(where: str, name: str, value: object, types: Any, expected: str
     Args:
         where: name of the public function, for the error.
         name: name of the option, for the error.
-        value: value of the option.
         types: allowed types, as for ``isinstance``.
         expected: the allowed values in words.
     """
@@ -58,7 +57,6 @@ def check_mapping(where: str, name: str, value: object, example: str) -> None:
     Args:
         where: name of the public function, for the error.
         name: name of the option, for the error.
-        value: value of the option.
         example: an allowed value, as Python code.
     """
     check_option(where, name, value, Mapping, f"a dictionary, such as {example}")
@@ -70,6 +68,5 @@ def check_number(where: str, name: str, value: object) -> None:
     Args:
         where: name of the public function, for the error.
         name: name of the option, for the error.
-        value: value of the option.
     """
     check_option(where, name, value, numbers.Real | np.number, "a number")

@@ -60,14 +60,11 @@ def original_location(file: str, line: int) -> str | None:
 
 
 def _notebook_location(file: str, line: int) -> str | None:
-    """Find the notebook cell of a line of code, such as ``In[3]:14``.
+    """Return the notebook cell of a line of code, such as ``In[3]:14``, or None.
 
     Args:
-        file: name of the file that IPython gave to the cell's code.
+        file: name of the file that IPython gives to a cell's code.
         line: line in the cell.
-
-    Returns:
-        the location; None for code that is not from a cell.
     """
     if "IPython" not in sys.modules:
         return None
@@ -203,7 +200,6 @@ def set_function_name(function: Callable[..., Any], run: Callable[..., Any]) -> 
     JAX's errors then have this name. Also sets ``__wrapped__``, from which JAX takes the signature.
 
     Args:
-        function: the user's function.
         run: function that traces it, which is changed.
     """
     run.__name__ = function_name(function)
@@ -221,6 +217,5 @@ def describe_derived_function(label: str, function: Callable[..., Any]) -> str:
 
     Args:
         label: what derives the function, such as ``"grad"``.
-        function: the user's function.
     """
     return f"{label} of {name_with_site(function)}"

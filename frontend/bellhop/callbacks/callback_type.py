@@ -195,12 +195,8 @@ class CallbackType:
     def bind(self, target: CallbackTarget, leaves: Sequence[Any]) -> Any:
         """Bind this type's primitive: add the call to the traced program, or make it now.
 
-        Args:
-            target: the callback.
-            leaves: leaves of its arguments, arrays or tracers.
-
-        Returns:
-            pytree of the callback's result.
+        `leaves` are the leaves of the callback's arguments, arrays or tracers. The result is a
+        pytree.
         """
         return jax.tree.unflatten(target.out_tree, self.primitive.bind(*leaves, target=target))
 
@@ -235,7 +231,6 @@ class CallbackType:
         """Batch a call according to the ``vmap_method`` of its target: the batching rule.
 
         Args:
-            operands: the operands.
             dims: batch axis of each operand, or None.
             target: the callback for one batch element.
 
@@ -274,7 +269,6 @@ class CallbackType:
 
         Args:
             tangents: tangents of the operands, some of them symbolic zeros.
-            target: the callback.
 
         Raises:
             DifferentiableCompileError: if a tangent may be nonzero.
@@ -305,9 +299,6 @@ class CallbackType:
         ``jax.jit`` it becomes JAX's own callback on GPUs and TPUs, or on each device if
         ``target.partitioned`` is set; in other programs that XLA partitions, a call on the first
         device; else a custom call of Bellhop's runtime. Some batched calls become loops.
-
-        Returns:
-            the MLIR values of the results.
 
         Raises:
             NotImplementedError: in a plain ``jax.jit``, inside of a ``jax.shard_map`` over some of
@@ -446,7 +437,6 @@ class Report(CallbackType):
             saveable: JAX's policy; unused, since the call has no results.
             unknown: for each operand, whether it is unknown in the first pass.
             instantiated: for each operand, whether it is instantiated.
-            eqn: the equation of the call.
 
         Returns:
             the known equation or None; the unknown equation or None; two empty lists, since there
@@ -463,7 +453,6 @@ def checkpoint_residuals(instantiated: Sequence[bool], eqn: JaxprEqn) -> list[An
 
     Args:
         instantiated: for each input of the equation, whether JAX has instantiated it.
-        eqn: the equation.
 
     Returns:
         the input variables that are not instantiated.

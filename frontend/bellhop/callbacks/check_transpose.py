@@ -118,7 +118,6 @@ def _compare(what: str, first: Any, second: Any, scale: Any, rtol: float) -> Non
         first: a real or complex number.
         second: the number to compare with.
         scale: sum of the magnitudes of the terms that the numbers are sums of.
-        rtol: relative tolerance.
     """
     difference = float(abs(first - second))
     if not difference <= rtol * float(scale):

@@ -23,7 +23,6 @@ def call_with_arrays(target: CallbackTarget, leaves: Sequence[Any]) -> list[np.n
     the results are not written.
 
     Args:
-        target: the callback.
         leaves: leaves of its arguments, concrete arrays or scalars.
 
     Returns:

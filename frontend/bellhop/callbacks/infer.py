@@ -79,12 +79,6 @@ def _call_with_zeros(
 ) -> Results:
     """Call a function with zeros; return the types and structure of its result.
 
-    Args:
-        callback_name: name of the public function, for errors.
-        function: the user's function.
-        avals: types of the argument leaves.
-        tree: structure of ``(args, kwargs)``.
-
     Raises:
         ResultTypeError: if a result is not an array or number, or is empty for nonempty arguments.
         Exception: of the function, with a note that it was called with zeros.

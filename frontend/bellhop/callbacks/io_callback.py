@@ -43,7 +43,7 @@ def io_callback(
         callback_fn: the function.  Its arguments and result are pytrees of arrays of any shapes and
             dtypes.
         result_type: type of its result, as in ``pure_callback``.  If there is neither a type nor a
-            return annotation, the result is dropped, unless the function is a NumPy ufunc.
+            return annotation, the result is dropped; for a NumPy ufunc the type is required.
         ordered: whether calls also keep program order in a plain ``jax.jit``, among themselves and
             with ``debug.callback``, across control flow.  Ordered calls cannot be batched by
             ``vmap``.

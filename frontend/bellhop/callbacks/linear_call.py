@@ -47,14 +47,11 @@ class LinearCall:
     rule: Callable[..., Any] | None
 
     def __call__(self, args: Args, call: Callable[..., Any]) -> Any:
-        """Call the callback as a linear map.
+        """Call the callback as a linear map; return its result.
 
         Args:
             args: arguments of the callback, pytrees of arrays.
             call: calls the callback without a derivative.
-
-        Returns:
-            the result of the callback.
 
         Raises:
             TypeError: if a linear argument or a result is not floating-point or complex, or if

@@ -92,7 +92,6 @@ def _transpose(cotangents: Leaves, *operands: Operand, linear: LinearMap) -> lis
         cotangents: cotangents of the results, some of them symbolic zeros.
         *operands: saved leaves, then tangents; JAX passes ``UndefinedPrimal`` for a tangent whose
             cotangent it needs.
-        linear: the map.
 
     Returns:
         None for each saved leaf; then for each tangent its cotangent, or None if it is not an
@@ -115,7 +114,6 @@ def _jvp(primals: Leaves, tangents: Leaves, *, linear: LinearMap) -> tuple[list[
     Args:
         primals: saved leaves, then tangents.
         tangents: their tangents, some of them symbolic zeros.
-        linear: the map.
 
     Returns:
         the results, and their tangents.

@@ -195,8 +195,6 @@ def check_cotangents(cotangents: PyTree, label: str, args: tuple[FlatTree, ...])
 
         Args:
             index: position of the argument, for errors.
-            cotangent: its cotangent; None means zero.
-            arg: structure of the argument and types of its leaves.
         """
         if cotangent is None:
             return list(map(zero_tangent, arg.leaves))

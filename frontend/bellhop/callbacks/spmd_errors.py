@@ -56,7 +56,6 @@ def split_call(
     Args:
         primitive: primitive of the callback.
         combining_p: a primitive with side effects, so that its calls are never dropped.
-        target: the callback.
         arity: number of leaves of the callback's arguments.
 
     Returns:

@@ -217,7 +217,6 @@ def check_branch(construct: str, name: str, function: Function, args: Args, kwar
     Args:
         construct: name of the construct, for the error.
         name: the branch with its line, for the error.
-        function: the branch.
         args: positional arguments of the conditional's call.
         kwargs: keyword arguments of the conditional's call.
     """

@@ -69,7 +69,6 @@ def check_no_resizing(construct: str, allow_array_resizing: bool) -> None:
 
     Args:
         construct: name of the loop, for errors.
-        allow_array_resizing: value of the option.
     """
     if allow_array_resizing:
         raise NotImplementedError(

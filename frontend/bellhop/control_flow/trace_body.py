@@ -194,7 +194,6 @@ def _trace_flat(step: Step, *args: Any) -> tuple[ClosedJaxpr, tuple[FlatTree, An
     """Trace a function that returns a pair of pytrees.
 
     Args:
-        step: the function.
         *args: example arguments, pytrees of arrays.
 
     Returns:
@@ -215,7 +214,6 @@ def _to_initial_array(construct: str, value: object) -> Any:
 
     Args:
         construct: name of the loop, for errors.
-        value: the leaf.
 
     Raises:
         TypeError: if JAX does not accept it.
@@ -303,7 +301,6 @@ def check_same_structure(
         first: subject and verb for the first tree, such as ``"it carries"``; for errors.
         first_tree: the first tree, with arrays or types as leaves.
         second: subject and verb for the second tree, such as ``"returns"``; for errors.
-        second_tree: the second tree.
 
     Raises:
         TypeError: if they differ.

@@ -114,15 +114,14 @@ def while_loop(
 def run_while_loop(
     condition: Callable[..., Any], body: Callable[..., Any], carried: tuple[Any, ...]
 ) -> tuple[Any, ...]:
-    """Run a loop outside of circuits, like ``GateRecorder.while_loop``.
+    """Run a loop outside of circuits; return the final carried values.
+
+    The interface is the same as in ``GateRecorder.while_loop``.
 
     Args:
         condition: takes the tuple of carried values; returns a bool or a bool scalar.
         body: takes the tuple of carried values; returns the tuple of the next carried values.
         carried: initial carried values.
-
-    Returns:
-        the final carried values.
     """
     carried, step = trace_step("while_loop", lambda carried: (body(carried), ()), carried)
     return jax.lax.while_loop(

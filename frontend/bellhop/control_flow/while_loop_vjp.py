@@ -92,7 +92,6 @@ def make_loops_reversible(closed: ClosedJaxpr, where: str) -> ClosedJaxpr:
     The first use patches JAX's transpose rule of ``while``.
 
     Args:
-        closed: the jaxpr.
         where: description of the loops' owner, such as a QNode and its line; for errors.
 
     Returns:
@@ -287,7 +286,6 @@ def _run_reversed(
     recomputing residuals from checkpoints.
 
     Args:
-        loop: the split loop.
         const_cts: zeros in the types of the linear constants.
         carried_cts: cotangents of the final carried values.
 
@@ -306,7 +304,7 @@ def _run_reversed(
         ]
 
     def advance_checkpoint(target: Any, checkpoint_stack: Any) -> Any:
-        """Advance from the last checkpoint towards iteration `target`; save a checkpoint.
+        """Advance from the last checkpoint towards an iteration; push a new checkpoint.
 
         Args:
             target: index of the iteration to reverse next.

@@ -159,7 +159,7 @@ def _installation_hint(platform: str) -> str:
 
 
 def _platforms() -> set[str]:
-    """Return the names of the platforms that JAX has, with its name for GPUs of all vendors."""
+    """Return the names of the platforms that JAX has, and ``gpu`` for any GPU."""
     platforms = set(jax.extend.backend.backends())
     return platforms | {"gpu"} if platforms & {"cuda", "rocm"} else platforms
 
@@ -262,7 +262,6 @@ def find_sharding(target: Target, shape: tuple[int, ...]) -> Sharding:
 
     Args:
         target: device or sharding of the region.
-        shape: shape of the array.
     """
     if isinstance(target, jax.Device):
         return SingleDeviceSharding(target)

@@ -37,9 +37,6 @@ def select_active_elements(
         is_active: bool[batch], whether each batch element's loop continues.
         after: carried values after the iteration, each of shape [batch, ...].
         before: carried values before the iteration, of the same shapes.
-
-    Returns:
-        the selected carried values, each of shape [batch, ...].
     """
     axes = tuple(range(is_active.ndim))
     return [

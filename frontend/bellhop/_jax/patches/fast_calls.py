@@ -99,10 +99,6 @@ def run_without_fast_calls(
 
         Args:
             run: JAX's ``ExecuteReplicated``, the caller of one executable.
-            *args: flat arguments of the program.
-
-        Returns:
-            the flat results, as JAX's method returns them.
         """
         if compilation.results is not None:
             return compilation.results
@@ -120,7 +116,6 @@ def run_without_fast_calls(
         Args:
             run: JAX's ``ExecuteReplicated``, the caller of one executable.
             ordered: the program's ordered effects of Bellhop, whose tokens are awaited.
-            *args: flat arguments of the program.
 
         Returns:
             the flat results, which are ready.

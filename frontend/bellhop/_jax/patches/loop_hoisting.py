@@ -62,7 +62,6 @@ def _needs_rule(jaxpr: Any, *, has_rule: bool) -> bool:
     `keep_rules_around` registers primitives. Nested jaxprs are searched too.
 
     Args:
-        jaxpr: the jaxpr.
         has_rule: whether the jaxpr itself is inside of a ``jax.custom_jvp`` function.
     """
     for eqn in jaxpr.eqns:
@@ -88,9 +87,7 @@ def _hoist_without_effects(
     This function replaces JAX's ``_scan_known_hoisting``.
 
     Args:
-        hoist_with_jax: JAX's function.
         jaxpr: body of the loop.
-        consts: its constants.
         num_residuals: number of residuals that may be hoisted.
         stacked: number of residuals that must not be hoisted; since jax 0.11.
 
@@ -166,11 +163,9 @@ def _split_without_hoisting_effects(
     partial evaluation rule of ``scan``, with the same result.
 
     Args:
-        split_with_jax: JAX's rule.
         saveable: JAX's policy, which selects the values that are saved rather than recomputed.
         unknown: for each operand, whether it is unknown, that is, depends on a tangent.
         instantiated: JAX's argument, passed on.
-        eqn: the ``scan``.
 
     Raises:
         NotImplementedError: if JAX hoists a Bellhop callback nevertheless.
@@ -197,8 +192,8 @@ def _split_without_hoisting_effects(
 def keep_effects_in_loops() -> None:
     """Replace JAX's functions that hoist equations out of ``scan`` loops.
 
-    Loops with callbacks, or with ``jax.custom_jvp`` functions whose rules must be kept (see
-    `keep_rules_around`), are then not split.
+    Nothing is then hoisted out of loops with callbacks, or with ``jax.custom_jvp`` functions whose
+    rules must be kept (see `keep_rules_around`).
     """
     hoist = original(loops, "_scan_known_hoisting")
     loops._scan_known_hoisting = functools.partial(_hoist_without_effects, hoist)

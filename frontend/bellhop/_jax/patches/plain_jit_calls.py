@@ -83,7 +83,6 @@ class _PlainCall:
 
         Args:
             p: JAX's description of the call, with the parameters and the structure of the results.
-            args: flat arguments.
             *rest: further arguments for ``_run_python_pjit``, which compiles on a cache
                 miss.
 
@@ -118,9 +117,6 @@ class _PlainCall:
         """Compile the program for flat arguments without executing it, on a cache miss.
 
         `run` has stored JAX's description of the call in this thread before.
-
-        Returns:
-            the program, with the attributes that `make_fast_call` needs.
         """
         p, rest = self._arguments.rest
         compilation.results = [None] * len(p.params["jaxpr"].out_avals)
@@ -157,7 +153,6 @@ class _JitProgram:
     `_PlainCall` makes it.
 
     Args:
-        executable: JAX's executable of the program.
         params: its result structure and constants.
     """
 
@@ -191,7 +186,6 @@ def patch_plain_jit_calls(predicate: Callable[[Any], bool], before_run: Callable
 
         Args:
             executable: JAX's executable of a program that has run once.
-            params: parameters of its ``jit``.
         """
         return (
             isinstance(executable, pxla.MeshExecutable)

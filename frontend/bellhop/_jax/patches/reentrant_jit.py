@@ -76,7 +76,7 @@ def patch_jit_evaluation(
             return evaluate(*to_host(args), jaxpr=jaxpr, **params)
 
     def run_slowly(*args: Any, jaxpr: Any, **params: Any) -> Any:
-        """Evaluate a ``jit`` without JAX's C++ cache, and choose how to do it later.
+        """Evaluate a ``jit`` without JAX's C++ cache, and set the rule for later calls.
 
         Later evaluations of the same jaxpr use the cache if the program cannot call Python.
         """
