@@ -124,7 +124,7 @@ class AcceleratedFunction(PickledByName):
 
         Calling that function directly takes a tenth of the time of a full call, which copies
         arguments. True outside of traces, transformations and callbacks, without
-        ``jax.default_device``, if each argument is one of these, and not a pytree:
+        ``jax.default_device``, if each argument is an array or number of these kinds:
 
         - an array that is committed to the device of the last call;
         - without the user's `dev` also an uncommitted array, a NumPy array or a Python number.

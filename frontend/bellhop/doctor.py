@@ -111,7 +111,7 @@ def _collect_internals() -> list[Finding]:
 def _check_versions() -> Finding:
     """Check that required packages are installed, in supported versions.
 
-    Installed optional packages are checked too; missing ones are not listed.
+    Optional packages are checked and listed only if they are installed.
     """
     installed = {}
     for package in (*_PACKAGES, *_OPTIONAL):

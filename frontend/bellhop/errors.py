@@ -89,7 +89,7 @@ class CallbackException(Exception):  # noqa: N818, a name that is known from hos
     The last of these exceptions is its ``__cause__``.
 
     Attributes:
-        exceptions: the exceptions in order; if there are very many, the first ones and the last.
+        exceptions: the exceptions in order; the first and the last only if there are very many.
 
     Example:
         >>> import bellhop, jax

@@ -328,7 +328,7 @@ def _with_passes(qnode: Any, names: tuple[str, ...] | None) -> Any:
     """Return a copy of a QNode that has circuit passes for compiled programs.
 
     Args:
-        names: the passes that replace the QNode's present ones; None for an unchanged copy.
+        names: the passes that replace the QNode's present passes; None for an unchanged copy.
 
     Raises:
         TypeError: if `qnode` is not a QNode.

@@ -161,7 +161,7 @@ def transpose_jaxpr(
 
     Args:
         inputs: ``UndefinedPrimal(aval)`` for each linear input, the value of each other input.
-        cotangents: cotangent of each of its results, an array or JAX's symbolic ``Zero``.
+        cotangents: cotangent of each result of the jaxpr, an array or JAX's symbolic ``Zero``.
 
     Returns:
         a cotangent for each input: an array, or JAX's symbolic ``Zero`` for inputs that are not

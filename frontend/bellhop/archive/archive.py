@@ -159,8 +159,8 @@ def save_programs(
     Args:
         path: path of the file, which is replaced if it exists.
         signature: docstring and signature of the function.
-        programs: each program, the pytree ``(args, kwargs)`` of its types, its result's
-            ``PyTreeDef``.
+        programs: for each program: the program, the pytree ``(args, kwargs)`` of its types, and its
+            result's ``PyTreeDef``.
         seed: seed of the function's random outcomes, or None.
         concurrent_callbacks: number of callbacks that may run concurrently.
         executables: XLA's executable of each program, to include machine code; or empty.
@@ -385,8 +385,8 @@ def _decode(
 
     Args:
         record: data of the program, in the form ``_PROGRAM``.
-        module: MLIR text of its module.
-        executable: its machine code, or None.
+        module: MLIR text of the program's module.
+        executable: the program's machine code, or None.
 
     Raises:
         Malformed: if arguments, callbacks and module do not match.
@@ -475,7 +475,7 @@ def _decode_typed(record: dict[str, Any], tree: str, avals: str, allowed: Allowe
         avals: key of the leaves' types in the record, such as ``"in_avals"``.
 
     Raises:
-        Malformed: if their numbers of leaves differ.
+        Malformed: if the numbers of leaves and of types differ.
     """
     structure = decode_tree(record[tree], allowed)
     if structure.num_leaves != len(record[avals]):

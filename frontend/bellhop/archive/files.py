@@ -15,7 +15,7 @@ def as_path(function_name: str, path: object) -> Path:
         function_name: name of the function, such as ``"bellhop.load"``, for the error.
 
     Raises:
-        TypeError: if it is neither a string nor an ``os.PathLike``.
+        TypeError: if the path is neither a string nor an ``os.PathLike``.
     """
     if not isinstance(path, str | os.PathLike):
         raise TypeError(f"{function_name} takes a path, a str or an os.PathLike, got {path!r}.")

@@ -273,7 +273,7 @@ def get_importable_name(function: Callable[..., Any], what: str) -> str:
     """Return the name by which another process can import a function or class.
 
     Args:
-        what: description of the saved object that contains it, for errors.
+        what: description of the saved object that contains the function, for errors.
 
     Returns:
         ``module:qualname``; the object with this name is `function`, or wraps it.
@@ -358,7 +358,7 @@ def encode_type(type_: type[Any], what: str) -> Named:
     """Describe a class of named tuples by its name, for a saved file.
 
     Args:
-        what: description of the saved object that contains it, for errors.
+        what: description of the saved object that contains the class, for errors.
 
     Raises:
         CompileError: if another process cannot import it.

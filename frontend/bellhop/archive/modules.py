@@ -109,7 +109,7 @@ def _check_main(
 def _check_declarations(module: ir.Module, targets: Sequence[CallbackTarget]) -> None:
     """Raise `Malformed` unless a module declares and calls the callbacks of its file.
 
-    The runtime trusts the numbers, types and kinds of the calls, so wrong ones could crash it.
+    The runtime trusts the numbers, types and kinds of the calls; wrong values could crash it.
 
     Args:
         targets: the callbacks, by the index in their declarations.

@@ -18,14 +18,14 @@ _CALLBACK_OPTIONS = ("asynchronous", "ordered", "partitioned", "result_type", "v
 def check_call(
     where: str, function: Callable[..., Any], count: int, names: Collection[str], advice: str = ""
 ) -> None:
-    """Raise an error if a user's call of a callback does not match its signature.
+    """Raise an error if a call of a callback does not match the function's signature.
 
     Used when a callback is traced, so that the error comes before the program runs.
 
     Args:
         where: function and call site, for the error.
-        function: the function that will be called; callables without a signature, and functions
-            with an attribute ``__signature__``, are not checked.
+        function: the function that will be called; callables without a signature, and Python
+            functions with an attribute ``__signature__``, are not checked.
         count: number of positional arguments.
         names: names of the keyword arguments.
         advice: further sentences for the error, which begin with a space; or empty.
@@ -55,7 +55,7 @@ def check_parameters(
 
     Args:
         where: construct that calls the function, for the error.
-        role: what the function is to the construct, such as ``"the body"``.
+        role: description of the function, such as ``"the body"``, for the error.
         function: callable; without a signature, or a Python function with ``__signature__``, it is
             not checked.
         count: number of positional arguments.

@@ -80,7 +80,7 @@ class StaticArguments:
         other option is None.
 
         Args:
-            argnums: positions among all arguments, static ones included; or None.
+            argnums: positions among all arguments, including static arguments; or None.
             argnames: names of parameters; or None.
 
         Returns:
@@ -139,7 +139,7 @@ class StaticArguments:
             given: None, an integer or an iterable of integers.
 
         Returns:
-            positions among all arguments, static ones included.
+            positions among all arguments, including static arguments.
 
         Raises:
             TypeError: for any other value.

@@ -197,7 +197,7 @@ class _Assignments(converter.Base):  # type: ignore[misc]
         return statements
 
     def visit_AugAssign(self, node: Any) -> Any:
-        """Rewrite ``x[i] += y``, and the same for ``-``, ``*``, ``/`` and ``**``.
+        """Rewrite ``x[i] += y``, and statements with ``-=``, ``*=``, ``/=`` and ``**=``.
 
         All other statements are kept.
         """

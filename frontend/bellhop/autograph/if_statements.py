@@ -300,10 +300,11 @@ class _IfStatement:
         return tuple(map(value, self._before))
 
     def _complete_result(self, after: State, states: list[State]) -> State:
-        """Return the variables after a branch, with zeros for a missing function result.
+        """Return the variables after a branch, with zeros for values that are never read.
 
-        The type of the result must be known. The zeros are never read: later statements run only if
-        the function has not returned.
+        Such values are the result of a function that has not returned, and missing variables after
+        a ``return`` (`_is_never_read`). A value whose type is not known from the other branch stays
+        missing.
 
         Args:
             states: the variables after each branch that has been traced already; empty for the

@@ -54,7 +54,7 @@ def run_autograph(fn: Callable[..., Any], *modules: str) -> Any:
         """Convert a user's function, or wrap another callable: for `run_autograph`.
 
         Raises:
-            AutoGraphError: if it cannot be converted; names the function.
+            AutoGraphError: if the function cannot be converted; names the function.
         """
         try:
             run = (

@@ -87,7 +87,8 @@ class _Scope(FunctionScope):
             `value`; None for AutoGraph's marker.
 
         Raises:
-            AutoGraphError: if `did_return` is traced, so that some path returns no value.
+            AutoGraphError: if `did_return` is traced and `value` is a result, so that some path
+                returns no value.
         """
         if is_traced(did_return) and not is_undefined(value):
             raise AutoGraphError(

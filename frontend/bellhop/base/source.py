@@ -216,6 +216,6 @@ def describe_derived_function(label: str, function: Callable[..., Any]) -> str:
     """Describe a derived function for errors, as in ``grad of 'f' (file:line)``.
 
     Args:
-        label: what derives the function, such as ``"grad"``.
+        label: name of the transformation, such as ``"grad"``.
     """
     return f"{label} of {name_with_site(function)}"

@@ -69,8 +69,8 @@ def parse_call(
 
     Args:
         name: name of the public function, for errors.
-        function: its first argument, or None.
-        result_type: its second argument, or ``MISSING``.
+        function: first argument of the call, or None.
+        result_type: second argument of the call, or ``MISSING``.
         kwargs: further keyword arguments; may have JAX's names ``callback`` and
             ``result_shape_dtypes`` for the first two arguments.
 
@@ -136,8 +136,8 @@ def check_sharding(name: str, sharding: Any) -> None:
         name: name of the public function, for errors.
 
     Raises:
-        TypeError: if it is not a ``jax.sharding.Sharding``.
-        NotImplementedError: if it spans several devices.
+        TypeError: if the option is not a ``jax.sharding.Sharding``.
+        NotImplementedError: if the sharding spans several devices.
     """
     if not isinstance(sharding, jax.sharding.Sharding):
         raise TypeError(f"{name}: sharding must be a jax.sharding.Sharding, got {sharding!r}.")

@@ -23,7 +23,7 @@ def call_with_arrays(target: CallbackTarget, leaves: Sequence[Any]) -> list[np.n
     the results are not written.
 
     Args:
-        leaves: leaves of its arguments, concrete arrays or scalars.
+        leaves: leaves of the callback's arguments, concrete arrays or scalars.
 
     Returns:
         the result leaves, converted to the declared types.

@@ -51,7 +51,7 @@ def infer_results(
     Raises:
         ResultTypeError: if a result is not an array or number, or is empty for nonempty arguments.
         TypeError: if an argument is not an array.
-        Exception: of the function when it is called with zeros, with a note that says so.
+        Exception: of the function when it is called with zeros, with a note about the call.
     """
     leaves, tree = flatten_arguments(callback_name, function, args, kwargs)
     avals = tuple(jax.typeof(leaf) for leaf in leaves)

@@ -458,7 +458,7 @@ def pure_callback(
 
     Args:
         callback_fn: the function.  Its arguments and result are pytrees of arrays.
-        result_type: type of its result, if it has no return annotation: a Python scalar type, a
+        result_type: type of its result; if omitted, its return annotation. A Python scalar type, a
             dtype, ``jax.ShapeDtypeStruct``, an example array, or a pytree of these.
             ``bellhop.infer``: the type of its result for zeros; the function is called with zeros
             once for each signature, while the program is traced.
@@ -483,7 +483,8 @@ def pure_callback(
     Raises:
         ResultTypeError: (a TypeError) if the result type is missing, or does not determine shapes
             and dtypes.
-        TypeError: when traced, if the function does not accept the arguments of a call.
+        TypeError: if ``callback_fn`` is not callable; when traced, if the function does not accept
+            the arguments of a call.
         ValueError: if ``vmap_method`` is unknown.
         NotImplementedError: for a ``sharding`` over several devices.
         DifferentiableCompileError: when traced, if a call is differentiated and has no derivative.

@@ -216,7 +216,7 @@ def _to_initial_array(construct: str, value: object) -> Any:
         construct: name of the loop, for errors.
 
     Raises:
-        TypeError: if JAX does not accept it.
+        TypeError: if JAX does not accept the leaf.
     """
     try:
         return as_array(value)

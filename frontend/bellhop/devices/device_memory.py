@@ -80,7 +80,7 @@ def required_device_count(required: int, available: int) -> int:
 
 
 def format_gib(size: int) -> str:
-    """Format a number of bytes, such as ``1.5 GiB``; huge ones as ``2**70 GiB``."""
+    """Format a number of bytes, such as ``1.5 GiB``; huge numbers as ``2**70 GiB``."""
     exponent = size.bit_length() - 1 - 30
     if exponent > 60:
         return f"2**{exponent} GiB"

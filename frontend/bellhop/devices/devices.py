@@ -63,7 +63,7 @@ def resolve_target(dev: Any, where: str = "accelerate", expected: str = "a list 
         dev: None for JAX's default device, a device, the name of a platform or of a device, a
             sharding, a mesh, or a sequence of devices or their names.
         where: name of the function that takes ``dev``, for errors.
-        expected: what the function accepts for several devices, for errors.
+        expected: description of the accepted values for several devices, for errors.
 
     Returns:
         a device; for several devices a sharding, which for a mesh or a sequence partitions the

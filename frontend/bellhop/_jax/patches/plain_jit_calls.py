@@ -153,7 +153,7 @@ class _JitProgram:
     `_PlainCall` makes it.
 
     Args:
-        params: its result structure and constants.
+        params: result structure and constants of the program.
     """
 
     def __init__(self, executable: Any, params: _CallParams) -> None:

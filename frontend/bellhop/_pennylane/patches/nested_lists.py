@@ -83,7 +83,7 @@ def _make(name: str, *values: Any, **options: Any) -> Any:
 
     Args:
         name: name of the function, such as ``"array"``.
-        *values: its array arguments: nested lists, numbers or arrays.
+        *values: array arguments of the function: nested lists, numbers or arrays.
     """
     if any(map(_has_tracer, values)):
         return getattr(jnp, name)(*map(as_array, values), **options)
