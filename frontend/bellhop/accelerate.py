@@ -194,7 +194,7 @@ class AcceleratedFunction(PickledByName):
         return AcceleratedFunction, (self._function, self._dev, self._options)
 
     def _bind_method(self, instance: Any) -> "AcceleratedFunction":
-        """Make an accelerated function of an instance's method, without the instance.
+        """Make an accelerated function that passes the instance as first argument.
 
         It references the instance weakly, so a cache of these functions does not keep instances
         alive.
@@ -394,7 +394,8 @@ def accelerate(
         a function with the signature of ``func``; without ``func``, a decorator.
 
     Raises:
-        TypeError: if ``func`` is not a function, or for other options of ``jax.jit``.
+        TypeError: if ``func`` is not a function, for other options of ``jax.jit``, and for other
+            types of ``dev``.
         CompileError: when traced, if JAX cannot trace ``func``; names it.
         ValueError: if the device does not exist; lists the existing devices. A name is checked at
             once if JAX's devices are initialized, and otherwise when the function is called.

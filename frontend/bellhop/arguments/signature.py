@@ -190,7 +190,8 @@ def check_arrays(
         names: names of the positional parameters; further arguments are named ``args[2]``.
         args: positional arguments, pytrees.
         kwargs: keyword arguments, pytrees.
-        are_values: whether to also reject `ShapeDtypeStruct`, which only ``lower`` accepts.
+        are_values: whether to also reject `ShapeDtypeStruct`, which only ``lower``, ``trace`` and
+            ``eval_shape`` accept.
         describe_types: for a function that is not traced again: returns a sentence with the
             argument types that it was compiled for. None if an argument may become static.
 
@@ -241,7 +242,7 @@ def check_not_deleted(
         names: names of the positional parameters; further arguments are named ``args[2]``.
         args: positional arguments, pytrees.
         kwargs: keyword arguments, pytrees.
-        failed: exception of the execution, which becomes the cause of the new one.
+        failed: exception of the execution, which becomes the cause of the raised error.
 
     Raises:
         RuntimeError: names the first deleted argument and leaf.

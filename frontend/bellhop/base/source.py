@@ -200,7 +200,7 @@ def set_function_name(function: Callable[..., Any], run: Callable[..., Any]) -> 
     JAX's errors then have this name. Also sets ``__wrapped__``, from which JAX takes the signature.
 
     Args:
-        run: function that traces it, which is changed.
+        run: function that traces `function`; it is changed.
     """
     run.__name__ = function_name(function)
     run.__wrapped__ = function  # type: ignore[attr-defined]

@@ -68,6 +68,8 @@ def io_callback(
 
     Raises:
         ResultTypeError: (a TypeError) if the result type does not determine shapes and dtypes.
+        TypeError: if ``callback_fn`` is not callable; when traced, if the function does not accept
+            the arguments of a call.
         DifferentiableCompileError: when traced, if an argument depends on a differentiated value.
         ValueError: if ``vmap_method`` is not supported, or ``ordered`` and ``partitioned`` are both
             set; when traced, if ``vmap`` batches an ordered call.

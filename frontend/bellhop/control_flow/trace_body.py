@@ -140,7 +140,7 @@ def trace_branches(branches: Branches, *others: Any) -> tuple[list[Step], list[A
 
         Args:
             closed: jaxpr of the branch.
-            out_tree: structure of its pair of results.
+            out_tree: structure of the branch's pair of results.
         """
 
         def run(*others: Any) -> tuple[Any, Any]:
@@ -197,7 +197,7 @@ def _trace_flat(step: Step, *args: Any) -> tuple[ClosedJaxpr, tuple[FlatTree, An
         *args: example arguments, pytrees of arrays.
 
     Returns:
-        its jaxpr; and the types of both results, the first as a ``FlatTree``, the second as a
+        the jaxpr; and the types of both results, the first as a ``FlatTree``, the second as a
         pytree.
     """
 
