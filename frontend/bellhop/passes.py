@@ -205,6 +205,9 @@ def apply_pass(name: str, *flags: str, **options: Any) -> Callable[[Any], Any]:
 def cancel_inverses(qnode: Any) -> Any:
     """Drop pairs of gates that undo each other from the circuits of a QNode.
 
+    Args:
+        qnode: the QNode, which is not changed.
+
     Returns:
         a QNode whose circuits are simplified in compiled programs; uncompiled it is unchanged.
 
@@ -230,6 +233,9 @@ def merge_rotations(qnode: Any) -> Any:
 
     The program adds traced angles and differentiates the sum, so gradients are equal but the
     circuit has fewer parameters.
+
+    Args:
+        qnode: the QNode, which is not changed.
 
     Returns:
         a QNode whose circuits are simplified in compiled programs; uncompiled it is unchanged.
@@ -257,6 +263,9 @@ def merge_loop_boundaries(qnode: Any) -> Any:
     Gates at the end of an iteration meet gates at the beginning of the next iteration.  Gates with
     constant parameters are merged in all loops; rotations by traced angles are merged in loops that
     contain only gates and have Python integers as bounds.
+
+    Args:
+        qnode: the QNode, which is not changed.
 
     Returns:
         a QNode whose circuits are simplified in compiled programs; uncompiled it is unchanged.
@@ -287,6 +296,9 @@ def pauli_twirling(qnode: Any) -> Any:
     of a ``vmap``. With ``qjit(seed=...)`` every call draws the same Paulis; a device with a seed
     gives a sequence of draws. For a noise model of ``qml.add_noise`` on ``default.mixed``, the
     Paulis are gates.
+
+    Args:
+        qnode: the QNode, which is not changed.
 
     Returns:
         a QNode whose circuits are twirled in compiled programs; uncompiled it is unchanged.

@@ -439,8 +439,8 @@ class Report(CallbackType):
             instantiated: for each operand, whether it is instantiated.
 
         Returns:
-            the known equation or None; the unknown equation or None; two empty lists, since there
-            are no results; and the residuals.
+            the known equation or None; the unknown equation or None; two empty lists, since a call
+            has no results; and the residuals.
         """
         del saveable
         if any(unknown):
