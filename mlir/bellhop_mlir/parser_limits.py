@@ -60,6 +60,9 @@ def verify_text(text: str, *, may_name_attributes: bool = True) -> None:
             depths[token] += 1
         else:
             inside = named.get(token, 0)
+            if token == name:
+                # An alias is not used in its own definition, so that has ended.
+                name = ""
         depth = sum(depths.values()) + inside
         if depth > _MAX_DEPTH:
             raise VerificationError(f"its brackets are nested deeper than {_MAX_DEPTH}")

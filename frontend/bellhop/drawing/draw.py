@@ -230,12 +230,11 @@ def _argument_sizes(
 def _dynamic_argument_sizes(names: list[str], args: Args, kwargs: Kwargs) -> list[tuple[str, int]]:
     """List name and number of leaves of each dynamic argument.
 
-    Positional arguments with one of ``names``, the names of the dynamic parameters, come first,
-    then keyword arguments, sorted by name, then further positional arguments, as ``argument 2``
-    etc.
+    Positional arguments come first, with ``names``, the names of the dynamic parameters; further
+    positional arguments are ``argument 2`` etc. Keyword arguments follow, sorted by name.
     """
-    values = [*zip(names, args, strict=False), *sorted(kwargs.items())]
-    values += [(f"argument {i}", args[i]) for i in range(len(names), len(args))]
+    surplus = [f"argument {i}" for i in range(len(names), len(args))]
+    values = [*zip([*names, *surplus], args, strict=False), *sorted(kwargs.items())]
     return [(name, len(jax.tree.leaves(value))) for name, value in values]
 
 

@@ -60,16 +60,23 @@ class LoopLabel(BuiltinFunction):
         with contextlib.suppress(RuntimeError):
             threading.Thread(target=_watch_bars, name="bellhop_progress", daemon=True).start()
 
-    def advance_in_python(self, total: int) -> None:
-        """Count one iteration of a loop that Python runs, and show it on a bar.
+    def report_in_python(self, done: int, total: int) -> None:
+        """Show a report of a loop that Python runs on a bar.
 
-        The bar appears with the first iteration and is closed when it has counted ``total``, which
-        must be known.
+        The bar appears with the first report of the loop. It is closed by a report without
+        iterations, or when it has counted ``total``.
+
+        Args:
+            done: number of iterations since the last report; negative if the loop begins.
+            total: number of all iterations; negative if unknown.
         """
         if self._python_bar is None:
-            self._python_bar = tqdm(desc=self.description or None, total=total)
-        self._python_bar.update()
-        if self._python_bar.n >= total:
+            if done == 0:
+                return
+            self._python_bar = tqdm(desc=self.description or None, total=_total_or_none(total))
+        if done > 0:
+            self._python_bar.update(done)
+        if done == 0 or 0 <= total <= self._python_bar.n:
             self._python_bar.close()
             self._python_bar = None
 

@@ -30,15 +30,13 @@ class _ProgressType(CallbackType):
     n_arguments = 2
 
     def run(self, *leaves: Any, target: CallbackTarget) -> list[Any]:
-        """Count one iteration of a loop that Python runs: the primitive's impl rule.
+        """Show a report of a loop that Python runs: the primitive's impl rule.
 
-        Every report counts as an iteration; under ``jax.disable_jit``, also the reports of
-        `LoopProgress.begin` and `LoopProgress.end`. The function of `target` is the label of the
-        loop. Returns a list with `done` as an array.
+        The function of `target` is the label of the loop. Returns a list with `done` as an array.
         """
         label: Any = target.function
         done, total, *_ = leaves
-        label.advance_in_python(int(total))
+        label.report_in_python(int(done), int(total))
         return [jnp.asarray(done)]
 
     def batch(
