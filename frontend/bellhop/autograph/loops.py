@@ -307,10 +307,11 @@ def while_stmt(
 ) -> None:
     """Run a ``while`` statement, which is compiled if its condition is a number.
 
-    Rewritten code calls it in place of the statement. The condition is evaluated once more before
-    the loop, with its side effects. Python runs loops under ``disable_autograph`` and loops with
-    other conditions, such as lists, and, with a warning, loops that cannot be compiled and whose
-    first condition is not traced.
+    Rewritten code calls it in place of the statement. The condition of a compiled loop is traced
+    once more before the loop: its Python side effects happen again, its callbacks are not called
+    again. Python runs loops under ``disable_autograph`` and loops with other conditions, such as
+    lists, and, with a warning, loops that cannot be compiled and whose first condition is not
+    traced.
 
     Args:
         test: returns the condition.
@@ -328,13 +329,14 @@ def while_stmt(
         _run_python_while(test, body)
         return
     before = variables.get()
-    first = test()
-    variables.set(before)
-    is_number = is_traced(first) or isinstance(first, bool | int | float | np.generic | jax.Array)
-    if not is_number:
+    first = _trace_and_discard(test)
+    if not (is_traced(first) or isinstance(first, bool | int | float | np.generic | jax.Array)):
         # Only Python evaluates the truth of other objects, such as lists.
-        _run_python_while(test, body)
+        while first:
+            body()
+            first = test()
         return
+    variables.set(before)
     try:
         with check_not_mutated("while loop", body):
             after = _compile_with_result(variables, lambda: _compile_while(test, body, variables))
@@ -347,6 +349,13 @@ def while_stmt(
         _run_python_while(test, body)
     else:
         variables.set(after)
+
+
+def _trace_and_discard(test: Test) -> Any:
+    """Return the condition of a loop; its operations do not become part of the program."""
+    conditions: list[Any] = []
+    jax.make_jaxpr(lambda: conditions.append(test()))()
+    return conditions[0]
 
 
 def _run_python_while(test: Test, body: Body) -> None:
@@ -424,7 +433,7 @@ def _finish_endless_loop(test: Test, variables: Variables, after: State) -> Stat
     for position, name in enumerate(variables.names):
         if is_return_flag(name) and is_traced(after[position]):
             variables.set(_replace_item(after, position, False))
-            if test() is True:
+            if _trace_and_discard(test) is True:
                 return _replace_item(after, position, True)
     return after
 

@@ -2,6 +2,7 @@
 
 import warnings
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -170,6 +171,41 @@ def _assigning_condition(n):
         if w > 12:
             break
     return w, last
+
+
+def test_the_condition_of_while_is_evaluated_once_for_each_iteration():
+    seen = []
+
+    @bellhop.io_callback
+    def is_small(x) -> bool:
+        seen.append(float(x))
+        return x < 3
+
+    @bellhop.qjit(autograph=True)
+    def count(x):
+        while is_small(x):
+            x = x + 1
+        return x
+
+    @bellhop.qjit(autograph=True)
+    def add_up(x):
+        items = [1, 2, 3, 4]
+
+        def shorten():
+            items.pop()
+            return items
+
+        while shorten():
+            x = x + 1
+        return x
+
+    assert count(0.0) == 3
+    assert seen == [0, 1, 2, 3]
+    assert add_up(0) == 3
+    with jax.disable_jit():
+        seen.clear()
+        assert count(1.0) == 3
+    assert seen == [1, 2, 3]
 
 
 def test_a_condition_of_while_may_assign():
