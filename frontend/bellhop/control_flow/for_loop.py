@@ -17,7 +17,11 @@ from bellhop.control_flow.loop_carry import (
     check_no_resizing,
     unwrap_carry,
 )
-from bellhop.control_flow.loop_progress_option import make_loop_progress, wrap_loop
+from bellhop.control_flow.loop_progress_option import (
+    make_loop_progress,
+    report_iterations,
+    wrap_loop,
+)
 from bellhop.control_flow.scalars import as_integer
 from bellhop.control_flow.trace_body import TracedStep, trace_step
 from bellhop.tracing.state import current_gate_recorder
@@ -98,7 +102,7 @@ def for_loop(
             check_parameters(label, "the body", body, 1 + len(init), passed)
             if is_interpreted() or (is_static and is_unrolling()):
                 carried = init
-                for index in range(*bounds):
+                for index in report_iterations(range(*bounds), progress):
                     carried = as_carry_values(label, body(index, *carried), init)
                 return unwrap_carry(carried)
 

@@ -1,15 +1,18 @@
 """The option ``progress`` of loops."""
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Iterator, Sized
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import jax
 
 from bellhop._jax.private import trace_state_clean
+from bellhop.control_flow.eager_mode import is_recording
 
 if TYPE_CHECKING:
     from bellhop.progress_bars.loop_progress import LoopProgress
 
+
+T = TypeVar("T")
 
 _CONSTRUCT = "__bellhop_loop__"
 
@@ -56,6 +59,31 @@ def wrap_loop(construct: str, loop: Callable[..., Any], progress: str | None) ->
     return decorated
 
 
+def report_iterations(items: Iterable[T], progress: str | None) -> Iterator[T]:
+    """Yield the items of a loop that Python runs, and report the progress of the loop.
+
+    Args:
+        items: an item for each iteration; the bar shows their number if they have a length.
+        progress: description of the progress bar; None for no bar.
+    """
+    bar = make_loop_progress(progress)
+    if bar is None:
+        yield from items
+        return
+    if isinstance(items, Sized):
+        bar.begin(len(items))
+    else:
+        bar.begin()
+    done = 0
+    try:
+        for item in items:
+            yield item
+            done += 1
+            bar.advance(after=())
+    finally:
+        bar.end(done)
+
+
 def find_construct(function: Callable[..., Any]) -> str | None:
     """Return the construct that made a loop function; None for other functions."""
     return getattr(function, _CONSTRUCT, None)
@@ -67,9 +95,9 @@ def _compile_as_one_program(loop: Callable[..., Any]) -> Callable[..., Any]:
     def run(*init: Any) -> Any:
         """Run the loop as one ``jax.jit`` program, wait for it, and show the finished bar.
 
-        While JAX is tracing, just call the loop.
+        While JAX is tracing, and while PennyLane records a tape, just call the loop.
         """
-        if not trace_state_clean():
+        if not trace_state_clean() or is_recording():
             return loop(*init)
         from bellhop.progress_bars.bars import show_bars
 

@@ -16,7 +16,11 @@ from bellhop.control_flow.loop_carry import (
     check_no_resizing,
     unwrap_carry,
 )
-from bellhop.control_flow.loop_progress_option import make_loop_progress, wrap_loop
+from bellhop.control_flow.loop_progress_option import (
+    make_loop_progress,
+    report_iterations,
+    wrap_loop,
+)
 from bellhop.control_flow.scalars import as_predicate
 from bellhop.control_flow.trace_body import trace_step
 from bellhop.tracing.state import current_gate_recorder
@@ -86,7 +90,9 @@ def while_loop(
 
             if is_interpreted():
                 carried = init
-                while condition(carried):
+                # One item for each condition that holds.
+                iterations = iter(lambda: bool(condition(carried)), False)
+                for _ in report_iterations(iterations, progress):
                     carried = as_carry_values(label, body(*carried), init)
                 return unwrap_carry(carried)
             circuit = current_gate_recorder()

@@ -5,6 +5,8 @@ import time
 
 import jax
 import jax.numpy as jnp
+import numpy as np
+import pennylane as qml
 import pytest
 from tests.frontend.progress_bars.bars import summed
 
@@ -139,6 +141,17 @@ def test_loops_of_bellhop_without_compilation(shown):
     with jax.disable_jit():
         assert f(3) == 3
     assert shown() == [("for", 3, 3), ("while", 3, None)]
+
+
+def test_loops_of_uncompiled_circuits(shown):
+    @qml.qnode(qml.device("default.qubit", wires=1))
+    def circuit(x):
+        bellhop.for_loop(0, 2, 1, progress="for")(lambda i: qml.RX(x, 0) and None)()
+        bellhop.while_loop(lambda i: i < 3, progress="while")(lambda i: qml.RX(x, 0) and i + 1)(0)
+        return qml.expval(qml.Z(0))
+
+    assert circuit(0.1) == pytest.approx(np.cos(0.5))
+    assert shown() == [("for", 2, 2), ("while", 3, None)]
 
 
 def test_a_decorated_body_in_a_loop_of_python(shown):
