@@ -85,6 +85,35 @@ def test_a_patch_is_put_in_once():
     del _patching._in_force["a part of this test"]
 
 
+def test_a_patch_that_fails_leaves_nothing_replaced():
+    class Base:
+        inherited = 1
+
+    class Library(Base):
+        own = 1
+
+    rules = {"known": 1}
+    is_missing = True
+
+    @_patching.patch("a part of a failing test", "it fails first")
+    def install():
+        _patching.replace(Library, "own", 2)
+        _patching.replace(Library, "inherited", 2)
+        _patching.replace_item(rules, "known", 2)
+        _patching.replace_item(rules, "new", 2)
+        if is_missing:
+            _patching.original(jax, "nothing")
+
+    with pytest.raises(bellhop.CompileError, match="has no jax"):
+        install()
+    assert (Library.own, Library.inherited, rules) == (1, 1, {"known": 1})
+    assert "inherited" not in vars(Library)
+    is_missing = False
+    install()
+    assert (Library.own, Library.inherited, rules) == (2, 2, {"known": 2, "new": 2})
+    del _patching._in_force["a part of a failing test"]
+
+
 def test_the_doctor_lists_what_autograph_and_circuits_replace():
     @bellhop.qjit(autograph=True)
     @qml.qnode(qml.device("lightning.qubit", wires=1))
