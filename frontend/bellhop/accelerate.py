@@ -17,11 +17,13 @@ from bellhop._jax.private import (
     VALUE_OF,
     backends_are_initialized,
     equation_site,
+    hide_frames,
     trace_state_clean,
 )
 from bellhop.arguments.signature import check_arrays, flatten_result
 from bellhop.arguments.static_arguments import StaticArguments, parse_names, parse_positions
 from bellhop.base.pickling import PickledByName
+from bellhop.base.public_function import public_function
 from bellhop.base.source import (
     callable_site,
     definition_site,
@@ -93,30 +95,34 @@ class AcceleratedFunction(PickledByName):
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the function on its device."""
-        if (region := self._last_region) is not None and self._can_call_last(args, kwargs):
+        try:
+            if (region := self._last_region) is not None and self._can_call_last(args, kwargs):
+                try:
+                    return region(*args, **kwargs)
+                except (TypeError, OverflowError):
+                    self._check_arrays(args, kwargs)
+                    raise
+            target = resolve_target(self._dev, self._where)
+            region = self._regions.get(target)
+            if region is None:
+                states = find_state_axes(self._dev)
+                region = _make_region(self._function, target, states, self._options)
+                self._regions[target] = region
+            if trace_state_clean():
+                check_device_not_waiting(target_name(target), function_name(self._function))
+                args, kwargs = _move_arrays((args, kwargs), target, commits=self._dev is not None)
+                if isinstance(target, jax.Device) and DEFAULT_DEVICE.value is None:
+                    self._last_region, self._last_target = region, target
             try:
-                return region(*args, **kwargs)
+                if trace_state_clean() or equation_site() is not None:
+                    return region(*args, **kwargs)
+                # The function itself is traced: no line of the user's code calls it.
+                return make_call_from_site(callable_site(self._function))(region, args, kwargs)
             except (TypeError, OverflowError):
                 self._check_arrays(args, kwargs)
                 raise
-        target = resolve_target(self._dev, self._where)
-        region = self._regions.get(target)
-        if region is None:
-            states = find_state_axes(self._dev)
-            region = _make_region(self._function, target, states, self._options)
-            self._regions[target] = region
-        if trace_state_clean():
-            check_device_not_waiting(target_name(target), function_name(self._function))
-            args, kwargs = _move_arrays((args, kwargs), target, commits=self._dev is not None)
-            if isinstance(target, jax.Device) and DEFAULT_DEVICE.value is None:
-                self._last_region, self._last_target = region, target
-        try:
-            if trace_state_clean() or equation_site() is not None:
-                return region(*args, **kwargs)
-            # The function itself is traced: no line of the user's code calls it.
-            return make_call_from_site(callable_site(self._function))(region, args, kwargs)
-        except (TypeError, OverflowError):
-            self._check_arrays(args, kwargs)
+        except Exception as error:
+            hide_frames(error)
             raise
 
     def _can_call_last(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
@@ -371,6 +377,7 @@ def accelerate(func: Callable[P, R], *, dev: Any = None, **jit_options: Any) -> 
 def accelerate(
     func: None = None, *, dev: Any = None, **jit_options: Any
 ) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
+@public_function
 def accelerate(
     func: Callable[..., Any] | None = None, *, dev: Any = None, **jit_options: Any
 ) -> Any:

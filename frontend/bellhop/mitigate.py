@@ -11,6 +11,7 @@ import numpy as np
 
 from bellhop.arguments.accepted_arguments import check_parameters
 from bellhop.base.option_checks import check_mapping
+from bellhop.base.public_function import public_function
 from bellhop.base.source import name_with_site
 from bellhop.compiled.qjit import QJIT
 from bellhop.tracing.state import override_trace_state
@@ -21,6 +22,7 @@ from bellhop.transformations.inline_trace import trace_inline
 _FOLDINGS = {"global": "global", "local-all": "local-all", "local-random": "local-all"}
 
 
+@public_function
 def mitigate_with_zne(
     fn: Callable[..., Any] | None = None,
     *,

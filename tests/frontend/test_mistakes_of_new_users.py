@@ -1,6 +1,8 @@
 """Errors for the first mistakes of users: each names a remedy that works."""
 
+import inspect
 import re
+from pathlib import Path
 
 import pennylane as qml
 import pytest
@@ -61,6 +63,102 @@ def test_control_flow_without_bounds_or_condition():
         bellhop.while_loop(square)(1.0, 2.0)
     with pytest.raises(TypeError, match=r"got a function.*@bellhop\.cond\(x > 0\)"):
         bellhop.cond(square)
+
+
+def test_positional_calls_as_in_jax_show_the_form_of_bellhop():
+    for call, words in (
+        (lambda: bellhop.for_loop(0, 10, square, 1.0), r"got 4 positional.*for_loop\(lower, upper"),
+        (lambda: bellhop.for_loop(0, 10, square), r"function as step.*for_loop\(lower, upper, 1\)"),
+        (
+            lambda: bellhop.while_loop(square, square, 1.0),
+            r"got 3 pos.*while_loop\(cond_fn\)\(body",
+        ),
+        (lambda: bellhop.cond(True, square, square, 1.0), r"elifs is 1.0.*, false_fn\)\(\*args\)"),
+        (lambda: bellhop.cond(True, square, square, 1, 2), r"got 5 pos.*, false_fn\)\(\*args\)"),
+        (lambda: bellhop.switch(0, [square], 1.0), r"got 3 pos.*@bellhop.switch\(index\) above"),
+    ):
+        with pytest.raises(TypeError, match=words):
+            call()
+
+
+PUBLIC_FUNCTIONS = [
+    *(getattr(bellhop, name) for name in bellhop.__all__),
+    *(getattr(bellhop.debug, name) for name in bellhop.debug.__all__),
+    *(getattr(bellhop.passes, name) for name in ("apply_pass", "cancel_inverses", "pipeline")),
+    bellhop.host_callback.call,
+    bellhop.QJIT.save,
+]
+
+
+def _has_fixed_options(function):
+    parameters = inspect.signature(function).parameters.values()
+    return all(each.kind is not each.VAR_KEYWORD for each in parameters)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [each for each in PUBLIC_FUNCTIONS if inspect.isfunction(each) and _has_fixed_options(each)],
+    ids=lambda function: function.__name__,
+)
+def test_every_public_function_lists_its_options(function):
+    with pytest.raises(TypeError, match=f"{function.__name__} has no option 'zzz'; there ") as e:
+        function(zzz=1)
+    # Users see their line, and none of ours.
+    assert {frame.path for frame in e.traceback} == {Path(__file__)}
+
+
+def test_misspelled_options_beside_values_suggest_the_known_option():
+    for call, known in (
+        (lambda: bellhop.debug.log("INFO", "{}", 1, evry=10), "every"),
+        (lambda: bellhop.debug.print("{}", 1, asynchronos=True), "asynchronous"),
+        (lambda: bellhop.pure_callback(square, float, vectorized=True), "vmap_method"),
+        (lambda: bellhop.io_callback(square, float, 1.0, orderd=True), "ordered"),
+        (lambda: bellhop.accelerate(square, devce="cpu"), "dev"),
+        (lambda: bellhop.qjit(square, autogrph=True), "autograph"),
+    ):
+        with pytest.raises((TypeError, ValueError), match=f"Did you mean '{known}'") as e:
+            call()
+        assert {frame.path for frame in e.traceback} == {Path(__file__)}
+
+
+def test_methods_of_jax_for_derivative_rules_name_those_of_callbacks():
+    f = bellhop.pure_callback(square, float)
+    with pytest.raises(AttributeError, match=r"'defvjp' \(of jax.custom_vjp.*@f.fwd above the for"):
+        f.defvjp(square, square)
+    assert not hasattr(f, "fwdd")
+
+
+def test_errors_show_frames_of_the_user_only(tmp_path):
+    saved = bellhop.qjit(square)
+    saved(1.0)
+
+    @bellhop.accelerate
+    def branches(x):
+        return x if x > 0 else -x
+
+    unset = bellhop.qjit(square)
+    for call, words in (
+        (lambda: saved.save(tmp_path / "none" / "file"), "there is no directory"),
+        (lambda: unset.mlir, "has not been compiled"),
+        (lambda: bellhop.accelerate(square, dev="no such device"), "there is no device"),
+        (lambda: branches(1.0), "cannot be traced"),
+        (lambda: bellhop.qjit(branches)(1.0), "cannot be traced"),
+        (lambda: bellhop.grad(square, method="none"), "there is no method"),
+        (lambda: bellhop.pure_callback(square, float)(), "arguments do not match"),
+    ):
+        with pytest.raises(Exception, match=words) as raised:
+            call()
+        error = raised.value
+        while error is not None:
+            files = {code.co_filename for code, _ in _walk(error.__traceback__)}
+            assert files <= {__file__}
+            error = error.__cause__
+
+
+def _walk(traceback):
+    while traceback is not None:
+        yield traceback.tb_frame.f_code, traceback.tb_lineno
+        traceback = traceback.tb_next
 
 
 def test_accelerate_takes_no_device_of_pennylane():

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 
 from bellhop.arguments.accepted_arguments import check_parameters, format_count, get_decorated_body
-from bellhop.base.option_checks import check_option_names
+from bellhop.base.public_function import public_function
 from bellhop.base.source import describe_derived_function
 from bellhop.base.types import Operand
 from bellhop.control_flow.eager_mode import is_interpreted, is_unrolling
@@ -25,9 +25,13 @@ from bellhop.tracing.state import current_gate_recorder
 Bounds = tuple[Any, Any, Any]
 P = ParamSpec("P")
 R = TypeVar("R")
+_USAGE = (
+    "Pass the body to the loop, and then the initial values: "
+    "bellhop.for_loop(lower, upper, 1)(body)(*init)."
+)
 
 
-@check_option_names
+@public_function(usage=_USAGE)
 def for_loop(
     lower_bound: Any,
     upper_bound: Any = None,
@@ -75,6 +79,11 @@ def for_loop(
         raise TypeError(
             "for_loop: got a function, expected the bounds of the loop. Call for_loop with the "
             "bounds first: @bellhop.for_loop(0, n, 1)."
+        )
+    if callable(upper_bound) or callable(step):
+        raise TypeError(
+            f"for_loop: got a function as {'step' if callable(step) else 'upper_bound'}, expected "
+            f"an integer. {_USAGE}"
         )
     if upper_bound is None:
         lower_bound, upper_bound = 0, lower_bound

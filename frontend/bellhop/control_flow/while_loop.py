@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 
 from bellhop.arguments.accepted_arguments import check_parameters, format_count, get_decorated_body
-from bellhop.base.option_checks import check_option_names
+from bellhop.base.public_function import public_function
 from bellhop.base.source import describe_derived_function
 from bellhop.control_flow.eager_mode import is_interpreted
 from bellhop.control_flow.loop_carry import (
@@ -23,9 +23,13 @@ from bellhop.tracing.state import current_gate_recorder
 
 P = ParamSpec("P")
 R = TypeVar("R")
+_USAGE = (
+    "Pass the body to the loop, and then the initial values: "
+    "bellhop.while_loop(cond_fn)(body)(*init)."
+)
 
 
-@check_option_names
+@public_function(usage=_USAGE)
 def while_loop(
     cond_fn: Callable[..., Any],
     *,

@@ -8,6 +8,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from bellhop.base.public_function import public_function
 from bellhop.base.source import function_name
 from bellhop.base.types import Operand
 from bellhop.compiled.flat_function import FlatFunction
@@ -134,6 +135,7 @@ def _is_differentiable(tensor: Any) -> bool:
     return tensor.is_floating_point() or tensor.is_complex()
 
 
+@public_function
 def to_torch(fn: Callable[..., Any]) -> Callable[..., Any]:
     """Make a JAX function, QNode or qjit function callable from PyTorch.
 

@@ -14,6 +14,7 @@ from jax.core import ShapedArray
 from jax.extend.core import Effect
 from jax.interpreters import mlir
 
+from bellhop.base.public_function import public_function
 from bellhop.base.source import user_site
 from bellhop.base.types import Aval, Operand
 from bellhop.callbacks.callback import bind_static_arguments
@@ -28,6 +29,7 @@ from bellhop_mlir.dialects.callback import set_call_interval
 _DEFAULT_LOGGER = "bellhop"
 
 
+@public_function
 def log(
     level: int | str,
     fmt: str,
@@ -86,7 +88,7 @@ def log(
         )
     if not isinstance(fmt, str):
         raise TypeError(f"log: the message is {fmt!r}, expected a format string.")
-    check_format("log", fmt, args, kwargs)
+    check_format("log", fmt, args, kwargs, ("every", "when", "logger"))
     strings = fmt, str(number), name, user_site()
     function, leaves, in_tree = bind_static_arguments("log", LogRecorder(*strings), args, kwargs)
     counting, *_ = bind_static_arguments("log", LogCounter(*strings, str(every)), args, kwargs)

@@ -6,7 +6,7 @@ from typing import Any, ParamSpec, TypeVar, overload
 
 import jax
 
-from bellhop.base.option_checks import check_option_names
+from bellhop.base.public_function import public_function
 from bellhop.base.source import describe_derived_function
 from bellhop.base.value_checks import check_no_measurements
 from bellhop.transformations.inline_trace import trace_inline
@@ -31,7 +31,7 @@ def vmap(
     out_axes: Any = 0,
     axis_size: int | None = None,
 ) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
-@check_option_names
+@public_function
 def vmap(
     fn: Callable[..., Any] | None = None,
     *,
