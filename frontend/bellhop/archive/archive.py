@@ -40,7 +40,7 @@ from bellhop.devices.devices import Target, target_name
 from bellhop.errors import CompileError
 from bellhop_runtime import CONTRACT, DTYPES
 
-_FORMAT = 8
+_FORMAT = 9
 _METADATA = "metadata.json"
 # Bytes of the metadata; Python's objects take 30 times as much memory.
 _LARGEST_METADATA = 2**24

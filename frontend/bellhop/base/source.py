@@ -5,6 +5,7 @@ import contextlib
 import functools
 import importlib.util
 import inspect
+import linecache
 import os
 import sys
 import warnings
@@ -84,13 +85,56 @@ def user_site() -> str:
     Returns:
         the location; ``"<unknown>"`` if no frame is in user code.
     """
+    frame = _find_user_frame()
+    if frame is None:
+        return "<unknown>"
+    file, line = frame.f_code.co_filename, frame.f_lineno
+    return original_location(file, line) or f"{file}:{line}"
+
+
+def user_function() -> str:
+    """Return the name of the function of the innermost frame in user code.
+
+    Returns:
+        the name, as ``logging`` shows it: ``"<module>"`` outside of functions, ``"<unknown>"`` if
+        no frame is in user code.
+    """
+    frame = _find_user_frame()
+    if frame is None:
+        return "<unknown>"
+    # AutoGraph makes functions of loop bodies and branches, and `make_call_from_site` makes calls.
+    if frame.f_code.co_filename in _generated or frame.f_globals is globals():
+        return _enclosing_function(user_site())
+    return frame.f_code.co_name
+
+
+def _find_user_frame() -> FrameType | None:
+    """Return the innermost frame in user code; None if there is none."""
     frame: FrameType | None = sys._getframe(1)
-    while frame is not None:
-        file = frame.f_code.co_filename
-        if _is_user_file(file):
-            return original_location(file, frame.f_lineno) or f"{file}:{frame.f_lineno}"
+    while frame is not None and not _is_user_file(frame.f_code.co_filename):
         frame = frame.f_back
-    return "<unknown>"
+    return frame
+
+
+def _enclosing_function(site: str) -> str:
+    """Return the name of the innermost function around a line of a source file.
+
+    Args:
+        site: ``file:line``.
+
+    Returns:
+        the name; ``"<module>"`` if no function is around the line, or the file cannot be read.
+    """
+    file, _, line = site.rpartition(":")
+    name = "<module>"
+    with contextlib.suppress(SyntaxError):
+        # `ast.walk` comes to outer functions first.
+        for node in ast.walk(ast.parse("".join(linecache.getlines(file)))):
+            if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                continue
+            if node.lineno <= int(line) <= (node.end_lineno or 0):
+                name = node.name
+    return name
 
 
 def callable_site(function: Callable[..., Any]) -> str:
