@@ -46,7 +46,9 @@ from bellhop.devices.devices import (
 )
 from bellhop.errors import CompileError, suggest_name
 from bellhop.mesh.recompute_in_backward import recompute_partitioned_states
-from bellhop.tracing.state import NOT_TRACEABLE, override_trace_state
+from bellhop.tracing.state import override_trace_state
+from bellhop.tracing.traced_formatting import explain_formatting
+from bellhop.tracing.traced_value_errors import advise_on_traced_value
 from bellhop_mlir.region_name import RegionName
 
 P = ParamSpec("P")
@@ -301,6 +303,7 @@ def _make_region(
     """
 
     choose_jit_platforms(_find_region_platform)
+    explain_formatting()
     # Residuals between the forward and the backward region must not be partitioned states.
     platform = target_platform(target)
     call = function if state_axes is None else recompute_partitioned_states(function)
@@ -320,8 +323,11 @@ def _make_region(
         try:
             with override_trace_state(in_region=True, platform=platform, state_axes=state_axes):
                 result = call(*args, **kwargs)
-        except NOT_TRACEABLE as error:
-            raise _not_jittable_error(function, error) from error
+        except Exception as error:
+            advice = advise_on_traced_value(error)
+            if advice is None:
+                raise
+            raise _not_jittable_error(function, error, f"At{advice.removeprefix('at')}") from error
         check_no_measurements(describe_derived_function("accelerate", function), result)
         try:
             flatten_result("accelerate", result)
@@ -357,17 +363,21 @@ def _find_region_platform(name: str) -> tuple[str, dict[str, Any]] | None:
     return target_platform(find_target(region.device)), lowering.platform_caches
 
 
-def _not_jittable_error(function: Callable[..., Any], error: Exception) -> CompileError:
+def _not_jittable_error(
+    function: Callable[..., Any], error: Exception, advice: str = ""
+) -> CompileError:
     """Create the error for a function that ``jax.jit`` cannot trace.
 
     Args:
         function: the user's function, named in the message.
         error: the exception that tracing raised; the message quotes its first line.
+        advice: sentences with the user's line and a remedy; empty for general advice.
     """
+    advice = advice or "Write it with jax.numpy, or call it as it is with pure_callback."
     cause = str(error).splitlines()[0].rstrip(".")
     return CompileError(
         f"accelerate: '{function_name(function)}' ({definition_site(function)}) cannot be traced "
-        f"by jax.jit: {cause}. Write it with jax.numpy, or call it as it is with pure_callback."
+        f"by jax.jit: {cause}. {advice}"
     )
 
 

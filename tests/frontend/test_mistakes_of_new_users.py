@@ -4,6 +4,9 @@ import inspect
 import re
 from pathlib import Path
 
+import jax
+import jax.numpy as jnp
+import numpy as np
 import pennylane as qml
 import pytest
 
@@ -126,6 +129,113 @@ def test_methods_of_jax_for_derivative_rules_name_those_of_callbacks():
     with pytest.raises(AttributeError, match=r"'defvjp' \(of jax.custom_vjp.*@f.fwd above the for"):
         f.defvjp(square, square)
     assert not hasattr(f, "fwdd")
+
+
+def test_formatting_of_traced_values_warns(capsys):
+    def program(x):
+        print(f"x = {x}")
+        bellhop.debug.print(f"x = {x}")
+        jax.lax.fori_loop(0, 1, lambda i, y: (print("{}".format(y)), y)[1], x)  # noqa: UP032
+        return x
+
+    first = program.__code__.co_firstlineno
+    for function in (program, bellhop.accelerate(program)):
+        with pytest.warns(
+            UserWarning, match="a traced value is formatted as .*debug.print"
+        ) as found:
+            bellhop.qjit(function)(1.0)
+        assert {each.filename for each in found} == {__file__}
+        assert {first + 1, first + 2, first + 3} <= {each.lineno for each in found}
+    with pytest.raises(TypeError) as raised:
+        bellhop.qjit(lambda x: print(f"{x:.2f}"))(1.0)
+    assert any("a traced value is formatted. While" in note for note in raised.value.__notes__)
+    # Programs of others are as before.
+    capsys.readouterr()
+    jax.eval_shape(lambda x: print(f"{x}"), 1.0)
+    assert "Tracer" in capsys.readouterr().out
+
+
+def test_items_of_arrays_are_not_assigned_in_programs():
+    def numpy_array(x):
+        a = np.zeros(3)
+        a[0] = x
+        return a
+
+    def numpy_index(x):
+        a = np.zeros(3)
+        a[x.astype(int)] = 1
+        return a
+
+    def jax_array(x):
+        a = jnp.zeros(3)
+        a[0] = x
+        return a
+
+    def in_tuple(x):
+        values = (1.0, 2.0)
+        values[0] = x
+
+    for function in (numpy_array, numpy_index, jax_array):
+        with pytest.raises((TypeError, ValueError)) as raised:
+            bellhop.qjit(function)(1.0)
+        (note,) = (each for each in raised.value.__notes__ if each.startswith("bellhop: "))
+        line = function.__code__.co_firstlineno + 2
+        assert f"at {__file__}:{line}, an item of an array is changed in place." in note
+        assert "a = a.at[i].set(value) in place of a[i] = value" in note
+        with pytest.raises(bellhop.CompileError, match=f"{function.__name__}.*an item of an array"):
+            bellhop.accelerate(function)(1.0)
+    with pytest.raises(TypeError, match="does not support item") as raised:
+        bellhop.qjit(in_tuple)(1.0)
+    assert not any(each.startswith("bellhop: ") for each in raised.value.__notes__)
+
+
+@pytest.mark.parametrize("is_circuit", [False, True])
+def test_a_value_that_leaves_a_loop_in_a_list_is_of_the_body(is_circuit):
+    values = []
+
+    def program(x):
+        @bellhop.for_loop(0, 3, 1)
+        def body(i, x):
+            values.append(2 * x)
+            return x
+
+        body(x)
+        return values[-1]
+
+    def quantum(x):
+        qml.RX(program(x), 0)
+        return qml.expval(qml.Z(0))
+
+    line = program.__code__.co_firstlineno + 1
+    function = qml.QNode(quantum, qml.device("lightning.qubit", wires=1)) if is_circuit else program
+    with pytest.raises(jax.errors.UnexpectedTracerError, match=rf"of 'body' \({__file__}:{line}\)"):
+        bellhop.qjit(function)(1.0)
+
+
+def test_what_jax_says_of_a_leaked_value_has_the_line_of_the_user():
+    values = []
+    jax.jit(values.append)(1.0)
+
+    def program(x):
+        return jax.lax.fori_loop(0, 3, lambda i, x: x + values[0], x)
+
+    with pytest.raises(jax.errors.UnexpectedTracerError) as raised:
+        bellhop.qjit(program)(1.0)
+    said = "".join([str(raised.value), *raised.value.__notes__])
+    assert f"{__file__}:{program.__code__.co_firstlineno + 1}" in said
+    assert "jax.lax.scan stacks the values that its body returns" in said
+
+
+def test_an_if_in_a_region_names_the_conditionals():
+    def absolute(x):
+        return x if x > 0 else -x
+
+    line = absolute.__code__.co_firstlineno + 1
+    with pytest.raises(
+        bellhop.CompileError,
+        match=rf"'absolute'.* At {__file__}:{line}, .*bellhop.cond, qml.cond, jax.lax.cond or",
+    ):
+        bellhop.qjit(bellhop.accelerate(absolute))(1.0)
 
 
 def test_errors_show_frames_of_the_user_only(tmp_path):

@@ -8,9 +8,10 @@ import inspect
 import linecache
 import os
 import sys
+import sysconfig
 import warnings
 from collections.abc import Callable
-from types import FrameType
+from types import FrameType, TracebackType
 from typing import Any
 
 import jax
@@ -173,19 +174,37 @@ def error_site(error: BaseException) -> str:
     Returns:
         the location; ``"<unknown>"`` if no frame is in the user's code.
     """
-    site, traceback = "<unknown>", find_hidden_exception(error).__traceback__
+    found = innermost_user_frame(error)
+    if found is None:
+        return "<unknown>"
+    file, line = found.tb_frame.f_code.co_filename, found.tb_lineno
+    return original_location(file, line) or f"{file}:{line}"
+
+
+def innermost_user_frame(error: BaseException) -> TracebackType | None:
+    """Return the entry of the innermost user frame in an exception's traceback, or None."""
+    found, traceback = None, find_hidden_exception(error).__traceback__
     while traceback is not None:
-        file, line = traceback.tb_frame.f_code.co_filename, traceback.tb_lineno
-        if _is_user_file(file):
-            site = original_location(file, line) or f"{file}:{line}"
+        if _is_user_file(traceback.tb_frame.f_code.co_filename):
+            found = traceback
         traceback = traceback.tb_next
-    return site
+    return found
 
 
 # Called for each frame around each gate.
 @functools.lru_cache(maxsize=1024)
 def _is_user_file(file: str) -> bool:
     return not file.startswith(_library_prefixes())
+
+
+def is_in_users_project(file: str) -> bool:
+    """Return whether a file of code is neither in a library nor among the installed packages."""
+    return _is_user_file(file) and not file.startswith(_installed_prefixes())
+
+
+@functools.cache
+def _installed_prefixes() -> tuple[str, ...]:
+    return tuple(sysconfig.get_path(name) + os.sep for name in ("purelib", "platlib", "stdlib"))
 
 
 @functools.cache

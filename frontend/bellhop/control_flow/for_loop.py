@@ -8,7 +8,7 @@ import jax.numpy as jnp
 
 from bellhop.arguments.accepted_arguments import check_parameters, format_count, get_decorated_body
 from bellhop.base.public_function import public_function
-from bellhop.base.source import describe_derived_function
+from bellhop.base.source import describe_derived_function, set_function_name
 from bellhop.base.types import Operand
 from bellhop.control_flow.eager_mode import is_interpreted, is_unrolling
 from bellhop.control_flow.loop_carry import (
@@ -121,6 +121,7 @@ def for_loop(
             def run_body(carried: tuple[Any, ...], iteration: Operand) -> tuple[Any, ...]:
                 return as_carry_arrays(label, body(_loop_index(iteration, bounds), *carried), init)
 
+            set_function_name(body, run_body)
             circuit = current_gate_recorder()
             count = len(range(*bounds)) if is_static else count_iterations(bounds)
             run = run_for_loop if circuit is None else circuit.for_loop
@@ -133,6 +134,7 @@ def for_loop(
                 bar.advance(after=after)
                 return after
 
+            set_function_name(body, run_with_bar)
             bar.begin(count)
             last = run(count, run_with_bar, init)
             bar.end(count)
@@ -221,7 +223,8 @@ def run_for_loop(
     Returns:
         the final carried values.
     """
-    carried, step = trace_step("for_loop", lambda *args: (body(*args), ()), carried, jnp.asarray(0))
+    run_step = set_function_name(body, lambda *args: (body(*args), ()))
+    carried, step = trace_step("for_loop", run_step, carried, jnp.asarray(0))
     if isinstance(count, int):
         return run(step, carried, count)
     return jax.lax.fori_loop(0, count, lambda i, carried: step(carried, i)[0], carried)

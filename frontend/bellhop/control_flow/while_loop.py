@@ -8,7 +8,7 @@ import jax.numpy as jnp
 
 from bellhop.arguments.accepted_arguments import check_parameters, format_count, get_decorated_body
 from bellhop.base.public_function import public_function
-from bellhop.base.source import describe_derived_function
+from bellhop.base.source import describe_derived_function, set_function_name
 from bellhop.control_flow.eager_mode import is_interpreted
 from bellhop.control_flow.loop_carry import (
     as_carry_arrays,
@@ -99,6 +99,7 @@ def while_loop(
                 while condition(carried):
                     carried = as_carry_values(label, body(*carried), init)
                 return unwrap_carry(carried)
+            set_function_name(body, run_body)
             circuit = current_gate_recorder()
             run = run_while_loop if circuit is None else circuit.while_loop
             bar = make_loop_progress(progress)
@@ -111,6 +112,7 @@ def while_loop(
                 bar.advance(after=after)
                 return count + 1, *after
 
+            set_function_name(body, run_with_bar)
             bar.begin()
             count, *last = run(lambda carried: condition(carried[1:]), run_with_bar, (0, *init))
             bar.end(count)
@@ -134,7 +136,8 @@ def run_while_loop(
     Returns:
         the final carried values.
     """
-    carried, step = trace_step("while_loop", lambda carried: (body(carried), ()), carried)
+    run_step = set_function_name(body, lambda carried: (body(carried), ()))
+    carried, step = trace_step("while_loop", run_step, carried)
     return jax.lax.while_loop(
         lambda carried: jnp.asarray(condition(carried)), lambda carried: step(carried)[0], carried
     )
