@@ -11,7 +11,7 @@ import numpy as np
 
 from bellhop.arguments.accepted_arguments import check_parameters
 from bellhop.base.option_checks import check_mapping
-from bellhop.base.public_function import public_function
+from bellhop.base.public_function import public_function, with_users_frames
 from bellhop.base.source import name_with_site
 from bellhop.compiled.qjit import QJIT
 from bellhop.tracing.state import override_trace_state
@@ -99,6 +99,7 @@ def mitigate_with_zne(
         return QJIT(mitigated, fn.compile_options)
 
     @functools.wraps(fn)
+    @with_users_frames
     def run(*args: Any, **kwargs: Any) -> Any:
         """Trace `fn` with zero-noise extrapolation of each QNode that it calls.
 

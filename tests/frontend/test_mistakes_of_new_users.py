@@ -254,6 +254,10 @@ def test_errors_show_frames_of_the_user_only(tmp_path):
         (lambda: branches(1.0), "cannot be traced"),
         (lambda: bellhop.qjit(branches)(1.0), "cannot be traced"),
         (lambda: bellhop.grad(square, method="none"), "there is no method"),
+        (lambda: bellhop.grad(lambda x: x * jnp.ones(2))(1.0), "must be one scalar"),
+        (lambda: bellhop.vmap(square, in_axes=3)(1.0), "axis 3"),
+        (lambda: bellhop.draw(lambda x: x + None)(1.0), "unsupported operand"),
+        (lambda: bellhop.for_loop(0, 3, 1)(square)(1.0), "expected 2 parameters"),
         (lambda: bellhop.pure_callback(square, float)(), "arguments do not match"),
     ):
         with pytest.raises(Exception, match=words) as raised:

@@ -36,6 +36,24 @@ def public_function(function: Any = None, *, usage: str = "") -> Any:
     return _decorate(function, usage)
 
 
+def with_users_frames(function: F) -> F:
+    """Decorate a function that Bellhop returns to users, to show users their frames only.
+
+    Args:
+        function: makes the calls of the user's function; its arguments are not checked.
+    """
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return function(*args, **kwargs)
+        except Exception as error:
+            hide_frames(error)
+            raise
+
+    return cast(F, call)
+
+
 def _decorate(function: F, usage: str) -> F:
     """Make the wrapper of `public_function`.
 

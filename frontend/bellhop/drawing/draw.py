@@ -15,7 +15,7 @@ import jax
 from bellhop.arguments.flat_tree import make_flat_jaxpr
 from bellhop.arguments.static_arguments import Static
 from bellhop.base.exception_attributes import reveal_exceptions
-from bellhop.base.public_function import public_function
+from bellhop.base.public_function import public_function, with_users_frames
 from bellhop.base.types import Args, Kwargs
 from bellhop.compiled.out_shardings import resolve_out_shardings
 from bellhop.compiled.qjit import QJIT
@@ -140,6 +140,7 @@ def draw(fn: Callable[..., Any]) -> Callable[..., Drawing]:
     function = fn.user_function if isinstance(fn, QJIT) else fn
 
     @functools.wraps(function)
+    @with_users_frames
     @reveal_exceptions
     def draw_call(*args: Any, **kwargs: Any) -> Drawing:
         """Trace the drawn function for these arguments, and draw it.
@@ -213,6 +214,7 @@ def draw_graph(fn: Callable[..., Any], *, level: int | str | None = None) -> Cal
     drawn = draw(fn)
 
     @functools.wraps(drawn)
+    @with_users_frames
     def draw_figure(*args: Any, **kwargs: Any) -> Any:
         return make_figure(drawn(*args, **kwargs).graph)
 
