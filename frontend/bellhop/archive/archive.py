@@ -288,7 +288,7 @@ def name_file_errors(path: Any) -> Iterator[None]:
     except (
         # Exceptions of Bellhop, of JSON and of Unicode.
         *(ValueError, RecursionError),
-        # A missing member of the zip archive, and exceptions of Python's libraries.
+        # A missing member of the zip archive, and exceptions of the standard library.
         *(KeyError, RuntimeError, NotImplementedError),
     ) as error:
         raise CompileError(
@@ -304,7 +304,7 @@ def _check_is_saved_function(content: bytes) -> None:
         content: bytes of the whole file.
 
     Raises:
-        CompileError: if the file is empty, or is another file; says which of them.
+        CompileError: if the file is empty, or is another file; the message tells them apart.
     """
     if not content:
         raise CompileError(

@@ -14,7 +14,7 @@ from bellhop.errors import suggest_name
 
 # Options of callbacks: a misspelled option is an argument of the function.
 _CALLBACK_OPTIONS = ("asynchronous", "ordered", "partitioned", "result_type", "vmap_method")
-# Option of JAX's callbacks before `vmap_method`.
+# Name of the option `vmap_method` in older versions of JAX.
 _FORMER_OPTIONS = {"vectorized": "vmap_method"}
 
 

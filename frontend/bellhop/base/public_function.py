@@ -45,6 +45,7 @@ def with_users_frames(function: F) -> F:
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
+        """Call the function; hide the frames of Bellhop and JAX in its errors."""
         try:
             return function(*args, **kwargs)
         except Exception as error:
@@ -79,6 +80,7 @@ def _decorate(function: F, usage: str) -> F:
 
     @functools.wraps(function)
     def checked(*args: Any, **kwargs: Any) -> Any:
+        """Check the arguments and call the public function; hide frames in its errors."""
         try:
             if known is not None and not known.issuperset(kwargs):
                 unknown = next(each for each in kwargs if each not in known)

@@ -178,8 +178,13 @@ def run_branch(
     """
 
     def check_result(name: str, branch: Callable[[], Any]) -> Callable[[], Any]:
+        """Return a branch that converts its result to arrays, with the name of the user's branch.
+
+        Args:
+            name: description of the branch, for errors.
+            branch: partial function without arguments.
+        """
         return set_function_name(
-            # The branch is a partial function of the arguments of the conditional.
             getattr(branch, "func", branch),
             lambda: classical_result(construct, name, branch()),
         )

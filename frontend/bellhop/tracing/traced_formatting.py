@@ -3,7 +3,7 @@
 import sys
 from typing import Any
 
-from bellhop._jax.patches.traced_formatting import Format, patch_formatting
+from bellhop._jax.patches.tracer_format import Format, patch_formatting
 from bellhop.base.exception_attributes import add_note
 from bellhop.base.source import is_in_users_project, user_site, warn_user
 from bellhop.tracing.state import trace_state

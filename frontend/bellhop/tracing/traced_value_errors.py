@@ -87,7 +87,7 @@ def _is_item_assignment(error: Exception) -> bool:
     found = innermost_user_frame(error)
     if found is None or not stores_item(found.tb_frame.f_code, found.tb_lasti):
         return False
-    # NumPy raises an error of its own, whose cause is JAX's.
+    # NumPy raises a second error, whose cause is the error of JAX.
     if any(isinstance(each, CONCRETIZATION_ERRORS) for each in (error, error.__cause__)):
         return True
     last = find_hidden_exception(error).__traceback__
