@@ -373,11 +373,11 @@ def _not_jittable_error(
         error: the exception that tracing raised; the message quotes its first line.
         advice: sentences with the user's line and a remedy; empty for general advice.
     """
-    advice = advice or "Write it with jax.numpy, or call it as it is with pure_callback."
+    advice = advice or "Write it with jax.numpy."
     cause = str(error).splitlines()[0].rstrip(".")
     return CompileError(
         f"accelerate: '{function_name(function)}' ({definition_site(function)}) cannot be traced "
-        f"by jax.jit: {cause}. {advice}"
+        f"by jax.jit: {cause}. {advice} Or call the function as it is with pure_callback."
     )
 
 
