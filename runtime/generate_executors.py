@@ -22,8 +22,8 @@ def _to_enumerator(name: str) -> str:
 def _format_predicate(name: str, key: str, outcomes: dict[str, Any]) -> str:
     """Format a C++ predicate of the enumeration ``Outcomes``.
 
-    The predicate is true for the outcomes whose table has a true value for ``key``. Outcomes are
-    compared by the number ``tree``; outcomes that share a number other than 0 must agree.
+    The predicate is true for the outcomes whose table has a true value for ``key``, and for all
+    outcomes with the same number ``tree``, as C++ knows only this number.
 
     Args:
         name: name of the C++ function.
@@ -38,11 +38,11 @@ def _format_predicate(name: str, key: str, outcomes: dict[str, Any]) -> str:
 def make_header(tables: dict[str, Any]) -> str:
     """Format the text of the C++ header ``executors.h``.
 
-    Args:
-        tables: the content of ``executors.toml``.
+    ``tables`` is the content of ``executors.toml``. Measurements with a negative code, which have
+    no value of their own, are left out.
 
     Raises:
-        ValueError: for a measurement with an unknown offer, or if the codes of measurements are not
+        ValueError: for a measurement with an unknown offer, or if the remaining codes are not
             0, 1, 2, ... in the order of the file.
     """
     outcomes, kinds = tables["outcomes"], tables["measurements"]

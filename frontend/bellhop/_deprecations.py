@@ -35,7 +35,7 @@ def deprecated(
         instead: `str`, the name or the advice that replaces the function.
 
     Returns:
-        The decorator. The decorated function warns at each call and works as before.
+        the decorator; the decorated function warns at each call and works as before.
 
     Raises:
         ValueError: `removed_in` leaves no minor release in which the function still works, or a
@@ -44,18 +44,14 @@ def deprecated(
     check_period(since, removed_in)
 
     def decorate(function: Callable[Params, Result]) -> Callable[Params, Result]:
-        """Wrap `function`, so that each call warns: the decorator of `deprecated`.
-
-        Returns:
-            a function with the same signature and the same result.
-        """
+        """Wrap `function`, so that each call warns: the decorator of `deprecated`."""
         name = f"bellhop.{function.__qualname__}"
 
         @functools.wraps(function)
         def warn_and_call(*args: Params.args, **kwargs: Params.kwargs) -> Result:
             """Warn that the deprecated function will be removed, and call it.
 
-            The warning names the caller's line. Arguments and result are the function's.
+            The warning names the caller's line.
             """
             warn_deprecated(name, since=since, removed_in=removed_in, instead=instead)
             return function(*args, **kwargs)

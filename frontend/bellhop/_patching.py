@@ -61,11 +61,7 @@ def patch(replaced: str, reason: str) -> Callable[[Callable[..., None]], Callabl
 
         @functools.wraps(install)
         def install_once(*arguments: Any) -> None:
-            """Call `install` and list the patch, unless the patch is installed already.
-
-            Args:
-                *arguments: arguments of `install`.
-            """
+            """Call `install` and list the patch, unless the patch is installed already."""
             if replaced in _in_force:
                 return
             with _lock:
@@ -122,7 +118,6 @@ def original(owner: Any, name: str) -> Any:
 
     Args:
         owner: module or class of the library.
-        name: name of the attribute.
 
     Returns:
         the attribute's present value, which an earlier patch may have replaced already.
@@ -144,13 +139,13 @@ def original(owner: Any, name: str) -> Any:
 
 
 def call_when_imported(module: str, change: Callable[[Any], None]) -> None:
-    """Call ``change(module)`` now, or right after the module is first imported.
+    """Call ``change(module)`` once: now, or right after the module is first imported.
 
     Used to patch a library that the user may import after Bellhop, or never.
 
     Args:
         module: full name of the module.
-        change: function of the module object; it is called once.
+        change: function of the module object.
     """
     if module in sys.modules:
         # Waits if another thread is importing the module.
@@ -181,11 +176,6 @@ class _ImportHook:
 
         Python calls this method for each import, as for all entries of ``sys.meta_path``.
 
-        Args:
-            name: full name of the module that Python imports.
-            path: search path of its package.
-            target: module object for a reload.
-
         Returns:
             the module's spec, with a changed loader; None for all other modules, and if no
             other finder finds the module.
@@ -203,9 +193,6 @@ class _ImportHook:
                 """Execute the module, call `change` on it and remove the import hook.
 
                 It replaces the loader's ``exec_module``.
-
-                Args:
-                    module: the new, empty module object.
                 """
                 run(module)
                 self._change(module)

@@ -64,8 +64,8 @@ class AcceleratedFunction(PickledByName):
 
     While JAX traces, a call becomes a *region*: a nested ``jax.jit`` whose name contains the
     device, which Bellhop's compiler turns into a program for that device. Outside of traces, a call
-    copies its arguments to the device and runs at once. As a class attribute, the object binds to
-    instances like a function.
+    runs at once on the device, to which it copies arguments. As a class attribute, the object binds
+    to instances like a function.
 
     Args:
         function: the user's function of pytrees of arrays.
@@ -132,14 +132,10 @@ class AcceleratedFunction(PickledByName):
 
         Calling that function directly takes a tenth of the time of a full call, which copies
         arguments. True outside of traces, transformations and callbacks, without
-        ``jax.default_device``, if each argument is one of these, and not a pytree:
+        ``jax.default_device``, if each argument is an array or number of these kinds:
 
         - an array that is committed to the device of the last call;
         - without the user's `dev` also an uncommitted array, a NumPy array or a Python number.
-
-        Args:
-            args: positional arguments of the accelerated function.
-            kwargs: its keyword arguments.
         """
         if (
             VALUE_OF(_TRACE) is not _NO_TRACE
@@ -172,7 +168,6 @@ class AcceleratedFunction(PickledByName):
 
         Args:
             args: positional arguments of the accelerated function, static arguments included.
-            kwargs: its keyword arguments.
 
         Raises:
             TypeError: if an argument that is not static has a leaf that is not an array or a
@@ -207,7 +202,7 @@ class AcceleratedFunction(PickledByName):
         return AcceleratedFunction, (self._function, self._dev, self._options)
 
     def _bind_method(self, instance: Any) -> "AcceleratedFunction":
-        """Make an accelerated function of an instance's method, without the instance.
+        """Make an accelerated function that passes the instance as first argument.
 
         It references the instance weakly, so a cache of these functions does not keep instances
         alive.
@@ -289,7 +284,8 @@ def _make_region(
     """Make a ``jax.jit`` function whose name marks its calls as regions on a device.
 
     JAX's rules for ``jit`` keep the name, so the pass outline-regions finds every function that
-    differentiation and batching derive from the region.
+    differentiation and batching derive from the region. The first use patches JAX's lowering of
+    nested ``jit`` functions.
 
     Args:
         function: the user's function.
@@ -309,12 +305,9 @@ def _make_region(
     call = function if state_axes is None else recompute_partitioned_states(function)
 
     def region(*args: Any, **kwargs: Any) -> Any:
-        """Trace the user's function for the device of the region.
+        """Trace the user's function for the device of the region; return its result.
 
         ``jax.jit`` calls this function with tracers, and with the values of static arguments.
-
-        Returns:
-            the result of the user's function, a pytree of arrays or tracers.
 
         Raises:
             CompileError: if the function cannot be traced, or returns a measurement or a leaf that
@@ -343,12 +336,9 @@ def _make_region(
 
 
 def _find_region_platform(name: str) -> tuple[str, dict[str, Any]] | None:
-    """Find the platform for which a ``jit`` function that is a region is lowered.
+    """Return the platform for which a ``jit`` function that is a region is lowered.
 
-    JAX's lowering of a nested ``jit`` calls this function for each of them.
-
-    Args:
-        name: name of the ``jit`` function.
+    JAX's lowering of a nested ``jit`` calls this with the name of each ``jit`` function.
 
     Returns:
         the platform, such as ``"cuda"``, and the module's dictionary in which JAX's caches of
@@ -421,7 +411,8 @@ def accelerate(
         a function with the signature of ``func``; without ``func``, a decorator.
 
     Raises:
-        TypeError: if ``func`` is not a function, or for other options of ``jax.jit``.
+        TypeError: if ``func`` is not a function, for other options of ``jax.jit``, and for other
+            types of ``dev``.
         CompileError: when traced, if JAX cannot trace ``func``; names it.
         ValueError: if the device does not exist; lists the existing devices. A name is checked at
             once if JAX's devices are initialized, and otherwise when the function is called.

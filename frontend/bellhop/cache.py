@@ -30,6 +30,7 @@ def enable_cache(path: str | os.PathLike[str], *, group_may_write: bool = False)
             it.
 
     Raises:
+        TypeError: if `path` is not a string or an ``os.PathLike``.
         NotADirectoryError: if `path` is not a folder.
         PermissionError: if everybody may write to the folder.
 

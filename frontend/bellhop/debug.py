@@ -158,14 +158,11 @@ _NO_EXECUTABLES = (
 
 
 def _check_qjit(label: str, fn: Any) -> QJIT[..., Any]:
-    """Return `fn` if it is a qjit function.
+    """Return `fn`, or raise a `TypeError` if it is not a qjit function.
 
     Args:
         label: name of the public function that got `fn` as first argument, for the error.
         fn: any value.
-
-    Raises:
-        TypeError: if `fn` is not a qjit function.
     """
     if not isinstance(fn, QJIT):
         raise TypeError(f"{label} takes a qjit function first, got a {type(fn).__name__}.")
@@ -185,7 +182,8 @@ def instrumentation(
         detailed: whether to list each pass.
 
     Returns:
-        a context manager; compilations and runs inside the context are measured.
+        a context manager; compilations and runs inside the context are measured. If the block
+        raises, nothing is printed or written.
 
     Example:
         >>> import bellhop

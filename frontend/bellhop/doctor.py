@@ -111,7 +111,7 @@ def _collect_internals() -> list[Finding]:
 def _check_versions() -> Finding:
     """Check that required packages are installed, in supported versions.
 
-    Installed optional packages are checked too; missing ones are not listed.
+    Optional packages are checked and listed only if they are installed.
     """
     installed = {}
     for package in (*_PACKAGES, *_OPTIONAL):
@@ -184,13 +184,9 @@ def _first_line(error: Exception) -> str:
 
 
 def _expect(observed: object, expected: float) -> None:
-    """Raise `ArithmeticError` if a program's result is not the expected number.
+    """Raise `ArithmeticError` unless all elements of a result equal a number.
 
     Rounding errors are allowed, as in ``numpy.allclose``.
-
-    Args:
-        observed: number or array; all its elements are compared.
-        expected: the number.
     """
     if not np.allclose(np.asarray(observed), expected):
         raise ArithmeticError(f"The result is {observed} and should be {expected}.")
@@ -203,9 +199,6 @@ def _run_callback() -> None:
 
 def _run_region(device: jax.Device) -> str | None:
     """Run a region on a device and check its result.
-
-    Args:
-        device: any device that JAX has.
 
     Returns:
         text with the shortest duration of a call to the device and back; None for the host, where

@@ -89,7 +89,7 @@ class CallbackException(Exception):  # noqa: N818, a name that is known from hos
     The last of these exceptions is its ``__cause__``.
 
     Attributes:
-        exceptions: the exceptions in order; if there are very many, the first ones and the last.
+        exceptions: the exceptions in order; the first and the last only if there are very many.
 
     Example:
         >>> import bellhop, jax
@@ -105,13 +105,7 @@ class CallbackException(Exception):  # noqa: N818, a name that is known from hos
 def unknown_option_error(where: str, name: str, names: Iterable[str]) -> TypeError:
     """Make the error for an option that a public function does not have.
 
-    Args:
-        where: name of the public function.
-        name: the unknown option that the user passed.
-        names: the known options.
-
-    Returns:
-        a `TypeError` that lists the known options, and suggests the most similar option.
+    The error lists the known options, and suggests the most similar option.
     """
     known = list(names)
     there = f"there {'is' if len(known) == 1 else 'are'} {', '.join(known) or 'none'}"
@@ -121,12 +115,8 @@ def unknown_option_error(where: str, name: str, names: Iterable[str]) -> TypeErr
 def suggest_name(name: str, names: Iterable[str]) -> str:
     """Suggest the known name that is most similar to an unknown name, for an error.
 
-    Args:
-        name: an unknown name that the user wrote.
-        names: the known names.
-
     Returns:
-        ``" Did you mean 'known'?"``, or ``""`` where no known name is similar.
+        ``" Did you mean 'known'?"``, or ``""`` if no known name is similar.
     """
     similar = difflib.get_close_matches(name, list(names), n=1)
     return f" Did you mean '{similar[0]}'?" if similar else ""

@@ -117,10 +117,11 @@ def id_tap(
     """Send ``arg`` to a Python function, and return ``arg``.
 
     Args:
-        tap_func: called as ``tap_func(arg, transforms)`` with NumPy arrays.  ``transforms`` are
-            pairs of a name and parameters: ``("batch", {"batch_dims": ...})`` under ``vmap``, with
-            the batch axis of each leaf or None, and ``("transpose", {})`` for cotangents of a
-            tapped tangent. Under differentiation the function gets primal values.
+        tap_func: called as ``tap_func(arg, transforms)`` with NumPy arrays, later and on another
+            thread; ``barrier_wait`` waits for it.  ``transforms`` are pairs of a name and
+            parameters: ``("batch", {"batch_dims": ...})`` under ``vmap``, with the batch axis of
+            each leaf or None, and ``("transpose", {})`` for cotangents of a tapped tangent. Under
+            differentiation the function gets primal values.
         arg: a pytree of arrays.
         result: value to return instead of ``arg``; it is not tapped.
         tap_with_device: whether the function also gets ``device=``, the device of the value.
@@ -317,7 +318,6 @@ def _check_callable(name: str, function: Any) -> None:
 
     Args:
         name: the called function of this module, such as ``"id_tap"``.
-        function: its first argument.
     """
     if not callable(function):
         raise TypeError(
@@ -421,13 +421,8 @@ def _join_parts(begin: str, parts: Sequence[str], end: str) -> str:
     """Join formatted elements between brackets, on one line if it fits in 80 columns.
 
     Spaces separate them: ``("(", ["1", "2"], ")")`` gives ``( 1 2 )``. If that is too long, each
-    element has a line: the first one follows ``begin`` and a space, all further lines are indented
-    by two spaces, and a space and ``end`` follow the last element.
-
-    Args:
-        begin: the opening bracket.
-        parts: the elements.
-        end: the closing bracket.
+    element has a line: the first follows ``begin`` and a space, all further lines are indented by
+    two spaces, and a space and ``end`` follow the last element.
     """
     line = " ".join([begin, *parts, end])
     return line if len(line) <= _WIDTH else begin + " " + "\n  ".join(parts) + " " + end

@@ -33,13 +33,14 @@ def mitigate_with_zne(
 ) -> Any:
     """Mitigate errors of noisy devices by extrapolation to zero noise.
 
-    Each QNode that the function calls runs once for each scale factor ``s``.  Every gate ``G`` is
-    replaced by ``s`` gates, ``G``, ``G†``, ``G``, ...: without noise this changes nothing, with
-    noise it multiplies the noise by ``s``.  The results are then extrapolated to ``s = 0``.
+    Each QNode that the function calls runs once for each scale factor ``s``, with each gate applied
+    ``s`` times: the circuit ``U``, or each gate, becomes ``U U† U ...`` with ``s`` factors
+    (`folding`). Without noise this changes nothing, with noise it multiplies the noise by ``s``.
+    The results are then extrapolated to ``s = 0``.
 
     Args:
         fn: a QNode, a qjit function, or any function that calls QNodes.
-        scale_factors: two or more positive odd integers.
+        scale_factors: two or more different positive odd integers.
         extrapolate: takes scale factors and values, and returns the value at zero; traced.  None
             for ``qml.noise.richardson_extrapolate``, a polynomial through all values.
         extrapolate_kwargs: keyword arguments for ``extrapolate``.
@@ -101,11 +102,7 @@ def mitigate_with_zne(
     @functools.wraps(fn)
     @with_users_frames
     def run(*args: Any, **kwargs: Any) -> Any:
-        """Trace `fn` with zero-noise extrapolation of each QNode that it calls.
-
-        This is the function that `mitigate_with_zne` returns, with the arguments and results of
-        `fn`.
-        """
+        """Trace `fn` with zero-noise extrapolation of each QNode that it calls."""
         # Imported here, as programs without circuits do not import PennyLane.
         import pennylane as qml
 
@@ -194,9 +191,6 @@ class _Mitigation:
         Args:
             *values: the leaf for each scale factor, in the order of `scale_factors`; arrays of
                 equal shapes.
-
-        Returns:
-            an array of that shape.
         """
         scales = np.asarray(self.scale_factors, float)
         table = jnp.stack(values)
@@ -207,9 +201,6 @@ class _Mitigation:
 
 def _to_scalar(extrapolated: Any) -> jax.Array:
     """Return the result of the user's ``extrapolate`` as an array of shape ``()``.
-
-    Args:
-        extrapolated: the value that ``extrapolate`` returned.
 
     Raises:
         TypeError: if ``extrapolate`` did not return exactly one number.

@@ -42,12 +42,13 @@ def adjoint(fn: Any, lazy: bool = True) -> Any:
         fn: an operation, a class of operations, or a quantum function.  In a compiled circuit the
             function may contain loops and conditionals.  Values that a loop with a dynamic trip
             count carries are recomputed for each iteration of the reversed loop.
-        lazy: whether to return a symbolic ``Adjoint`` rather than a simplified operation.
+        lazy: whether to return a symbolic ``Adjoint`` rather than a simplified operation; ignored
+            for a function in a compiled circuit.
 
     Returns:
-        the adjoint operation, or a function with the arguments of ``fn``, whose result has
-        attributes ``wires``, the wires that were acted on, and ``operation``, the applied
-        operation, or None if there are several.
+        the adjoint operation, or a function with the arguments of ``fn``. In a compiled circuit its
+        result has attributes ``wires``, the wires that were acted on, and ``operation``, the
+        applied operation, or None if there are several.
 
     Raises:
         CompileError: if the function contains measurements.
@@ -81,10 +82,6 @@ def adjoint(fn: Any, lazy: bool = True) -> Any:
         In a compiled circuit, `fn` is called with the arguments while its operations are recorded;
         operators among the arguments are not applied themselves. Elsewhere PennyLane's adjoint is
         used.
-
-        Returns:
-            in a compiled circuit an object with attributes ``wires``, the wires that were acted on,
-            and ``operation``, the adjoint operation, or None if there are several.
         """
         circuit = current_circuit()
         if circuit is None:
@@ -115,9 +112,9 @@ def ctrl(
         work_wire_type: ``"borrowed"`` or ``"zeroed"``, the state of the work wires.
 
     Returns:
-        the controlled operation, or a function with the arguments of ``op``, whose result has
-        attributes ``wires``, the wires that were acted on, and ``operation``, the applied
-        operation, or None if there are several.
+        the controlled operation, or a function with the arguments of ``op``. In a compiled circuit
+        its result has attributes ``wires``, the wires that were acted on, and ``operation``, the
+        applied operation, or None if there are several.
 
     Raises:
         CompileError: if the function contains measurements.
@@ -173,10 +170,6 @@ def ctrl(
         In a compiled circuit, `op` is called with the arguments while its operations are recorded.
         Conditional flips of the control wires before and after them implement traced control
         values. Elsewhere PennyLane's ``ctrl`` is used.
-
-        Returns:
-            in a compiled circuit an object with attributes ``wires``, the wires that were acted on,
-            and ``operation``, the controlled operation, or None if there are several.
         """
         circuit = current_circuit()
         if circuit is None:
@@ -195,9 +188,7 @@ def ctrl(
 def _length(value: Any, *, one: int | None) -> int | None:
     """Count the control wires or control values that a user passed to `ctrl`.
 
-    Args:
-        value: a sequence, or a single wire or value.
-        one: result for a string and for all values without a length, including None.
+    A string, None and a value without a length give `one`.
     """
     if isinstance(value, str):
         return one

@@ -147,14 +147,11 @@ def pipeline(passes: Mapping[str, Mapping[str, Any]]) -> Callable[[Any], Any]:
     def decorate(qnode: Any) -> Any:
         """Return a copy of the QNode with the chosen passes and transforms.
 
-        This is the decorator that `pipeline` returns. PennyLane's transforms are applied to the
-        copy at once; Bellhop's passes are stored for compiled programs.
-
-        Args:
-            qnode: the decorated object, which is not changed.
+        PennyLane's transforms are applied to the copy at once; Bellhop's passes are stored for
+        compiled programs.
 
         Raises:
-            TypeError: if it is not a QNode.
+            TypeError: if `qnode` is not a QNode.
         """
         changed = _with_passes(qnode, names)
         for name, options in transforms.items():
@@ -213,7 +210,7 @@ def cancel_inverses(qnode: Any) -> Any:
     """Drop pairs of gates that undo each other from the circuits of a QNode.
 
     Args:
-        qnode: the QNode.
+        qnode: the QNode, which is not changed.
 
     Returns:
         a QNode whose circuits are simplified in compiled programs; uncompiled it is unchanged.
@@ -243,7 +240,7 @@ def merge_rotations(qnode: Any) -> Any:
     circuit has fewer parameters.
 
     Args:
-        qnode: the QNode.
+        qnode: the QNode, which is not changed.
 
     Returns:
         a QNode whose circuits are simplified in compiled programs; uncompiled it is unchanged.
@@ -274,7 +271,7 @@ def merge_loop_boundaries(qnode: Any) -> Any:
     contain only gates and have Python integers as bounds.
 
     Args:
-        qnode: the QNode.
+        qnode: the QNode, which is not changed.
 
     Returns:
         a QNode whose circuits are simplified in compiled programs; uncompiled it is unchanged.
@@ -308,7 +305,7 @@ def pauli_twirling(qnode: Any) -> Any:
     Paulis are gates.
 
     Args:
-        qnode: the QNode.
+        qnode: the QNode, which is not changed.
 
     Returns:
         a QNode whose circuits are twirled in compiled programs; uncompiled it is unchanged.
@@ -331,13 +328,12 @@ def pauli_twirling(qnode: Any) -> Any:
 
 
 def _transform_name(name: str) -> str:
-    """Return the name in ``qml.transforms`` of a pass that is a PennyLane transform.
+    """Return the name of a pass in ``qml.transforms``, or an empty string.
+
+    The string is empty if the pass is not one of the PennyLane transforms that Bellhop knows.
 
     Args:
         name: name of a pass, with hyphens or underscores.
-
-    Returns:
-        the name with underscores; ``""`` if the pass is not a PennyLane transform.
 
     Raises:
         TypeError: if the name is not a string.
@@ -351,8 +347,7 @@ def _with_passes(qnode: Any, names: tuple[str, ...] | None) -> Any:
     """Return a copy of a QNode that has circuit passes for compiled programs.
 
     Args:
-        qnode: the QNode.
-        names: the passes that replace the QNode's present ones; None for an unchanged copy.
+        names: the passes that replace the QNode's present passes; None for an unchanged copy.
 
     Raises:
         TypeError: if `qnode` is not a QNode.

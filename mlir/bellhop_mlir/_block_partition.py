@@ -127,11 +127,12 @@ def move_into_function(
 ) -> None:
     """Move a group of operations into a new private function, and call the function.
 
-    The function takes the group's inputs and returns its outputs; constants are copied into it.
+    The function takes the group's inputs and returns its outputs, which the results of the call
+    replace outside of the function. Constants are copied into it.
 
     Args:
         module: module to which the function is added.
-        group: the operations, with inputs, constants and outputs.
+        group: the operations, after `compute_inputs_and_outputs`.
         name: symbol of the function, which gets a number if the module has the symbol already.
         place: operation before which the call is inserted; may be one of the group's operations.
         call: emits the call at the insertion point, as ``call(symbol, operands, result_types)``,

@@ -22,18 +22,15 @@ _WITH_SYMBOLS = frozenset({"stablehlo.composite", "stablehlo.custom_call"})
 
 
 def build_call_graph(module: ir.Module, *, into_regions: bool = True) -> CallGraph:
-    """Build a graph that maps each function to the functions that it refers to.
+    """Map the symbol of each ``func.func`` to the functions that it refers to.
 
     A function refers to another with a call, or with any other symbol in an attribute, such as the
-    decomposition of a ``stablehlo.composite``.
+    decomposition of a ``stablehlo.composite``. Functions of nested modules are not in the graph.
 
     Args:
-        module: the module; functions of nested modules are not in the graph.
+        module: the module.
         into_regions: whether a ``callback.accelerate`` counts as a call. If False, the graph
             contains only calls on the program's own device.
-
-    Returns:
-        for the symbol of each ``func.func``, the set of the symbols of its callees.
     """
     by_name = find_functions(module)
     return {
@@ -51,9 +48,9 @@ def build_call_graph(module: ir.Module, *, into_regions: bool = True) -> CallGra
 def iterate_references(op: ir.Operation) -> Iterator[str]:
     """Yield the symbols that an operation refers to, such as the callee of a call.
 
-    Not only calls refer to symbols: ``stablehlo.composite`` refers to its decomposition, and
-    ``stablehlo.custom_call`` to its computations. The symbol that the operation itself defines
-    (``sym_name``) is not yielded.
+    Further examples are the decomposition of a ``stablehlo.composite`` and the computations of a
+    ``stablehlo.custom_call``. The symbol that the operation itself defines is not yielded, nor are
+    symbols of nested operations.
     """
     name = op.name
     if name in ("func.call", "callback.call"):
@@ -103,12 +100,8 @@ def find_reachable(graph: Mapping[T, Iterable[T]], roots: Iterable[T]) -> set[T]
 def find_functions_reaching(graph: CallGraph, targets: Iterable[str]) -> set[str]:
     """Find the functions that directly or indirectly call one of some functions.
 
-    Args:
-        graph: the result of `build_call_graph`.
-        targets: symbols of the called functions.
-
     Returns:
-        the symbols of the callers, and ``targets``.
+        the symbols of the callers, and ``targets`` themselves.
     """
     callers: dict[str, set[str]] = defaultdict(set)
     for name, callees in graph.items():
@@ -118,15 +111,12 @@ def find_functions_reaching(graph: CallGraph, targets: Iterable[str]) -> set[str
 
 
 def find_functions_containing(module: ir.Module, holds: Callable[[ir.Operation], bool]) -> set[str]:
-    """Find the functions that contain an operation, directly or in a callee.
+    """Return the symbols of the functions that contain an operation, also in callees.
 
     Args:
         module: the module.
         holds: predicate that selects the operation, such as ``lambda op: op.name ==
-            "callback.call"``.
-
-    Returns:
-        the symbols of the functions.
+            "callback.call"``. Callees on other devices, by ``callback.accelerate``, count.
     """
     found = (
         name
@@ -137,13 +127,10 @@ def find_functions_containing(module: ir.Module, holds: Callable[[ir.Operation],
 
 
 def find_host_functions(module: ir.Module) -> list[ir.Operation]:
-    """Find the functions that run on the program's own device.
+    """Return the ``func.func`` operations that run on the program's own device.
 
     They are the public functions, and the functions that these reach by calls. A call by
     ``callback.accelerate`` does not count, since its callee runs on another device.
-
-    Returns:
-        the ``func.func`` operations.
     """
     here = find_reachable(build_call_graph(module, into_regions=False), find_entry_points(module))
     return [op for name, op in find_functions(module).items() if name in here]
@@ -161,11 +148,7 @@ def _is_public(op: ir.Operation) -> bool:
 
 
 def drop_unused_functions(module: ir.Module) -> int:
-    """Erase the functions that no public function refers to, directly or indirectly.
-
-    Returns:
-        the number of erased functions.
-    """
+    """Erase functions that no public function reaches; return their number."""
     used = find_reachable(build_call_graph(module), find_entry_points(module))
     unused = [op for name, op in find_functions(module).items() if name not in used]
     for op in unused:

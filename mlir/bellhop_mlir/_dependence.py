@@ -8,9 +8,7 @@ from bellhop_mlir._walk import walk_operations
 
 
 class DependenceGraph:
-    """Data dependences between the operations of a block.
-
-    Used by passes that reorder or merge operations.
+    """Data dependences between the operations of a block, for passes that move them.
 
     An operation is represented by its index in the block; operations nested in it count as part of
     it. Effects are not considered: an operation depends only on operations whose results it uses.

@@ -32,14 +32,8 @@ class RuntimeCallBuilder:
     ) -> None:
         """Replace an operation by a typed-FFI ``stablehlo.custom_call``.
 
-        Args:
-            op: the operation, which is erased; the call has its result types and location.
-            target: name of the custom call, a key of ``runtime/contract.toml``.
-            operands: operands of the call.
-            attributes: the call's attributes for the runtime, which become its ``backend_config``.
-            has_side_effect: whether XLA must keep the call: not drop, merge or hoist it.
-            aliases: pairs of the index of an operand and the index of the result that reuses its
-                memory.
+        The operation is erased; the call has its result types and location. The other arguments are
+        as for `create`.
         """
         results = self.create(
             target,
@@ -71,7 +65,7 @@ class RuntimeCallBuilder:
 
         Args:
             target: name of the custom call, a key of ``runtime/contract.toml``.
-            operands: operands of the call.
+            operands: the operands.
             results: types of the call's results.
             attributes: the call's attributes for the runtime, which become its ``backend_config``.
             has_side_effect: whether XLA must keep the call: not drop, merge or hoist it.

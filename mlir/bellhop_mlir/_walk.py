@@ -36,12 +36,7 @@ def walk_operations(op: ir.Operation) -> list[ir.Operation]:
 
 
 def find_operations(parent: ir.Operation, name: str) -> list[ir.Operation]:
-    """Return the nested operations with a name, in program order.
-
-    Args:
-        parent: a module, function or other operation.
-        name: name with dialect, such as ``"func.call"``.
-    """
+    """Return the nested operations with a name, such as ``"func.call"``, in order."""
     return [op for op in list_operations(parent) if op.name == name]
 
 
@@ -50,9 +45,7 @@ def find_symbols(
 ) -> dict[str, ir.Operation]:
     """Return the top-level operations of a module that define a symbol, by symbol.
 
-    Args:
-        module: the module.
-        kind: name of the operations, such as ``"sdy.mesh"``; None for operations of any name.
+    ``kind`` is the name of the operations, such as ``"sdy.mesh"``; None for operations of any name.
     """
     return {
         string_attribute(op, "sym_name"): op
@@ -131,13 +124,7 @@ def function_type(op: ir.Operation) -> ir.FunctionType:
 def set_function_type(
     op: ir.Operation, inputs: Sequence[ir.Type], results: Sequence[ir.Type]
 ) -> None:
-    """Set the type of a ``func.func`` after a change of its block.
-
-    Args:
-        op: the ``func.func``.
-        inputs: types of the block's arguments.
-        results: types of the returned values.
-    """
+    """Set the type attribute of a ``func.func``; its block does not change."""
     type_ = ir.FunctionType.get(list(inputs), list(results))
     op.attributes["function_type"] = ir.TypeAttr.get(type_)
 
@@ -154,10 +141,7 @@ def find_producer(value: ir.Value) -> ir.Operation | None:
 
 
 def constant_integer(value: ir.Value) -> int | None:
-    """Return the number in a scalar integer ``stablehlo.constant``.
-
-    None if the value is computed, is a block argument, or is not an integer scalar.
-    """
+    """Return the number of a scalar integer constant; None for other values."""
     op = find_producer(value)
     if op is None or op.name != "stablehlo.constant":
         return None
@@ -169,12 +153,7 @@ def constant_integer(value: ir.Value) -> int | None:
 
 
 def replace_operation(op: ir.Operation, results: list[ir.Value]) -> None:
-    """Erase an operation after replacing its results.
-
-    Args:
-        op: the operation.
-        results: a new value for each result of the operation, in order.
-    """
+    """Erase an operation after replacing each of its results by a new value."""
     for old, new in zip(op.results, results, strict=True):
         old.replace_all_uses_with(new)
     op.erase()

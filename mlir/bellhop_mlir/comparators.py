@@ -33,15 +33,11 @@ class _Comparator:
     Block arguments ``2 * i`` and ``2 * i + 1`` are the left and the right element of operand ``i``
     of the sort. `verify_comparator` makes an instance for one sort.
 
-    Args:
-        block: body of the comparator.
-
     Attributes:
         block: body of the comparator.
         numbers: index of each block argument.
         known: results of `expression` so far, by value.
-        expressions: number of each distinct expression, so that equal expressions have equal
-            numbers.
+        expressions: for each distinct expression of an operation, its number.
     """
 
     def __init__(self, block: ir.Block) -> None:
@@ -85,14 +81,10 @@ class _Comparator:
         return found
 
     def _compute_expression(self, value: ir.Value) -> tuple[object, frozenset[int]]:
-        """Compute expression and elements of an operation's result, as `expression` does.
-
-        Args:
-            value: the result, not a block argument.
+        """Compute expression and elements of an operation's result for `expression`.
 
         Raises:
-            VerificationError: for operations that are neither constants nor broadcasts nor in
-                ``_KEY_OPERATIONS``, and from `expression` for the operands.
+            VerificationError: for an operation that is not supported in keys.
         """
         op = _operation(value)
         name = op.name.removeprefix("stablehlo.")
@@ -146,10 +138,7 @@ class _Comparator:
         return left[0]
 
     def verify_order(self, value: ir.Value) -> None:
-        """Check that a comparator's value is a lexicographic order of the two elements.
-
-        Args:
-            value: boolean value that the comparator returns.
+        """Check that a comparator's value is a lexicographic order of the elements.
 
         Raises:
             VerificationError: unless it is ``lt``, a comparison LT or GT of one key, or ``or(lt,

@@ -90,9 +90,7 @@ def verify_call(op: ir.Operation) -> None:
 def _verify_configuration(op: ir.Operation, target: str) -> None:
     """Check that the attributes of a LAPACK call have values that JAX emits.
 
-    Args:
-        op: the ``stablehlo.custom_call``.
-        target: name of the called function, for errors.
+    ``target`` is the name of the called function, for errors.
 
     Raises:
         VerificationError: for a called computation, another interface version, or an unknown value

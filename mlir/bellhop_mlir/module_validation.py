@@ -43,12 +43,13 @@ def parse_untrusted(text: str, *, any_operation: bool = False) -> ir.Module:
 
     Args:
         text: text of the module, after the optimising passes.
-        any_operation: whether to allow all operations, and calls of any function registered with
-            XLA: for files that the user trusts. Types, callbacks and calls are checked all the
-            same.
+        any_operation: for files that the user trusts: whether to allow all operations, attributes
+            and element types, and custom calls of any function registered with XLA. Shapes,
+            callbacks and calls within the module are checked all the same.
 
     Returns:
-        the module, without shardings; it has its own MLIR context.
+        the module, in a new MLIR context. Shardings, and attributes of arguments and
+        results other than their names, are erased unless ``any_operation``.
 
     Raises:
         VerificationError: if the text is not a module, or has a part that is not allowed, which the
@@ -105,11 +106,7 @@ def _verify_allowed(op: ir.Operation) -> None:
 def _keep_names_of_values(op: ir.Operation) -> None:
     """Erase the attributes of a function's arguments and results, except their names.
 
-    Applied to each ``func.func`` of an untrusted module, since XLA would act on some of these
-    attributes.
-
-    Args:
-        op: the ``func.func``, which is changed in place.
+    XLA would act on some of these attributes. Called for each ``func.func`` of an untrusted module.
     """
     for role in ("arg_attrs", "res_attrs"):
         if role not in op.attributes:
@@ -161,15 +158,15 @@ _VERIFIERS = {
 
 
 def _verify_operation(op: ir.Operation, *, any_element: bool) -> None:
-    """Check the types of an untrusted operation, and the kind of a callback.
+    """Check the types of an untrusted operation, and that a callback is from tracing.
 
     Args:
-        op: the operation.
+        op: the operation; its results and the arguments of its blocks are checked.
         any_element: whether arrays may have any element type.
 
     Raises:
-        VerificationError: for a type that `_verify_type` does not allow, a call of a kind that only
-            passes create, or a declaration with a nested module.
+        VerificationError: for a type that `_verify_type` does not allow, a ``callback.call`` of a
+            kind that only passes create, or a ``callback.func`` with a nested module.
     """
     name = op.name
     for type_ in _iterate_types(op):
@@ -194,9 +191,7 @@ def _iterate_types(op: ir.Operation) -> Iterator[ir.Type]:
 def _verify_type(type_: ir.Type, *, any_element: bool) -> None:
     """Check that a type is a token, or a static array of supported size and elements.
 
-    Args:
-        type_: type of a value in an untrusted module.
-        any_element: whether to allow all element types.
+    ``any_element`` allows all element types.
 
     Raises:
         VerificationError: if it is not.
@@ -242,9 +237,6 @@ def _verify_calls(module: ir.Module) -> None:
 
 def _sort_callees_first(graph: CallGraph) -> Iterator[str]:
     """Yield the symbols of all functions so that callees come before their callers.
-
-    Args:
-        graph: the result of `build_call_graph`.
 
     Raises:
         VerificationError: for a recursive function.

@@ -77,8 +77,8 @@ def run_tool(
 
     Args:
         arguments: command line arguments, without the program's name.
-        standard_input: stream that is read for the file name ``-``.
-        output: stream for the module, or for the list of passes.
+        standard_input: stream that is read for the file name ``-``, the default.
+        output: stream for the module, or for the list of passes with ``--list``.
         diagnostics: stream for errors.
 
     Returns:
@@ -109,12 +109,8 @@ def run_tool(
 def _parse_passes(options: argparse.Namespace) -> list[Pass]:
     """Create the passes that the command line selects.
 
-    Args:
-        options: the parsed arguments of ``bellhop-opt``.
-
-    Returns:
-        the passes of the ``--pass`` arguments, in their order; none with ``--verify-only``. By
-        default one pass of each class in ``PIPELINE``, with default options.
+    They are the passes of the ``--pass`` arguments, in their order; none with ``--verify-only``. By
+    default, they are one pass of each class in ``PIPELINE``, with default options.
 
     Raises:
         ValueError: for a ``--pass`` argument that `parse_pass` rejects.

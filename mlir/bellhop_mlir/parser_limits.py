@@ -30,12 +30,12 @@ def verify_text(text: str, *, may_name_attributes: bool = True) -> None:
 
     Args:
         text: text of a module.
-        may_name_attributes: whether aliases of attributes and types are allowed, as in ``#a =
-            [1]``.
+        may_name_attributes: whether the text may define aliases of attributes and types, as in
+            ``#a = [1]``, and resources (``{-#``).
 
     Raises:
         VerificationError: for brackets nested deeper than 400, with the nesting in aliases, for a
-            number of more than 80 digits, and for an alias that is not allowed.
+            number of more than 80 digits, and for a definition that is not allowed.
     """
     depths = dict.fromkeys(_CLOSING.values(), 0)
     # Depth of each alias, since aliases hide nesting.
@@ -60,6 +60,9 @@ def verify_text(text: str, *, may_name_attributes: bool = True) -> None:
             depths[token] += 1
         else:
             inside = named.get(token, 0)
+            if token == name:
+                # An alias is not used in its own definition, so that has ended.
+                name = ""
         depth = sum(depths.values()) + inside
         if depth > _MAX_DEPTH:
             raise VerificationError(f"its brackets are nested deeper than {_MAX_DEPTH}")

@@ -31,5 +31,5 @@ class Pass(abc.ABC):
         """Transform a module in place, as this pass's class describes.
 
         Returns:
-            False if the module is unchanged, which saves its verification; True or None otherwise.
+            False if the module is unchanged, which saves its verification; else True or None.
         """

@@ -1,8 +1,8 @@
 // callbacks/native_handler.cc: the custom call that runs a C function.
-#include <atomic>
+#include <array>
+#include <cstddef>
+#include <cstdint>
 #include <memory>
-#include <mutex>
-#include <vector>
 
 #include "arrays/small_array.h"
 #include "callbacks/callback_table.h"
@@ -12,7 +12,6 @@
 #include "ffi/joint_runs.h"
 #include "ffi/registry.h"
 #include "ffi/run_cleanup.h"
-#include "ffi/state_handler.h"
 #include "ffi/tsan_annotations.h"
 #include "interpreter/signals.h"
 #include "native/native_function.h"
@@ -21,81 +20,54 @@
 namespace bellhop {
 namespace {
 
+// Functions of qjit programs that this thread has called. Looking one up in the tables
+// takes a lock.
+class FoundFunctions {
+ public:
+  struct Entry {
+    int64_t program;
+    int64_t index;
+    uint64_t generation;  // of the tables; 0 if nothing was found
+    const NativeFunction* function;
+    NativeFunction::ScalarCall scalar;
+  };
+
+  // Returns the function that the call's attributes name, or null if it is not in the
+  // table of a qjit program. Valid during the call, as the table outlives it.
+  [[gnu::always_inline]] static const Entry* find(const XLA_FFI_CallFrame& frame) {
+    const int64_t program = program_key(frame);
+    const int64_t index = callback_index(frame);
+    // Keys are hashes, and indices of one program follow each other.
+    const auto hash = static_cast<uint64_t>(program) + static_cast<uint64_t>(index);
+    Entry& entry = here_[hash % kEntries];
+    if (entry.generation == CallbackTable::generation() && entry.program == program &&
+        entry.index == index) [[likely]] {
+      return &entry;
+    }
+    return find_in_tables(entry, program, index);
+  }
+
+ private:
+  static constexpr size_t kEntries = 64;
+
+  [[gnu::noinline]] static const Entry* find_in_tables(Entry& entry, int64_t program,
+                                                       int64_t index) {
+    // Read first: if a program comes or goes meanwhile, the next call looks again.
+    const uint64_t generation = CallbackTable::generation();
+    const Callback* const callback = CallbackTable::find_unique(program, index);
+    if (callback == nullptr || callback->native == nullptr) return nullptr;
+    const NativeFunction& function = *callback->native;
+    entry = {program, index, generation, &function, function.scalar_call()};
+    return &entry;
+  }
+
+  static thread_local constinit inline std::array<Entry, kEntries> here_{};
+};
+
 void destroy(const XLA_FFI_Api* api, XLA_FFI_Error* error) {
   XLA_FFI_Error_Destroy_Args args{XLA_FFI_Error_Destroy_Args_STRUCT_SIZE, nullptr,
                                   error};
   api->XLA_FFI_Error_Destroy(&args);
-}
-
-// A compiled call, which remembers its function while no program comes or goes.
-struct NativeSite {
-  static inline ffi::TypeId id = {};
-
-  // What a call needs. It is kept until the site goes: other threads may call with it.
-  struct Found {
-    const NativeFunction* function;
-    NativeFunction::ScalarCall scalar;
-    uint64_t callback;                 // its number, which no other callback has
-    std::atomic<uint64_t> generation;  // of the tables
-  };
-
-  NativeSite(int64_t program, int64_t index) : program_(program), index_(index) {}
-  NativeSite(const NativeSite&) = delete;
-  NativeSite& operator=(const NativeSite&) = delete;
-
-  // The function in the table of a qjit program, or null.
-  const Found* find() {
-    const Found* const last = last_.load(std::memory_order_acquire);
-    if (last != nullptr && last->generation.load(std::memory_order_acquire) ==
-                               CallbackTable::generation()) [[likely]]
-      return last;
-    return find_in_tables();
-  }
-
- private:
-  [[gnu::noinline]] const Found* find_in_tables() {
-    const uint64_t generation = CallbackTable::generation();
-    const Callback* const callback = CallbackTable::find_unique(program_, index_);
-    if (callback == nullptr || callback->native == nullptr) return nullptr;
-    const std::lock_guard lock(changes_);
-    if (found_.empty() || found_.back()->callback != callback->call_site.number) {
-      const NativeFunction& function = *callback->native;
-      found_.emplace_back(new Found{&function, function.scalar_call(),
-                                    callback->call_site.number, generation});
-    }
-    Found* const now = found_.back().get();
-    now->generation.store(generation, std::memory_order_release);
-    last_.store(now, std::memory_order_release);
-    return now;
-  }
-
-  int64_t program_;
-  int64_t index_;
-  std::atomic<const Found*> last_{nullptr};
-  std::mutex changes_;
-  std::vector<std::unique_ptr<Found>> found_;
-};
-
-// Threading: any thread, while a program is compiled or loaded. Ownership: XLA keeps
-// the state as long as the compiled program.
-ffi::ErrorOr<std::unique_ptr<NativeSite>> prepare_native(Integer<"index"> index,
-                                                         Integer<"program"> program,
-                                                         Text<"python">) {
-  auto site = std::make_unique<NativeSite>(*program, *index);
-  happens_before(site.get());
-  return site;
-}
-
-// The state of the compiled call; null where XLA has none.
-NativeSite* find_site(const XLA_FFI_CallFrame& frame) {
-  XLA_FFI_State_Get_Args args{
-      XLA_FFI_State_Get_Args_STRUCT_SIZE, nullptr,         frame.ctx,
-      XLA_FFI_ExecutionStage_INSTANTIATE, &NativeSite::id, nullptr};
-  if (XLA_FFI_Error* failed = frame.api->XLA_FFI_State_Get(&args)) {
-    destroy(frame.api, failed);
-    return nullptr;
-  }
-  return static_cast<NativeSite*>(args.state);
 }
 
 // Returns the XLA threads that may run tasks for a call.
@@ -174,8 +146,7 @@ bool collect(const NativeFunction& function, void* const* buffers, int64_t count
       signals_are_due.load(std::memory_order_relaxed) || kIsThreadSanitized) {
     return false;
   }
-  NativeSite* const site = find_site(frame);
-  const NativeSite::Found* const found = site == nullptr ? nullptr : site->find();
+  const FoundFunctions::Entry* const found = FoundFunctions::find(frame);
   if (found == nullptr) return false;
   HandlerDetector::record_handler();
   return found->scalar.call == nullptr ? call_with_buffers(*found->function, frame)
@@ -219,8 +190,7 @@ XLA_FFI_Error* native_handler(XLA_FFI_CallFrame* frame) {
   return call_watched(frame);
 }
 
-const Target kNative("bellhop_native", native_handler,
-                     register_and_instantiate<prepare_native>);
+const Target kNative("bellhop_native", native_handler);
 
 }  // namespace
 }  // namespace bellhop

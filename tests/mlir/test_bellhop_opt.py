@@ -9,6 +9,7 @@ import pytest
 from tests.patience import PATIENCE
 
 from bellhop_mlir import opt
+from bellhop_mlir.parser_limits import verify_text
 from bellhop_mlir.pipelines import PASSES, PIPELINE
 
 CALL = """
@@ -152,6 +153,12 @@ def test_tool_runs_as_a_process() -> None:
     )
     assert done.returncode == 1
     assert done.stderr.startswith("bellhop-opt: Unable to parse module assembly")
+
+
+def test_an_alias_may_be_used_often():
+    uses = ", ".join(f"a{i} = #map" for i in range(500))
+    text = f"#map = affine_map<(d0) -> (d0)>\nmodule attributes {{test.all = {{{uses}}}}} {{}}"
+    verify_text(text)
 
 
 @pytest.mark.parametrize(

@@ -56,7 +56,7 @@ def make_fast_call(
     *,
     has_static: bool = False,
 ) -> Any:
-    """Make a function that finds a compiled program by its argument types, in C++.
+    """Make a function that runs compiled programs from a C++ cache, by argument types.
 
     It holds no lock while a program runs. Threads that need a program wait while it is compiled.
 
@@ -73,7 +73,7 @@ def make_fast_call(
     """
 
     def enter(*args: Any, **kwargs: Any) -> tuple[UnexecutedProgram, Any, bool]:
-        """Compile the program for a call that missed the C++ cache.
+        """Compile the program for a call that missed the C++ cache, and make its entry.
 
         JAX's C++ dispatch calls this function with the arguments of the call.
 
@@ -113,7 +113,6 @@ def copy_to_device(values: np.ndarray, device: jax.Device) -> jax.Array:
 
     Args:
         values: the array. Without 64-bit types, it is converted to JAX's 32-bit dtype.
-        device: the target device.
     """
     aval = _make_aval(values.shape, values.dtype, jax.config.jax_enable_x64)
     # Without 64-bit types, JAX's dtype differs from NumPy's.
@@ -184,7 +183,7 @@ def _physical_shardings(shardings: Any, avals: Any) -> list[Any]:
         avals: the abstract value of each value.
 
     Returns:
-        a list with the sharding of each value; the shardings of other arrays are unchanged.
+        a list; the shardings of other arrays are unchanged.
     """
     return [
         sharding_impls.physical_sharding(aval, sharding)

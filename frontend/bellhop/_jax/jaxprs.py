@@ -48,7 +48,6 @@ def dce(
     """Remove the equations of a jaxpr that do not contribute to its used results.
 
     Args:
-        closed: the jaxpr.
         used: for each result, whether to keep it.
         keep: for each input, whether to keep it even if no remaining equation uses it.
 
@@ -66,9 +65,6 @@ def lower_high_primitives(closed: ClosedJaxpr) -> ClosedJaxpr:
     Since jax 0.12 some functions, such as ``jnp.searchsorted``, are high-level primitives. The
     lowering of ``jax.jit`` replaces them, but not in a jaxpr that is a parameter of Bellhop's
     primitives.
-
-    Args:
-        closed: the jaxpr.
 
     Returns:
         the new jaxpr; the same object if there is nothing to replace.
@@ -109,7 +105,6 @@ def bind_equation(eqn: Any, *operands: Any) -> Sequence[Any]:
     of the time of binding its primitive.
 
     Args:
-        eqn: the equation.
         *operands: an array or tracer for each input variable of the equation.
 
     Returns:
@@ -165,10 +160,8 @@ def transpose_jaxpr(
     """Evaluate the transpose of a jaxpr that is linear in some inputs.
 
     Args:
-        closed: the jaxpr.
-        inputs: its inputs: ``UndefinedPrimal(aval)`` for each linear input, the value of each other
-            input.
-        cotangents: cotangent of each of its results, an array or JAX's symbolic ``Zero``.
+        inputs: ``UndefinedPrimal(aval)`` for each linear input, the value of each other input.
+        cotangents: cotangent of each result of the jaxpr, an array or JAX's symbolic ``Zero``.
 
     Returns:
         a cotangent for each input: an array, or JAX's symbolic ``Zero`` for inputs that are not
@@ -178,13 +171,12 @@ def transpose_jaxpr(
 
 
 def scan_counts(params: dict[str, Any]) -> tuple[int, int]:
-    """Count the constants and the carried values of a ``scan`` equation.
+    """Return the numbers of constants and of carried values of a ``scan`` equation.
+
+    They are its first operands, in this order.
 
     Args:
         params: parameters of the ``scan`` equation.
-
-    Returns:
-        the number of constants and the number of carried values, which are its first operands.
     """
     if "num_consts" in params:
         return params["num_consts"], params["num_carry"]

@@ -173,7 +173,6 @@ def make_varying(aval: Any, axes: frozenset[Any], mesh: Any) -> Any:
     """Return an array type that varies over the given mesh axes of ``jax.shard_map``.
 
     Args:
-        aval: the array type.
         axes: names of the axes over which the new type varies; the axes of `aval` are dropped.
         mesh: the mesh of ``jax.shard_map``; the array itself is not partitioned over it.
     """
@@ -282,9 +281,6 @@ class Partitioning(enum.Enum):
 def get_partitioning(context: mlir.ModuleContext) -> tuple[Partitioning, int]:
     """Return how the module that is being lowered is partitioned over devices.
 
-    Args:
-        context: the module context of a lowering rule.
-
     Returns:
         the kind of partitioning, and the number of devices.
     """
@@ -302,9 +298,6 @@ def callback_sharding(ctx: mlir.LoweringRuleContext) -> Any:
 
     With it, a partitioned module calls the callback once, with whole arrays; inside of
     ``jax.shard_map`` over all mesh axes it calls the callback on each device, with its shard.
-
-    Args:
-        ctx: context of the callback's lowering rule.
 
     Returns:
         JAX's annotation, a list for Shardy or an ``OpSharding``; None if JAX annotates nothing in
@@ -392,9 +385,6 @@ def register_effect(effect_type: type[Any]) -> None:
 
     JAX then lowers functions with such effects, and allows the effects in control flow, custom
     derivatives, partial evaluation and ``jax.checkpoint``. `is_bellhop_effect` is true for them.
-
-    Args:
-        effect_type: class of the effects.
     """
     global _bellhop_effects
     _bellhop_effects += (effect_type,)
@@ -412,9 +402,6 @@ def register_ordered_effect(effect_type: type[Any]) -> None:
     """Register an effect type, as `register_effect`, with effects in program order.
 
     JAX threads a token through the operations with such effects.
-
-    Args:
-        effect_type: class of the effects.
     """
     register_effect(effect_type)
     for allowed in (effects.ordered_effects, effects.shardable_ordered_effects):
@@ -431,9 +418,6 @@ def is_traced_size_error(error: BaseException) -> bool:
 
     JAX raises a ``TypeError`` or ``IndexError`` in this case, as for other mistakes. So this
     inspects the variables of the raising frame for tracers in its shape or slice.
-
-    Args:
-        error: a caught exception, with its traceback.
     """
     traceback = error.__traceback__
     while traceback is not None and traceback.tb_next is not None:
@@ -486,10 +470,9 @@ def keepalive_functions(lowered: jax.stages.Lowered) -> list[Any]:
 
 
 def equation_site() -> str | None:
-    """Find the user's line of the equation that JAX is tracing or lowering.
+    """Return the user's ``file:line`` of the equation that JAX is tracing or lowering.
 
-    Returns:
-        ``file:line``; None if no frame of the user's code is inside of the innermost trace.
+    None if no frame of the user's code is inside of the innermost trace.
     """
     frame = source_info_util.user_frame(source_info_util.current().traceback)
     return None if frame is None else f"{frame.file_name}:{frame.start_line}"
@@ -500,12 +483,7 @@ _IR_TYPE_TAKES_CONTEXT = len(inspect.signature(mlir.aval_to_ir_type).parameters)
 
 
 def ir_type(ctx: mlir.LoweringRuleContext, aval: Any) -> Any:
-    """Return the MLIR type of an abstract value in the module that is being lowered.
-
-    Args:
-        ctx: context of the lowering rule.
-        aval: the abstract value.
-    """
+    """Return the MLIR type of an abstract value in the module that is being lowered."""
     if _IR_TYPE_TAKES_CONTEXT:
         return mlir.aval_to_ir_type(ctx.module_context, aval)
     return mlir.aval_to_ir_type(aval)

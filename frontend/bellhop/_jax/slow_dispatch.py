@@ -34,11 +34,9 @@ def run_compiled(
     fails.
 
     Args:
-        compiled: the program.
         uncompiled: the program's Python function: if ``jax.debug_nans`` finds a NaN, it is
             evaluated eagerly to name the operation; None to name the program only.
         args: positional arguments of the program.
-        kwargs: its keyword arguments.
 
     Returns:
         the program's results, in the structure of the function's result.
@@ -65,8 +63,6 @@ def _describe_invalid_value(
     Args:
         error: JAX's error, which names the whole program.
         uncompiled: the program's Python function, which is evaluated eagerly; or None.
-        args: its positional arguments.
-        kwargs: its keyword arguments.
 
     Raises:
         FloatingPointError: names the operation, if the eager evaluation finds it.

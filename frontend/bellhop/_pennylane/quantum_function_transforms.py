@@ -44,9 +44,6 @@ def split_transforms(
 def _find_transform(function: Any) -> tuple[Any, ...] | None:
     """Find the outermost transform of a quantum function in its closure.
 
-    Args:
-        function: any callable.
-
     Returns:
         the inner function, the transform, its positional and its keyword arguments. None if
         `function` is not a function that a transform returned, or if the transform's result is not

@@ -55,6 +55,8 @@ _DTYPES = {np.dtype(dtype).name: np.dtype(dtype) for dtype in DTYPES}
 class SavedFunction:
     """Name, docstring and signature of a function that was loaded from a file.
 
+    `read_programs` returns it.
+
     Attributes:
         name: its name, printable text.
         doc: its docstring, or None.
@@ -158,17 +160,16 @@ def save_programs(
 
     Args:
         path: path of the file, which is replaced if it exists.
-        name: name of the function.
-        signature: its docstring and signature.
-        programs: each program, the pytree ``(args, kwargs)`` of its types, its result's
-            ``PyTreeDef``.
+        signature: docstring and signature of the function.
+        programs: for each program: the program, the pytree ``(args, kwargs)`` of its types, and its
+            result's ``PyTreeDef``.
         seed: seed of the function's random outcomes, or None.
         concurrent_callbacks: number of callbacks that may run concurrently.
         executables: XLA's executable of each program, to include machine code; or empty.
         key: key that signs the file; None for a file without a signature.
 
     Raises:
-        CompileError: for what cannot be saved, such as a callback without an importable name.
+        CompileError: if a part cannot be saved, such as a callback without an importable name.
         TypeError, ValueError: if the path or the key is not valid.
         FileNotFoundError: if the directory does not exist.
 
@@ -395,10 +396,12 @@ def _encode(program: Program, signature: Any, out_tree: PyTreeDef, what: str) ->
     """Convert a program, without its module, to data in the form ``_PROGRAM``.
 
     Args:
-        program: the program.
         signature: ``(args, kwargs)``, a pytree with the types of the arguments.
-        out_tree: structure of its result.
+        out_tree: structure of the program's result.
         what: name of the function, for errors.
+
+    Raises:
+        CompileError: if a callback, a pytree, an array type or a result's sharding cannot be saved.
     """
     leaves, in_tree = jax.tree.flatten(signature)
     for target in program.code.targets:
@@ -424,9 +427,8 @@ def _decode(
 
     Args:
         record: data of the program, in the form ``_PROGRAM``.
-        module: MLIR text of its module.
-        executable: its machine code, or None.
-        allowed: functions and classes that the file may name.
+        module: MLIR text of the program's module.
+        executable: the program's machine code, or None.
 
     Raises:
         Malformed: if arguments, callbacks and module do not match.
@@ -484,7 +486,9 @@ def _decode_target(record: dict[str, Any], allowed: Allowed) -> CallbackTarget:
 
     Args:
         record: data of the callback, in the form ``_TARGET``.
-        allowed: functions and classes that the file may name.
+
+    Raises:
+        Malformed: if a parameter of a C function is missing, or a type or structure is invalid.
     """
     out_tree, result_avals = _decode_typed(record, "out_tree", "result_avals", allowed)
     fields = record | {
@@ -511,10 +515,9 @@ def _decode_typed(record: dict[str, Any], tree: str, avals: str, allowed: Allowe
         record: data of a program or callback.
         tree: key of the structure in the record, such as ``"in_tree"``.
         avals: key of the leaves' types in the record, such as ``"in_avals"``.
-        allowed: functions and classes that the file may name.
 
     Raises:
-        Malformed: if their numbers of leaves differ.
+        Malformed: if the numbers of leaves and of types differ.
     """
     structure = decode_tree(record[tree], allowed)
     if structure.num_leaves != len(record[avals]):

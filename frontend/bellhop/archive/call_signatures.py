@@ -143,10 +143,6 @@ def decode_signature(saved: SavedSignature, allowed: Allowed) -> inspect.Signatu
     The annotations bool, int, float, complex, str and object become these types. Other annotations,
     and default values of which only the text was saved, become `Shown` objects.
 
-    Args:
-        saved: the signature, read from JSON.
-        allowed: functions and classes that the file may name.
-
     Returns:
         the signature; None if the function had none.
 
@@ -171,9 +167,8 @@ def decode_signature(saved: SavedSignature, allowed: Allowed) -> inspect.Signatu
 def _encode_default(default: object) -> PlainDefault | ShownDefault:
     """Convert a parameter's default value to data for a saved file.
 
-    Returns:
-        the value itself, if it consists of numbers, strings and containers that can be saved;
-        otherwise its text.
+    A value of numbers, strings and containers that can be saved is stored itself; of all other
+    values the text is stored.
     """
     leaves, tree = jax.tree.flatten(default)
     if all(type(leaf) in (bool, int, float, str) for leaf in leaves):
@@ -187,10 +182,6 @@ def _encode_default(default: object) -> PlainDefault | ShownDefault:
 
 def _decode_default(default: PlainDefault | ShownDefault, allowed: Allowed) -> Any:
     """Convert a parameter's default value in a file to the value, or to a placeholder.
-
-    Args:
-        default: the value, or the text of a value that could not be saved.
-        allowed: functions and classes that the file may name.
 
     Raises:
         Malformed: if the numbers of leaves in structure and data differ.

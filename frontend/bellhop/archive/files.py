@@ -13,10 +13,9 @@ def as_path(function_name: str, path: object) -> Path:
 
     Args:
         function_name: name of the function, such as ``"bellhop.load"``, for the error.
-        path: the user's argument.
 
     Raises:
-        TypeError: if it is neither a string nor an ``os.PathLike``.
+        TypeError: if the path is neither a string nor an ``os.PathLike``.
     """
     if not isinstance(path, str | os.PathLike):
         raise TypeError(f"{function_name} takes a path, a str or an os.PathLike, got {path!r}.")
@@ -49,7 +48,6 @@ def replace_file(path: Path, content: bytes) -> None:
 
     Args:
         path: path of the file, in an existing directory.
-        content: its content.
     """
     descriptor, partial = tempfile.mkstemp(prefix=f".{path.name[:50]}.", dir=path.parent)
     try:

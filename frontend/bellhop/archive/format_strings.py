@@ -19,11 +19,10 @@ _MAX_DEPTH = 2
 def verify_format(fmt: str, *, depth: int = 1) -> None:
     """Raise an error unless a format string in a file can only display values.
 
-    Fields may have items, and those attributes of arrays that are in `ATTRIBUTES`:
+    Fields may have items, and the attributes of arrays in `ATTRIBUTES`:
     ``"{x[0].shape}"`` passes, and ``"{x.__class__}"`` does not.
 
     Args:
-        fmt: the format string.
         depth: nesting depth of the string in format specifications; 1 for the outermost.
 
     Raises:

@@ -108,7 +108,7 @@ class Allowed:
         trust: as the argument.
 
     Raises:
-        TypeError: if a value of `functions` is not callable.
+        TypeError: if `functions` is not a mapping, or a value in it is not callable.
     """
 
     def __init__(self, functions: Mapping[str, Any], *, trust: bool) -> None:
@@ -156,9 +156,6 @@ class Allowed:
     def _find_c_function(self, function: CFunction) -> NativeSymbol:
         """Load the shared library of a trusted file's C function; return the function.
 
-        Args:
-            function: names of the library and the function.
-
         Raises:
             CompileError: if the file is not trusted, or the function cannot be loaded.
         """
@@ -177,9 +174,6 @@ class Allowed:
 
     def get_tuple_class(self, named: Named) -> type[Any]:
         """Resolve a class of named tuples in a file to the class itself.
-
-        Args:
-            named: name of the class.
 
         Raises:
             CompileError: if the name is not allowed, or does not refer to a class of named tuples.
@@ -279,8 +273,7 @@ def get_importable_name(function: Callable[..., Any], what: str) -> str:
     """Return the name by which another process can import a function or class.
 
     Args:
-        function: the function or class.
-        what: description of the saved object that contains it, for errors.
+        what: description of the saved object that contains the function, for errors.
 
     Returns:
         ``module:qualname``; the object with this name is `function`, or wraps it.
@@ -310,17 +303,10 @@ def get_importable_name(function: Callable[..., Any], what: str) -> str:
 
 
 def _find_module(function: Callable[..., Any], name: str | None) -> str | None:
-    """Find an imported module that contains a function under its name.
+    """Find an imported module that contains a function under its name, or None.
 
     Functions of C extensions, such as the ufuncs of SciPy, do not name their modules. A public
-    module is preferred to a private one, and a short name to a long one.
-
-    Args:
-        function: the function.
-        name: its name in the module; None finds nothing.
-
-    Returns:
-        the module's name; None if no module does.
+    module is preferred to a private module, and a short name to a long name.
     """
     modules = [
         path
@@ -341,7 +327,6 @@ def encode_function(function: Callable[..., Any], what: str) -> Function:
     """Describe a callback's function by names, for a saved file.
 
     Args:
-        function: the function.
         what: description of the callback, for errors.
 
     Raises:
@@ -373,8 +358,7 @@ def encode_type(type_: type[Any], what: str) -> Named:
     """Describe a class of named tuples by its name, for a saved file.
 
     Args:
-        type_: the class.
-        what: description of the saved object that contains it, for errors.
+        what: description of the saved object that contains the class, for errors.
 
     Raises:
         CompileError: if another process cannot import it.

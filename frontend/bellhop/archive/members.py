@@ -21,8 +21,8 @@ def digest(members: Mapping[str, bytes]) -> bytes:
         members: content of each member by name, in the order of the file.
 
     Returns:
-        The SHA-256 in hexadecimal digits, as ASCII, of ``"name size "`` and the content of each
-        member, one after the other.
+        the SHA-256 of ``"name size "`` and content of each member, one after the other, as ASCII
+        hexadecimal digits.
     """
     whole = hashlib.sha256()
     for name, content in members.items():
@@ -39,12 +39,12 @@ def read_members(file: zipfile.ZipFile, size: int) -> dict[str, bytes]:
         size: bytes of the whole archive.
 
     Returns:
-        The content of each member by name, in the order of the file.
+        the content of each member by name, in the order of the file.
 
     Raises:
         Malformed: if the members together have more than 64 MiB and more than 100 times `size`,
-            are compressed by another method than deflate, or
-            share a name: other programs might read the other member.
+            are compressed by a method other than deflate, or share a name: other programs might
+            read the other member.
     """
     infos = file.infolist()
     if sum(info.file_size for info in infos) > max(_SMALL, _LARGEST_RATIO * size):

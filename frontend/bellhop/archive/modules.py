@@ -24,15 +24,12 @@ from bellhop_mlir.module_validation import parse_untrusted
 
 
 def encode_module(text: str) -> str:
-    """Convert a program's module to text that does not depend on this machine.
+    """Convert a program's module to MLIR text that does not depend on this machine.
 
     Paths of plugin libraries are replaced by the names of their PennyLane devices.
 
     Args:
         text: MLIR text of the optimised module.
-
-    Returns:
-        MLIR text of the changed module.
 
     Raises:
         CompileError: for a library that belongs to no installed device.
@@ -53,7 +50,7 @@ def decode_module(
     *,
     trust: bool,
 ) -> bytes:
-    """Validate the module of a program in a file, and adapt it to this machine.
+    """Validate the module of a saved program; return its bytecode for this machine.
 
     Device names are replaced by the paths of their plugin libraries.
 
@@ -63,9 +60,6 @@ def decode_module(
         in_avals: types of the arguments that ``@main`` must have.
         out_avals: types of the results that ``@main`` must have.
         trust: whether the module may call any function registered with XLA.
-
-    Returns:
-        the module's bytecode.
 
     Raises:
         Malformed: if the module is not valid, or does not match the arguments.
@@ -99,11 +93,6 @@ def _check_main(
     """Raise `Malformed` unless a module's ``@main`` has the expected types.
 
     Tokens, which order effects, are allowed: as many results as arguments.
-
-    Args:
-        module: the module.
-        in_avals: types of the arguments.
-        out_avals: types of the results.
     """
     main = find_functions(module).get("main")
     if main is None:
@@ -120,10 +109,9 @@ def _check_main(
 def _check_declarations(module: ir.Module, targets: Sequence[CallbackTarget]) -> None:
     """Raise `Malformed` unless a module declares and calls the callbacks of its file.
 
-    The runtime trusts the numbers, types and kinds of the calls, so wrong ones could crash it.
+    The runtime trusts the numbers, types and kinds of the calls; wrong values could crash it.
 
     Args:
-        module: the module.
         targets: the callbacks, by the index in their declarations.
     """
     declared = find_declarations(module)

@@ -83,7 +83,7 @@ def _matches_form(form: Any, value: object) -> bool:
 
 
 def _freeze(value: object) -> Any:
-    """Convert the lists in a JSON value to tuples, nested ones included."""
+    """Convert all lists in a JSON value to tuples, nested lists included."""
     if type(value) is list:
         return tuple(map(_freeze, value))
     if type(value) is dict:

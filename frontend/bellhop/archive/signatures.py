@@ -18,10 +18,10 @@ def as_key(key: object) -> bytes:
     """Convert the key that a user passed to ``save`` or ``load`` to bytes.
 
     Args:
-        key: bytes, or a string, which is encoded as UTF-8.
+        key: a bytes-like object, or a string, which is encoded as UTF-8.
 
     Raises:
-        TypeError: if it is neither bytes nor a string.
+        TypeError: if it is neither bytes-like nor a string.
         ValueError: if it is empty.
     """
     if isinstance(key, str):

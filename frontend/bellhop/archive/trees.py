@@ -112,10 +112,6 @@ def encode_tree(tree: PyTreeDef, what: str) -> Tree:
 def decode_tree(tree: Tree, allowed: Allowed) -> PyTreeDef:
     """Convert a pytree structure in a file to a `PyTreeDef`.
 
-    Args:
-        tree: the structure as `encode_tree` stored it.
-        allowed: functions and classes that the file may name.
-
     Raises:
         Malformed: if it is not a valid structure, such as a named tuple with too many fields.
         CompileError: if it names a class that is not allowed.
@@ -130,12 +126,7 @@ _LEAF = object()
 
 
 def _example(tree: Tree, allowed: Allowed) -> Any:
-    """Build a pytree that has a saved structure and `_LEAF` as its leaves.
-
-    Args:
-        tree: the structure as `encode_tree` stored it.
-        allowed: functions and classes that the file may name.
-    """
+    """Build a pytree that has a saved structure and `_LEAF` as its leaves."""
     if tree is None:
         return None
     if isinstance(tree, str):

@@ -21,14 +21,14 @@ _FORMER_OPTIONS = {"vectorized": "vmap_method"}
 def check_call(
     where: str, function: Callable[..., Any], count: int, names: Collection[str], advice: str = ""
 ) -> None:
-    """Raise an error if a function's signature does not accept a user's call of a callback.
+    """Raise an error if a call of a callback does not match the function's signature.
 
     Used when a callback is traced, so that the error comes before the program runs.
 
     Args:
         where: function and call site, for the error.
-        function: the function that will be called; callables without a signature, and functions
-            with an attribute ``__signature__``, are not checked.
+        function: the function that will be called; callables without a signature, and Python
+            functions with an attribute ``__signature__``, are not checked.
         count: number of positional arguments.
         names: names of the keyword arguments.
         advice: further sentences for the error, which begin with a space; or empty.
@@ -67,12 +67,13 @@ def check_parameters(
     passed: str,
     names: Collection[str] = (),
 ) -> None:
-    """Raise an error if a function's signature does not accept the arguments that Bellhop passes.
+    """Raise an error if a function does not accept the arguments that Bellhop passes.
 
     Args:
         where: construct that calls the function, for the error.
-        role: what the function is to the construct, such as ``"the body"``.
-        function: callable; callables without a signature accept all arguments.
+        role: description of the function, such as ``"the body"``, for the error.
+        function: callable; without a signature, or a Python function with ``__signature__``, it is
+            not checked.
         count: number of positional arguments.
         passed: the arguments in words, such as ``"the index and 2 carried values"``.
         names: names of the keyword arguments.
@@ -113,22 +114,22 @@ def get_decorated_body(construct: str, given: tuple[Any, ...], example: str) -> 
 
 
 def format_count(count: int, noun: str) -> str:
-    """Return a count with its noun, such as ``"1 value"``, ``"2 values"`` or ``"no values"``."""
+    """Return a count with its noun: ``"1 value"``, ``"2 values"`` or ``"no values"``."""
     return f"{count or 'no'} {noun}{'s' * (count != 1)}"
 
 
 def _find_mismatch(
     function: Callable[..., Any], count: int, names: Collection[str]
 ) -> tuple[inspect.Signature, TypeError] | None:
-    """Bind a call to a function's signature.
+    """Return the signature and Python's error if a function does not accept a call.
 
     Args:
-        function: callable.
         count: number of positional arguments.
         names: names of the keyword arguments.
 
     Returns:
-        the signature and Python's error; None if the arguments fit, or the signature is not known.
+        the signature and a TypeError that was not raised; None if the arguments fit, the signature
+        is not known, or a Python function has an attribute ``__signature__``.
     """
     if isinstance(function, FunctionType):
         # ``inspect.signature`` takes a fifth of the time to trace a callback.

@@ -75,10 +75,7 @@ def _map_names(
 ) -> dict[str, FlatTree]:
     """Map argument names to a call's arguments; positional arguments come first.
 
-    Args:
-        names: names of the positional parameters; further arguments are named ``args[2]``.
-        args: positional arguments.
-        kwargs: keyword arguments.
+    Positional arguments beyond `names` are named ``args[2]``.
     """
     named = [names[i] if i < len(names) else f"args[{i}]" for i in range(len(args))]
     return {**dict(zip(named, args, strict=True)), **kwargs}
@@ -93,7 +90,7 @@ def _differences(name: str, expected: FlatTree, given: FlatTree) -> list[str]:
         given: the argument that was passed.
 
     Returns:
-        one clause for each difference, such as ``the argument x is float64[3], expected
+        one clause for each leaf that differs, such as ``the argument x is float64[3], expected
         float64[2]``; a single clause if the structures differ; an empty list if nothing differs.
     """
     if expected.tree != given.tree:

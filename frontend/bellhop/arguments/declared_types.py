@@ -97,9 +97,9 @@ def result_avals(
 
     Args:
         function: the callback, for errors.
-        declared: a Python scalar type, a dtype, an object with `shape` and `dtype`, or a pytree of
-            these; ``tuple[float, int]`` and classes derived from ``typing.NamedTuple`` with typed
-            fields count as pytrees.
+        declared: a Python scalar type, a dtype, an example number or array, a ``ShapeDtypeStruct``,
+            or a pytree of these; ``tuple[float, int]`` and classes derived from
+            ``typing.NamedTuple`` with typed fields count as pytrees.
         narrows: whether 64-bit types are narrowed to 32 bits if JAX's 64-bit types are off;
             otherwise they raise an error. Python scalar types always have JAX's default width.
 
@@ -137,13 +137,9 @@ def result_avals(
 
 
 def _find_shape(declared: Any) -> Any:
-    """Find a tuple or list of Python numbers, probably meant as a shape.
+    """Return the first tuple or list of numbers in a declared result type, or None.
 
-    Args:
-        declared: a declared result type, a pytree.
-
-    Returns:
-        the first such tuple or list in the pytree; None if there is none.
+    The user probably meant it as a shape.
     """
     is_shape = lambda node: (
         type(node) in (tuple, list) and len(node) > 0 and all(map(_is_number, node))
@@ -152,14 +148,9 @@ def _find_shape(declared: Any) -> Any:
 
 
 def _unpack_generics(declared: Any) -> Any:
-    """Replace tuple types in a declared result type by tuples of types.
+    """Replace types such as ``tuple[int, float]`` in a pytree by ``(int, float)``.
 
-    Args:
-        declared: a pytree of types.
-
-    Returns:
-        the pytree, in which ``tuple[int, float]`` is ``(int, float)``; the same object if there is
-        nothing to replace.
+    Returns the same object if there is nothing to replace.
     """
     leaves, tree = jax.tree.flatten(declared)
     unpacked = list(map(_unpack_generic, leaves))
@@ -274,13 +265,10 @@ def _is_number(leaf: object) -> bool:
 
 
 def _dtype(leaf: Any) -> Any:
-    """Return the dtype of one leaf of a declared result type.
+    """Return the dtype of one leaf of a declared result type; None if it has none.
 
     Args:
         leaf: a type, a dtype, a number, or an object with an attribute ``dtype``.
-
-    Returns:
-        the dtype; None if `leaf` has none.
     """
     if isinstance(leaf, np.dtype):
         return leaf

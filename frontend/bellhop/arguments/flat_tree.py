@@ -159,10 +159,6 @@ def unflatten_call(args: Sequence[FlatTree], kwargs: dict[str, FlatTree]) -> tup
 
     The leaves must be arrays or tracers, as constructors of user classes may require.
 
-    Args:
-        args: positional arguments.
-        kwargs: keyword arguments.
-
     Returns:
         a tuple and a dictionary of pytrees.
     """
@@ -180,23 +176,15 @@ def split_leaves(
 
         (1,), [x], f    with f([y]) == {"a": 1, "b": y}
 
-    Args:
-        tree: the pytree.
-        is_selected: predicate on leaves.
-
     Returns:
-        the indices of the selected leaves among all leaves, these leaves, and a function that takes
-        their replacements and rebuilds the pytree.
+        the indices of the selected leaves among all leaves, the selected leaves, and a function
+        that takes their replacements and rebuilds the pytree.
     """
     leaves, structure = jax.tree.flatten(tree)
     indices = tuple(index for index, leaf in enumerate(leaves) if is_selected(leaf))
 
     def replace_selected(replacements: Sequence[Any]) -> Any:
-        """Rebuild the pytree of `split_leaves` with new values for the selected leaves.
-
-        Args:
-            replacements: one value for each selected leaf, in order.
-        """
+        """Rebuild the pytree with new values for the selected leaves, in their order."""
         replacement_at = dict(zip(indices, replacements, strict=True))
         return structure.unflatten(
             [replacement_at.get(index, leaf) for index, leaf in enumerate(leaves)]
@@ -229,7 +217,6 @@ def make_flat_jaxpr(
     Args:
         function: function of pytrees.
         *args: example arguments or `ShapeDtypeStruct` objects.
-        **kwargs: keyword arguments.
 
     Returns:
         the closed jaxpr, and a `FlatTree` of `ShapeDtypeStruct` objects for the result.

@@ -26,12 +26,10 @@ from bellhop.errors import format_value
 class DeclaredSignature:
     """Argument types of a function whose annotations declare shapes and dtypes.
 
-    The function is compiled for these types before the first call, and calls convert their
-    arguments to them.
+    `declared_signature` makes it. The function is compiled for these types before the first call,
+    and calls convert their arguments to them.
 
     Args:
-        name: name of the function.
-        signature: its Python signature.
         args: for each parameter a `FlatTree`, whose leaves are the declared types.
 
     Attributes:
@@ -62,10 +60,6 @@ class DeclaredSignature:
         For example 1 is converted to 1.0 for ``x: float``. Arguments that were passed by keyword
         become positional, and default values are added.
 
-        Args:
-            args: positional arguments.
-            kwargs: keyword arguments.
-
         Returns:
             the converted arguments, one for each parameter; None if JAX's type promotion does not
             lead to the declared types, or if a shape, the structure of a pytree or the number of
@@ -73,7 +67,8 @@ class DeclaredSignature:
 
         Raises:
             TypeError: if an argument is missing, or a keyword argument is unknown or was passed by
-                position too.
+                position too; in a call with keyword arguments, also for too many positional
+                arguments.
         """
         if kwargs or len(args) < len(self.args):
             try:
@@ -123,9 +118,6 @@ def _has_dtype(leaf: object, dtype: DTypeLike) -> bool:
 def _promotable_scalars(declared: Any) -> tuple[type[Any], ...]:
     """List the Python scalar types whose values JAX promotes to a declared type.
 
-    Args:
-        declared: type of an argument leaf.
-
     Returns:
         types among bool, int, float and complex; empty if `declared` is not a scalar.
     """
@@ -141,7 +133,6 @@ def _can_promote(leaf: object, dtype: DTypeLike) -> bool:
 
     Args:
         leaf: an array or a scalar; other values return False.
-        dtype: the declared dtype.
     """
     # `check_arrays` reports values that are not arrays; `jnp.result_type` would accept some as
     # dtypes.
@@ -159,12 +150,9 @@ def declared_signature(function: Callable[..., Any]) -> DeclaredSignature | None
 
     For example ``x: jax.ShapeDtypeStruct((3,), float)`` or ``x: float`` declare types.
 
-    Args:
-        function: the user's function.
-
     Returns:
-        the types; None unless every parameter is positional and has an annotation with shape and
-        dtype. A function without parameters declares all its arguments.
+        the types; an empty signature for a function without parameters; None unless every parameter
+        is positional and has an annotation with shape and dtype.
     """
     try:
         signature = inspect.signature(function)
@@ -202,7 +190,8 @@ def check_arrays(
         names: names of the positional parameters; further arguments are named ``args[2]``.
         args: positional arguments, pytrees.
         kwargs: keyword arguments, pytrees.
-        are_values: whether to also reject `ShapeDtypeStruct`, which only ``lower`` accepts.
+        are_values: whether to also reject `ShapeDtypeStruct`, which only ``lower``, ``trace`` and
+            ``eval_shape`` accept.
         describe_types: for a function that is not traced again: returns a sentence with the
             argument types that it was compiled for. None if an argument may become static.
 
@@ -253,7 +242,7 @@ def check_not_deleted(
         names: names of the positional parameters; further arguments are named ``args[2]``.
         args: positional arguments, pytrees.
         kwargs: keyword arguments, pytrees.
-        failed: exception of the execution, which becomes the cause of the new one.
+        failed: exception of the execution, which becomes the cause of the raised error.
 
     Raises:
         RuntimeError: names the first deleted argument and leaf.
@@ -278,7 +267,6 @@ def flatten_result(where: str, result: PyTree) -> tuple[list[Any], Any]:
 
     Args:
         where: the compiled function and its line, for errors.
-        result: the pytree that the function returned.
 
     Returns:
         the leaves as JAX or NumPy arrays or tracers, and the ``PyTreeDef``.
@@ -397,13 +385,9 @@ def _leaf_name(names: Sequence[str], path: tuple[Any, ...]) -> str:
 
 
 def array_types(arguments: Any) -> Any:
-    """Replace the arrays in a pytree of arguments by their types.
+    """Replace the arrays in a pytree by their types, `ShapeDtypeStruct` objects.
 
-    Args:
-        arguments: pytree of arrays, possibly with `FlatTree` nodes.
-
-    Returns:
-        the pytree with `ShapeDtypeStruct` leaves, which keep JAX's weak types.
+    Weak types stay weak. The pytree may have `FlatTree` nodes.
     """
 
     def to_struct(leaf: object) -> jax.ShapeDtypeStruct:

@@ -80,7 +80,7 @@ class StaticArguments:
         other option is None.
 
         Args:
-            argnums: positions among all arguments, static ones included; or None.
+            argnums: positions among all arguments, including static arguments; or None.
             argnames: names of parameters; or None.
 
         Returns:
@@ -115,10 +115,10 @@ class StaticArguments:
 
         Args:
             option: name of the option, for errors.
-            given: the user's value of the option.
+            given: None, a string or an iterable of strings.
 
         Raises:
-            TypeError: for a value that is not names.
+            TypeError: for any other value.
             ValueError: for static arguments and unknown names.
         """
         chosen = parse_names(option, given)
@@ -136,13 +136,13 @@ class StaticArguments:
 
         Args:
             option: name of the option, for errors.
-            given: the user's value of the option.
+            given: None, an integer or an iterable of integers.
 
         Returns:
-            positions among all arguments, static ones included.
+            positions among all arguments, including static arguments.
 
         Raises:
-            TypeError: for a value that is not positions.
+            TypeError: for any other value.
             ValueError: for static arguments, repeated or negative positions, and positions that the
                 function does not have.
         """
@@ -173,10 +173,9 @@ class StaticArguments:
         return [name for i, name in enumerate(positional) if i not in self._positions]
 
     def _complete_names(self, parameters: list[inspect.Parameter]) -> None:
-        """Make the sets of static positions and names describe the same parameters.
+        """Add the names of static positions and the positions of static names to `self`.
 
-        Adds the names of static positions, and the positions of static names, to this object;
-        replaces negative positions.
+        Negative positions are replaced.
 
         Args:
             parameters: all parameters of the user's function.
@@ -197,13 +196,13 @@ class StaticArguments:
         self._positions |= {i for i, p in enumerate(positional) if p.name in self._names}
 
     def _check_names(self, option: str, chosen: Iterable[str]) -> None:
-        """Raise `ValueError` if the function has no parameters with the given names.
+        """Raise `ValueError` if the function has no parameters with the names `chosen`.
 
         A function with ``**kwargs`` accepts all names.
 
         Args:
             option: name of the option, for the error.
-            chosen: the names.
+            chosen: names of parameters.
         """
         parameters = _parameters(self._function)
         known = [p.name for p in parameters if p.kind not in _VARIADIC]
@@ -225,10 +224,6 @@ class StaticArguments:
     def split(self, args: Args, kwargs: Kwargs) -> tuple["Static", Any, Any]:
         """Split the arguments of a call into static and dynamic arguments.
 
-        Args:
-            args: positional arguments.
-            kwargs: keyword arguments.
-
         Returns:
             the static arguments, and the dynamic positional and keyword arguments, in a tuple and a
             dictionary.
@@ -249,7 +244,6 @@ class StaticArguments:
 
         Args:
             key: position or name of the argument, for the error.
-            value: the argument.
         """
         try:
             hash(value)
@@ -320,8 +314,8 @@ class Static:
 
     Attributes:
         key: position or name, type, hash and value of each argument, in one flat tuple: ``(0, int,
-            3, 3)`` for the argument 3 at position 0. Fast calls build
-            equal tuples in C++ (``FastCall``).
+            3, 3)`` for the argument 3 at position 0. Fast calls build equal tuples in C++
+            (``FastCall``).
     """
 
     __slots__ = ("_hash", "_values", "key")
@@ -349,10 +343,6 @@ class Static:
 
         This is the inverse of `StaticArguments.split`.
 
-        Args:
-            args: dynamic positional arguments.
-            kwargs: dynamic keyword arguments.
-
         Returns:
             all positional and all keyword arguments.
         """
@@ -374,8 +364,7 @@ jax.tree_util.register_pytree_node(Static, lambda static: ((), static), lambda s
 def _parameters(function: Callable[..., Any]) -> list[inspect.Parameter]:
     """List a function's parameters.
 
-    Returns:
-        the parameters; for a built-in function without a signature, ``*args`` and ``**kwargs``.
+    A built-in function without a signature has the parameters ``*args`` and ``**kwargs``.
     """
     try:
         return list(inspect.signature(function).parameters.values())

@@ -40,11 +40,7 @@ class _Assertions(converter.Base):  # type: ignore[misc]
     def visit_Assert(self, node: Any) -> Any:
         """Rewrite ``assert test, message`` to ``ag__.assert_(test, lambda: message)``.
 
-        Args:
-            node: the statement; without a message it becomes ``ag__.assert_(test)``.
-
-        Returns:
-            a list with the statement that replaces it.
+        Without a message, it becomes ``ag__.assert_(test)``.
         """
         node = self.generic_visit(node)
         if node.msg is None:

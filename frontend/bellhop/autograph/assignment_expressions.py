@@ -20,13 +20,8 @@ from bellhop.errors import AutoGraphError
 def transform(node: ast.AST) -> Any:
     """Rewrite the assignment expressions (``:=``) in a function's loop conditions.
 
-    This is a step of the conversion of a function, before AutoGraph's own steps.
-
-    Args:
-        node: syntax tree of the function, which is changed.
-
-    Returns:
-        the changed tree.
+    This is a step of the conversion of a function, before AutoGraph's own steps. It changes the
+    syntax tree `node`, and returns it.
 
     Raises:
         AutoGraphError: for ``:=`` in ``and``, ``or`` or a conditional expression.
@@ -46,9 +41,6 @@ class _AssignmentExpressions(ast.NodeTransformer):
 
         ``if not test: break`` becomes the first statement of the body. Loops without ``:=`` in the
         test are kept.
-
-        Args:
-            node: the loop, which is changed.
         """
         self.generic_visit(node)
         if _find_first(node.test) is None:

@@ -41,7 +41,6 @@ def set_element(target: object, path: Sequence[Any], value: object) -> Any:
     Args:
         target: the container or array ``x``; Python containers are changed in place.
         path: indices, outermost first.
-        value: the new element.
 
     Returns:
         the container, or the array that replaces it.
@@ -71,11 +70,11 @@ def update_element(target: object, path: Sequence[Any], update: str, value: obje
 def check_same_object(name: str, before: Any, after: Any) -> None:
     """Raise an error if an element assignment would have to replace an outer variable.
 
-    Rewritten code calls it for a variable of an enclosing function, which it cannot assign.
+    Rewritten code calls it for a variable that it cannot assign: a global variable, or a variable
+    of an enclosing function.
 
     Args:
-        name: name of the variable.
-        before: its value before the assignment.
+        before: value of the variable before the assignment.
         after: the value that would replace it: the same container, or a new array.
 
     Raises:
@@ -114,11 +113,6 @@ def _set_item(target: Any, key: Any, value: Any) -> Any:
 
     The copy is made for a JAX array, and for a NumPy array if the key or the value is traced.
 
-    Args:
-        target: a container or an array.
-        key: the index.
-        value: the new element.
-
     Returns:
         `target`, changed in place, or the new JAX array.
     """
@@ -129,13 +123,11 @@ def _set_item(target: Any, key: Any, value: Any) -> Any:
 
 
 def _update_item(target: Any, key: Any, update: str, value: Any) -> Any:
-    """Update one element by an operator: in place, or in a copy of a program's array.
+    """Update ``target[key]`` by an operator: in place, or in a copy of an array.
 
     The copy is made for a JAX array, and for a NumPy array if the key or the value is traced.
 
     Args:
-        target: a container or an array.
-        key: index of the element.
         update: name of the operator, such as ``"add"`` for ``+=``, a key of ``_UPDATES``.
         value: right-hand side of the assignment.
 
@@ -159,15 +151,9 @@ def _is_program_array(target: object, key: object, value: object) -> bool:
 def transform(node: Any, context: Any) -> Any:
     """Rewrite the assignments of a function to elements and to several targets.
 
-    This is a step of AutoGraph's conversion of a function. ``x[i] = y`` becomes
-    ``x = ag__.set_element(x, (i,), y)``, so that it works for arrays of the program.
-
-    Args:
-        node: syntax tree of the function, which is changed.
-        context: AutoGraph's context of the conversion.
-
-    Returns:
-        the changed tree.
+    This is a step of AutoGraph's conversion of a function: it changes the syntax tree `node`, and
+    returns it. ``x[i] = y`` becomes ``x = ag__.set_element(x, (i,), y)``, so that it works for
+    arrays of the program.
     """
     return _Assignments(context).visit(node)
 
@@ -179,9 +165,6 @@ class _Assignments(converter.Base):  # type: ignore[misc]
     result is stored in ``x``, since arrays of JAX are immutable. Before that, ``x = y = v`` is
     split into two assignments, and elements that are unpacked to, ``a, x[i] = v``, get temporary
     names. There is a visitor for each converted function.
-
-    Args:
-        context: AutoGraph's context of the conversion.
     """
 
     def __init__(self, context: Any) -> None:
@@ -193,9 +176,6 @@ class _Assignments(converter.Base):  # type: ignore[misc]
 
         `_store` needs the names that the function owns, which are noted while its body is
         rewritten.
-
-        Returns:
-            the changed definition.
         """
         self._owned.append(_owned_names(node))
         node = self.generic_visit(node)
@@ -203,11 +183,7 @@ class _Assignments(converter.Base):  # type: ignore[misc]
         return node
 
     def visit_Assign(self, node: Any) -> Any:
-        """Rewrite an assignment; split one with several targets, ``x = y = z``, before.
-
-        Returns:
-            the statements that replace it, or the unchanged statement.
-        """
+        """Rewrite an assignment to elements or to several targets, ``x = y = z``."""
         node = self.generic_visit(node)
         if len(node.targets) == 1:
             return self._assign(node.targets[0], node.value) or node
@@ -221,10 +197,9 @@ class _Assignments(converter.Base):  # type: ignore[misc]
         return statements
 
     def visit_AugAssign(self, node: Any) -> Any:
-        """Rewrite ``x[i] += y``, and the same for ``-``, ``*``, ``/`` and ``**``.
+        """Rewrite ``x[i] += y``, and statements with ``-=``, ``*=``, ``/=`` and ``**=``.
 
-        Returns:
-            the statements that replace it; other statements are kept.
+        All other statements are kept.
         """
         node = self.generic_visit(node)
         update = type(node.op).__name__.lower()
@@ -240,15 +215,11 @@ class _Assignments(converter.Base):  # type: ignore[misc]
         return self._store(base, call)
 
     def _assign(self, target: object, value: object) -> Any:
-        """Build the statements for an assignment to one target.
-
-        Args:
-            target: expression of the target.
-            value: expression of the value.
+        """Build the statements for an assignment of an expression to one target.
 
         Returns:
-            the list of statements; None to keep the assignment, if the target is not an element and
-            has none.
+            the list of statements; None to keep the assignment, if the target neither is nor
+            contains an element.
         """
         if isinstance(target, ast.Tuple | ast.List):
             return self._assign_to_several(target, value)
@@ -261,7 +232,7 @@ class _Assignments(converter.Base):  # type: ignore[misc]
         return self._store(base, call)
 
     def _assign_to_several(self, target: object, value: Any) -> Any:
-        """Rewrite an unpacking assignment some of whose targets are elements.
+        """Rewrite an unpacking assignment with elements among its targets.
 
         ``x[i], y = z`` becomes ``item, y = z`` and an assignment of ``item`` to ``x[i]``.
 
@@ -303,15 +274,13 @@ class _Assignments(converter.Base):  # type: ignore[misc]
     def _store(self, base: Any, changed: Any) -> Any:
         """Build the statement that stores a changed container in its variable.
 
-        For a variable of an enclosing function, the statement checks instead that the container was
-        changed in place. For other expressions, such as calls, it only evaluates `changed`.
+        For a variable of an enclosing function or a global variable, the statement checks instead
+        that the container was changed in place. For other expressions, such as calls, it only
+        evaluates `changed`.
 
         Args:
             base: expression of the container, such as a variable's name.
             changed: expression that changes it and returns it or its replacement.
-
-        Returns:
-            a list with the statement.
         """
         if isinstance(base, ast.Name) and base.id not in self._owned[-1]:
             name = ast.Constant(value=base.id, kind=None)
@@ -351,9 +320,6 @@ def _owned_names(function: Any) -> set[str]:
 
     These are its arguments, local variables, and global and nonlocal names. Of nested functions and
     classes only their own names are included.
-
-    Args:
-        function: syntax tree of the definition.
     """
     names: set[str] = set()
     arguments = function.args

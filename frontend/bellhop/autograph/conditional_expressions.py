@@ -13,14 +13,7 @@ class _NestedConditionals(ConditionalExpressionTransformer):  # type: ignore[mis
     """
 
     def visit_IfExp(self, node: Any) -> Any:
-        """Rewrite a conditional expression, and the conditional expressions in it.
-
-        Args:
-            node: the expression ``a if test else b``.
-
-        Returns:
-            a call of ``ag__.if_exp``.
-        """
+        """Rewrite ``a if test else b``, also nested, to a call of ``ag__.if_exp``."""
         # The rewriting stores the source of the condition, so the condition is rewritten last.
         for part in ("body", "orelse"):
             setattr(node, part, self.visit(getattr(node, part)))
@@ -30,5 +23,5 @@ class _NestedConditionals(ConditionalExpressionTransformer):  # type: ignore[mis
 
 
 def transform(node: ast.AST, context: Any) -> Any:
-    """Rewrite the conditional expressions of a function; AutoGraph defines the interface."""
+    """Rewrite the conditional expressions of a function, also nested expressions."""
     return _NestedConditionals(context).visit(node)

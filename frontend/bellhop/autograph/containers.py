@@ -56,8 +56,7 @@ def check_not_mutated(label: str, *bodies: Callable[..., Any]) -> Iterator[None]
 def _closure_containers(body: Callable[..., Any]) -> Iterator[tuple[str, Any]]:
     """Yield name and value of each list, dictionary and set in a function's closure.
 
-    Args:
-        body: a Python function; containers inside of other containers are not listed.
+    Containers inside of other containers are not listed.
     """
     for name, cell in zip(body.__code__.co_freevars, body.__closure__ or (), strict=True):
         with contextlib.suppress(ValueError):  # A variable without a value.

@@ -55,9 +55,6 @@ def with_autograph_modules(
     Args:
         modules: names of modules whose functions are converted too, such as modules of a library.
         function: the function, which traces the user's program.
-
-    Returns:
-        a function with the same arguments and result.
     """
 
     @functools.wraps(function)
@@ -79,10 +76,9 @@ def converted_call(
 
     Args:
         function: the called function, or any callable.
-        args: positional arguments.
         kwargs: keyword arguments, or None.
         scope: AutoGraph's scope of the caller, for ``eval``, ``super``, ``globals`` and ``locals``.
-        options: AutoGraph's options, not used.
+        options: not used.
 
     Returns:
         the function's result; for ``range`` and ``enumerate`` an object that compiled loops accept.
@@ -109,18 +105,11 @@ transformer = Transformer(converted_call)
 def call_converted(
     function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Any:
-    """Call a function; convert it first if it is a user's function.
+    """Call a function, converting it first if it is a user's; return the result.
 
-    Functions inside of partials and QNodes, and functions that are passed to JAX,
-    PennyLane and Bellhop, are converted too. Under ``disable_autograph`` nothing is converted.
-
-    Args:
-        function: any callable.
-        args: positional arguments.
-        kwargs: keyword arguments.
-
-    Returns:
-        the function's result.
+    Functions inside of partials and QNodes, methods ``__call__`` of users' objects, and functions
+    that are passed to JAX, PennyLane, Bellhop, ``map``, ``filter`` and ``functools.reduce``, are
+    converted too. Under ``disable_autograph`` nothing is converted.
     """
     if any(function is calling for calling in _CALLING) and not is_disabled():
         return function(*map(_convert_argument, args), **kwargs)
@@ -247,10 +236,9 @@ def _is_tracing_function(function: Callable[..., Any]) -> bool:
 
 
 def _included_modules() -> Sequence[str]:
-    """Return the modules in the traced program's option ``autograph_include``.
+    """Return the modules, or names of modules, in the option ``autograph_include``.
 
-    Returns:
-        modules or names of modules; empty outside of a trace.
+    Empty outside of a trace.
     """
     options = current_options()
     return () if options is None else tuple(options.autograph_include)

@@ -51,7 +51,6 @@ def if_stmt(
     Rewritten code calls it for the statement. Python runs a branch if `pred` is not traced.
 
     Args:
-        pred: the condition.
         body: runs the first branch.
         orelse: runs the second branch, which may be empty.
         get_state: returns the values of the variables that the branches assign.
@@ -242,12 +241,11 @@ class _IfStatement:
         return after
 
     def _leaves(self, index: int, position: int, value: object) -> list[Any] | None:
-        """List the arrays that the compiled conditional must return for a variable.
+        """List the arrays in a variable's value that the conditional must return.
 
         Args:
             index: index of the branch, 0 or 1.
             position: index of the variable.
-            value: the variable's value after the branch.
 
         Returns:
             the leaves of the value; for different measurements, the leaves of both branches'
@@ -302,13 +300,15 @@ class _IfStatement:
         return tuple(map(value, self._before))
 
     def _complete_result(self, after: State, states: list[State]) -> State:
-        """Return `after` with zeros for a missing function result of known type.
+        """Return the variables after a branch, with zeros for values that are never read.
 
-        The zeros are never read: later statements run only if the function has not returned.
+        Such values are the result of a function that has not returned, and missing variables after
+        a ``return`` (`_is_never_read`). A value whose type is not known from the other branch stays
+        missing.
 
         Args:
-            after: the variables after the branch.
-            states: the variables after the branches that have been traced.
+            states: the variables after each branch that has been traced already; empty for the
+                first branch.
         """
         completed = list(after)
         for position, value in enumerate(after):
@@ -326,10 +326,6 @@ class _IfStatement:
 
         True for the result of a function that has not returned, and for all variables without a
         value once the function has returned.
-
-        Args:
-            value: the variable's value after the branch.
-            after: all variables after the branch.
         """
         if isinstance(value, UndefinedReturnValue):
             return True
@@ -340,10 +336,6 @@ class _IfStatement:
 
     def _check(self, one: State, other: State) -> None:
         """Check that the program can select between the variables after each branch.
-
-        Args:
-            one: variables after the first branch.
-            other: variables after the second branch.
 
         Raises:
             AutoGraphError: if it cannot, for a variable that needs a value.
@@ -435,7 +427,6 @@ def if_exp(pred: Any, if_true: Callable[[], Any], if_false: Callable[[], Any], _
     Rewritten code calls it in place of ``a if pred else b``.
 
     Args:
-        pred: the condition.
         if_true: returns the value of ``a``.
         if_false: returns the value of ``b``.
         _: source of the expression, from AutoGraph; not used.

@@ -32,10 +32,6 @@ def keep_arguments_inside() -> None:
         Malt visits the arguments of a nested function once more to analyse their annotations only;
         this visit does not bind the name. This function replaces malt's
         ``ActivityAnalyzer.visit_arg``.
-
-        Args:
-            analyzer: malt's ``ActivityAnalyzer``.
-            node: syntax tree of the argument.
         """
         if analyzer._track_annotations_only:
             return analyzer.generic_visit(node)

@@ -168,7 +168,6 @@ def for_stmt(
     compiled.
 
     Args:
-        target: the iterable.
         extra_test: returns whether to continue, for loops with ``break`` or ``return``; or None.
         body: runs the body for one element.
         get_state: returns the values of the variables that the body assigns.
@@ -210,7 +209,6 @@ def _run_python_loop(target: Iterable[Any], extra_test: Test | None, body: Body)
     """Run a ``for`` statement in Python, element by element.
 
     Args:
-        target: the iterable.
         extra_test: returns whether to continue, for loops with ``break`` or ``return``; or None.
         body: runs the body for one element.
 
@@ -234,16 +232,12 @@ def _run_python_loop(target: Iterable[Any], extra_test: Test | None, body: Body)
 def _compile_for_loop(
     elements: _Elements, extra_test: Test | None, body: Body, variables: Variables
 ) -> State:
-    """Trace a ``for`` statement into a loop of the program.
+    """Trace a ``for`` statement into a loop; return the variables after the loop.
 
     Args:
         elements: the elements of the iterable.
         extra_test: returns whether to continue, for loops with ``break`` or ``return``; or None.
         body: runs the body for one element.
-        variables: the variables that the body assigns.
-
-    Returns:
-        the values of the variables after the loop.
 
     Raises:
         AutoGraphError: if a variable cannot be carried by the loop.
@@ -260,15 +254,7 @@ def _compile_for_loop(
     carried = CarriedVariables(variables, before)
 
     def iterate(i: Any, leaves: Sequence[Any]) -> list[Any]:
-        """Trace one iteration of the loop.
-
-        Args:
-            i: index of the iteration.
-            leaves: the carried arrays before it.
-
-        Returns:
-            the carried arrays after it.
-        """
+        """Trace an iteration; return the carried arrays after it, given the arrays before."""
         after = variables.run(carried.values(leaves), body, elements.element(i))
         _find_result(before, after)
         return carried.find_arrays(after)
@@ -281,14 +267,9 @@ def _compile_for_loop(
     if extra_test is None or elements.is_static:
 
         def guarded(i: Any, *leaves: Any) -> Any:
-            """Body of a loop with static trip count: an iteration, skipped after a ``break``.
+            """Trace an iteration of a loop with static trip count, skipped after a ``break``.
 
-            Args:
-                i: index of the iteration.
-                *leaves: the carried arrays before it.
-
-            Returns:
-                the carried arrays after it, as `for_loop` expects them.
+            The carried arrays are returned in the form that `for_loop` expects.
             """
             if extra_test is None:
                 return unwrap_carry(tuple(iterate(i, leaves)))
@@ -326,13 +307,13 @@ def while_stmt(
 ) -> None:
     """Run a ``while`` statement, which is compiled if its condition is a number.
 
-    Rewritten code calls it in place of the statement. Python runs loops with other conditions, such
-    as lists, and, with a warning, loops that cannot be compiled and whose first condition is not
-    traced.
+    Rewritten code calls it in place of the statement. The condition is evaluated once more before
+    the loop, with its side effects. Python runs loops under ``disable_autograph`` and loops with
+    other conditions, such as lists, and, with a warning, loops that cannot be compiled and whose
+    first condition is not traced.
 
     Args:
         test: returns the condition.
-        body: runs the body.
         get_state: returns the values of the variables that the body assigns.
         set_state: sets their values.
         names: names of these variables.
@@ -374,15 +355,10 @@ def _run_python_while(test: Test, body: Body) -> None:
 
 
 def _compile_while(test: Test, body: Body, variables: Variables) -> State:
-    """Trace a ``while`` statement into a loop of the program.
+    """Trace a ``while`` statement into a loop; return the variables after the loop.
 
     Args:
         test: returns the condition.
-        body: runs the body.
-        variables: the variables that the body assigns.
-
-    Returns:
-        the values of the variables after the loop.
 
     Raises:
         AutoGraphError: if a variable cannot be carried by the loop.
@@ -408,9 +384,7 @@ def _compile_while(test: Test, body: Body, variables: Variables) -> State:
 def _find_result(before: State, after: State) -> None:
     """Raise `KnownResult` if an iteration of a loop returned from the function.
 
-    Args:
-        before: the loop's variables before the iteration.
-        after: the loop's variables after the iteration.
+    `before` and `after` are the loop's variables before and after the iteration.
     """
     for position, (old, new) in enumerate(zip(before, after, strict=True)):
         if isinstance(old, UndefinedReturnValue) and new is not old and is_array_like(new):
@@ -418,16 +392,13 @@ def _find_result(before: State, after: State) -> None:
 
 
 def _compile_with_result(variables: Variables, compile_loop: Callable[[], State]) -> State:
-    """Compile a loop; if the function returns in it, start with zeros for the result.
+    """Compile a loop in which the function may return; return the variables after it.
 
-    The zeros are never read: later statements run only if the function has not returned.
+    If the function returns in the loop, the loop is compiled again with zeros as the function's
+    result. The zeros are never read: later statements run only if the function has not returned.
 
     Args:
-        variables: variables that the loop assigns.
         compile_loop: compiles the loop; returns the variables after it, or raises `KnownResult`.
-
-    Returns:
-        the values of the variables after the loop.
     """
     before = variables.get()
     while True:
@@ -441,15 +412,14 @@ def _compile_with_result(variables: Variables, compile_loop: Callable[[], State]
 def _finish_endless_loop(test: Test, variables: Variables, after: State) -> State:
     """Set the return flag after a loop that can only end by a ``return``.
 
-    Such as ``while True``: the statements after it are then known not to run.
+    The statements after such a loop, for instance ``while True``, are then known not to run.
 
     Args:
         test: returns the condition of the loop.
-        variables: the variables that the body assigns.
-        after: their values after the loop.
+        after: values of the variables after the loop.
 
     Returns:
-        the values after the loop, with True for the return flag if the loop is endless.
+        `after`, with True for the return flag if the loop is endless.
     """
     for position, name in enumerate(variables.names):
         if is_return_flag(name) and is_traced(after[position]):
@@ -468,8 +438,7 @@ def _define_variables(label: str, variables: Variables, values: State) -> State:
 
     Args:
         label: name of the statement, for errors.
-        variables: variables that the loop assigns.
-        values: their values before the loop.
+        values: values of the variables before the loop.
 
     Returns:
         the values, with `Unset` for missing values other than the function's result.

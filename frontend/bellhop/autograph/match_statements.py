@@ -20,13 +20,8 @@ from bellhop.errors import AutoGraphError
 def transform(node: ast.AST) -> Any:
     """Rewrite the ``match`` statements of a function to chains of ``if``.
 
-    This is a step of the conversion of a function, before AutoGraph's own steps.
-
-    Args:
-        node: syntax tree of the function, which is changed.
-
-    Returns:
-        the changed tree.
+    This is a step of the conversion of a function, before AutoGraph's own steps. It changes the
+    syntax tree `node`, and returns it.
 
     Raises:
         AutoGraphError: for a pattern that inspects the structure of an object.
@@ -48,12 +43,6 @@ class _Matches(ast.NodeTransformer):
 
         ``match x:`` with ``case 1: a`` and ``case _: b`` becomes ``matched_1 = x`` and
         ``if matched_1 == 1: a`` with ``else: b``.
-
-        Args:
-            node: the statement.
-
-        Returns:
-            the list of statements that replace it.
 
         Raises:
             AutoGraphError: for an unsupported pattern.
@@ -83,7 +72,6 @@ def _pattern_condition(pattern: ast.pattern, value: Callable[[], ast.expr], node
     For example the pattern ``1 | 2`` gives ``matched_1 == 1 or matched_1 == 2``.
 
     Args:
-        pattern: the pattern.
         value: returns a new expression of the matched value.
         node: the ``match`` statement, for errors.
 

@@ -55,11 +55,8 @@ def run_autograph(fn: Callable[..., Any], *modules: str) -> Any:
     def convert(function: Callable[..., Any]) -> Callable[..., Any]:
         """Convert a user's function, or wrap another callable: for `run_autograph`.
 
-        Args:
-            function: the callable that `run_autograph` got, or the function of its QNode.
-
         Raises:
-            AutoGraphError: if it cannot be converted; names the function.
+            AutoGraphError: if the function cannot be converted; names the function.
         """
         try:
             run = (
@@ -81,9 +78,6 @@ def _wrap_call(fn: Callable[..., Any]) -> Callable[..., Any]:
     """Wrap a callable that is not a user's function, such as a gradient of a function.
 
     When the wrapper is called, the user's functions that the callable contains are converted.
-
-    Args:
-        fn: the callable.
 
     Raises:
         AutoGraphError: if it is a function whose source is not available.

@@ -87,7 +87,8 @@ class _Scope(FunctionScope):
             `value`; None for AutoGraph's marker.
 
         Raises:
-            AutoGraphError: if `did_return` is traced, so that some path returns no value.
+            AutoGraphError: if `did_return` is traced and `value` is a result, so that some path
+                returns no value.
         """
         if is_traced(did_return) and not is_undefined(value):
             raise AutoGraphError(
@@ -141,14 +142,7 @@ class Transformer(PyToPy):
         """Rewrite the syntax tree of a function: all steps of the conversion, in order.
 
         AutoGraph's step for lists is left out: it would turn a list of an enclosing function into a
-        local variable.
-
-        Args:
-            node: the syntax tree, which is changed.
-            ctx: AutoGraph's context of the conversion.
-
-        Returns:
-            the changed tree.
+        local variable. The tree `node` is changed, and returned. The first use patches malt.
 
         Raises:
             AutoGraphError: for a statement that cannot be converted.
@@ -213,11 +207,7 @@ class Transformer(PyToPy):
 def _add_location(error: Exception, function: Callable[..., Any]) -> None:
     """Add a note with the user's line to an exception from converted code.
 
-    An exception that has such a note already is not changed.
-
-    Args:
-        error: the exception, with its traceback.
-        function: the user's function, named in the note.
+    The note names the user's `function`. An exception that has such a note already is not changed.
     """
     if not getattr(error, "_bellhop_is_located", False):
         traceback, site = error.__traceback__, None

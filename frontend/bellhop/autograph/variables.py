@@ -41,9 +41,6 @@ class Variables:
             values: values of the variables before.
             body: function of the part, which assigns the variables.
             *args: arguments of `body`, such as the element of an iteration.
-
-        Returns:
-            the values of the variables after `body`, in the order of the names.
         """
         self.set(values)
         body(*args)
@@ -58,7 +55,6 @@ class Unset(Undefined):  # type: ignore[misc]
     variables are read later.
 
     Args:
-        name: name of the variable.
         error: message of the error, one or more sentences.
     """
 
@@ -126,8 +122,7 @@ class CarriedVariables:
     Pytrees of arrays and numbers are carried; the loop must not change other variables.
 
     Args:
-        variables: variables that the loop assigns.
-        values: their values before the loop.
+        values: values of the variables before the loop.
 
     Attributes:
         leaves: leaves of the carried pytrees before the loop, as arrays.
@@ -147,7 +142,7 @@ class CarriedVariables:
         """Return the values of all variables of the loop, given the carried arrays.
 
         Args:
-            leaves: the carried arrays in an iteration, in the order of the attribute `leaves`.
+            leaves: the carried arrays, in the order of the attribute `leaves`.
         """
         arrays = jax.tree.unflatten(self._tree, leaves)
         return tuple(
@@ -157,6 +152,8 @@ class CarriedVariables:
 
     def find_arrays(self, values: State) -> list[Any]:
         """Return the carried arrays after an iteration of the loop.
+
+        Variables that had no value before the loop (`Unset`) are not carried, and may be assigned.
 
         Args:
             values: values of all variables after the iteration.

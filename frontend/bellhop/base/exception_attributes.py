@@ -23,17 +23,12 @@ def set_exception_attribute(error: BaseException, name: str, value: Any) -> None
 
 
 def add_note(error: BaseException, note: str) -> None:
-    """Add a note to an exception, also if its class overrides ``__setattr__``.
-
-    Args:
-        error: the exception.
-        note: the note, which tracebacks show below the message.
-    """
+    """Add a note to an exception, also if its class overrides ``__setattr__``."""
     set_exception_attribute(error, "__notes__", [*getattr(error, "__notes__", ()), note])
 
 
 def find_hidden_exception(error: BaseException) -> BaseException:
-    """Return the exception that an error hides if it could not be changed, or the error itself.
+    """Return the exception that an error replaced, or the error itself.
 
     ``contextlib`` and JAX assign to ``__traceback__`` of exceptions that pass through them. If the
     exception's class rejects assignments, its ``__setattr__`` raises an error in the exception's
@@ -49,7 +44,9 @@ def find_hidden_exception(error: BaseException) -> BaseException:
 
 
 def reveal_exception(error: BaseException) -> BaseException:
-    """Return the exception that an error hides, with the notes of the error, or the error itself.
+    """Return the exception that an error hides, or the error itself.
+
+    The error's notes are added to the hidden exception. See `find_hidden_exception`.
 
     Args:
         error: exception from a traced function.
@@ -62,7 +59,9 @@ def reveal_exception(error: BaseException) -> BaseException:
 
 
 def reveal_exceptions(function: Callable[P, R]) -> Callable[P, R]:
-    """Decorate a function that traces: exceptions are raised in the place of errors that hide them.
+    """Decorate a function that traces, so that it raises hidden exceptions.
+
+    If an error hides an exception (`find_hidden_exception`), the exception is raised in its place.
 
     Args:
         function: traces a user's function.
@@ -84,12 +83,7 @@ def reveal_exceptions(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def _was_raised_by_setattr(error: BaseException, hidden: BaseException) -> bool:
-    """Return whether `error` says that an attribute of `hidden` cannot be set by a library.
-
-    Args:
-        error: the error that was raised.
-        hidden: its context.
-    """
+    """Return whether `hidden` raised `error` when a library set an attribute of it."""
     code = getattr(type(hidden).__setattr__, "__code__", None)
     traceback = error.__traceback__
     while traceback is not None and traceback.tb_frame.f_code is not code:

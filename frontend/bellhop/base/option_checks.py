@@ -10,46 +10,34 @@ from bellhop.errors import format_value
 
 
 def check_option(where: str, name: str, value: object, types: Any, expected: str) -> None:
-    """Raise an error if the value of an option has another type.
+    """Raise a `TypeError` unless the value of an option has one of the allowed types.
 
     Args:
         where: name of the public function, for the error.
-        name: name of the option.
-        value: value of the option.
+        name: name of the option, for the error.
         types: allowed types, as for ``isinstance``.
         expected: the allowed values in words.
-
-    Raises:
-        TypeError: naming the function, the option and the expected values.
     """
     if not isinstance(value, types):
         raise TypeError(f"{where}: {name} is {format_value(value)}, expected {expected}.")
 
 
 def check_mapping(where: str, name: str, value: object, example: str) -> None:
-    """Raise an error if the value of an option is not a mapping.
+    """Raise a `TypeError` if the value of an option is not a mapping.
 
     Args:
         where: name of the public function, for the error.
-        name: name of the option.
-        value: value of the option.
+        name: name of the option, for the error.
         example: an allowed value, as Python code.
-
-    Raises:
-        TypeError: naming the function, the option and the example.
     """
     check_option(where, name, value, Mapping, f"a dictionary, such as {example}")
 
 
 def check_number(where: str, name: str, value: object) -> None:
-    """Raise an error if the value of an option is not a real number.
+    """Raise a `TypeError` if the value of an option is not a real number.
 
     Args:
         where: name of the public function, for the error.
-        name: name of the option.
-        value: value of the option.
-
-    Raises:
-        TypeError: naming the function and the option.
+        name: name of the option, for the error.
     """
     check_option(where, name, value, numbers.Real | np.number, "a number")

@@ -118,10 +118,6 @@ def _make_functions(whole: PickledByName, name: str) -> _PickledFunctions:
     """Make the two functions by which an object that replaces a function is pickled.
 
     Their qualified names make them attributes of the object, such as ``f._pickled.here``.
-
-    Args:
-        whole: the object.
-        name: its qualified name.
     """
 
     def here() -> None:

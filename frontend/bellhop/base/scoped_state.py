@@ -38,10 +38,9 @@ class ScopedState(Generic[S]):
 
     @contextlib.contextmanager
     def override(self, **changes: Any) -> Iterator[None]:
-        """Override fields of the current state inside of a ``with`` block.
+        """Override fields of the current state, by keyword, inside of a ``with`` block.
 
-        Args:
-            **changes: new values by field name; other fields keep their present values.
+        Other fields keep their present values.
         """
         token = self._set(changes)
         try:
@@ -50,10 +49,9 @@ class ScopedState(Generic[S]):
             self._variable.reset(token)
 
     def change(self, **changes: Any) -> None:
-        """Set fields of the current state until the enclosing `override` ends.
+        """Set fields of the current state, by keyword, until the present `override` ends.
 
-        Args:
-            **changes: new values by field name; other fields keep their present values.
+        Other fields keep their present values.
         """
         self._set(changes)
 

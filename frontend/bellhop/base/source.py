@@ -62,14 +62,11 @@ def original_location(file: str, line: int) -> str | None:
 
 
 def _notebook_location(file: str, line: int) -> str | None:
-    """Find the notebook cell of a line of code, such as ``In[3]:14``.
+    """Return the notebook cell of a line of code, such as ``In[3]:14``, or None.
 
     Args:
-        file: name of the file that IPython gave to the cell's code.
+        file: name of the file that IPython gives to a cell's code.
         line: line in the cell.
-
-    Returns:
-        the location; None for code that is not from a cell.
     """
     if "IPython" not in sys.modules:
         return None
@@ -79,12 +76,9 @@ def _notebook_location(file: str, line: int) -> str | None:
 
 
 def user_site() -> str:
-    """Return ``file:line`` of the innermost frame in user code.
+    """Return ``file:line`` of the innermost frame in user code, or ``"<unknown>"``.
 
     Frames of Bellhop, JAX, PennyLane and NumPy are skipped.
-
-    Returns:
-        the location; ``"<unknown>"`` if no frame is in user code.
     """
     frame = _find_user_frame()
     if frame is None:
@@ -171,8 +165,8 @@ def make_call_from_site(site: str) -> Callable[..., Any]:
 def error_site(error: BaseException) -> str:
     """Return ``file:line`` of the innermost user frame in an exception's traceback.
 
-    Returns:
-        the location; ``"<unknown>"`` if no frame is in the user's code.
+    If the error hides an exception (`find_hidden_exception`), the hidden traceback is read. The
+    result is ``"<unknown>"`` if no frame is in the user's code.
     """
     found = innermost_user_frame(error)
     if found is None:
@@ -250,10 +244,8 @@ def qualified_name(function: Callable[..., Any]) -> str:
 def definition_site(function: Callable[..., Any]) -> str:
     """Return ``file:line`` of a callable's definition, for errors.
 
-    Decorators that set ``__wrapped__`` and partial functions are unwrapped.
-
-    Returns:
-        the location; the callable's qualified name if it has no Python code.
+    Decorators that set ``__wrapped__`` and partial functions are unwrapped. A callable that has no
+    Python code gives its qualified name.
     """
     # Wrappers and partial functions can be nested in either order.
     function = inspect.unwrap(function)
@@ -266,16 +258,12 @@ def definition_site(function: Callable[..., Any]) -> str:
 
 
 def set_function_name(function: Callable[..., Any], run: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a function that traces a user's function its name, for JAX's errors.
+    """Name `run` after the user's function that it traces; return `run`.
 
-    Also sets ``__wrapped__``, from which JAX takes the signature.
+    JAX's errors then have this name. Also sets ``__wrapped__``, from which JAX takes the signature.
 
     Args:
-        function: the user's function.
-        run: function that traces it, which is changed.
-
-    Returns:
-        `run`.
+        run: function that traces `function`; it is changed.
     """
     run.__name__ = function_name(function)
     run.__wrapped__ = function  # type: ignore[attr-defined]
@@ -291,7 +279,6 @@ def describe_derived_function(label: str, function: Callable[..., Any]) -> str:
     """Describe a derived function for errors, as in ``grad of 'f' (file:line)``.
 
     Args:
-        label: what derives the function, such as ``"grad"``.
-        function: the user's function.
+        label: name of the transformation, such as ``"grad"``.
     """
     return f"{label} of {name_with_site(function)}"

@@ -25,5 +25,5 @@ class UncalledFunction:
 
 
 def describe_uncalled(value: object) -> str | None:
-    """Return the sentence for a callable that was not called, or None for other values."""
+    """Return the sentence for a callable that was not called, else None."""
     return value._describe_missing_call() if isinstance(value, UncalledFunction) else None

@@ -17,7 +17,6 @@ def check_no_measurements(where: str, result: PyTree) -> None:
 
     Args:
         where: the function and its line, for the error.
-        result: the pytree that the function returned.
 
     Raises:
         CompileError: naming the function, the measurement, and the decorator that is missing; or
@@ -70,7 +69,7 @@ def check_dictionary_keys(where: str, names: Sequence[str], args: Args, kwargs: 
 
 
 def _check_keys(named: str, value: object) -> None:
-    """Raise `TypeError` if Python containers hold a dictionary with unsortable keys.
+    """Raise `TypeError` if a value contains a dictionary whose keys cannot be sorted.
 
     Args:
         named: function and argument that contain `value`, for the error.

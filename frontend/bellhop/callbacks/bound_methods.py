@@ -16,8 +16,6 @@ def bind_method(function: Callable[..., Any], instance: object, owner: type | No
 
     Args:
         function: the class attribute; may be None or a callable object.
-        instance: the instance through which the attribute is accessed.
-        owner: the class of the instance; None if unknown.
 
     Returns:
         ``function.__get__(instance, owner)``; the function itself if its type has no ``__get__``.

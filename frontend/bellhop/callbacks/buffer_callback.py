@@ -108,17 +108,9 @@ def buffer_callback(
 
     @functools.wraps(fn)
     def call(*args: Any, **kwargs: Any) -> Any:
-        """Call the user's function, when the program runs or now, and return its outputs.
+        """Call the user's function and return the output arrays, or their tracers.
 
-        The function that ``buffer_callback`` returns. With tracers it adds the call to the traced
-        program; with concrete arrays outside of tracing it calls the function at once.
-
-        Args:
-            *args: positional arguments, pytrees of arrays.
-            **kwargs: keyword arguments, pytrees of arrays.
-
-        Returns:
-            the output arrays or their tracers, in the structure of ``result_shape_dtypes``.
+        While JAX traces, the call is added to the program; outside of tracing it is made at once.
         """
         leaves, in_tree = flatten_arguments(callback_type.name, fn, args, kwargs)
         target = callback_type.target(
@@ -149,8 +141,6 @@ def _check_aliases(
         label: description of the callback, for errors.
         aliases: the option ``input_output_aliases``: index of the result that shares memory with an
             argument, by argument index, both among the pytree leaves.
-        arguments: leaves of the arguments, traced or concrete.
-        results: types of the result leaves.
 
     Returns:
         sorted pairs of argument index and result index.

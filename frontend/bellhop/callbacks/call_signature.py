@@ -69,12 +69,10 @@ def parse_call(
 
     Args:
         name: name of the public function, for errors.
-        function: its first argument, or None.
-        result_type: its second argument, or ``MISSING``.
-        args: further positional arguments.
+        function: first argument of the call, or None.
+        result_type: second argument of the call, or ``MISSING``.
         kwargs: further keyword arguments; may have JAX's names ``callback`` and
             ``result_shape_dtypes`` for the first two arguments.
-        sharding: JAX's option ``sharding``, or None.
 
     Returns:
         the function, its result type and its arguments, without JAX's keyword names.
@@ -136,11 +134,10 @@ def check_sharding(name: str, sharding: Any) -> None:
 
     Args:
         name: name of the public function, for errors.
-        sharding: value of the option.
 
     Raises:
-        TypeError: if it is not a ``jax.sharding.Sharding``.
-        NotImplementedError: if it spans several devices.
+        TypeError: if the option is not a ``jax.sharding.Sharding``.
+        NotImplementedError: if the sharding spans several devices.
     """
     if not isinstance(sharding, jax.sharding.Sharding):
         raise TypeError(f"{name}: sharding must be a jax.sharding.Sharding, got {sharding!r}.")

@@ -27,7 +27,9 @@ def call_for_effect(
     asynchronous: bool = False,
     partitioned: bool = False,
 ) -> None:
-    """Trace a call of ``function`` for its side effect; its result is dropped.
+    """Call ``function`` as a callback for its side effect, and drop its result.
+
+    While JAX traces, the call is added to the program; outside of tracing it is made at once.
 
     Args:
         function: the user's function.
@@ -56,9 +58,6 @@ def bind_static_arguments(
 
     Args:
         callback_name: name of the public function, for errors.
-        function: the user's function.
-        args: positional arguments, pytrees.
-        kwargs: keyword arguments, pytrees.
 
     Returns:
         If all leaves are arrays: `function`, the leaves, and the structure of ``(args, kwargs)``.
@@ -84,9 +83,9 @@ def bind_static_arguments(
 class _StaticArgumentsFunction:
     """A function with static values bound to some leaves of its arguments.
 
-    Static values are leaves that are not arrays, such as strings. It is called with the other
-    leaves, which are arrays, as positional arguments. Two objects are equal if their functions are
-    equal and their static values are identical, so that their programs can share one callback.
+    `bind_static_arguments` makes it. It is called with the other leaves, which are arrays, as
+    positional arguments. Two objects are equal if their functions are equal and their static values
+    are identical, so that their programs can share one callback.
 
     Args:
         function: the user's function.
@@ -205,10 +204,7 @@ def callback(
         """Call the user's function for its side effect: when the program runs, or now.
 
         While JAX traces, the call is added to the program; outside of tracing it is made at once.
-
-        Args:
-            *args: pytrees; leaves that are not arrays are static.
-            **kwargs: keyword arguments, pytrees as in `args`.
+        Leaves of the arguments that are not arrays are static.
         """
         call_for_effect(
             callback_fn,

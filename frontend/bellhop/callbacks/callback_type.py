@@ -131,7 +131,10 @@ class CallbackType:
         results: Results = NO_RESULTS,
         **options: Any,
     ) -> Any:
-        """Trace a call of a function with pytrees of arrays.
+        """Call a function as a callback: in the traced program, or now.
+
+        With tracers, or while JAX traces, the call is added to the program; otherwise it is made at
+        once.
 
         Args:
             function: the user's function.
@@ -142,8 +145,7 @@ class CallbackType:
             options: further attributes of the target, such as ``vmap_method``.
 
         Returns:
-            the result: a pytree of tracers; of arrays if the call is made at once, since nothing is
-            traced.
+            the result, a pytree of tracers or arrays.
 
         Raises:
             TypeError: naming the function, if an argument is not an array, or the function's
@@ -166,13 +168,9 @@ class CallbackType:
         Args:
             function: the user's function.
             in_tree: tree structure of ``(args, kwargs)``.
-            results: types of the result's leaves, and its ``PyTreeDef``; by default the function
-                returns None.
+            results: as for `call`.
             site: ``file:line`` of the user's call; None to find it on the stack.
             options: further attributes of the target, such as ``vmap_method``.
-
-        Returns:
-            the target of this type, which `bind` takes.
 
         Raises:
             TypeError: if the function's signature does not accept the arguments.
@@ -195,14 +193,10 @@ class CallbackType:
         return target
 
     def bind(self, target: CallbackTarget, leaves: Sequence[Any]) -> Any:
-        """Trace a call of a callback, as an equation of this type's primitive.
+        """Bind this type's primitive: add the call to the traced program, or make it now.
 
-        Args:
-            target: the callback.
-            leaves: leaves of its arguments, arrays or tracers.
-
-        Returns:
-            pytree of the callback's result.
+        `leaves` are the leaves of the callback's arguments, arrays or tracers. The result is a
+        pytree.
         """
         return jax.tree.unflatten(target.out_tree, self.primitive.bind(*leaves, target=target))
 
@@ -217,10 +211,6 @@ class CallbackType:
 
         The primitive's abstract evaluation rule. The first use also installs the patches of JAX
         that such calls need.
-
-        Args:
-            *avals: types of the operands.
-            target: the callback.
 
         Raises:
             TypeError: for argument dtypes that callbacks do not support.
@@ -241,9 +231,8 @@ class CallbackType:
         """Batch a call according to the ``vmap_method`` of its target: the batching rule.
 
         Args:
-            operands: the operands.
             dims: batch axis of each operand, or None.
-            target: the callback.
+            target: the callback for one batch element.
 
         Returns:
             the batched results, and their batch axes.
@@ -267,8 +256,7 @@ class CallbackType:
             the results, and a symbolic zero for each.
 
         Raises:
-            DifferentiableCompileError: if an argument is differentiated and the type does not allow
-                it.
+            DifferentiableCompileError: if `check_tangents` forbids the tangents.
         """
         self.check_tangents(tangents, target)
         results = self.primitive.bind(*primals, target=target)
@@ -277,11 +265,10 @@ class CallbackType:
     def check_tangents(self, tangents: Sequence[Any], target: CallbackTarget) -> None:
         """Raise an error if an argument of a call with side effects is differentiated.
 
-        Called by the JVP rule; subclasses with other rules override it.
+        The JVP rule calls it; `Pure` and `Report` override it.
 
         Args:
             tangents: tangents of the operands, some of them symbolic zeros.
-            target: the callback.
 
         Raises:
             DifferentiableCompileError: if a tangent may be nonzero.
@@ -296,11 +283,6 @@ class CallbackType:
 
         JAX transposes a callback only inside a function that the user calls linear, and nothing
         shows that the callback is linear.
-
-        Args:
-            cotangents: unused.
-            *operands: unused.
-            target: the callback, for the error.
 
         Raises:
             DifferentiableCompileError: always.
@@ -317,14 +299,6 @@ class CallbackType:
         ``jax.jit`` it becomes JAX's own callback on GPUs and TPUs, or on each device if
         ``target.partitioned`` is set; in other programs that XLA partitions, a call on the first
         device; else a custom call of Bellhop's runtime. Some batched calls become loops.
-
-        Args:
-            ctx: context of the lowering rule.
-            *operands: the operands.
-            target: the callback.
-
-        Returns:
-            the MLIR values of the results.
 
         Raises:
             NotImplementedError: in a plain ``jax.jit``, inside of a ``jax.shard_map`` over some of
@@ -366,10 +340,6 @@ class Pure(CallbackType):
     """Type of calls without side effects, which the compiler may merge, move and drop.
 
     Derivative rules are defined around the calls, by ``jax.custom_jvp`` and similar functions.
-
-    Args:
-        name: name of the public function, such as ``"pure_callback"``.
-        options: keyword arguments of `CallbackType`.
     """
 
     kind = "pure"
@@ -384,13 +354,8 @@ class Pure(CallbackType):
         A pure call has no derivative itself. Calls whose results are all integers or booleans are
         allowed: their tangents are zero.
 
-        Args:
-            tangents: tangents of the operands, some of them symbolic zeros.
-            target: the callback.
-
         Raises:
-            DifferentiableCompileError: if a tangent is not a symbolic zero, and a result is
-                inexact.
+            DifferentiableCompileError: if a tangent is not a symbolic zero and a result is inexact.
         """
         differentiated = any(type(tangent) is not ad.Zero for tangent in tangents)
         if differentiated and any(map(_is_inexact, target.result_avals)):
@@ -472,11 +437,10 @@ class Report(CallbackType):
             saveable: JAX's policy; unused, since the call has no results.
             unknown: for each operand, whether it is unknown in the first pass.
             instantiated: for each operand, whether it is instantiated.
-            eqn: the equation of the call.
 
         Returns:
-            the known equation or None, the unknown equation or None, for each result whether it is
-            unknown and instantiated (both empty), and the residuals.
+            the known equation or None; the unknown equation or None; two empty lists, since a call
+            has no results; and the residuals.
         """
         del saveable
         if any(unknown):
@@ -489,10 +453,9 @@ def checkpoint_residuals(instantiated: Sequence[bool], eqn: JaxprEqn) -> list[An
 
     Args:
         instantiated: for each input of the equation, whether JAX has instantiated it.
-        eqn: the equation.
 
     Returns:
-        the input variables of the equation that are not instantiated.
+        the input variables that are not instantiated.
     """
     return [var for var, yes in zip(eqn.invars, instantiated, strict=True) if not yes]
 

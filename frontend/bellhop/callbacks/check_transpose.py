@@ -93,12 +93,7 @@ def check_transpose(
 
 
 def _draw_like(generator: np.random.Generator, tree: Any) -> Any:
-    """Return a pytree of normally distributed arrays, of the types in `tree`.
-
-    Args:
-        generator: NumPy's random number generator.
-        tree: pytree of arrays and numbers, whose shapes and dtypes are used.
-    """
+    """Draw normally distributed arrays with the shapes and dtypes in a pytree."""
 
     def draw(leaf: Any) -> Any:
         """Return a random array with the shape and dtype of one leaf."""
@@ -118,17 +113,13 @@ def _dot(left: Any, right: Any) -> Any:
 
 
 def _compare(what: str, first: Any, second: Any, scale: Any, rtol: float) -> None:
-    """Raise an error unless two numbers are equal up to `rtol` times `scale`.
+    """Raise an AssertionError unless two numbers are equal up to `rtol` times `scale`.
 
     Args:
         what: description of the two numbers and of the fault, for the error.
         first: a real or complex number.
         second: the number to compare with.
         scale: sum of the magnitudes of the terms that the numbers are sums of.
-        rtol: relative tolerance.
-
-    Raises:
-        AssertionError: if they differ more.
     """
     difference = float(abs(first - second))
     if not difference <= rtol * float(scale):

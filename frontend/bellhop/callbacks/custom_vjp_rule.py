@@ -97,17 +97,16 @@ class CustomVjpRule:
             active: for each argument leaf, whether its tangent may be nonzero.
 
         Returns:
-            a function from the list of active tangent leaves to the list of tangents of the inexact
-            result leaves, which JAX can transpose.
+            a function, which JAX can transpose, from the list of active tangent leaves to the list
+            of tangents of the inexact result leaves.
         """
         types = tuple(array_types(FlatTree.flatten(arg)) for arg in args)
         saved, tree = jax.tree.flatten(point)
 
         def transpose(saved: Sequence[Any], cotangents: Sequence[Any]) -> list[Any]:
-            """Call ``bwd``; return the cotangents of the arguments that are differentiated.
+            """Call ``bwd``; return the cotangents of the active argument leaves.
 
-            The transpose of the map from `_linear_map`. An argument leaf is differentiated if its
-            tangent may be nonzero.
+            The transpose of the map from `_linear_map`.
 
             Args:
                 saved: leaves of the residuals, then of the arguments if there is a ``jvp`` rule.

@@ -18,12 +18,12 @@ from bellhop_runtime import Callback
 def call_with_arrays(target: CallbackTarget, leaves: Sequence[Any]) -> list[np.ndarray]:
     """Call a callback's function now, with concrete arrays, outside of a program.
 
-    A batched callback is called for each batch element. The call of an asynchronous callback is
-    only queued: another thread makes it later, and the results are not written.
+    If ``vmap`` has batched the callback element by element, the function is called for each
+    element. The call of an asynchronous callback is only queued: another thread makes it later, and
+    the results are not written.
 
     Args:
-        target: the callback.
-        leaves: leaves of its arguments, concrete arrays or scalars.
+        leaves: leaves of the callback's arguments, concrete arrays or scalars.
 
     Returns:
         the result leaves, converted to the declared types.
@@ -40,11 +40,11 @@ def call_with_arrays(target: CallbackTarget, leaves: Sequence[Any]) -> list[np.n
     def call(arguments: list[np.ndarray], results: list[np.ndarray]) -> None:
         """Call the function for one batch element, and write its results into `results`.
 
-        The call of an asynchronous callback is queued, and nothing is written.
+        For an asynchronous callback the call is queued, and nothing is written.
 
         Args:
-            arguments: leaves of the element's arguments; an argument that shares memory with a
-                result is replaced in this list.
+            arguments: leaves of the element's arguments. Mutated: an argument that shares memory
+                with a result is replaced by the result's array.
             results: arrays that receive the element's result leaves.
         """
         if target.asynchronous:
@@ -75,7 +75,6 @@ def check_debug_flags(called: str, results: Sequence[Any]) -> None:
 
     Args:
         called: description of the callback, for errors.
-        results: arrays.
 
     Raises:
         FloatingPointError: if an array contains a NaN and ``jax_debug_nans`` is set, or an infinity
@@ -94,10 +93,7 @@ def check_debug_flags(called: str, results: Sequence[Any]) -> None:
 
 
 def _find_device_index(leaves: Sequence[Any]) -> int:
-    """Find the CPU device on which a callback's arguments are.
-
-    Args:
-        leaves: leaves of the callback's arguments, arrays or numbers.
+    """Return the local index of the first CPU device that holds an argument.
 
     Returns:
         index of the first argument's CPU device among the local devices of its client; 0 if no

@@ -51,7 +51,7 @@ def infer_results(
     Raises:
         ResultTypeError: if a result is not an array or number, or is empty for nonempty arguments.
         TypeError: if an argument is not an array.
-        Exception: of the function when it is called with zeros, with a note that says so.
+        Exception: of the function when it is called with zeros, with a note about the call.
     """
     leaves, tree = flatten_arguments(callback_name, function, args, kwargs)
     avals = tuple(jax.typeof(leaf) for leaf in leaves)
@@ -78,15 +78,6 @@ def _call_with_zeros(
     callback_name: str, function: Callable[..., Any], avals: Sequence[Any], tree: PyTree
 ) -> Results:
     """Call a function with zeros; return the types and structure of its result.
-
-    Args:
-        callback_name: name of the public function, for errors.
-        function: the user's function.
-        avals: types of the argument leaves.
-        tree: structure of ``(args, kwargs)``.
-
-    Returns:
-        types of the result's leaves, and its ``PyTreeDef``.
 
     Raises:
         ResultTypeError: if a result is not an array or number, or is empty for nonempty arguments.

@@ -45,7 +45,7 @@ def io_callback(
         callback_fn: the function.  Its arguments and result are pytrees of arrays of any shapes and
             dtypes.
         result_type: type of its result, as in ``pure_callback``.  If there is neither a type nor a
-            return annotation, the result is dropped.
+            return annotation, the result is dropped; for a NumPy ufunc the type is required.
         ordered: whether calls also keep program order in a plain ``jax.jit``, among themselves and
             with ``debug.callback``, across control flow.  Ordered calls cannot be batched by
             ``vmap``.
@@ -70,6 +70,8 @@ def io_callback(
 
     Raises:
         ResultTypeError: (a TypeError) if the result type does not determine shapes and dtypes.
+        TypeError: if ``callback_fn`` is not callable; when traced, if the function does not accept
+            the arguments of a call.
         DifferentiableCompileError: when traced, if an argument depends on a differentiated value.
         ValueError: if ``vmap_method`` is not supported, or ``ordered`` and ``partitioned`` are both
             set; when traced, if ``vmap`` batches an ordered call.
@@ -120,10 +122,6 @@ def io_callback(
 
         Args:
             fn: the user's function, or its bound method.
-
-        Returns:
-            a function of pytrees of arrays. While JAX traces, it adds the call to the program;
-            otherwise it calls `fn` at once.
         """
 
         def call(*args: Any, **kwargs: Any) -> Any:
@@ -132,13 +130,6 @@ def io_callback(
             With ``partitioned=True`` each device calls it with its shards. If an argument outside
             of tracing is not an array for JAX, such as a tensor of another framework, `fn` is
             called with the arguments as they are, and its result is not converted.
-
-            Args:
-                *args: positional arguments of `fn`, pytrees of arrays.
-                **kwargs: keyword arguments of `fn`, pytrees of arrays.
-
-            Returns:
-                the result of `fn`, of the declared type.
             """
             if must_run_in_python(args, kwargs):
                 return fn(*args, **kwargs)

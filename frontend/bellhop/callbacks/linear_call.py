@@ -29,7 +29,7 @@ from bellhop.mesh.manual_axes import vary_like
 
 @dataclass(frozen=True)
 class LinearCall:
-    """Calls a pure callback that the user has declared linear, with its transpose.
+    """A pure callback that the user has declared linear, with its transpose.
 
     ``PureCallback.transpose`` makes it.
 
@@ -47,14 +47,11 @@ class LinearCall:
     rule: Callable[..., Any] | None
 
     def __call__(self, args: Args, call: Callable[..., Any]) -> Any:
-        """Call the callback as a linear map.
+        """Call the callback as a linear map; return its result.
 
         Args:
             args: arguments of the callback, pytrees of arrays.
             call: calls the callback without a derivative.
-
-        Returns:
-            the result of the callback.
 
         Raises:
             TypeError: if a linear argument or a result is not floating-point or complex, or if
@@ -126,9 +123,6 @@ class LinearCall:
 
         Negative positions in `argnums` count from the end; for None all arguments are linear.
 
-        Args:
-            n_args: number of arguments of the call.
-
         Raises:
             TypeError: if `argnums` is empty or out of range, or a callback that is its own
                 transpose has several linear arguments.
@@ -155,7 +149,6 @@ class LinearCall:
         """Raise an error unless all leaves of `values` are floating-point or complex.
 
         Args:
-            values: pytree of arrays or array types.
             where: description of the values, for errors.
 
         Raises:

@@ -39,8 +39,8 @@ class LinearMap:
         transpose: ``transpose(saved, cotangents)``: maps saved leaves and cotangents of the results
             to cotangents of the arguments.
         evaluate: ``evaluate(saved, tangents)``: maps saved leaves and tangents of the arguments to
-            tangents of the results; raises an error if the map has only a transpose, such as that
-            of a callback without a ``jvp`` rule.
+            tangents of the results; raises an error if the map has only a transpose, for instance
+            for a callback without a ``jvp`` rule.
         saved: number of saved leaves.
         result_avals: types of the results' tangents.
         callback: name and kind of the callback that it calls, for pictures; empty if there is none.
@@ -61,15 +61,7 @@ class LinearMap:
     n_tangents: int = 0
 
     def __call__(self, saved: Leaves, tangents: Leaves) -> list[Any]:
-        """Apply the map to tangents, as an equation that JAX can transpose.
-
-        Args:
-            saved: saved leaves.
-            tangents: tangents of the arguments.
-
-        Returns:
-            tangents of the results.
-        """
+        """Apply the map to tangents, as an equation that JAX can transpose."""
         return linear_map_p.bind(*saved, *tangents, linear=self) if self.result_avals else []
 
     def split(self, operands: Leaves) -> tuple[Leaves, Leaves]:
@@ -100,7 +92,6 @@ def _transpose(cotangents: Leaves, *operands: Operand, linear: LinearMap) -> lis
         cotangents: cotangents of the results, some of them symbolic zeros.
         *operands: saved leaves, then tangents; JAX passes ``UndefinedPrimal`` for a tangent whose
             cotangent it needs.
-        linear: the map.
 
     Returns:
         None for each saved leaf; then for each tangent its cotangent, or None if it is not an
@@ -123,7 +114,6 @@ def _jvp(primals: Leaves, tangents: Leaves, *, linear: LinearMap) -> tuple[list[
     Args:
         primals: saved leaves, then tangents.
         tangents: their tangents, some of them symbolic zeros.
-        linear: the map.
 
     Returns:
         the results, and their tangents.
@@ -145,11 +135,7 @@ def _jvp(primals: Leaves, tangents: Leaves, *, linear: LinearMap) -> tuple[list[
 
 
 def is_perturbed(tangent: PyTree) -> bool:
-    """Return whether a tangent may be nonzero: no symbolic zero, and not float0.
-
-    Args:
-        tangent: a tangent as JAX passes it to a rule: an array or a symbolic zero.
-    """
+    """Return whether a tangent may be nonzero: not a symbolic zero and not float0."""
     if isinstance(tangent, jax.custom_derivatives.SymbolicZero | ad.Zero):
         return False
     return jax.typeof(tangent).dtype != jax.dtypes.float0
@@ -202,8 +188,7 @@ def _batch(
             cotangents: cotangents of the results, batched along axis 0.
 
         Returns:
-            for each tangent operand its cotangent, with the batch axis at the operand's own
-            position, or none.
+            for each tangent operand its cotangent, with the operand's batch axis if it has one.
         """
         each = jax.vmap(linear.transpose, (list(in_saved), 0), **mapped)(list(saved), cotangents)
         return [

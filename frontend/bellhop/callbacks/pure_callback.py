@@ -131,6 +131,9 @@ class PureCallback(UncalledFunction, PickledByName, Generic[P, R]):
         Returns:
             the function itself, so this is a decorator.
 
+        Raises:
+            TypeError: if `function` is not callable, or the callback has a transpose.
+
         Example:
             >>> import bellhop, math
             >>> square = bellhop.pure_callback(lambda x: x * x, float)
@@ -156,6 +159,9 @@ class PureCallback(UncalledFunction, PickledByName, Generic[P, R]):
 
         Returns:
             the function itself, so this is a decorator.
+
+        Raises:
+            TypeError: if `function` is not callable, or the callback has a transpose.
 
         Example:
             >>> import bellhop
@@ -186,6 +192,9 @@ class PureCallback(UncalledFunction, PickledByName, Generic[P, R]):
 
         Returns:
             the function itself, so this is a decorator.
+
+        Raises:
+            TypeError: if `function` is not callable, or the callback has a transpose.
 
         Example:
             >>> import bellhop, jax, numpy as np
@@ -363,13 +372,13 @@ class PureCallback(UncalledFunction, PickledByName, Generic[P, R]):
         return bound.args[: list(bound.arguments).index(given) + 1]
 
     def _results(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Results:
-        """Return types and structure of the result: declared, or inferred by a call with zeros."""
+        """Return types and structure of the result, declared or inferred with zeros."""
         if self._declared is not None:
             return self._declared
         return infer_results(self._callback_type.name, self._function, args, kwargs, self._inferred)
 
     def _call(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-        """Trace a call whose inexact results have no derivative; return its result."""
+        """Call the function with no derivative for inexact results; return its result."""
         options = {
             "missing_rule": self._missing_rule(),
             "vmap_method": self._vmap_method,
@@ -391,11 +400,7 @@ class PureCallback(UncalledFunction, PickledByName, Generic[P, R]):
         return {(True, False): "bwd", (False, True): "fwd"}.get(halves)
 
     def _differentiable(self, results: Results) -> Callable[..., Any]:
-        """Return the callback as a ``jax.custom_jvp`` function with the user's rules.
-
-        Args:
-            results: types of the leaves of the callback's result, and its ``PyTreeDef``.
-        """
+        """Return the callback as a ``jax.custom_jvp`` function with the user's rules."""
         avals, tree = results
         call = jax.custom_jvp(lambda *args: self._call(args, {}))
         user_rule: Any = self._jvp
@@ -488,7 +493,7 @@ def pure_callback(
 
     Args:
         callback_fn: the function.  Its arguments and result are pytrees of arrays.
-        result_type: type of its result, if it has no return annotation: a Python scalar type, a
+        result_type: type of its result; if omitted, its return annotation. A Python scalar type, a
             dtype, ``jax.ShapeDtypeStruct``, an example array, or a pytree of these.
             ``bellhop.infer``: the type of its result for zeros; the function is called with zeros
             once for each signature, while the program is traced.
@@ -513,7 +518,8 @@ def pure_callback(
     Raises:
         ResultTypeError: (a TypeError) if the result type is missing, or does not determine shapes
             and dtypes.
-        TypeError: when traced, if the function does not accept the arguments of a call.
+        TypeError: if ``callback_fn`` is not callable; when traced, if the function does not accept
+            the arguments of a call.
         ValueError: if ``vmap_method`` is unknown.
         NotImplementedError: for a ``sharding`` over several devices.
         DifferentiableCompileError: when traced, if a call is differentiated and has no derivative.

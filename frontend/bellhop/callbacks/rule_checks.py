@@ -41,25 +41,24 @@ def describe_rule(name: str, callback: str, function: Callable[..., Any]) -> str
 
 
 def wrap_rule(function: Callable[..., Any], name: str, callback: str) -> Callable[..., Any]:
-    """Wrap a user's derivative rule so that a note on its exceptions names the rule.
+    """Wrap a user's derivative rule so that its errors name the rule.
+
+    Each call checks first that the rule accepts the number of arguments.
 
     Args:
         function: the user's rule.
         name: kind of the rule, such as ``"fwd"``.
         callback: name of the callback in errors, such as ``"pure_callback 'f'"``.
 
-    Returns:
-        a function of the same arguments.
-
     Raises:
-        TypeError: if `function` is not callable.
+        TypeError: if `function` is not callable; at a call, if its signature does not fit.
     """
     if not callable(function):
         raise TypeError(f"the {name} rule of {callback} must be a function, got {function!r}.")
 
     @functools.wraps(function)
     def rule(*args: Any) -> Any:
-        """Call the user's rule; add a note to its exceptions."""
+        """Check the argument count and call the user's rule; add a note to its exceptions."""
         where = describe_rule(name, callback, function)
         check_parameters(where, "the rule", function, len(args), _PASSED[name])
         try:
@@ -196,8 +195,6 @@ def check_cotangents(cotangents: PyTree, label: str, args: tuple[FlatTree, ...])
 
         Args:
             index: position of the argument, for errors.
-            cotangent: its cotangent; None means zero.
-            arg: structure of the argument and types of its leaves.
         """
         if cotangent is None:
             return list(map(zero_tangent, arg.leaves))
@@ -246,7 +243,7 @@ def _check_leaves(
         owner: name of the primal value in errors.
 
     Returns:
-        one array for each leaf; ``float0`` zeros for integers.
+        one array for each leaf, converted from a Python scalar; ``float0`` zeros for integers.
 
     Raises:
         TypeError: if structure, shapes or dtypes differ.

@@ -30,10 +30,6 @@ def _call_and_record(target: CallbackTarget, *leaves: Operand) -> tuple[Any, ...
 
     If the function raises, the runtime keeps the exception under the id, and the results are zeros.
 
-    Args:
-        target: the callback.
-        *leaves: leaves of its arguments.
-
     Returns:
         the id, uint32[2], zero without an exception; then the result leaves.
     """
@@ -60,13 +56,12 @@ def split_call(
     Args:
         primitive: primitive of the callback.
         combining_p: a primitive with side effects, so that its calls are never dropped.
-        target: the callback.
         arity: number of leaves of the callback's arguments.
 
     Returns:
-        a function that takes the leaves, attempts the call and returns exception id and results;
-        and a function that takes these, raises the exception if there is one, and returns the
-        results.
+        a function from the leaves to exception id and results, which attempts the call; and a
+        function from exception id and results to the results, which raises the exception if there
+        is one.
     """
 
     def part(
@@ -76,9 +71,8 @@ def split_call(
 
         Args:
             function: takes array leaves and returns a tree of arrays.
-            arity: number of leaves.
-            out_tree: an example of the tree that it returns, None or a tuple.
-            *result_avals: types of the leaves that it returns.
+            out_tree: an example of the tree that it returns, None or a tuple, whose structure is
+                used.
         """
         return CallbackTarget(
             public_name=target.public_name,

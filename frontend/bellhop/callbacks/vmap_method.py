@@ -21,7 +21,6 @@ def check_vmap_method(
     """Raise an error for a ``vmap_method`` that a callback does not support.
 
     Args:
-        method: value that the user passed.
         label: description of the callback, for errors.
         methods: values that this kind of callback supports.
 
@@ -110,7 +109,7 @@ def _move_batch_axis(operand: Any, dim: int | None, size: int, method: str) -> A
 def call_each(
     bind: Callable[..., list[Any]], operands: Sequence[Any], target: CallbackTarget
 ) -> list[Any]:
-    """Call a callback once for each batch element, the first batch axis outermost.
+    """Call a callback for each batch element, the first batch axis outermost.
 
     Emits nested loops; a lowering rule uses it.
 
@@ -119,9 +118,6 @@ def call_each(
         operands: leaves of the batched arguments.
         target: the batched callback. Its ``loops`` have one tuple for each batch axis, outermost
             first: for each operand, whether it has this axis. An operand begins with its axes.
-
-    Returns:
-        the batched results.
     """
     if not target.loops:
         return bind(*operands, target=target)

@@ -135,13 +135,10 @@ class AheadOfTime(Inspectable):
         operands = self._runner.lowered_operand_indices(call)
 
         def make_pinned(executable: Any, options: dict[str, Any] | None) -> Callable[..., Any]:
-            """Return a copy of the qjit function that always runs `executable`.
+            """Return a copy of the qjit function that always runs JAX's `executable`.
 
-            The copy takes the dynamic arguments only, and never compiles.
-
-            Args:
-                executable: JAX's ``Compiled`` of the lowered program.
-                options: XLA options by name that the user passed to ``Lowered.compile``, or None.
+            `executable` is JAX's ``Compiled``. The copy takes the dynamic arguments only. `options`
+            are the XLA options by name that the user passed to ``Lowered.compile``, or None.
             """
             function = self._duplicate()
             function._runner = PinnedRunner(
@@ -209,14 +206,10 @@ class AheadOfTime(Inspectable):
         return jax.eval_shape(self._bind_static(call.static), *call.args, **call.kwargs)
 
     def _bind_static(self, static: Static) -> Callable[..., Any]:
-        """Return the uncompiled function with its static arguments bound.
+        """Return the uncompiled function with its static arguments bound to `static`.
 
-        Args:
-            static: values of the static arguments.
-
-        Returns:
-            a function of the dynamic arguments, with the name of the user's function, which calls
-            the user's function in the surrounding trace.
+        It takes the dynamic arguments, has the name of the user's function, and calls the user's
+        function in the surrounding trace.
         """
 
         def function(*args: Any, **kwargs: Any) -> Any:
@@ -228,13 +221,8 @@ class AheadOfTime(Inspectable):
     def _split_static(self, args: Args, kwargs: Kwargs) -> CallArgs:
         """Split a call into static and dynamic arguments; promote to declared types.
 
-        Args:
-            args: positional arguments, as the caller passed them.
-            kwargs: keyword arguments, as the caller passed them.
-
-        Returns:
-            the call. Arguments of a function with declared types are converted to these types, all
-            by position; arguments that JAX's type promotion does not convert stay as they are.
+        Arguments of a function with declared types are converted to these types, and all passed by
+        position. If JAX's type promotion does not convert them, all arguments stay as they are.
         """
         if self._static:
             return CallArgs.from_caller(*self._static.split(args, kwargs))

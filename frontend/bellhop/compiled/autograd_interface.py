@@ -26,10 +26,7 @@ AUTOGRAD_TYPES: tuple[type[Any], ...] = tensor, ArrayBox
 def call_from_autograd(function: Any, args: Args, kwargs: Kwargs) -> Any:
     """Call a qjit function with PennyLane tensors or autograd's boxes.
 
-    Args:
-        function: the `QJIT` object.
-        args: positional arguments, of which at least one is a PennyLane tensor or autograd's box.
-        kwargs: keyword arguments.
+    ``function`` is a `QJIT`, and at least one positional argument is such a value.
 
     Returns:
         the result of the function, a pytree. Its leaves are boxes if a positional argument is a
@@ -46,12 +43,7 @@ def call_from_autograd(function: Any, args: Args, kwargs: Kwargs) -> Any:
 
 
 def _call_boxed(function: Any, args: Any, kwargs: Any) -> Any:
-    """Call a qjit function that autograd differentiates, and record the call.
-
-    Args:
-        function: the `QJIT` object.
-        args: positional arguments, of which at least one is an ``ArrayBox``.
-        kwargs: keyword arguments.
+    """Call a `QJIT` with at least one ``ArrayBox``, so that autograd records the call.
 
     Returns:
         the pytree of the result, with boxes as leaves.
@@ -67,12 +59,9 @@ def _call_boxed(function: Any, args: Any, kwargs: Any) -> Any:
 
 
 def _flatten_function(function: Any, static: Any, in_tree: PyTreeDef) -> FlatFunction:
-    """Return a qjit function as a `FlatFunction` of its dynamic arguments' leaves.
+    """Return a `QJIT` as a `FlatFunction` of dynamic leaves, cached on the `QJIT`.
 
-    Args:
-        function: the `QJIT` object, which also holds the cache of these functions.
-        static: values of the static arguments.
-        in_tree: structure of ``(args, kwargs)`` of the dynamic arguments.
+    ``in_tree`` is the structure of ``(args, kwargs)`` of the dynamic arguments.
     """
     # Cached on the function, so that both are freed together.
     known = function.__dict__.setdefault("_in_autograd", {})

@@ -82,8 +82,8 @@ class CallInterface(AheadOfTime, CompiledCall):
         """Update `_fast`, which tells the C++ `CompiledCall` when to call JAX's fast path.
 
         Called after every compilation and every slow call. `_fast` is None if no call may be fast:
-        before the first slow call, with `verbose`, if a program prints or shows progress, or if
-        arguments must be copied or converted in Python first.
+        before anything is compiled or called, with `verbose`, if a program prints or shows
+        progress, or if arguments may have to be copied or converted in Python first.
         """
         programs, runner = self._programs, self._runner
         declared = None if self._declared is None else self._declared.leaves
@@ -139,9 +139,6 @@ class CallInterface(AheadOfTime, CompiledCall):
             failed: exception of the fast call, or None.
             args: positional arguments of the user's call.
             kwargs: keyword arguments of the user's call.
-
-        Returns:
-            the result of the user's function.
 
         Raises:
             Exception: of a callback, as the callback raised it, or of XLA.
@@ -204,13 +201,6 @@ class CallInterface(AheadOfTime, CompiledCall):
         In a program, ``jax.jit`` or QNode, the surrounding trace includes the user's function.
         Under transformations outside of these, JAX transforms a ``jax.jit`` of the function.
 
-        Args:
-            args: positional arguments, some of them tracers.
-            kwargs: keyword arguments.
-
-        Returns:
-            the result of the user's function, with tracers.
-
         Raises:
             TypeError: for arguments that are not arrays.
         """
@@ -230,10 +220,7 @@ class CallInterface(AheadOfTime, CompiledCall):
         """Run a call with reports or a profile, or when JAX's CPU client is busy.
 
         If the client is busy, the program runs on a spare device. While a profile or recording is
-        active, the call waits for the results and adds its duration and circuits to it.
-
-        Args:
-            call: the call's static and dynamic arguments.
+        active, the call waits for the results; profiles get its duration and circuits.
 
         Returns:
             the function's result, or `PendingResults`.
@@ -256,13 +243,10 @@ class CallInterface(AheadOfTime, CompiledCall):
         return result
 
     def _record_circuits(self, call: CallArgs) -> None:
-        """Add the circuits that XLA runs inside of a program to the active profiles.
+        """Add the circuits that XLA ran inside of a call's program to the active profiles.
 
         The runtime does not see these circuits, so they are recorded after the program, without
         their durations.
-
-        Args:
-            call: the call whose program ran.
         """
         cached = self._programs.find(call)
         if cached is None:
@@ -271,25 +255,16 @@ class CallInterface(AheadOfTime, CompiledCall):
             record_span(f"circuit, {backend}", name, "", profile_clock(), False)
 
     def _measure_stages(self, run: Callable[..., Any]) -> Callable[..., Any]:
-        """Wrap `run` to compile first, and to time compilation and execution.
+        """Wrap `run`, which runs a call, to compile first, and to time both.
 
-        Args:
-            run: takes the `CallArgs` of a call and runs it.
-
-        Returns:
-            a function like `run`, which also prints reports if `verbose` is set.
+        The returned function also prints reports if `verbose` is set.
         """
 
         def run_measured(call: CallArgs) -> Any:
-            """Compile and run the call's program, and record the times.
+            """Compile and run the call's program, record the times, and wait for its arrays.
 
-            The first time that a program runs, print which backend ran each circuit.
-
-            Args:
-                call: the call's arguments.
-
-            Returns:
-                the value that `run` returns, when its arrays are ready.
+            The first time after a compilation that was reported, print which backend ran each
+            circuit.
             """
             with self._report_compilation():
                 self._runner.compile(call)

@@ -60,11 +60,7 @@ class FlatFunction:
         """
 
         def pull(*leaves: Operand) -> list[Any]:
-            """Return the cotangents of the active arguments.
-
-            Args:
-                *leaves: all arguments, then one cotangent for each inexact result.
-            """
+            """Return the cotangents of the active arguments, for `FlatFunction.pullback`."""
             args, cotangents = leaves[: len(active)], leaves[len(active) :]
             results, transpose = jax.vjp(*self._restrict_to_active(args, active))
             pairs = zip(cotangents, results, strict=True)
@@ -83,11 +79,7 @@ class FlatFunction:
         """
 
         def push(*leaves: Operand) -> list[Any]:
-            """Return the tangents of the inexact results.
-
-            Args:
-                *leaves: all arguments, then one tangent for each active argument.
-            """
+            """Return the tangents of the inexact results, for `FlatFunction.pushforward`."""
             args, tangents = leaves[: len(active)], leaves[len(active) :]
             function, *primals = self._restrict_to_active(args, active)
             return jax.jvp(function, primals, list(tangents))[1]
@@ -117,11 +109,7 @@ class FlatFunction:
         """
 
         def active_function(*active_args: Any) -> list[Any]:
-            """Call the function with fixed inactive arguments; return inexact results.
-
-            Args:
-                *active_args: values of the active arguments, in order.
-            """
+            """Call the function with fixed inactive arguments; return inexact results."""
             remaining = iter(active_args)
             all_args = [
                 next(remaining) if yes else arg for arg, yes in zip(args, active, strict=True)
@@ -142,7 +130,6 @@ class FlatFunction:
             function: its implementation, used only if the cache has none.
             latest: object that receives the result structure; None for a new object.
         """
-        # Cached, so that it is compiled once.
         if (kind, key) not in self._derived:
             self._derived[kind, key] = FlatFunction(
                 function, f"{kind}_{self.name}", self._compiler, latest

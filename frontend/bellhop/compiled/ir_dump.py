@@ -11,13 +11,11 @@ _MILESTONES = (LOWERED, OPTIMIZATION[-1].name, CONVERSION[-1].name)
 
 
 def make_workspace(name: str) -> Path:
-    """Create a directory for a program's stages and return its path.
+    """Create a directory for the stages of a function's program; return its path.
 
-    It is in the current directory. A number is appended if the name is taken: ``f``, ``f_1``,
-    ``f_2``.
-
-    Args:
-        name: name of the qjit function; characters that do not fit a file name become ``_``.
+    It is in the current directory, with the function's name, in which characters other than
+    letters, digits, ``_`` and ``-`` become ``_``. A number is appended if the name is taken:
+    ``f``, ``f_1``, ``f_2``.
     """
     stem = "".join(c if c.isalnum() or c in "_-" else "_" for c in name)
     for number in itertools.count():

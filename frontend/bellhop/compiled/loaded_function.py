@@ -108,13 +108,6 @@ class LoadedFunction(QJIT[Any, Any]):
         Arguments that no program accepts unchanged are promoted to the declared types, if there are
         any. Loaded functions have no static arguments.
 
-        Args:
-            args: positional arguments, as the caller passed them.
-            kwargs: keyword arguments, as the caller passed them.
-
-        Returns:
-            the call, with arguments in the positions of a saved program.
-
         Raises:
             TypeError: if the function's Python signature does not accept the arguments.
         """
@@ -134,14 +127,7 @@ class LoadedFunction(QJIT[Any, Any]):
     ) -> Any:
         """Call the loaded program if JAX's fast path is not possible, or did not finish.
 
-        Args:
-            begun: value that the fast call returned, or None.
-            failed: exception of the fast call, or None.
-            args: positional arguments of the user's call.
-            kwargs: keyword arguments of the user's call.
-
-        Returns:
-            the result of the program.
+        Arguments and result are as for ``CallInterface._call_slow_path``.
 
         Raises:
             NotImplementedError: if JAX is tracing, so the call would be transformed.
@@ -164,13 +150,8 @@ class LoadedFunction(QJIT[Any, Any]):
 
         Does nothing if the program compiles: then the call failed for another reason.
 
-        Args:
-            args: positional arguments of the failed call.
-            kwargs: keyword arguments of the failed call.
-            error: exception of the call, which becomes the cause and is quoted.
-
         Raises:
-            CompileError: naming the file.
+            CompileError: naming the file and quoting `error`, the exception of the call.
         """
         try:
             # A program that ran before is cached.
@@ -191,15 +172,9 @@ class LoadedFunction(QJIT[Any, Any]):
         )
 
     def _make_program(self, static: Static, args: Args, kwargs: Kwargs) -> CachedProgram:
-        """Optimise the saved module for these argument types; nothing is traced.
+        """Convert the saved, optimised module for these argument types; nothing is traced.
 
-        Args:
-            static: empty: loaded functions have no static arguments.
-            args: positional arguments, each a ``FlatTree`` of tracers.
-            kwargs: keyword arguments, each a ``FlatTree`` of tracers.
-
-        Returns:
-            the optimised program, with its signature.
+        Each argument is a ``FlatTree`` of tracers; `static` is empty.
 
         Raises:
             TypeError: if no saved program has these types.
@@ -231,11 +206,7 @@ class LoadedFunction(QJIT[Any, Any]):
     ) -> jax.stages.Compiled:
         """Load a program's saved machine code; without it, compile the lowered program.
 
-        Args:
-            lowered: JAX's ``Lowered`` of the ``jax.jit`` that contains the program.
-            args: positional arguments, each a ``FlatTree``; their types select the saved program.
-            kwargs: keyword arguments, each a ``FlatTree``.
-            compiler_options: XLA options by name for the compilation; None for defaults.
+        Arguments are as for ``QJIT._make_executable``; their types select the saved program.
 
         Raises:
             CompileError: naming the file, if the machine code cannot be loaded.

@@ -37,10 +37,7 @@ class CachedProgram:
     def matches(self, static: Static, args: Args, kwargs: Kwargs) -> bool:
         """Return whether this program was compiled for these static arguments and types.
 
-        Args:
-            static: values of the static arguments.
-            args: positional arguments, values or types, each a ``FlatTree``.
-            kwargs: keyword arguments, values or types, each a ``FlatTree``.
+        Each argument is a ``FlatTree`` of values or types. Weak types must agree too.
         """
         leaves, tree = jax.tree.flatten((args, kwargs))
         known, known_tree = jax.tree.flatten(self.signature[1:])
@@ -50,7 +47,7 @@ class CachedProgram:
         )
 
     def replace_module(self, stage: str, text: str, table: CallbackTable) -> "CachedProgram":
-        """Return a program compiled from a replacement of one stage's module.
+        """Return a program compiled from MLIR text that replaces one stage's module.
 
         Only the passes after that stage run.
 
@@ -97,12 +94,10 @@ class ProgramCache:
     def __init__(
         self, make: Callable[[Static, Any, Any], CachedProgram], table: CallbackTable
     ) -> None:
-        """Start without programs.
+        """Start without programs; `make` compiles the program of a new signature.
 
-        Args:
-            make: compiles the program of a new signature; takes static, positional and keyword
-                arguments.
-            table: callback table that all programs of the function share.
+        `make` takes static, positional and keyword arguments. `table` is the callback table that
+        all programs of the function share.
         """
         self.entries: list[CachedProgram] = []
         self.call_runtime = False
@@ -118,15 +113,8 @@ class ProgramCache:
     def compile(self, static: Static, args: Args, kwargs: Kwargs) -> CachedProgram:
         """Compile the program of a signature, add it to this cache and update the flags.
 
-        A replacement from `schedule_replacement` is compiled if its signature matches.
-
-        Args:
-            static: values of the static arguments.
-            args: positional arguments, each a ``FlatTree``.
-            kwargs: keyword arguments, each a ``FlatTree``.
-
-        Returns:
-            the new program, the last of `entries`.
+        A replacement from `schedule_replacement` is compiled if its signature matches. Each
+        argument is a ``FlatTree``. An older program of the signature stays in `entries`.
         """
         replaced = self._replacement
         if replaced is not None and replaced[0].matches(static, args, kwargs):
@@ -151,11 +139,7 @@ class ProgramCache:
         return cached
 
     def find(self, call: CallArgs) -> CachedProgram | None:
-        """Return the newest program that matches a call's signature, or None.
-
-        Args:
-            call: the call's static arguments and dynamic arguments, values or types.
-        """
+        """Return the newest program that matches the signature of a call, or None."""
         flat = call.flattened
         matching = (
             cached

@@ -15,13 +15,10 @@ _SIZE = 2**15
 
 
 def preallocate_frames(function: _Function) -> _Function:
-    """Decorate a function so that a thousand nested frames fit in its chunk.
+    """Replace ``__code__`` so that a thousand nested frames fit in its chunk.
 
-    CPython allocates frames in chunks of memory; a large chunk makes tracing equally fast at all
-    stack depths. Pages that are never touched use no memory.
-
-    Args:
-        function: a Python function; its ``__code__`` is replaced in place.
+    Tracing below the function is then equally fast at all stack depths. Pages of the chunk that are
+    never touched use no memory.
 
     Returns:
         `function` itself.

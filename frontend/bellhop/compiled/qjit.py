@@ -240,11 +240,7 @@ class QJIT(PickledByName, CallInterface, Generic[P, R]):
         """Compile and cache the program of a new signature, when JAX traces the call.
 
         Also writes the program's stages to a new ``workspace``, if ``keep_intermediate`` is set.
-
-        Args:
-            static: values of the static arguments.
-            args: positional arguments, each a ``FlatTree`` of tracers.
-            kwargs: keyword arguments, each a ``FlatTree`` of tracers.
+        Each argument is a ``FlatTree`` of tracers.
 
         Returns:
             the program's executable part, and the ``PyTreeDef`` of the function's result.
@@ -270,7 +266,7 @@ class QJIT(PickledByName, CallInterface, Generic[P, R]):
             lowered: JAX's ``Lowered`` of the ``jax.jit`` that contains the program.
             args: positional arguments, each a ``FlatTree``; unused here. `LoadedFunction` finds
                 saved machine code by their types.
-            kwargs: keyword arguments, each a ``FlatTree``.
+            kwargs: keyword arguments, as `args`.
             compiler_options: XLA options by name; None for XLA's defaults.
         """
         return lowered.compile(compiler_options)
@@ -295,14 +291,7 @@ class QJIT(PickledByName, CallInterface, Generic[P, R]):
         """Trace and optimise the program of a new signature.
 
         Warns the user if the argument types differ from the types that the annotations declare.
-
-        Args:
-            static: values of the static arguments.
-            args: positional arguments, each a ``FlatTree`` of tracers.
-            kwargs: keyword arguments, each a ``FlatTree`` of tracers.
-
-        Returns:
-            the program with its signature; the caller adds it to the cache.
+        Each argument is a ``FlatTree`` of tracers. The caller adds the program to the cache.
 
         Raises:
             TypeError: if an argument is not an array, a number or a pytree of these.

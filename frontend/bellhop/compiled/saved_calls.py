@@ -76,10 +76,6 @@ class SavedCalls:
         For a program that was saved from ``f(1.0, scale=2.0)``, a call ``f(x=3.0, scale=4.0)``
         gives ``((3.0,), {"scale": 4.0})``.
 
-        Args:
-            args: positional arguments of the user.
-            kwargs: keyword arguments of the user.
-
         Returns:
             the arranged positional and keyword arguments: in the form of the program that has their
             types, else of the first program that takes these parameters. The arguments themselves
@@ -114,10 +110,6 @@ class SavedCalls:
 
         True if a program was saved from a call with the same number of positional arguments, the
         same keyword names, and the same structures, shapes and dtypes.
-
-        Args:
-            args: positional arguments.
-            kwargs: keyword arguments.
         """
         flat = flatten_call(args, kwargs)
         return any(_types_match(types, *flat) for types in self._types)
@@ -125,9 +117,7 @@ class SavedCalls:
     def get_declared_signature(self, number: int, name: str) -> DeclaredSignature:
         """Return the argument types that the saved function's annotations declared.
 
-        Args:
-            number: index of the saved program with these types.
-            name: name of the function, for errors.
+        `number` is the index of the saved program with these types.
 
         Raises:
             Malformed: if that program takes keyword arguments, or the file has no signature.
@@ -139,9 +129,7 @@ class SavedCalls:
     def find(self, args: Sequence[FlatTree], kwargs: Mapping[str, FlatTree]) -> SavedProgram:
         """Return the saved program for the types of some arguments.
 
-        Args:
-            args: positional arguments, each a ``FlatTree`` of values, tracers or types.
-            kwargs: keyword arguments, each a ``FlatTree``.
+        Each argument is a ``FlatTree`` of values, tracers or types.
 
         Raises:
             TypeError: if no program has these types; the message names the differences.
@@ -165,11 +153,11 @@ class SavedCalls:
         return f"It was saved with programs for the arguments {saved}."
 
     def _keys(self, count: int) -> tuple[_Key, ...]:
-        """Return the keys of the first `count` positional arguments."""
+        """Return the keys of positional arguments: names, then indices in ``*args``."""
         return (*self._names[:count], *range(count - len(self._names)))
 
     def _map_by_key(self, bound: inspect.BoundArguments) -> dict[_Key, Any]:
-        """Return the arguments by key."""
+        """Return the arguments of a bound call by key, without omitted defaults."""
         given: dict[_Key, Any] = dict(zip(self._keys(len(bound.args)), bound.args, strict=True))
         given.update(bound.kwargs.items())
         return given
@@ -181,11 +169,6 @@ class SavedCalls:
 
         Missing arguments get their defaults; surplus arguments must equal their defaults, which the
         program contains as constants.
-
-        Args:
-            form: keys of the arguments that the program takes by position and by keyword.
-            given: the arguments of the call, by key: the parameter's name, or the index in
-                ``*args``.
 
         Returns:
             ``(args, kwargs)``, or None if the arguments do not match.
@@ -235,15 +218,10 @@ def _types_match(
     args: Sequence[FlatTree],
     kwargs: Mapping[str, FlatTree],
 ) -> bool:
-    """Return whether arguments have a saved program's structure and types.
+    """Return whether arguments have a saved program's structure, shapes and dtypes.
 
-    Args:
-        types: types of the program's positional and keyword arguments.
-        args: positional arguments, each a ``FlatTree`` of values, tracers or types.
-        kwargs: keyword arguments, each a ``FlatTree``.
-
-    Returns:
-        False also for leaves that are not arrays.
+    False also for leaves that are not arrays. `types` has the types of the program's positional and
+    keyword arguments; `args` and `kwargs` have values, tracers or types.
     """
     wanted, wanted_tree = jax.tree.flatten(types)
     leaves, tree = jax.tree.flatten((tuple(args), dict(kwargs)))
@@ -263,12 +241,7 @@ def _types_match(
 def _is_equal(value: object, default: object) -> bool:
     """Return whether an argument equals a default that is a Python scalar or string.
 
-    Args:
-        value: the argument; an array or a number of another type is never equal.
-        default: the default of its parameter.
-
-    Returns:
-        True if both have the same type, ``bool``, ``int``, ``float`` or ``str``, and are equal.
+    Both must have the same type, ``bool``, ``int``, ``float`` or ``str``: an array is never equal.
     """
     return (
         type(value) is type(default)

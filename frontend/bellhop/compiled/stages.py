@@ -61,11 +61,8 @@ class _Stage:
 def _user_arguments_info(arguments: Any) -> Any:
     """Remove the callback table from JAX's description of a stage's arguments.
 
-    Args:
-        arguments: ``((table, *args), kwargs)``, each argument a ``FlatTree``.
-
-    Returns:
-        ``(args, kwargs)`` with the user's pytrees.
+    Converts ``((table, *args), kwargs)``, where each argument is a ``FlatTree``, to
+    ``(args, kwargs)`` with the user's pytrees.
     """
     (_, *args), kwargs = arguments
     return unflatten_call(args, kwargs)
@@ -74,12 +71,8 @@ def _user_arguments_info(arguments: Any) -> Any:
 class Compiled(_Stage):
     """A compiled program for one signature, which never recompiles.
 
-    ``f.lower(...).compile()`` returns it. It is called with dynamic arguments only.
-
-    Args:
-        jax_stage: JAX's ``Compiled``.
-        function: name of the user's function.
-        run: takes the user's dynamic arguments and runs this program.
+    ``f.lower(...).compile()`` returns it. It is called with dynamic arguments only, which it passes
+    to `run`.
     """
 
     def __init__(self, jax_stage: Any, function: str, run: Callable[..., Any]) -> None:
@@ -209,15 +202,13 @@ class PinnedRunner(Runner):
     has_fast_calls = False
 
     def run(self, call: CallArgs, begun: Any = None, failed: BaseException | None = None) -> Any:
-        """Run the executable; `begun` and `failed` are None, without fast calls."""
+        """Run the pinned executable; `begun` and `failed` are None, without fast calls."""
         return self.run_uncached(call)
 
     def run_uncached(self, call: CallArgs, device: jax.Device | None = None) -> Any:
         """Run the pinned executable; on another CPU device, compile and run a copy of it.
 
-        Args:
-            call: the call's arguments.
-            device: CPU device of the copy; None for the executable itself.
+        `device` is the CPU device of the copy; None for the executable itself.
 
         Returns:
             the function's result, or `PendingResults`.
@@ -257,10 +248,6 @@ class PinnedRunner(Runner):
 
     def _check(self, args: Args, kwargs: Kwargs) -> None:
         """Raise an error if arguments do not have the executable's types.
-
-        Args:
-            args: positional arguments, each a ``FlatTree``.
-            kwargs: keyword arguments, each a ``FlatTree``.
 
         Raises:
             TypeError: naming the first difference.

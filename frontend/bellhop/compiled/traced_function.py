@@ -49,12 +49,7 @@ class TracedFunction:
     """
 
     def __init__(self, function: Callable[..., Any], options: CompileOptions) -> None:
-        """Convert the function by autograph if that option is set.
-
-        Args:
-            function: the user's function.
-            options: the options of ``qjit``.
-        """
+        """Convert the function by autograph if that option of ``qjit`` is set."""
         self._function = function
         self._options = options
         self.converted = function
@@ -91,15 +86,7 @@ class TracedFunction:
         """
 
         def run(static: Static, /, *args: Any, **kwargs: Any) -> Any:
-            """Call the user's function with its effects in program order.
-
-            This is the body of the ``jax.jit``.
-
-            Args:
-                static: values of the static arguments.
-                *args: dynamic positional arguments, tracers as leaves.
-                **kwargs: dynamic keyword arguments.
-            """
+            """Call the user's function with its effects in program order, for the ``jax.jit``."""
             leaves, in_tree = jax.tree.flatten((args, kwargs))
             out_tree = None
 
@@ -118,13 +105,8 @@ class TracedFunction:
     def run_uncompiled(self, static: Static, args: Args, kwargs: Kwargs) -> Any:
         """Call the user's function without compiling it; a surrounding trace includes it.
 
-        Args:
-            static: values of the static arguments.
-            args: dynamic positional arguments, as the user passed them.
-            kwargs: dynamic keyword arguments.
-
-        Returns:
-            the function's result, a pytree of arrays or tracers.
+        `args` and `kwargs` are the dynamic arguments, as the user passed them. `out_shardings` is
+        not applied.
         """
         args, kwargs = static.merge(args, kwargs)
         return trace_inline(self.converted)(*args, **kwargs)
@@ -134,10 +116,7 @@ class TracedFunction:
         return self.place_result(self.run_uncompiled(static, args, kwargs))
 
     def place_result(self, result: PyTree) -> Any:
-        """Move the arrays of a result to the devices in `out_shardings`.
-
-        Args:
-            result: pytree of arrays or tracers that the user's function returned.
+        """Move the arrays of a result, a pytree, to the devices in `out_shardings`.
 
         Returns:
             the same pytree with the arrays on their devices; `result` itself if the option is None.
@@ -157,14 +136,9 @@ class TracedFunction:
     ) -> None:
         """Raise a clear error if arguments that JAX rejected are not arrays.
 
-        Returns None if all arguments are arrays or numbers; the caller then raises JAX's own error
-        again.
-
-        Args:
-            args: dynamic positional arguments.
-            kwargs: dynamic keyword arguments.
-            are_values: whether the arguments must be values, as in a call; if False, abstract
-                values such as ``ShapeDtypeStruct`` are accepted too.
+        Nothing happens if all arguments are arrays or numbers; the caller then raises JAX's own
+        error again. `args` and `kwargs` are the dynamic arguments; unless `are_values`, they may be
+        abstract values such as ``ShapeDtypeStruct``.
 
         Raises:
             TypeError: naming the first argument that is not an array or a number.
@@ -183,15 +157,11 @@ class TracedFunction:
     def check_not_deleted(self, args: Args, kwargs: Kwargs, failed: Exception) -> None:
         """Raise a clear error if an execution failed due to a deleted argument.
 
-        An array is deleted by donation, for instance. Does nothing if no argument is deleted.
-
-        Args:
-            args: dynamic positional arguments of the call.
-            kwargs: dynamic keyword arguments.
-            failed: the exception of the execution, which becomes the cause.
+        An array is deleted by donation, for instance. Does nothing if no dynamic argument is
+        deleted.
 
         Raises:
-            RuntimeError: naming the first deleted argument.
+            RuntimeError: naming the first deleted argument; `failed` becomes its cause.
         """
         names = self.static.dynamic_names()
         check_not_deleted(f"qjit of {self.where}", names, args, kwargs, failed)
@@ -242,10 +212,7 @@ class TracedFunction:
         def flat_function(*leaves: Operand) -> list[Any]:
             """Call the user's function with flat arguments; return its result's leaves.
 
-            Sets ``out_tree`` and ``out_targets`` of the surrounding function.
-
-            Args:
-                *leaves: tracers of all leaves of the dynamic arguments.
+            Sets ``out_tree`` and ``out_targets`` of the surrounding function, and the table's seed.
             """
             nonlocal out_tree, out_targets
             given = unflatten_call(*jax.tree.unflatten(in_tree, leaves))

@@ -19,10 +19,8 @@ from bellhop.mesh.explicit_mesh import replicate
 def register_sequential_batching(primitive: Primitive) -> None:
     """Make `vmap` of a primitive call it for each element, in order, in a loop.
 
-    Registers `sequential_batch` as its batching rule.
-
-    Args:
-        primitive: a primitive with multiple results.
+    Registers `sequential_batch` as the batching rule of the primitive, which must have
+    ``multiple_results``.
     """
     batching.primitive_batchers[primitive] = functools.partial(sequential_batch, primitive)
 
@@ -34,7 +32,7 @@ def sequential_batch(
 
     Args:
         primitive: the primitive, with multiple results.
-        operands: the operands: arrays or tracers, with the batch axis where `dims` says.
+        operands: arrays or tracers.
         dims: batch axis of each operand; None for operands that are not batched.
         **params: parameters of the primitive.
 
@@ -73,11 +71,7 @@ def map_sequentially(
     """
 
     def call(elements: Sequence[Any]) -> Any:
-        """Call the function with one element of each mapped argument.
-
-        Args:
-            elements: the elements, in the order of the mapped arguments.
-        """
+        """Call the function with elements of the mapped arguments, and whole others."""
         element = iter(elements)
         return function(
             *(next(element) if yes else x for x, yes in zip(values, is_mapped, strict=True))
@@ -124,15 +118,12 @@ def iterate_elements(
     results: Sequence[np.ndarray],
     loops: Sequence[Sequence[bool]],
 ) -> Iterator[tuple[list[np.ndarray], list[np.ndarray]]]:
-    """Yield the arguments and the result views of each batch element.
+    """Yield, for each batch element, the list of arguments and of result views.
 
     Args:
         operands: arrays, which begin with their mapped axes.
         results: arrays, which begin with all mapped axes.
         loops: for each mapped axis, outermost first, which operands have it.
-
-    Yields:
-        list of the operands of one element, and list of views of the results of that element.
     """
     if not loops:
         yield list(operands), list(results)

@@ -78,7 +78,7 @@ class BufferCallbackTarget(CallbackTarget):
             *leaves: output buffers, then leaves of the arguments.
 
         Returns:
-            the value that the user's function returned; it should be None.
+            the value that the user's function returned, which callers check to be None.
         """
         results = self.out_tree.num_leaves
         out = jax.tree.unflatten(self.out_tree, leaves[:results])
@@ -88,10 +88,8 @@ class BufferCallbackTarget(CallbackTarget):
     def write(self, context: Any, out: Sequence[Any], args: Sequence[Any]) -> None:
         """Call the user's function with JAX buffers on their device.
 
-        Args:
-            context: JAX's execution context of the call.
-            out: output buffers, one for each leaf of the result.
-            args: argument buffers, one for each leaf of the arguments.
+        ``context`` is JAX's execution context; ``out`` and ``args`` have a buffer for each leaf of
+        the result and of the arguments.
 
         Raises:
             TypeError: if the function returns anything but None.

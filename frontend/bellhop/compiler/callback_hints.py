@@ -19,10 +19,8 @@ _NUMPY = (
 def add_argument_hint(error: BaseException) -> None:
     """Add a note to an exception of a callback that misused its NumPy arguments.
 
-    That is, it wrote to a read-only argument, or used ``x.at``. Other exceptions stay as they are.
-
-    Args:
-        error: the exception, with its traceback; it gets one note at most.
+    That is, it wrote to a read-only argument, or used ``x.at``. Other exceptions stay as they are,
+    and so do exceptions that have the note already.
     """
     hint = _find_hint(error)
     if hint is not None and hint not in getattr(error, "__notes__", ()):
@@ -32,11 +30,8 @@ def add_argument_hint(error: BaseException) -> None:
 def _find_hint(error: BaseException) -> str | None:
     """Return the note for a callback's exception; None if it needs none.
 
-    There is a note for ``x.at`` of a NumPy array, an AttributeError, and for a ValueError at a line
-    that stores items while a local variable there is a read-only array.
-
-    Args:
-        error: the exception, with its traceback.
+    There is a note for ``x.at`` of a NumPy array, an AttributeError, and for a ValueError at an
+    instruction that stores items while a local variable there is a read-only array.
     """
     if isinstance(error, AttributeError):
         is_update = error.name == "at" and isinstance(error.obj, np.ndarray)

@@ -33,7 +33,7 @@ class CallbackTarget:
 
     Each call of a callback in a traced program makes one; it is the parameter ``target`` of the
     callback's equation, and lives as long as the program. Targets are equal if they call the same
-    function with the same structure, so that equal pure calls can be merged.
+    function with the same types and options, so that equal pure calls can be merged.
 
     Attributes:
         public_name: name of the public function, such as ``pure_callback``, for errors.
@@ -138,11 +138,11 @@ class CallbackTarget:
         return not (self.writes or self.takes_device or self.asynchronous)
 
     def bind(self, workers: Workers | None = None) -> Callback:
-        """Return the object with which the runtime calls this Python function.
+        """Return a new object with which the runtime calls this Python function.
 
         Args:
-            workers: thread pool; if given, the runtime may start calls on it and await them later.
-                None if each call runs on the program's thread.
+            workers: thread pool; if given, and if `can_start`, the runtime may start calls on it
+                and await them later. None if each call runs on the program's thread.
         """
         function: Callable[..., Any]
         if self.loops != self.program_loops:
@@ -191,7 +191,7 @@ class CallbackTarget:
 
     @property
     def definition(self) -> str:
-        """File and line of the function's definition; of its call for built-in functions."""
+        """``file:line`` of the function's definition; for C functions, of its call."""
         site = definition_site(self.function)
         # Functions of extension modules have no definition site.
         return site if ":" in site else self.site
@@ -204,7 +204,7 @@ class CallbackTarget:
         """Return the user's function as a function of leaves, for the runtime.
 
         It takes the leaves of the arguments and returns the result's leaf, or a tuple of its leaves
-        if their number is not one.
+        if their number is not one. The function itself serves if its arguments and result are such.
         """
         one_leaf_out = self.out_tree == jax.tree.structure(0)
         no_result = self.out_tree.num_leaves == 0 and self.out_tree == jax.tree.structure(None)
@@ -253,8 +253,7 @@ class CallbackTarget:
     def check_arguments(self, avals: Sequence[Any]) -> None:
         """Raise an error for argument dtypes that callbacks do not support, such as int1.
 
-        Args:
-            avals: types of the arguments' leaves.
+        ``avals`` are the types of the arguments' leaves. Random keys are supported.
 
         Raises:
             TypeError: naming the dtype.
@@ -398,9 +397,8 @@ class CallbackTarget:
     def _inferred_mismatch(self, returned: str, expected: str) -> TypeError:
         """Return the error for a result of another type than inferred.
 
-        Args:
-            returned: beginning of the message: what the callback returned.
-            expected: the type, or structure, that the call with zeros returned.
+        ``returned`` begins the message and describes the returned value; ``expected`` is the type,
+        or structure, that the call with zeros returned.
         """
         return TypeError(
             f"{returned}, and for zeros, with result_type=bellhop.infer, {expected}. Declare the "
@@ -421,13 +419,10 @@ class CallbackTarget:
 def flatten_arguments(
     callback_name: str, function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]
 ) -> tuple[list[Any], Any]:
-    """Flatten the arguments of a callback, which must be arrays and numbers.
+    """Flatten the arguments of a callback, pytrees of arrays and numbers.
 
-    Args:
-        callback_name: name of the public function, such as ``pure_callback``, for errors.
-        function: the user's function, for errors.
-        args: positional arguments, pytrees.
-        kwargs: keyword arguments, pytrees.
+    ``callback_name`` (the public function, such as ``pure_callback``) and ``function`` are for
+    errors.
 
     Returns:
         the list of leaves, and the ``PyTreeDef`` of ``(args, kwargs)``.
@@ -452,12 +447,8 @@ def flatten_arguments(
 def must_run_in_python(args: Sequence[Any], kwargs: dict[str, Any]) -> bool:
     """Return whether a callback's call must be a plain Python call of its function.
 
-    True outside of tracing if JAX does not know an argument, such as a tensor of another framework,
-    which may be differentiating the function.
-
-    Args:
-        args: positional arguments of the call.
-        kwargs: keyword arguments of the call.
+    True outside of tracing if JAX does not know a leaf of the arguments, such as a tensor of
+    another framework, which may be differentiating the function.
     """
     return trace_state_clean() and not all(map(is_array_like, jax.tree.leaves((args, kwargs))))
 

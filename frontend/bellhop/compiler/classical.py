@@ -35,13 +35,10 @@ _FEW_KERNELS = 4
 
 
 def is_classical(closed: ClosedJaxpr) -> bool:
-    """Return whether a program needs none of Bellhop's passes.
+    """Return whether a traced program needs none of Bellhop's passes.
 
     Such a program has no side effects; at any depth, it has only equations that JAX alone can
     lower, and no block of long scalar code.
-
-    Args:
-        closed: jaxpr of the traced program.
     """
     if closed.jaxpr.effects:
         return False
@@ -75,12 +72,10 @@ def _is_jax_equation(eqn: JaxprEqn) -> bool:
 def _has_long_scalar_code(block: Jaxpr) -> bool:
     """Return whether the pass outline-scalars would speed up a block's compilation.
 
-    XLA makes a kernel for each scalar that is a result or has several uses, and recomputes in each
-    kernel everything that the scalar depends on.
-
-    Args:
-        block: jaxpr of the program, of a branch or of a loop's body.
+    ``block`` is the jaxpr of the program, of a branch or of a loop's body.
     """
+    # XLA makes a kernel for each scalar that is a result or has several uses, and recomputes in
+    # each kernel everything that the scalar depends on.
     size = OutlineScalars().size
     if len(block.eqns) <= size:
         return False
@@ -94,7 +89,7 @@ def _has_long_scalar_code(block: Jaxpr) -> bool:
 
 
 def _is_scalar(eqn: JaxprEqn) -> bool:
-    """Return whether an equation computes a single scalar."""
+    """Return whether each result of an equation has one element, of any rank."""
     return all(var.aval.shape.count(1) == len(var.aval.shape) for var in eqn.outvars)
 
 

@@ -50,11 +50,9 @@ _GC_THRESHOLD = 50_000
 
 @contextlib.contextmanager
 def _reduce_garbage_collection() -> Iterator[None]:
-    """Make garbage collections rarer inside of a ``with`` block, for faster tracing.
-
-    Objects of a trace live until the program is optimised, so collections every 700 objects free
-    nothing and take a tenth of the time.
-    """
+    """Make garbage collections rarer inside of a ``with`` block, for faster tracing."""
+    # Objects of a trace live until the program is optimised, so collections every 700 objects free
+    # nothing and take a tenth of the time.
     usual = gc.get_threshold()
     # 0 disables collection; a large threshold was set by another thread in this block.
     if usual[0] == 0 or usual[0] >= _GC_THRESHOLD:
@@ -69,15 +67,7 @@ def _reduce_garbage_collection() -> Iterator[None]:
 
 
 def _retrace(name: str, closed: ClosedJaxpr) -> Any:
-    """Trace a jaxpr again as a function with a name.
-
-    Args:
-        name: name of the function, which becomes the name of the module.
-        closed: the jaxpr.
-
-    Returns:
-        JAX's ``Traced``.
-    """
+    """Trace a jaxpr again, as a function with a name; return JAX's ``Traced``."""
 
     def retraced(*leaves: Any) -> Any:
         return jaxpr_as_fun(closed)(*leaves)
@@ -90,11 +80,8 @@ def _retrace(name: str, closed: ClosedJaxpr) -> Any:
 def _locate(module: ir.Module, site: str) -> None:
     """Set the location of a module's main function to ``file:line``, in place.
 
-    Operations that passes create for the whole program inherit the location.
-
-    Args:
-        module: the module.
-        site: ``file:line``; other strings change nothing.
+    Operations that passes create for the whole program inherit the location. A ``site`` that is not
+    ``file:line`` changes nothing.
     """
     file, _, line = site.rpartition(":")
     if line.isdigit():
@@ -105,12 +92,8 @@ def _locate(module: ir.Module, site: str) -> None:
 def _lower_again(name: str, site: str, closed: ClosedJaxpr) -> ir.Module:
     """Lower a classical program's jaxpr to the module that users can inspect.
 
-    The program itself is lowered as a part of a ``jax.jit``.
-
-    Args:
-        name: name of the user's function.
-        site: ``file:line`` of its definition.
-        closed: the jaxpr.
+    The program itself is lowered as a part of a ``jax.jit``. ``name`` and ``site`` (``file:line``
+    of the definition) are of the user's function.
     """
     with begin_lowering(), without_mesh():
         module = lower_for_program(_retrace(name, closed))
@@ -151,7 +134,8 @@ def compile_program(
 
     Raises:
         jax.errors.UnexpectedTracerError: if the function uses a leaked tracer.
-        CompileError: if the function closes over a mutable reference, or a pass fails.
+        CompileError: if the function closes over a mutable reference, if a primitive in it is not
+            supported, or if a pass fails.
     """
     stopwatch = Stopwatch()
     # A program runs on one device; the user's mesh does not apply.

@@ -181,10 +181,8 @@ class Stopwatch:
 def _record_timing(timing: Timing) -> None:
     """Add a timing to the open recordings of this context, and to all profiles.
 
-    Executions are not added to profiles, which record them in another way.
-
-    Args:
-        timing: duration of the stage that has just ended.
+    The timing is of a stage that has just ended. Executions are not added to profiles, which record
+    them in another way.
     """
     if timing.name != RUN:
         name = "passes" if timing.name in PASSES else timing.name

@@ -19,14 +19,10 @@ from bellhop_runtime._interrupts import HELPERS
 
 
 class _WaitingDevice:
-    """A device that waits for a callback.
+    """A device that waits for a callback, during one ``with mark_waiting(device)``.
 
-    `mark_waiting` makes it for one ``with`` block. Threads that start in the block share it, and
-    may live longer.
-
-    Attributes:
-        device: name of the device.
-        is_over: whether the wait has ended; `mark_waiting` sets it at the end of the block.
+    Threads that start in the block share it, and may live longer. ``is_over`` is True after the end
+    of the block.
     """
 
     def __init__(self, device: str) -> None:
@@ -41,14 +37,11 @@ get_waiting_devices = _waits.get
 
 
 def _propagate_waits(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap a function so that it runs with this context's waiting devices.
+    """Wrap a function of another thread to run with this context's waiting devices.
 
-    For functions that another thread will run. Only the waiting devices are passed on, not the
-    whole context: unrelated code may have created the thread.
-
-    Args:
-        function: any function; the wrapper has the same arguments and result.
+    Arguments and result are as for ``function``.
     """
+    # Not the whole context: unrelated code may have created the thread.
     waits = _waits.get()
 
     @functools.wraps(function)
@@ -77,7 +70,7 @@ _POOLS = [
 
 @patch("starting threads and submitting pool tasks", "devices wait for threads of callbacks too")
 def propagate_waits_to_threads() -> None:
-    """Patch threads and pools so that a callback's threads inherit its list of waiting devices.
+    """Patch threads and pools so that tasks inherit the list of waiting devices.
 
     A device waits while a callback that it called runs. If the callback, or a thread that it
     starts, runs a program on that device, neither would ever end; with the list, this is an error.
@@ -109,19 +102,12 @@ def propagate_waits_to_threads() -> None:
 def _wrap_pool_method(method: Callable[..., Any]) -> Callable[..., Any]:
     """Return a pool method whose task runs with the submitter's waiting devices.
 
-    Args:
-        method: a method whose first argument, or keyword ``func``, is the function to run.
+    The first argument of ``method``, or its keyword ``func``, is the function to run.
     """
 
     @functools.wraps(method)
     def submit(pool: Any, /, *args: Any, **kwargs: Any) -> Any:
-        """Submit a task to the pool, which runs with the submitter's waiting devices.
-
-        Args:
-            pool: the thread pool.
-            *args: arguments of the pool's method; the first is the function.
-            **kwargs: its keyword arguments.
-        """
+        """Call the pool's method with a task that has the submitter's waiting devices."""
         if args:
             args = (_propagate_waits(args[0]), *args[1:])
         elif "func" in kwargs:
@@ -155,14 +141,12 @@ def mark_waiting(device: str | None) -> Iterator[None]:
 def check_device_not_waiting(device: str, name: str) -> None:
     """Raise an error if a callback runs a region on the device that waits for it.
 
-    A device runs one program at a time, so the region would never start.
-
-    Args:
-        device: name of the region's device.
-        name: name of the region, for the error.
+    A device runs one program at a time, so the region would never start. ``name`` is the region's
+    name, for the error.
 
     Raises:
-        RuntimeError: if the device waits for a callback that calls this function.
+        RuntimeError: if ``device`` waits for a callback that calls this function, also from a
+            thread that the callback started.
     """
     if any(wait.device == device and not wait.is_over for wait in _waits.get()):
         raise RuntimeError(

@@ -74,11 +74,14 @@ class DeviceBuffers:
     def resolve_arguments(self, arguments: Sequence[np.ndarray]) -> Sequence[Any]:
         """Replace handles among the arguments by the arrays that they identify.
 
+        Open profiles then count the bytes of the copied arrays instead of the handles.
+
         Args:
             arguments: the region's arguments from the program; handles are uint32[2].
 
         Returns:
-            the region's arguments: host arrays, and device arrays in place of handles.
+            the region's arguments, with arrays in place of handles: on the region's device, or
+            NumPy arrays that its executable copies.
         """
         if not self.held:
             return arguments
@@ -102,7 +105,8 @@ class DeviceBuffers:
     def convert_results(self, results: Results) -> Any:
         """Return the region's results for the program: host arrays, then handles.
 
-        Creates the handles, so that the device arrays stay alive until the program takes them.
+        Creates the handles, which keep the device arrays alive until they are released, and
+        corrects the transferred bytes in open profiles.
 
         Args:
             results: the arrays copied to the host, and the arrays that stay on the device.

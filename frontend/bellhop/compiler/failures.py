@@ -30,10 +30,8 @@ _PLAIN_FAILURE = re.compile(r".*\[bellhop (?:plain jit|circuit) failure (\d+)\]"
 def find_python_failure(error: Exception) -> BaseException | None:
     """Return the callback's or circuit's exception behind an XLA error, or None.
 
-    Can be called once for each failure, since it removes the exception from the runtime.
-
-    Args:
-        error: XLA's error, whose message has the id of the failure.
+    The message of ``error``, raised by XLA, has the id of the failure. The exception is removed
+    from the runtime, so a second call for the same failure returns None.
     """
     return _take_failure(_FAILURE.match(str(error)))
 
@@ -41,13 +39,7 @@ def find_python_failure(error: Exception) -> BaseException | None:
 def run_with_failures(step: Callable[[], T]) -> T:
     """Call `step`; raise the original exception if a callback or circuit failed.
 
-    XLA calls callbacks without operands during compilation, so `step` may also be a compilation.
-
-    Args:
-        step: executes or compiles a program.
-
-    Returns:
-        the value that `step` returns.
+    `step` executes or compiles a program: XLA calls callbacks without operands during compilation.
 
     Raises:
         BaseException: the exception of the callback or circuit, else XLA's error.
@@ -65,10 +57,8 @@ def run_with_failures(step: Callable[[], T]) -> T:
 def strip_xla_context(error: BaseException) -> None:
     """Remove XLA's error from the ``__context__`` of a signal handler's exception.
 
-    Does nothing unless a callback or circuit caused the XLA error.
-
-    Args:
-        error: the exception, such as KeyboardInterrupt.
+    Nothing happens unless a callback or circuit caused the XLA error. ``error`` is the handler's
+    exception, such as KeyboardInterrupt.
     """
     account = error.__context__
     if isinstance(account, RUN_ERRORS) and find_python_failure(account) is not None:
@@ -126,7 +116,7 @@ class JitCalls:
 
 
 def _run_to_the_end(executable: Any, kept: Sequence[Any], run: Callable[[], T]) -> T:
-    """Execute a program; if its devices wait for each other, raise failures at its end.
+    """Execute a program; raise failures late if its devices wait for each other.
 
     Devices wait in collectives, and a device that stopped early would block all other devices for
     good. So if such a program calls Bellhop, exceptions of callbacks are collected until all
@@ -135,10 +125,7 @@ def _run_to_the_end(executable: Any, kept: Sequence[Any], run: Callable[[], T]) 
     Args:
         executable: XLA's ``LoadedExecutable``.
         kept: objects that the executable keeps alive; a `JitCalls` if it has calls of Bellhop.
-        run: executes the program.
-
-    Returns:
-        the value that `run` returns.
+        run: executes the program; its value is returned.
 
     Raises:
         BaseException: the first exception of a callback, or the exception of `run`.
@@ -156,11 +143,8 @@ def _run_to_the_end(executable: Any, kept: Sequence[Any], run: Callable[[], T]) 
 def find_or_keep(context: mlir.ModuleContext, kind: type[T]) -> T:
     """Return the object of a class that a JAX module keeps alive; create it if needed.
 
-    The executable of the module then keeps the object alive.
-
-    Args:
-        context: JAX's context of the module that is being lowered.
-        kind: the class, created without arguments.
+    The executable of the module then keeps the object alive. ``kind`` is the class, which is called
+    without arguments.
     """
     for kept in context.keepalives:
         if isinstance(kept, kind):
@@ -172,11 +156,8 @@ def find_or_keep(context: mlir.ModuleContext, kind: type[T]) -> T:
 def preserve_exceptions(context: mlir.ModuleContext) -> JitCalls:
     """Make a ``jax.jit`` module synchronous and let it raise original exceptions.
 
-    Lowering rules of Bellhop call it. Failed executions leave no tokens that later executions would
-    wait for.
-
-    Args:
-        context: JAX's context of the module that is being lowered.
+    Lowering rules of Bellhop call it, any number of times for a module. Failed executions then
+    leave no tokens that later executions would wait for.
 
     Returns:
         the data of Bellhop's calls in this module.

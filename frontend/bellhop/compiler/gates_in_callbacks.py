@@ -40,14 +40,8 @@ class _GateFreeFunction:
 def forbid_gates(function: Callable[..., Any], circuit: str | None) -> Callable[..., Any]:
     """Wrap a callback's function in a circuit to raise an error for gates.
 
-    A gate that a callback creates would never be applied, since the circuit was compiled before.
-
-    Args:
-        function: the user's function.
-        circuit: description of the QNode in which it is called; None outside of circuits.
-
-    Returns:
-        a function with the same arguments; `function` itself outside of circuits.
+    `circuit` is the description of the QNode in which the function is called; None outside of
+    circuits, for which `function` itself is returned.
     """
     return function if circuit is None else _GateFreeFunction(function, circuit)
 
@@ -61,25 +55,14 @@ def _queue_type() -> Any:
     from pennylane.queuing import AnnotatedQueue
 
     class NoQueue(AnnotatedQueue):
-        """PennyLane queue that raises an error for each gate.
-
-        Args:
-            where: description of the QNode, for the error.
-        """
+        """PennyLane queue that raises an error, beginning with ``where``, for a gate."""
 
         def __init__(self, where: str) -> None:
             super().__init__()
             self._where = where
 
         def append(self, obj: Any, **_: object) -> None:
-            """Raise an error that names the gate, in place of queuing it.
-
-            Args:
-                obj: the PennyLane operation.
-
-            Raises:
-                CircuitError: always.
-            """
+            """Raise a `CircuitError` that names the gate, in place of queuing it."""
             raise CircuitError(
                 f"{self._where}: {getattr(obj, 'name', type(obj).__name__)} is created in a "
                 "callback, which runs after the circuit was compiled, so it would not be applied. "

@@ -117,13 +117,13 @@ def has_single_device(tree: PyTree) -> bool:
 def gather(tree: PyTree, operands: Sequence[int] | None = None) -> Any:
     """Copy a pytree's arrays to the host if they determine another device.
 
-    That is, if arrays are committed to several devices, or to a device that is not a CPU. Copies
-    are uncommitted: the user did not choose their device.
+    That is, if arrays are committed to several devices, or to a device that is not a CPU. Then all
+    JAX arrays are copied; the copies are uncommitted, as the user did not choose their device.
 
     Args:
         tree: pytree of arrays and numbers.
-        operands: indices of the leaves that the program uses; other leaves are not copied. None for
-            all.
+        operands: indices of the leaves that the program uses; other leaves are neither considered
+            nor copied. None for all.
 
     Returns:
         the pytree with copies; `tree` itself if nothing has to be copied.
@@ -146,13 +146,7 @@ def move_to_device(tree: PyTree, device: jax.Device) -> Any:
 
 
 def move_uncommitted(tree: PyTree) -> Any:
-    """Copy the arrays of a pytree to the first CPU device, uncommitted.
-
-    Leaves that are not JAX arrays stay as they are.
-
-    Args:
-        tree: pytree of arrays and numbers.
-    """
+    """Copy a pytree's JAX arrays to the first CPU device, uncommitted."""
     return jax.tree.map(
         lambda leaf: to_uncommitted(leaf) if isinstance(leaf, jax.Array) else leaf,
         move_to_device(tree, host_device()),
@@ -164,18 +158,15 @@ def prepare_arguments(
 ) -> tuple[Any, Any]:
     """Copy NumPy arguments to the device and wait until all arguments are ready.
 
-    XLA would copy large NumPy arrays later, and run dependent computations on one of its few
-    threads: callbacks there that wait for each other could deadlock, and signals are not handled
-    there.
-
-    Args:
-        args: positional arguments, pytrees.
-        kwargs: keyword arguments, pytrees.
-        device: device of the program; by default the first CPU device.
+    ``args`` and ``kwargs`` are pytrees. ``device`` is the program's device; by default the first
+    CPU device.
 
     Returns:
         ``(args, kwargs)`` with JAX arrays in place of NumPy arrays.
     """
+    # XLA would copy large NumPy arrays later, and run dependent computations on one of its few
+    # threads: callbacks there that wait for each other could deadlock, and signals are not handled
+    # there.
     here = device or host_device()
     leaves, tree = jax.tree.flatten((args, kwargs))
     arrays = [copy_to_device(leaf, here) if type(leaf) is np.ndarray else leaf for leaf in leaves]

@@ -72,15 +72,12 @@ class Delegates:
     def define(self, ctx: mlir.LoweringRuleContext, module: ir.Module) -> None:
         """Define the callback functions of a module with JAX's custom calls, in place.
 
-        The custom calls reference the callbacks only through this object, weakly: the garbage
-        collector cannot see inside an executable, and callbacks may reference the executable's
-        owner.
-
-        Args:
-            ctx: context of a lowering rule.
-            module: module with undefined callback functions, whose attributes ``MARK`` and
-                ``KIND_MARK`` are the index and the kind of the callback; they are removed.
+        The functions are declared in the module; their attributes ``MARK`` and ``KIND_MARK``, the
+        index and the kind of the callback, are removed. The caller must keep this object alive, as
+        the custom calls reference it weakly.
         """
+        # Weakly, since the garbage collector cannot see inside an executable, and callbacks may
+        # reference the executable's owner.
         preserve_exceptions(ctx.module_context)
         keepalive = weakref.ref(self)
         for op in module.body.operations:
@@ -103,12 +100,7 @@ class Delegates:
     ) -> None:
         """Build the body of one callback function: a custom call of JAX.
 
-        Args:
-            ctx: context of a lowering rule.
-            function: the undefined ``func.func``.
-            index: index of the callback.
-            kind: kind of the callback, a key of ``KINDS`` such as ``"pure"``.
-            keepalive: weak reference to this object.
+        ``index`` and ``kind`` are of the callback; ``keepalive`` references this object.
         """
         type_ = function_type(function)
         inputs, results = list(type_.inputs), list(type_.results)
@@ -143,9 +135,6 @@ class Delegates:
 
 def _check_delegated(target: "CallbackTarget") -> None:
     """Raise an error for callbacks that JAX's callbacks cannot replace.
-
-    Args:
-        target: the callback.
 
     Raises:
         NotImplementedError: for progress bars, and for functions that take the device.
@@ -295,10 +284,7 @@ def _call_with_buffers(
         find: returns the callback at run time.
         kind: kind of the callback, a key of ``KINDS`` such as ``"pure"``.
         operands: the arguments.
-        plain_jit: whether the program is a plain ``jax.jit``.
-
-    Returns:
-        the list of results.
+        plain_jit: whether the program is a plain ``jax.jit``, for `pass_by_failure_id`.
     """
 
     def run(context: Any, out: Sequence[Any], *args: Any) -> None:
@@ -326,16 +312,18 @@ def lower_to_jax_callback(
     """Lower a callback in a ``jax.jit`` module to JAX's own callback.
 
     Used in modules for GPUs and TPUs, and for ``partitioned=True`` in modules that XLA partitions.
+    The module keeps the callback alive.
 
     Args:
         ctx: context of the lowering rule.
-        target: the callback, which the module keeps alive.
+        target: the callback.
         kind: kind of the callback, a key of ``KINDS`` such as ``"pure"``.
         operands: operands of the rule.
         token: token before the call, or None for an unordered call.
 
     Returns:
-        the list of results, and the next token or None.
+        the list of results, and the next token or None: ``token`` itself for output buffers, whose
+        calls are not ordered.
 
     Raises:
         NotImplementedError: for progress bars, and for functions that take the device.
@@ -363,16 +351,9 @@ def lower_to_python_call(
 ) -> tuple[list[ir.Value], ir.Value | None]:
     """Lower to a Python call in a ``jax.jit`` module, which keeps the function alive.
 
-    Args:
-        ctx: context of a lowering rule.
-        call: takes a list of arguments, and a list of arrays to write the results into.
-        kind: kind of the callback, a key of ``KINDS`` such as ``"pure"``.
-        operands: operands of the rule.
-        token: token before the call, or None for an unordered call.
-        partitioned: whether each device of a partitioned program calls the function with its shard.
-
-    Returns:
-        the list of results, and the next token or None.
+    ``call`` takes a list of arguments, and a list of arrays to write the results into. If
+    ``partitioned``, each device of a partitioned program calls it with its shard. The other
+    arguments and the results are as for `lower_to_jax_callback`.
     """
     delegated = preserve_exceptions(ctx.module_context).delegated
     run = _HostCallback(lambda: call, ctx.avals_out, kind, delegated=delegated)

@@ -43,9 +43,8 @@ from bellhop_runtime import call_in_default_environment
 
 
 class _Thread(threading.local):
-    """Per-thread list for exceptions of JAX callbacks, while a program calls them."""
+    """Per-thread list for exceptions of JAX callbacks that Bellhop programs call."""
 
-    # Receives exceptions of JAX callbacks while a Bellhop program calls them.
     failures: list[BaseException] | None = None
 
 
@@ -60,7 +59,7 @@ def call_jax_function(function: Callable[..., Any], leaves: Sequence[Any]) -> An
         leaves: leaves of the callback's arguments.
 
     Returns:
-        the results of the wrapper, a sequence of arrays.
+        the results of the wrapper, a sequence of arrays or numbers.
     """
     failures: list[BaseException] = []
     _thread.failures = failures
@@ -109,10 +108,7 @@ class JaxCallbackFunction:
 
 
 def wrap_for_programs(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap the function of a JAX callback if a Bellhop program is being traced.
-
-    Args:
-        function: the function passed to ``jax.pure_callback`` etc.
+    """Wrap a function of ``jax.pure_callback`` etc. while tracing a Bellhop program.
 
     Returns:
         a `JaxCallbackFunction`; `function` itself outside of Bellhop's programs.
@@ -141,16 +137,9 @@ def _emit(
 ) -> tuple[list[Any], Any, Any]:
     """Lower a JAX callback to a call of Bellhop.
 
-    Replaces ``mlir.emit_python_callback`` while a Bellhop program is lowered.
-
-    Args:
-        ctx: context of the lowering rule.
-        function: JAX's wrapper of the user's function.
-        token: token before the call, or None for an unordered call.
-        operands: the operands.
-        operand_avals: types of the operands.
-        result_avals: types of the results.
-        has_side_effect: whether the call must be kept even if its results are unused.
+    Replaces ``mlir.emit_python_callback`` while a Bellhop program is lowered, and has its
+    arguments. ``function`` is JAX's wrapper of the user's function; ``token`` is None for an
+    unordered call.
 
     Returns:
         the results, the token after the call or None, and None in place of an object to keep alive.
@@ -194,21 +183,7 @@ def _lower_buffer_callback(
     """Lower JAX's ``buffer_callback`` in a Bellhop program to a call of Bellhop.
 
     The lowering rule that replaces JAX's rule; all parameters but `ctx` and `operands` are the
-    parameters of the equation.
-
-    Args:
-        ctx: context of the lowering rule.
-        *operands: the callback's arguments.
-        callback: the user's function, or its `JaxCallbackFunction`.
-        in_tree: ``PyTreeDef`` of the function's arguments.
-        out_tree: ``PyTreeDef`` of the output buffers.
-        has_side_effect: whether the call must be kept even if its results are unused.
-        input_output_aliases: pairs of an argument's index and the index of the result that shares
-            its memory.
-        command_buffer_compatible: whether a GPU may record the call in a command buffer.
-
-    Returns:
-        the list of results.
+    parameters of the equation. ``callback`` is the user's function, or its `JaxCallbackFunction`.
     """
     function, circuit = callback, None
     if isinstance(callback, JaxCallbackFunction):
@@ -238,15 +213,14 @@ def _call(
 ) -> tuple[list[Any], Any]:
     """Emit a call of a callback in the Bellhop program that is being lowered.
 
-    Args:
-        ctx: context with the types of the call's arguments and results.
-        target: the callback.
-        operands: the operands.
-        token: token before the call, or None for an unordered call.
-        has_side_effect: whether the call must be kept even if its results are unused.
+    ``ctx`` has the types of the call's arguments and results. ``token`` is the token before the
+    call, or None for an unordered call.
 
     Returns:
         the list of results, and the token after the call or None.
+
+    Raises:
+        ResultTypeError: for a result type that programs do not support, such as a too large array.
     """
     lowering = current_lowering()
     assert lowering is not None
@@ -259,9 +233,6 @@ def lower_for_program(traced: Any) -> ir.Module:
     """Lower a traced function to a module that is independent of the JAX executable.
 
     JAX's own callbacks in it become callbacks of Bellhop.
-
-    Args:
-        traced: JAX's ``Traced``.
 
     Raises:
         CompileError: if a primitive stores a Python function in JAX's executable; names the

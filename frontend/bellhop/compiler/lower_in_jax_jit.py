@@ -64,8 +64,8 @@ def _compile_host_call(
         name: name of the program.
 
     Returns:
-        a function that runs it: it takes a list of arguments and a list of arrays to write the
-        results into; and the jaxpr of the program.
+        a function that runs it, and the jaxpr of the program. The function takes a list of
+        arguments and a list of arrays to write the results into.
     """
 
     def alone(*args: Any) -> Any:
@@ -77,12 +77,7 @@ def _compile_host_call(
         executable = run_with_failures(traced.lower().compile)
 
     def call(arguments: list[np.ndarray], results: list[np.ndarray]) -> None:
-        """Run the compiled program and write its results into arrays.
-
-        Args:
-            arguments: operands of the primitive.
-            results: arrays in the types of the primitive's results.
-        """
+        """Run the compiled program with ``arguments``; write its results into ``results``."""
         with use_host():
             values = run_compiled(executable, None, *arguments)
         for result, value in zip(results, values, strict=True):
@@ -102,9 +97,6 @@ def _lower_host_call(
         jaxpr: jaxpr of the program. Its ordered effects determine the tokens, which are read from
             and set in `ctx`; without any effects the call is pure.
         operands: operands of the rule.
-
-    Returns:
-        the list of results.
     """
     ordered = ordered_effects(jaxpr)
     tokens = [ctx.tokens_in.get(effect) for effect in ordered]
@@ -169,12 +161,8 @@ def lower_callback(
 ) -> tuple[list[ir.Value], ir.Value | None]:
     """Lower a callback in a plain ``jax.jit`` module for the CPU to a runtime call.
 
-    Args:
-        ctx: context of the lowering rule.
-        target: the callback.
-        kind: kind of the callback, a key of ``KINDS`` such as ``"pure"``.
-        operands: operands of the call.
-        token: token before the call; None for an unordered call.
+    ``kind`` is a key of ``KINDS`` such as ``"pure"``; ``token`` is the token before the call, or
+    None for an unordered call. Equal calls of a module share one entry of its callback table.
 
     Returns:
         the list of results, and the token after the call or None.
@@ -223,10 +211,7 @@ def check_single_platform(context: mlir.ModuleContext, label: str) -> None:
     """Raise an error if a module is lowered for export or for several platforms.
 
     Callbacks and circuits need the process and the platform that the module is lowered for.
-
-    Args:
-        context: JAX's context of the ``jax.jit`` module.
-        label: description of the callback or circuit, for errors.
+    ``label`` describes the callback or circuit in errors.
 
     Raises:
         NotImplementedError: for ``jax.export``, and for several platforms.
@@ -258,15 +243,8 @@ def lower_as_program(
     it is compiled for the host, which JAX's own callback calls; in a module that XLA partitions it
     runs on the first device. Equal primitives in a module share one program.
 
-    Args:
-        ctx: context of the lowering rule.
-        primitive: the primitive, such as a circuit.
-        operands: operands of the call.
-        params: parameters of the primitive's equation.
-        label: description of the callback or circuit, for errors.
-
-    Returns:
-        the list of results.
+    ``params`` are the parameters of the primitive's equation; ``label`` describes the circuit in
+    errors. The tokens of the program's ordered effects are read from and set in ``ctx``.
 
     Raises:
         NotImplementedError: for ``jax.export``, and for several platforms.

@@ -64,15 +64,15 @@ class Lowering:
     ) -> str:
         """Return the symbol of a callback in the module; declare it if it is new.
 
-        While JAX lowers, an empty ``func.func`` reserves the symbol, since other callbacks and
-        JAX's functions may have the same name. From jax 0.11 on, the symbol table rejects
-        operations of unregistered dialects.
+        An empty ``func.func`` reserves the symbol until `finish`.
 
         Args:
             ctx: context of the lowering rule, with the types of the callback's results.
-            target: the callback.
+            target: the callback; with other argument types it has another symbol.
             arguments: types of the callback's arguments.
         """
+        # Other callbacks and JAX's functions may have the same name, and from jax 0.11 on, the
+        # symbol table rejects operations of unregistered dialects.
         key = target, tuple((aval.shape, aval.dtype) for aval in arguments)
         symbol = self.symbols.get(key)
         if symbol is None:
@@ -98,10 +98,10 @@ class Lowering:
         *,
         n_arguments: int | None = None,
     ) -> tuple[list[Any], Any]:
-        """Emit a ``callback.call`` operation in the program that is being lowered.
+        """Emit a ``callback.call`` in the program; declare the callback if needed.
 
         Args:
-            ctx: context of the lowering rule.
+            ctx: context of the lowering rule, with the types of the operands and results.
             target: the callback.
             kind: kind of the callback, a key of ``KINDS`` such as ``"pure"``.
             operands: operands of the rule.
@@ -171,11 +171,7 @@ def current_lowering() -> Lowering | None:
 
 @contextlib.contextmanager
 def begin_lowering() -> Iterator[Lowering]:
-    """Collect the callbacks of a new program inside of a ``with`` block.
-
-    Yields:
-        the new `Lowering`, which `current_lowering` returns in the block.
-    """
+    """Make a new `Lowering` the current one inside of a ``with`` block, and yield it."""
     lowering = Lowering()
     with override_lowering_state(program=lowering):
         yield lowering
@@ -209,10 +205,6 @@ def record_circuit(module: ir.Module, circuit: Sequence[str]) -> None:
 
 
 def find_recorded_circuits(module: ir.Module) -> tuple[tuple[str, ...], ...]:
-    """Return the circuits that `record_circuit` recorded in a module.
-
-    Returns:
-        for each circuit three strings: name, device and backend, as `record_circuit` takes them.
-    """
+    """Return the circuits, each as three strings, that `record_circuit` recorded."""
     circuits = module.operation.attributes.get(_CIRCUITS, ())
     return tuple(tuple(text.value for text in circuit) for circuit in circuits)

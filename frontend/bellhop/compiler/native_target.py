@@ -19,7 +19,7 @@ from bellhop.base.source import user_site
 from bellhop.compiler.callback_target import CallbackTarget
 from bellhop_runtime import Callback, NativeFunction, element_type
 
-#: Parameters for an array argument; each form adds to the previous form.
+#: Parameters for an array argument: see `list_parameters`.
 ARRAY_FORMS = ("pointer", "length", "shape", "strides")
 
 Parameter = tuple[str, int, list[int]]
@@ -71,14 +71,9 @@ class NativeSymbol:
 
 
 def find_symbol(library: str, symbol: str) -> NativeSymbol:
-    """Load a shared library and look up a function in it.
+    """Look up a function in a shared library, which the result keeps loaded.
 
-    Args:
-        library: a path, or a name that the system's loader finds.
-        symbol: the name of the function.
-
-    Returns:
-        the function, which keeps the library loaded.
+    ``library`` is a path, or a name that the system's loader finds.
 
     Raises:
         OSError: if the library cannot be loaded.
@@ -113,8 +108,8 @@ class NativeTarget(CallbackTarget):
 
     Attributes:
         argument_avals: types of the arguments of one call, without batch axes.
-        arrays: parameters that are passed for an array argument, one of ``ARRAY_FORMS``; each form
-            adds parameters to the previous form.
+        arrays: parameters that are passed for an array argument, one of ``ARRAY_FORMS``, as
+            `list_parameters` lists them.
         returns_value: whether the only result is the value that the function returns.
         thread_safe: whether elements of a batch may be called at once on several threads.
         keep_subnormals: whether the function computes in the default floating-point environment,
@@ -149,8 +144,7 @@ class NativeTarget(CallbackTarget):
     def bind(self, workers: Any = None) -> Callback:
         """Return the runtime's callback object, which calls the C function without Python.
 
-        Args:
-            workers: unused: calls are not started on Python's threads.
+        ``workers`` is unused, as calls are not started on Python's threads.
         """
         del workers
         assert isinstance(self.function, NativeSymbol)

@@ -141,12 +141,7 @@ def optimize(
     stopwatch = Stopwatch()
 
     def observe(name: str, module: ir.Module) -> None:
-        """Record time and text of the module after a pass.
-
-        Args:
-            name: name of the pass.
-            module: the module after the pass.
-        """
+        """Record time and, if requested, text of the module after the pass ``name``."""
         stopwatch.lap(name, module)
         if keep_stages:
             stages[name] = ModuleText(printed(module))
@@ -169,9 +164,7 @@ def optimize(
         def run(passes: Sequence[type[Pass]], *, verified: bool = False) -> None:
             """Run passes over the module with their options.
 
-            Args:
-                passes: classes of the passes, in order.
-                verified: whether the module is verified after the passes.
+            ``verified`` says that the module is known to be valid before the first pass.
             """
             made = [pass_(**options.get(pass_, {})) for pass_ in passes]
             run_pipeline(module, made, observe, verified=verified)
@@ -235,9 +228,7 @@ def optimize(
 def _check_meshes(module: ir.Module, device: str) -> None:
     """Raise an error if a program is partitioned over another number of devices.
 
-    Args:
-        module: the module after the passes for regions.
-        device: name of the program's device, or of the mesh of a region.
+    `device` is the name of the program's device, or of the mesh of a region.
 
     Raises:
         CompileError: if a mesh in the module has several devices, but not the number of devices
@@ -287,13 +278,11 @@ def _to_module_text(module: ir.Module, elide_constants: bool) -> ModuleText:
 def _drop_unused_arguments(module: ir.Module) -> tuple[int, tuple[int, ...]]:
     """Remove the unused arguments of a program's main function, in place.
 
-    The function takes tokens, then operands, then the callback table, which is always kept.
-
-    Args:
-        module: the module after all passes.
+    The function takes tokens, which are always kept, then operands, then the callback table, which
+    is kept too.
 
     Returns:
-        the number of tokens, and the indices of the operands that remain.
+        the number of tokens, and the indices, tokens not counted, of the operands that remain.
     """
     main = find_functions(module)["main"]
     arguments = list(main.regions[0].blocks[0].arguments)
@@ -312,6 +301,8 @@ def _drop_unused_arguments(module: ir.Module) -> tuple[int, tuple[int, ...]]:
 
 def _extract_regions(module: ir.Module, targets: Sequence["CallbackTarget"]) -> list[Callback]:
     """Compile the nested modules for their devices, and remove them from the module.
+
+    A region that only transfers values is not compiled.
 
     Args:
         module: a program after convert-accelerate-to-runtime, with a nested module for each region.
@@ -357,11 +348,7 @@ def _extract_regions(module: ir.Module, targets: Sequence["CallbackTarget"]) -> 
 def _is_identity(function: ir.Operation, by_name: Mapping[str, ir.Operation]) -> bool:
     """Return whether a function returns its arguments unchanged, possibly by calls.
 
-    A region with such a function only transfers values.
-
-    Args:
-        function: a ``func.func`` with one block.
-        by_name: all functions of the module, by symbol.
+    A region with such a function only transfers values. ``function`` must have one block.
     """
     (block,) = function.regions[0].blocks
     *calls, end = (op.operation for op in block.operations)
@@ -375,11 +362,8 @@ def _is_identity(function: ir.Operation, by_name: Mapping[str, ir.Operation]) ->
 
 
 def _extract_module(nested: ir.Operation) -> ir.Module:
-    """Copy a nested module to a separate module, via bytecode due to its constants.
-
-    Args:
-        nested: a ``builtin.module`` operation inside of another module, which stays there.
-    """
+    """Copy a ``builtin.module`` nested in another module to a separate module."""
+    # Bytecode preserves all constants.
     bytecode = io.BytesIO()
     nested.write_bytecode(bytecode)
     module = ir.Module.parse(bytecode.getvalue(), nested.context)

@@ -20,10 +20,6 @@ def accepts_number(dtype: np.dtype, value: object) -> bool:
 
     Only the kind counts: bool fits all dtypes, int all but bool, float floating-point and complex
     dtypes, complex only complex dtypes.
-
-    Args:
-        dtype: the declared dtype.
-        value: a bool, int, float or complex number.
     """
     if isinstance(value, bool):
         return True
@@ -90,11 +86,9 @@ def _is_finite(array: np.ndarray) -> Any:
 
 
 def _report_overflow(message: str, site: str) -> None:
-    """Warn or raise, as ``np.errstate(over=...)`` requests.
+    """Warn, raise or do nothing, as ``np.errstate(over=...)`` requests.
 
-    Args:
-        message: the message.
-        site: ``file:line`` of the call, which the warning names.
+    The warning is attributed to ``site``, the ``file:line`` of the call.
 
     Raises:
         FloatingPointError: under ``np.errstate(over="raise")``.

@@ -194,11 +194,7 @@ class Program:
 
 
 def merge_program(ctx: mlir.LoweringRuleContext, code: Code) -> str:
-    """Copy a program into the module that JAX is lowering.
-
-    Args:
-        ctx: context of the lowering rule.
-        code: the program.
+    """Copy a program, except a classical one, into the module that JAX is lowering.
 
     Returns:
         the symbol of the program's main function in JAX's module.
@@ -218,11 +214,7 @@ def merge_program(ctx: mlir.LoweringRuleContext, code: Code) -> str:
 def _merge_meshes(context: mlir.ModuleContext, module: ir.Module) -> None:
     """Move a program's meshes into JAX's module; ``merge_mlir_modules`` does not.
 
-    Meshes whose names are taken are renamed.
-
-    Args:
-        context: JAX's context of its module.
-        module: the program's module, which is changed.
+    Meshes whose names are taken are renamed, with their uses in ``module``, the program's module.
     """
     for mesh in find_meshes(module):
         name = string_attribute(mesh, "sym_name")
@@ -291,7 +283,8 @@ def _lower(
         is_region: whether the program runs on a region's devices, not on a CPU device.
 
     Returns:
-        the results; the handle for a program without results.
+        the results, device-resident results as handles; for a program without results, the handle
+        of the table.
 
     Raises:
         NotOnHostError: if JAX lowers a program for the host for another platform or for several
@@ -313,13 +306,8 @@ def _lower_jaxpr(
 ) -> list[ir.Value]:
     """Lower a classical program into the function that JAX is lowering.
 
-    Args:
-        ctx: context of the lowering rule.
-        code: the program, whose `jaxpr` is set.
-        arguments: the program's operands.
-
-    Returns:
-        the list of results.
+    Its `jaxpr` must be set. ``arguments`` are the program's operands; the list of its results is
+    returned.
     """
     assert code.jaxpr is not None
     closed = code.jaxpr()

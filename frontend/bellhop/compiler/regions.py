@@ -130,8 +130,7 @@ class Region:
     def start(self, *arguments: np.ndarray) -> Callable[[], Any]:
         """Start the region on its device, without waiting for its results.
 
-        Args:
-            *arguments: arrays from the program; handles for device-resident values.
+        Arguments and errors are as for a call of the region.
 
         Returns:
             a function without arguments that waits, and returns the same as calling the region.
@@ -157,27 +156,22 @@ class Region:
         return self._fetch(run_with_failures(lambda: self.launch(arguments)))
 
     def _fetch(self, results: Sequence[jax.Array]) -> Results:
-        """Copy the results that the host needs; keep all other results on the device.
-
-        Args:
-            results: all results of the region, which may not be ready.
+        """Wait for the fetched results and copy them; select the kept results.
 
         Returns:
-            list of host arrays, and list of device arrays.
+            list of host arrays, in the order of ``fetched``, and list of device arrays, in the
+            order of ``kept``, which may not be ready; a result may be in both.
         """
         buffers = self._buffers
         fetched = run_with_failures(lambda: [np.asarray(results[i]) for i in buffers.fetched])
         return fetched, [results[i] for i in buffers.kept]
 
     def launch(self, arguments: Sequence[Any]) -> Sequence[jax.Array]:
-        """Start the region on its device; return its results, which may not be ready.
+        """Start the region on its device; return all its results, which may not be ready.
 
-        Arguments are passed to the executable unchanged: JAX's C++ path copies them in a quarter of
-        the time of ``jax.device_put``.
-
-        Args:
-            arguments: host arrays, or arrays on the device.
+        ``arguments`` are host arrays, or arrays on the device.
         """
+        # The executable copies host arrays in a quarter of the time of `jax.device_put`.
         if self._spans_processes:
             arguments = [
                 value if isinstance(value, jax.Array) else self._replicate(value)
@@ -189,29 +183,18 @@ class Region:
         return self._executable(*arguments, self._handle)
 
     def _replicate(self, value: np.ndarray) -> jax.Array:
-        """Replicate an array on all devices of the region, possibly of several processes.
-
-        With several processes not by ``jax.device_put``, which checks that all processes pass equal
-        values: handles differ.
-
-        Args:
-            value: a NumPy array.
-        """
+        """Replicate a NumPy array on the region's devices, possibly of many processes."""
         sharding = find_sharding(self.target, value.shape)
         if not self._spans_processes:
             return jax.device_put(value, sharding)
+        # `device_put` would check that all processes pass equal values, and handles differ.
         return jax.make_array_from_callback(value.shape, sharding, lambda index: value[index])
 
     def convert(self, value: Any, dtype: np.dtype, shape: tuple[int, ...], index: int) -> Any:
         """Raise the error for a result whose type differs from the compiled type: a bug.
 
-        The runtime calls it for such results.
-
-        Args:
-            value: the result.
-            dtype: dtype that the region was compiled for.
-            shape: shape that the region was compiled for.
-            index: index of the result.
+        The runtime calls it for such results, with the compiled dtype and shape, and the index of
+        the result.
 
         Raises:
             TypeError: always.
@@ -224,8 +207,7 @@ class Region:
     def as_callback(self, site: str) -> Callback:
         """Return the runtime's callback object, by which the program runs the region.
 
-        Args:
-            site: ``file:line`` of the user's call.
+        ``site`` is the ``file:line`` of the user's call.
         """
         where = describe_target(self.target)
         return Callback(
@@ -242,10 +224,7 @@ class Region:
 class Transfer(Region):
     """A region without computation: a transfer of values to or from a device.
 
-    Args:
-        name: name of the user's function.
-        target: the device.
-        buffers: arguments and results that stay on the device.
+    ``buffers`` has the arguments and results that stay on the device. Nothing is compiled.
     """
 
     def __init__(self, name: str, target: jax.Device, buffers: DeviceBuffers) -> None:
@@ -254,11 +233,7 @@ class Transfer(Region):
         self._buffers = buffers
 
     def launch(self, arguments: Sequence[Any]) -> Sequence[jax.Array]:
-        """Return the arguments as arrays on the device, copying host arrays to it.
-
-        Args:
-            arguments: host arrays, or arrays on the device.
-        """
+        """Return the arguments as arrays on the device, copying host arrays to it."""
         return [
             value if isinstance(value, jax.Array) else jax.device_put(value, self.target)
             for value in arguments
@@ -273,13 +248,7 @@ def _compile(region: Any, arguments: Sequence[Any]) -> jax.stages.Compiled:
 
 
 def _check_memory(executable: jax.stages.Compiled, name: str, site: str, target: Target) -> None:
-    """Raise an error if a region needs more memory than its devices have.
-
-    Args:
-        executable: the compiled region.
-        name: name of the user's function.
-        site: ``file:line`` of the user's call.
-        target: device or sharding of the region.
+    """Raise an error if a compiled region needs more memory than a device has.
 
     Raises:
         CompileError: naming the memory that is needed and available.

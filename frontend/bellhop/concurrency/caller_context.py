@@ -31,14 +31,6 @@ def call_in_caller_context(function: Callable[P, R], *args: P.args, **kwargs: P.
     On threads that Python started, `function` runs in the thread's own context: the caller runs the
     program on such a thread itself. All other threads (of XLA or of taps) use a copy of the context
     from `save_context`.
-
-    Args:
-        function: function to call.
-        *args: its positional arguments.
-        **kwargs: its keyword arguments.
-
-    Returns:
-        the value that `function` returns.
     """
     if _is_python_thread():
         return function(*args, **kwargs)

@@ -32,7 +32,6 @@ class Task:
     Args:
         function: function to call. A worker thread calls it in a copy of the creating thread's
             context variables; the thread that waits for the result, in its own context.
-        arguments: its positional arguments.
     """
 
     def __init__(self, function: Callable[..., Any], arguments: Sequence[Any]) -> None:
@@ -102,10 +101,6 @@ class Workers:
         """Queue a call for a worker thread.
 
         The worker makes the call in a copy of the current context.
-
-        Args:
-            function: function to call.
-            *arguments: its positional arguments.
 
         Returns:
             the task; keep it until the result is needed, since dropping it cancels the call.

@@ -44,7 +44,8 @@ def cond(
 ) -> Any:
     """Compile a conditional, which runs only the selected branch.
 
-    The interface is the same as in PennyLane and Catalyst.
+    The interface is the same as in PennyLane and Catalyst. Under ``jax.vmap`` over a condition,
+    outside of circuits, all branches run. Outside of programs Python runs the selected branch.
 
     Args:
         pred: a bool or a number, traced or not, or a mid-circuit outcome; Python decides a static
@@ -63,7 +64,8 @@ def cond(
     Raises:
         TypeError: at the call, if a branch does not take the arguments, the structures or shapes of
             the branches' results differ (dtypes are promoted by JAX's rules), or a condition is not
-            a scalar. For ``false_fn`` or ``elifs`` without ``true_fn``.
+            a scalar. For a function as ``pred``, and for ``false_fn`` or ``elifs`` without
+            ``true_fn``.
 
     Example:
         >>> import bellhop
@@ -115,7 +117,7 @@ def cond(
 
 
 class Conditional(Generic[P, R]):
-    """Conditions and their branches; calling it runs the branch of the first true one.
+    """Conditions and branches; a call runs the branch of the first true condition.
 
     ``cond`` returns it. It is called with the arguments of its branches, and returns the result of
     the branch that runs. If all conditions are static, Python chooses the branch while tracing. If
@@ -132,9 +134,7 @@ class Conditional(Generic[P, R]):
         self._otherwise: Function | None = None
 
     def else_if(self, pred: Any) -> Callable[[Callable[P, R]], "Conditional[P, R]"]:
-        """Return a decorator that adds a branch to this conditional.
-
-        The decorator returns the conditional, not the function.
+        """Return a decorator that adds a branch, and returns this conditional.
 
         Args:
             pred: condition, tested if all earlier conditions are false.
@@ -147,7 +147,7 @@ class Conditional(Generic[P, R]):
         return decorate
 
     def otherwise(self, function: Callable[P, R]) -> "Conditional[P, R]":
-        """Add the branch that runs where no condition is true."""
+        """Set the branch that runs if no condition is true; return this conditional."""
         self._otherwise = function
         return self
 
@@ -203,10 +203,6 @@ class Conditional(Generic[P, R]):
         For circuits whose outcomes are PennyLane's ``MeasurementValue``. A tape has no else-if, so
         each branch gets the combined condition that it is true and all earlier conditions are
         false.
-
-        Args:
-            args: positional arguments of the branches.
-            kwargs: keyword arguments of the branches.
         """
         previous: Any = None
         for pred, function in [*self._branches, (True, self._otherwise)]:
@@ -225,17 +221,13 @@ class Conditional(Generic[P, R]):
 
 
 def check_branch(construct: str, name: str, function: Function, args: Args, kwargs: Kwargs) -> None:
-    """Raise an error if a branch does not accept the arguments of the conditional's call.
+    """Raise a `TypeError` if a branch does not accept the arguments of the call.
 
     Args:
-        construct: name of the construct, for errors.
-        name: the branch with its line, for errors.
-        function: the branch.
-        args: positional arguments of the call.
-        kwargs: keyword arguments of the call.
-
-    Raises:
-        TypeError: naming the branch, its signature and the arguments.
+        construct: name of the construct, for the error.
+        name: the branch with its line, for the error.
+        args: positional arguments of the conditional's call.
+        kwargs: keyword arguments of the conditional's call.
     """
     keywords = "".join(f", {key}=" for key in kwargs)
     passed = f"the arguments with which the {construct} is called{keywords}"
@@ -247,9 +239,6 @@ def _record_if(outcome: Any, function: Function, args: Args, kwargs: Kwargs) -> 
 
     Args:
         outcome: PennyLane's ``MeasurementValue``.
-        function: the branch.
-        args: its positional arguments.
-        kwargs: its keyword arguments.
 
     Raises:
         TypeError: in a Bellhop program, if the branch contains a measurement; elsewhere PennyLane

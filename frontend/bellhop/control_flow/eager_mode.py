@@ -10,8 +10,8 @@ from bellhop.tracing.state import is_tracing, override_trace_state, trace_state
 def is_interpreted() -> bool:
     """Return whether Python runs Bellhop's loops and conditionals, not the compiler.
 
-    True if nothing is being traced, and while an uncompiled QNode records its tape, on which a JAX
-    loop would put tracers.
+    True if nothing is being traced, and while PennyLane records the tape of an uncompiled QNode, on
+    which a JAX loop would put tracers.
     """
     if is_tracing():
         return False

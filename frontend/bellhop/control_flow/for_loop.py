@@ -97,14 +97,7 @@ def for_loop(
         raise ValueError("for_loop: the step must not be zero.")
 
     def decorate(*given: Any) -> Callable[..., Any]:
-        """Return the loop as a function of the initial carried values.
-
-        Args:
-            *given: the user's function ``body(i, *carried)``.
-
-        Raises:
-            TypeError: for anything else than one function.
-        """
+        """Return the loop around ``body(i, *carried)``, a function of the initial values."""
         body = get_decorated_body("for_loop", given, "@bellhop.for_loop(0, n, 1)")
         label = describe_derived_function("for_loop", body)
 
@@ -156,12 +149,7 @@ def range_element(iteration: Operand, lower: Any, step: Any) -> Any:
     """Compute an element of a range: ``lower + iteration * step``.
 
     Emits no equations that change nothing: for a lower bound of 0 and a step of 1 it returns
-    `iteration`.
-
-    Args:
-        iteration: index of the iteration, from 0; a traced integer.
-        lower: first element.
-        step: increment.
+    `iteration`, the traced index of the iteration, from 0.
     """
     stride = iteration if isinstance(step, int) and step == 1 else iteration * step
     return stride if isinstance(lower, int) and lower == 0 else lower + stride
@@ -192,15 +180,13 @@ def count_iterations(bounds: Bounds) -> Any:
 
 
 def run_scan(step: TracedStep, carried: tuple[Any, ...], count: int) -> tuple[Any, ...]:
-    """Run a static number of iterations by ``scan``, which has a reverse mode.
+    """Run a static number of iterations by ``scan``; return the final carried values.
+
+    Unlike a ``while`` loop, ``scan`` has a reverse mode.
 
     Args:
         step: traced body, which takes the carried values and the index of the iteration.
-        carried: initial carried values.
         count: number of iterations.
-
-    Returns:
-        the final carried values.
     """
     return jax.lax.scan(lambda *args: step(*args), carried, jnp.arange(count))[0]
 
@@ -211,18 +197,17 @@ def run_for_loop(
     carried: tuple[Any, ...],
     run: Callable[[TracedStep, tuple[Any, ...], int], tuple[Any, ...]] = run_scan,
 ) -> tuple[Any, ...]:
-    """Run a loop outside of circuits; the interface matches ``GateRecorder.for_loop``.
+    """Run a loop outside of circuits; return the final carried values.
+
+    The interface is the same as in ``GateRecorder.for_loop``.
 
     Args:
         count: number of iterations: an ``int``, or a tracer.
         body: takes a tuple of carried values and the index of the iteration, from 0; returns the
             tuple of the next carried values.
         carried: initial carried values.
-        run: runs a loop with a static number of iterations: takes the traced body, initial carried
-            values and the number, and returns the final carried values.
-
-    Returns:
-        the final carried values.
+        run: runs the loop if `count` is an ``int``, called as ``run(step, carried, count)`` with
+            the traced body; returns the final carried values.
     """
     run_step = set_function_name(body, lambda *args: (body(*args), ()))
     carried, step = trace_step("for_loop", run_step, carried, jnp.asarray(0))

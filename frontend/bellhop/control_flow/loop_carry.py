@@ -65,14 +65,10 @@ def unwrap_carry(carried: tuple[Any, ...]) -> Any:
 
 
 def check_no_resizing(construct: str, allow_array_resizing: bool) -> None:
-    """Raise an error if PennyLane's option `allow_array_resizing` is set.
+    """Raise `NotImplementedError` if PennyLane's option `allow_array_resizing` is set.
 
     Args:
         construct: name of the loop, for errors.
-        allow_array_resizing: value of the option.
-
-    Raises:
-        NotImplementedError: if it is true.
     """
     if allow_array_resizing:
         raise NotImplementedError(

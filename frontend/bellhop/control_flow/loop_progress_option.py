@@ -37,7 +37,7 @@ def make_loop_progress(description: str | None) -> "LoopProgress | None":
 
 
 def wrap_loop(construct: str, loop: Callable[..., Any], progress: str | None) -> Callable[..., Any]:
-    """Mark the function of a loop, which ``for_loop`` and ``while_loop`` then return.
+    """Mark the function that ``for_loop`` or ``while_loop`` returns.
 
     The mark is an attribute that `find_construct` reads, so that ``progress`` rejects a loop in
     place of a loop's body.
@@ -62,11 +62,7 @@ def find_construct(function: Callable[..., Any]) -> str | None:
 
 
 def _compile_as_one_program(loop: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap a loop with a progress bar, so that a call outside of programs compiles it.
-
-    Args:
-        loop: takes the initial and returns the final carried values.
-    """
+    """Wrap a loop with a progress bar, so that a call outside of programs compiles it."""
 
     def run(*init: Any) -> Any:
         """Run the loop as one ``jax.jit`` program, wait for it, and show the finished bar.

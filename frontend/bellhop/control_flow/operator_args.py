@@ -8,14 +8,10 @@ from bellhop.base.types import Args, Kwargs
 
 
 def dequeue_arguments(args: Args, kwargs: Kwargs) -> None:
-    """Remove operators among a call's arguments from PennyLane's active queue.
+    """Remove operators in a call's arguments, pytrees, from PennyLane's active queue.
 
     Creating an operator queues it as a gate. But ``qml.adjoint(qml.evolve)(qml.X(0), 0.3)`` shall
     apply an evolution by ``X`` alone, and not the gate ``X`` before it.
-
-    Args:
-        args: positional arguments, pytrees that may contain operators.
-        kwargs: keyword arguments, pytrees that may contain operators.
     """
     # Operators exist only if PennyLane was imported.
     if "pennylane" not in sys.modules:

@@ -22,10 +22,6 @@ class TrackedIterable(Iterable[T]):
     ``progress`` returns it in converted code. If autograph does not compile the loop, iterating
     shows a ``tqdm`` bar.
 
-    Args:
-        iterable: the user's iterable.
-        description: text before the bar.
-
     Attributes:
         iterable: the user's iterable.
         description: text before the bar.
@@ -98,10 +94,6 @@ def _progress(over: Any, desc: str, wrap_iterable: Callable[[Any, str], Any]) ->
         over: number of iterations, or an iterable.
         desc: text before the bar.
         wrap_iterable: takes an iterable and `desc`; returns an iterable that shows the bar.
-
-    Raises:
-        TypeError: if `desc` is not a string, or `over` is neither an integer nor an iterable.
-        ValueError: if `over` is negative.
     """
     if not isinstance(desc, str):
         raise TypeError(f"progress: the description is a string, got {desc!r}.")
@@ -138,9 +130,6 @@ def _decorate_body(over: Any, desc: str) -> Callable[[F], F]:
 
     def decorate(body: F) -> F:
         """Return the body with a progress update after each call.
-
-        Args:
-            body: the body of a loop such as ``jax.lax.scan``, with any arguments.
 
         Raises:
             TypeError: if it is a ``for_loop`` or ``while_loop`` itself.

@@ -50,7 +50,7 @@ def remove_duplicate_effects(
         the new jaxpr; ``recomputed`` itself if it has no effects.
 
     Raises:
-        DifferentiableCompileError: if a result of such a call is needed.
+        DifferentiableCompileError: if a result of a removed call is needed.
     """
     if not recomputed.effects:
         return recomputed
@@ -71,6 +71,6 @@ def remove_effects(recomputed: ClosedJaxpr, where: str) -> ClosedJaxpr:
         the new jaxpr; ``recomputed`` itself if it has no effects.
 
     Raises:
-        DifferentiableCompileError: if a result of such a call is needed.
+        DifferentiableCompileError: if a result of a removed call is needed.
     """
     return remove_calls(recomputed, lambda _: True, repeated_effects_error(where))

@@ -22,9 +22,10 @@ _USAGE = (
 
 @public_function(usage=_USAGE)
 def switch(index: Any) -> Callable[[Function], "Switch"]:
-    """Compile a choice between branches by an integer; only one branch runs.
+    """Compile a choice between branches by an integer; only the selected branch runs.
 
-    The interface is the same as in Catalyst.
+    The interface is the same as in Catalyst. Under ``jax.vmap`` over the index, outside of
+    circuits, all branches run.
 
     Args:
         index: the selected case: an integer, traced or not.
@@ -61,7 +62,7 @@ def switch(index: Any) -> Callable[[Function], "Switch"]:
 
 
 class Switch:
-    """Cases and their branches; calling it runs the branch of the selected case.
+    """Cases and their branches; a call runs the branch of the selected case.
 
     ``switch`` returns it as the result of its decorator. It is called with the arguments of its
     branches, and returns the result of the branch that runs.
@@ -77,9 +78,7 @@ class Switch:
         self._cases: dict[int, Function] = {}
 
     def branch(self, case: int) -> Callable[[Function], "Switch"]:
-        """Return a decorator that adds the branch of a case to this switch.
-
-        The decorator returns the switch, not the function.
+        """Return a decorator that adds the branch of a case, and returns this switch.
 
         Args:
             case: value of the index for which the branch runs.

@@ -36,8 +36,6 @@ class ValueTag:
     def tag(self, value: Any, *operands: Any) -> Any:
         """Return a value unchanged, through an equation with the rules of this tag.
 
-        JAX's transformations of the equation use these rules.
-
         Args:
             value: array or tracer.
             *operands: further operands for the rules.

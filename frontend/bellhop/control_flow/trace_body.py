@@ -66,11 +66,7 @@ class TracedStep:
         return _map_leaves(_cast, result, FlatTree.flatten(carried)).unflatten(), rest
 
     def with_equations(self, equations: list[JaxprEqn]) -> "TracedStep":
-        """Return a copy of the iteration with all its equations replaced.
-
-        Args:
-            equations: the new equations, which define the same results.
-        """
+        """Return a copy with other equations, which must define the same results."""
         changed = self.closed.jaxpr.replace(eqns=equations)
         return TracedStep(ClosedJaxpr(changed, self.closed.consts), self._out_tree)
 
@@ -122,7 +118,8 @@ def trace_branches(branches: Branches, *others: Any) -> tuple[list[Step], list[A
 
     Returns:
         the traced branches, functions of the same arguments with results of the same types; and the
-        types of each branch's other results. The result is None if branches apply gates only.
+        types of each branch's other results. A branch's result is None if the results have no
+        leaves and different structures, as for branches that apply gates only.
 
     Raises:
         TypeError: if structures or shapes of the results differ.
@@ -145,7 +142,7 @@ def trace_branches(branches: Branches, *others: Any) -> tuple[list[Step], list[A
 
         Args:
             closed: jaxpr of the branch.
-            out_tree: structure of its pair of results.
+            out_tree: structure of the branch's pair of results.
         """
 
         def run(*others: Any) -> tuple[Any, Any]:
@@ -198,8 +195,7 @@ def run_branch(
 def run_chosen_branch(branches: Branches) -> Any:
     """Run one branch of a conditional outside of circuits; return its result.
 
-    Args:
-        branches: the conditional, whose functions take no arguments.
+    The functions in `branches` take no arguments.
     """
     runners, _ = trace_branches(
         branches.map_functions(lambda branch: set_function_name(branch, lambda: (branch(), ())))
@@ -211,11 +207,10 @@ def _trace_flat(step: Step, *args: Any) -> tuple[ClosedJaxpr, tuple[FlatTree, An
     """Trace a function that returns a pair of pytrees.
 
     Args:
-        step: the function.
         *args: example arguments, pytrees of arrays.
 
     Returns:
-        its jaxpr; and the types of both results, the first as a ``FlatTree``, the second as a
+        the jaxpr; and the types of both results, the first as a ``FlatTree``, the second as a
         pytree.
     """
 
@@ -231,14 +226,13 @@ def _trace_flat(step: Step, *args: Any) -> tuple[ClosedJaxpr, tuple[FlatTree, An
 
 
 def _to_initial_array(construct: str, value: object) -> Any:
-    """Convert an initial carried value of a loop to an array.
+    """Convert a leaf of a loop's initial carried values to an array.
 
     Args:
         construct: name of the loop, for errors.
-        value: leaf of a carried pytree.
 
     Raises:
-        TypeError: if JAX does not accept it.
+        TypeError: if JAX does not accept the leaf.
     """
     try:
         return as_array(value)
@@ -250,12 +244,12 @@ def _to_initial_array(construct: str, value: object) -> Any:
 
 
 def _map_leaves(change: Callable[..., Any], first: FlatTree, *others: FlatTree) -> FlatTree:
-    """Apply a function to corresponding leaves of trees; return a tree of values.
+    """Apply a function to corresponding leaves of trees with equally many leaves.
 
     Args:
         change: takes one leaf of each tree.
-        first: the first tree, which gives the structure of the new tree.
-        *others: trees with as many leaves.
+        first: the first tree, which gives the structure of the result.
+        *others: further trees.
     """
     columns = zip(first.leaves, *(other.leaves for other in others), strict=True)
     return first.replace_leaves([change(*column) for column in columns])
@@ -264,7 +258,8 @@ def _map_leaves(change: Callable[..., Any], first: FlatTree, *others: FlatTree) 
 def classical_result(construct: str, name: str, result: PyTree) -> Any:
     """Convert a body's or branch's result to arrays, leaving out PennyLane's gates.
 
-    Functions that apply gates often return them; a gate was queued when it was created.
+    Functions that apply gates often return them; a gate was queued when it was created. Outside of
+    circuits an operator is an ordinary pytree.
 
     Args:
         construct: name of the construct, for errors.
@@ -289,14 +284,7 @@ def classical_result(construct: str, name: str, result: PyTree) -> Any:
     quantum = (*gates, *measurements)
 
     def check(leaf: object) -> Any:
-        """Convert a leaf of the result to an array, or a gate to None.
-
-        Args:
-            leaf: array, number, gate, measurement or any other value.
-
-        Raises:
-            TypeError: for measurements and other values.
-        """
+        """Convert a leaf to an array, or a gate to None; reject all other values."""
         if isinstance(leaf, gates):
             return None
         if isinstance(leaf, measurements):
@@ -329,7 +317,6 @@ def check_same_structure(
         first: subject and verb for the first tree, such as ``"it carries"``; for errors.
         first_tree: the first tree, with arrays or types as leaves.
         second: subject and verb for the second tree, such as ``"returns"``; for errors.
-        second_tree: the second tree.
 
     Raises:
         TypeError: if they differ.
@@ -351,13 +338,10 @@ def _format_leaves(flat: FlatTree) -> str:
 
 
 def _common_dtype(*leaves: Operand) -> Any:
-    """Return the type to which JAX promotes arrays of the same shape.
+    """Return the ``ShapeDtypeStruct`` to which JAX promotes arrays of the same shape.
 
     Args:
         *leaves: arrays, or types with ``shape``, ``dtype`` and ``weak_type``.
-
-    Returns:
-        a ``ShapeDtypeStruct``.
     """
     first = leaves[0]
     # Type promotion does not support random keys.
@@ -378,12 +362,7 @@ def _same_dtype(one: Any, other: Any) -> bool:
 
 
 def _cast(value: object, like: Any) -> Any:
-    """Convert a value to the dtype of `like`, not weakly typed; keep random keys.
-
-    Args:
-        value: array, tracer or number.
-        like: array or type; only its dtype is used.
-    """
+    """Convert a value to the dtype of `like`, not weakly typed; keep random keys."""
     if jnp.issubdtype(like.dtype, jax.dtypes.extended):
         return value
     # The result is not weakly typed, as a variable of the program has a fixed type.

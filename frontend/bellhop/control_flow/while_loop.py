@@ -51,8 +51,9 @@ def while_loop(
         a decorator for the body, ``body(*carried)``, which returns the carried values of the next
         iteration (one value, a tuple of several, or None without any). The decorated function takes
         the initial carried values and returns the final values. Inside a QNode the body may apply
-        gates, which the adjoint method differentiates. Outside of programs, and in uncompiled
-        QNodes, Python runs the loop with any values.
+        gates, which the adjoint method differentiates. Carried values have the promoted type of
+        initial and returned values. Outside of programs, and in uncompiled QNodes, Python runs the
+        loop with any values.
 
     Raises:
         TypeError: if the condition is not a scalar, condition or body do not take the carried
@@ -70,14 +71,7 @@ def while_loop(
     check_no_resizing("while_loop", allow_array_resizing)
 
     def decorate(*given: Any) -> Callable[..., Any]:
-        """Return the loop as a function of the initial carried values.
-
-        Args:
-            *given: the user's function ``body(*carried)``.
-
-        Raises:
-            TypeError: for anything else than one function.
-        """
+        """Return the loop around ``body(*carried)``, a function of the initial values."""
         body = get_decorated_body("while_loop", given, "@bellhop.while_loop(condition)")
         label = describe_derived_function("while_loop", body)
 
@@ -127,15 +121,14 @@ def while_loop(
 def run_while_loop(
     condition: Callable[..., Any], body: Callable[..., Any], carried: tuple[Any, ...]
 ) -> tuple[Any, ...]:
-    """Run a loop outside of circuits, like ``GateRecorder.while_loop``.
+    """Run a loop outside of circuits; return the final carried values.
+
+    The interface is the same as in ``GateRecorder.while_loop``.
 
     Args:
         condition: takes the tuple of carried values; returns a bool or a bool scalar.
         body: takes the tuple of carried values; returns the tuple of the next carried values.
         carried: initial carried values.
-
-    Returns:
-        the final carried values.
     """
     run_step = set_function_name(body, lambda carried: (body(carried), ()))
     carried, step = trace_step("while_loop", run_step, carried)

@@ -92,7 +92,6 @@ def make_loops_reversible(closed: ClosedJaxpr, where: str) -> ClosedJaxpr:
     The first use patches JAX's transpose rule of ``while``.
 
     Args:
-        closed: the jaxpr.
         where: description of the loops' owner, such as a QNode and its line; for errors.
 
     Returns:
@@ -101,26 +100,11 @@ def make_loops_reversible(closed: ClosedJaxpr, where: str) -> ClosedJaxpr:
     patch_while_transpose(_transpose_with_fallback)
 
     def loop(eqn: JaxprEqn, *operands: Operand) -> Sequence[Any]:
-        """Bind a ``while`` equation with tagged carried values: a rule for `rewrite`.
-
-        Args:
-            eqn: the equation.
-            *operands: tracers of its operands.
-
-        Returns:
-            tracers of its results.
-        """
+        """Bind a ``while`` equation with tagged carried values: a rule for `rewrite`."""
         body, n_consts = eqn.params["body_jaxpr"], eqn.params["body_nconsts"]
 
         def step(*args: Any) -> list[Any]:
-            """Run the loop's body after tagging its float and complex carried values.
-
-            Args:
-                *args: the body's constants, then its carried values.
-
-            Returns:
-                the carried values of the next iteration.
-            """
+            """Run the loop's body after tagging its float and complex carried values."""
             consts, carried = _split(args, n_consts)
             is_differentiable = lambda array: jnp.issubdtype(array.dtype, jnp.inexact)
             carried = [_ReversibleTag(where).tag(x) if is_differentiable(x) else x for x in carried]
@@ -135,12 +119,9 @@ def make_loops_reversible(closed: ClosedJaxpr, where: str) -> ClosedJaxpr:
 
 
 def _reversible_site(body: ClosedJaxpr) -> str | None:
-    """Return the QNode and line of a reversible loop, for errors; None for other loops.
+    """Return the QNode and line of a reversible loop, for errors, or None.
 
-    A `_ReversibleTag` on the loop's carried values stores it.
-
-    Args:
-        body: jaxpr of the loop's body.
+    A `_ReversibleTag` in the loop's body stores it.
     """
     marks = (
         eqn.params["mark"]
@@ -188,14 +169,9 @@ def _transpose_with_fallback(transpose_with_jax: Callable[..., Any]) -> Callable
     """
 
     def transpose(cotangents: Sequence[Any], *args: Any, **params: Any) -> list[Any]:
-        """Transpose a loop that is tagged or inside of `enable_while_transpose`.
+        """Transpose a loop that is tagged or inside of `enable_while_transpose`: the rule.
 
         JAX's rule transposes all other loops.
-
-        Args:
-            cotangents: cotangents of the equation's results.
-            *args: operands; linear operands are ``UndefinedPrimal``.
-            **params: parameters of the equation.
         """
         where = trace_state().transposing or _reversible_site(params["body_jaxpr"])
         if where is None:
@@ -310,7 +286,6 @@ def _run_reversed(
     recomputing residuals from checkpoints.
 
     Args:
-        loop: the split loop.
         const_cts: zeros in the types of the linear constants.
         carried_cts: cotangents of the final carried values.
 
@@ -329,7 +304,7 @@ def _run_reversed(
         ]
 
     def advance_checkpoint(target: Any, checkpoint_stack: Any) -> Any:
-        """Advance from the last checkpoint towards iteration `target`; save a checkpoint.
+        """Advance from the last checkpoint towards an iteration; push a new checkpoint.
 
         Args:
             target: index of the iteration to reverse next.
@@ -396,11 +371,7 @@ def _run_reversed(
 def _count_checkpoints(values: Sequence[Any]) -> int:
     """Return how many checkpoints of these carried values fit the memory limit.
 
-    Args:
-        values: the carried values, of which each checkpoint keeps a copy.
-
-    Returns:
-        a number from `_FEWEST` to `_MOST`.
+    The number is at least `_FEWEST` and at most `_MOST`.
     """
     size = sum(math.prod(value.shape) * value.dtype.itemsize for value in values)
     return min(max(_CHECKPOINT_BYTES // max(size, 1), _FEWEST), _MOST)

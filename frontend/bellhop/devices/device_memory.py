@@ -27,7 +27,6 @@ def _single_device_memory(device: jax.Device, devices: Sequence[jax.Device]) -> 
     """Return the memory in bytes that one device may use.
 
     Args:
-        device: the device.
         devices: all devices in use; CPU devices of one process among them share its memory.
 
     Returns:
@@ -46,9 +45,8 @@ def _single_device_memory(device: jax.Device, devices: Sequence[jax.Device]) -> 
 def memory_of_process() -> int:
     """Return the memory in bytes that this process may use.
 
-    Returns:
-        the machine's memory, or a lower limit that the operating system sets for the process;
-        ``sys.maxsize`` if unknown.
+    It is the machine's memory, or a lower limit that the operating system sets for the process;
+    ``sys.maxsize`` if unknown.
     """
     memory = memory_for_process()
     return sys.maxsize if math.isinf(memory) else int(memory)
@@ -82,7 +80,7 @@ def required_device_count(required: int, available: int) -> int:
 
 
 def format_gib(size: int) -> str:
-    """Format a number of bytes, such as ``1.5 GiB``; huge ones as ``2**70 GiB``."""
+    """Format a number of bytes, such as ``1.5 GiB``; huge numbers as ``2**70 GiB``."""
     exponent = size.bit_length() - 1 - 30
     if exponent > 60:
         return f"2**{exponent} GiB"

@@ -61,9 +61,9 @@ def resolve_target(dev: Any, where: str = "accelerate", expected: str = "a list 
 
     Args:
         dev: None for JAX's default device, a device, the name of a platform or of a device, a
-            sharding, a mesh, or a sequence of devices.
+            sharding, a mesh, or a sequence of devices or their names.
         where: name of the function that takes ``dev``, for errors.
-        expected: what the function accepts for several devices, for errors.
+        expected: description of the accepted values for several devices, for errors.
 
     Returns:
         a device; for several devices a sharding, which for a mesh or a sequence partitions the
@@ -148,13 +148,9 @@ def _parse_device_name(name: str, where: str) -> jax.Device:
 
 
 def _installation_hint(platform: str) -> str:
-    """Return a sentence on how to install JAX for a platform, to end an error.
+    """Return a sentence on how to install JAX for a platform such as ``"gpu"``.
 
-    Args:
-        platform: name of a platform, such as ``"gpu"``.
-
-    Returns:
-        the sentence, after a space; empty if JAX has the platform or lacks a package for it.
+    It begins with a space; empty if JAX has the platform or lacks a package for it.
     """
     extra = _JAX_EXTRAS.get(platform)
     if extra is None or platform in _platforms():
@@ -163,7 +159,7 @@ def _installation_hint(platform: str) -> str:
 
 
 def _platforms() -> set[str]:
-    """Return the names of the platforms that JAX has, with its name for GPUs of all vendors."""
+    """Return the names of the platforms that JAX has, and ``gpu`` for any GPU."""
     platforms = set(jax.extend.backend.backends())
     return platforms | {"gpu"} if platforms & {"cuda", "rocm"} else platforms
 
@@ -187,7 +183,7 @@ def device_name(device: jax.Device) -> str:
 
 
 def target_name(target: Target) -> str:
-    """Return the name that a region's device or sharding has in programs.
+    """Return the name of a region's target in programs, and record the target.
 
     `find_target` finds the device or sharding by this name, for the rest of the process.
 
@@ -231,14 +227,7 @@ def find_target(name: str) -> Target:
 
 
 def _find_device(name: str) -> jax.Device | None:
-    """Find the device of any process that is named ``platform:id``.
-
-    Args:
-        name: name of the device.
-
-    Returns:
-        the device; None if it does not exist.
-    """
+    """Return the device of any process that is named ``platform:id``, or None."""
     kind, _, number = name.partition(":")
     try:
         devices = jax.devices(kind)
@@ -273,7 +262,6 @@ def find_sharding(target: Target, shape: tuple[int, ...]) -> Sharding:
 
     Args:
         target: device or sharding of the region.
-        shape: shape of the array.
     """
     if isinstance(target, jax.Device):
         return SingleDeviceSharding(target)

@@ -135,7 +135,7 @@ class _GraphBuilder:
             eqn: the equation.
             sources: for each operand, indices of the nodes from which its value comes.
             group: the group for new nodes.
-            hosts: the group's host nodes, by the boxes on which they depend; may get a new one.
+            hosts: the group's host nodes, by the boxes on which they depend; may get a new node.
 
         Returns:
             for each result, indices of the nodes from which its value comes.
@@ -163,13 +163,10 @@ class _GraphBuilder:
     def _add_host_operation(
         self, eqn: JaxprEqn, sources: list[Sources], group: Group, hosts: dict[Sources, Node]
     ) -> list[Sources]:
-        """Add an equation to the host node with the same dependencies, or to a new one.
+        """Add an equation to the host node with equal dependencies, or to a new node.
 
-        Args:
-            eqn: the equation, which is neither a callback, a circuit nor a region.
-            sources: for each operand, indices of the nodes from which its value comes.
-            group: the group for a new node.
-            hosts: the group's host nodes, by the boxes on which they depend; may get a new one.
+        The equation is neither a callback, a circuit nor a region. Arguments are as for
+        `_equation`.
 
         Returns:
             for each result, the index of the host node, in a set.
@@ -197,13 +194,7 @@ class _GraphBuilder:
     def _scan(self, eqn: JaxprEqn, sources: list[Sources], group: Group) -> list[Sources]:
         """Add a ``scan`` to the diagram as a frame, with a node for its carried values.
 
-        Args:
-            eqn: the equation.
-            sources: for each operand, indices of the nodes from which its value comes.
-            group: the group around the loop.
-
-        Returns:
-            for each result, indices of the nodes from which its value comes.
+        Arguments and results are as for `_equation`; ``group`` is the group around the loop.
         """
         params = eqn.params
         consts, carried = scan_counts(params)
@@ -220,13 +211,7 @@ class _GraphBuilder:
     def _while(self, eqn: JaxprEqn, sources: list[Sources], group: Group) -> list[Sources]:
         """Add a ``while`` to the diagram as a frame, with a node for its carried values.
 
-        Args:
-            eqn: the equation.
-            sources: for each operand, indices of the nodes from which its value comes.
-            group: the group around the loop.
-
-        Returns:
-            for each result, the index of the node of the carried values, in a set.
+        Arguments are as for `_scan`. All results come from the node of the carried values.
         """
         params = eqn.params
         in_cond, in_body = params["cond_nconsts"], params["body_nconsts"]
@@ -243,14 +228,8 @@ class _GraphBuilder:
     def _cond(self, eqn: JaxprEqn, sources: list[Sources], group: Group) -> list[Sources]:
         """Add a ``cond`` to the diagram as a frame, with a frame for each branch in it.
 
-        Args:
-            eqn: the equation, whose first operand is the index of the branch.
-            sources: for each operand, indices of the nodes from which its value comes.
-            group: the group around the conditional.
-
-        Returns:
-            for each result, indices of the nodes from which its value comes, in all branches, and
-            from which the index of the branch comes.
+        Arguments are as for `_scan`. A result comes from the nodes that compute it in all branches,
+        and from the nodes that compute the index of the branch, the first operand.
         """
         branches = eqn.params["branches"]
         outer = self.graph.add_group(group, "if" if len(branches) == 2 else "switch")
@@ -271,7 +250,7 @@ class _GraphBuilder:
             loop: the loop's group.
             sources: for each carried value, indices of the nodes from which its initial value
                 comes.
-            atoms: variables of the initial values in the jaxpr; further ones are ignored.
+            atoms: variables of the initial values in the jaxpr; further variables are ignored.
 
         Returns:
             the index of the new node, in a set.
@@ -306,9 +285,8 @@ _STRUCTURES = {
 def _describe_box(eqn: JaxprEqn) -> tuple[BoxKind, list[str]] | None:
     """Return kind and text lines of the box for an equation of the jaxpr.
 
-    Returns:
-        kind and lines for callbacks, circuits, regions and their derivatives; None for all other
-        equations, which are host operations or contain further jaxprs.
+    Callbacks, circuits, regions and their derivatives have boxes; the result is None for all other
+    equations, which are host operations or contain further jaxprs.
     """
     params, name = eqn.params, eqn.primitive.name
     linear = params.get("linear")
@@ -331,7 +309,7 @@ def _describe_box(eqn: JaxprEqn) -> tuple[BoxKind, list[str]] | None:
 
 
 def _find_definition(eqn: JaxprEqn) -> str:
-    """Return ``file:line`` of a callback's function, without folders; empty if it has no file."""
+    """Return ``file:line`` of a callback's function, without folders; else ``""``."""
     target = eqn.params.get("target")
     location = os.path.basename(target.definition) if isinstance(target, CallbackTarget) else ""
     return "" if location.startswith("<") else location
@@ -340,11 +318,8 @@ def _find_definition(eqn: JaxprEqn) -> str:
 def _format_transfer(eqn: JaxprEqn) -> str:
     """Format the bytes that a region receives and returns, as ``"... in, ... out"``.
 
-    An operand that occurs twice counts once, and constants do not count. A size of
-    0 is ``nothing``.
-
-    Args:
-        eqn: the region's ``jit`` equation.
+    ``eqn`` is the region's ``jit`` equation. An operand that occurs twice counts once, and
+    constants do not count. A size of 0 is ``nothing``.
     """
     taken = [atom.aval for atom in dict.fromkeys(a for a in eqn.invars if _is_value(a))]
     given = [var.aval for var in eqn.outvars]

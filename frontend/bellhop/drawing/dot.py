@@ -16,13 +16,9 @@ _STYLES = {
 
 
 def to_dot(graph: Graph) -> str:
-    """Convert a diagram to Graphviz's DOT language.
+    """Convert a diagram to a ``digraph`` in Graphviz's DOT language.
 
-    Args:
-        graph: the diagram.
-
-    Returns:
-        text of a ``digraph``, in which node ``n3`` is the node with the index 3.
+    ``n3`` is the node with the index 3, and ``cluster_2`` the group with the index 2.
     """
     lines = [
         "digraph program {",
@@ -38,11 +34,7 @@ def to_dot(graph: Graph) -> str:
 def _format_group(group: Group, indent: str) -> list[str]:
     """Return the DOT lines of a group's nodes and nested groups, indented.
 
-    Nested groups without nodes are left out.
-
-    Args:
-        group: the group.
-        indent: spaces at the begin of each line.
+    Nested groups without nodes are left out. ``indent`` are the spaces at the begin of each line.
     """
     lines = [indent + _format_node(node) for node in group.nodes]
     for inner in filter(None, group.groups):

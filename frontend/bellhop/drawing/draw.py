@@ -143,13 +143,9 @@ def draw(fn: Callable[..., Any]) -> Callable[..., Drawing]:
     @with_users_frames
     @reveal_exceptions
     def draw_call(*args: Any, **kwargs: Any) -> Drawing:
-        """Trace the drawn function for these arguments, and draw it.
+        """Trace the drawn function for these arguments or types, and draw it.
 
         This is the function that `draw` returns.
-
-        Args:
-            *args: arguments of the drawn function; arrays or their types.
-            **kwargs: its keyword arguments.
         """
         traced, names = function, _argument_sizes(function, args, kwargs)
         if isinstance(fn, QJIT) and fn.static_arguments:
@@ -224,14 +220,10 @@ def draw_graph(fn: Callable[..., Any], *, level: int | str | None = None) -> Cal
 def _argument_sizes(
     function: Callable[..., Any], args: Args, kwargs: Kwargs
 ) -> list[tuple[str, int]]:
-    """List name and number of leaves of each argument, in JAX's order.
+    """List name and number of leaves of each argument: positional, then keywords.
 
-    If the function does not accept the positional arguments, their names are ``argument 0`` etc.
-
-    Args:
-        function: the user's function, whose parameters give the names.
-        args: positional arguments.
-        kwargs: keyword arguments, which are sorted by name.
+    Positional arguments have the names of the function's parameters; if the function does not
+    accept them, ``argument 0`` etc.
     """
     try:
         positional = inspect.signature(function).bind_partial(*args).arguments
@@ -244,16 +236,11 @@ def _argument_sizes(
 def _dynamic_argument_sizes(names: list[str], args: Args, kwargs: Kwargs) -> list[tuple[str, int]]:
     """List name and number of leaves of each dynamic argument.
 
-    Named positional arguments come first, then keyword arguments, then further positional
-    arguments.
-
-    Args:
-        names: names of the dynamic positional parameters.
-        args: dynamic positional arguments; those after the names are ``argument 2`` etc.
-        kwargs: dynamic keyword arguments, which are sorted by name.
+    Positional arguments come first, with ``names``, the names of the dynamic parameters; further
+    positional arguments are ``argument 2`` etc. Keyword arguments follow, sorted by name.
     """
-    values = [*zip(names, args, strict=False), *sorted(kwargs.items())]
-    values += [(f"argument {i}", args[i]) for i in range(len(names), len(args))]
+    surplus = [f"argument {i}" for i in range(len(names), len(args))]
+    values = [*zip([*names, *surplus], args, strict=False), *sorted(kwargs.items())]
     return [(name, len(jax.tree.leaves(value))) for name, value in values]
 
 
@@ -276,14 +263,9 @@ def _import_graphviz() -> Any:
 
 
 def _render(text: str, form: str) -> bytes:
-    """Render text in the DOT language as an image, by Graphviz.
+    """Render text in the DOT language as the content of an image file, by Graphviz.
 
-    Args:
-        text: the text.
-        form: ``"svg"``, ``"png"`` or ``"pdf"``.
-
-    Returns:
-        content of an image file.
+    ``form`` is ``"svg"``, ``"png"`` or ``"pdf"``.
 
     Raises:
         RuntimeError: if Graphviz is not installed.

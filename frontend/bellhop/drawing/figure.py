@@ -16,10 +16,7 @@ _MARGIN = 10
 
 
 def make_figure(graph: Graph) -> tuple[Any, Any]:
-    """Draw a program's diagram with Matplotlib.
-
-    Args:
-        graph: the diagram.
+    """Draw a program's diagram with Matplotlib's ``pyplot``.
 
     Returns:
         the new figure and its axes, whose unit is a point (1/72 inch).

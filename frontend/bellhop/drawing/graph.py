@@ -82,16 +82,9 @@ class Graph:
     _groups: int = 0
 
     def add(self, group: Group, kind: BoxKind, *lines: str, device: str | None = None) -> Node:
-        """Create a node of the diagram in a group.
+        """Create a node of the diagram in a group, with lines of text, and return it.
 
-        Args:
-            group: the group.
-            kind: kind of the node.
-            *lines: its lines of text.
-            device: name of the device on which its value stays, or None.
-
-        Returns:
-            the new node.
+        ``device`` is the name of the device on which its value stays, or None.
         """
         node = Node(self._nodes, kind, list(lines))
         if device is not None:
@@ -101,26 +94,18 @@ class Graph:
         return node
 
     def add_group(self, outer: Group, title: str) -> Group:
-        """Create a group of the diagram inside of another group.
-
-        Args:
-            outer: the outer group.
-            title: title of the new group.
-
-        Returns:
-            the new, empty group.
-        """
+        """Create an empty group of the diagram inside of another group, and return it."""
         self._groups += 1
         group = Group(self._groups, title)
         outer.groups.append(group)
         return group
 
     def connect(self, source: int, target: int, label: str) -> None:
-        """Add a value to the edge between two nodes."""
+        """Add a value's label to the edge between two nodes, given by index."""
         self.edges.setdefault((source, target), []).append(label)
 
     def nodes(self, group: Group | None = None) -> list[Node]:
-        """Return the nodes of a group and its nested groups."""
+        """Return the nodes of a group and its nested groups; None for the whole diagram."""
         group = group or self.top
         return group.nodes + [node for inner in group.groups for node in self.nodes(inner)]
 

@@ -42,9 +42,6 @@ def make_layout(graph: Graph) -> Layout:
 
     Graphviz's command ``dot`` computes the positions if it is installed; otherwise each node is in
     a row below the nodes on which it depends.
-
-    Args:
-        graph: the diagram.
     """
     if shutil.which("dot") is None:
         return _rank_nodes(graph)
@@ -55,11 +52,7 @@ def make_layout(graph: Graph) -> Layout:
 
 
 def _read_layout(found: dict) -> Layout:
-    """Convert the JSON that Graphviz's ``dot`` writes to positions.
-
-    Args:
-        found: the parsed JSON, of a graph from `to_dot`.
-    """
+    """Convert the parsed JSON that Graphviz's ``dot`` writes for text of `to_dot`."""
     left, low, right, high = _numbers(found["bb"])
     layout = Layout((right - left, high - low))
     for item in found.get("objects", []):
@@ -98,10 +91,8 @@ def _point(text: str) -> Point:
 def _rank_nodes(graph: Graph) -> Layout:
     """Place each node of a diagram in a row below all nodes on which it depends.
 
-    Used without Graphviz. Results are in the last row, and edges are straight.
-
-    Args:
-        graph: the diagram.
+    Used without Graphviz. Results are in the last row, and edges are straight. Edges from later
+    nodes to earlier nodes, as in loops, do not count.
     """
     rank: dict[int, int] = {}
     results = [node.index for node in graph.nodes() if node.kind is BoxKind.RESULT]

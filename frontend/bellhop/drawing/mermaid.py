@@ -20,14 +20,7 @@ _STYLES = {
 
 
 def to_mermaid(graph: Graph) -> str:
-    """Convert a diagram to the text of a Mermaid flowchart.
-
-    Args:
-        graph: the diagram.
-
-    Returns:
-        the text, in which node ``n3`` is the node with the index 3.
-    """
+    """Convert a diagram to a Mermaid flowchart; ``n3`` is the node with index 3."""
     lines = ["flowchart TD", *_format_group(graph.top, "  ")]
     for (source, target), types in graph.edges.items():
         lines.append(f'  n{source} -->|"{_escape(shorten(types))}"| n{target}')
@@ -39,11 +32,7 @@ def to_mermaid(graph: Graph) -> str:
 def _format_group(group: Group, indent: str) -> list[str]:
     """Return the Mermaid lines of a group's nodes and nested groups, indented.
 
-    Nested groups without nodes are left out.
-
-    Args:
-        group: the group.
-        indent: spaces at the begin of each line.
+    Nested groups without nodes are left out. ``indent`` are the spaces at the begin of each line.
     """
     lines = [indent + _format_node(node) for node in group.nodes]
     for inner in filter(None, group.groups):

@@ -78,11 +78,7 @@ class _Row:
     inputs: dict[int, list[str]] = field(default_factory=dict)
 
     def format_box(self, names: dict[int, str]) -> list[str]:
-        """Format the lines without the inputs.
-
-        Args:
-            names: distinct name of each node, by its index.
-        """
+        """Format the lines without the inputs; `names` has a distinct name for each node."""
         if self.node is None:
             return [(self.left + self.title).rstrip()]
         if self.is_end:
@@ -99,7 +95,7 @@ class _Row:
         return [self.left + first, *(indent + line for line in rest)]
 
     def add_inputs(self, box: list[str], inputs: str, column: int) -> list[str]:
-        """Write the inputs behind the first line of the box, on several lines if they are long.
+        """Write the inputs behind the first line of the box, on several lines if long.
 
         Args:
             box: lines of the box.
@@ -117,12 +113,9 @@ class _Row:
 
 
 def _list_rows(inputs: _Inputs, group: Group, frame: str) -> list[_Row]:
-    """List the rows of a group's nodes and nested groups.
+    """List the rows of a group's nodes and nested groups, in program order.
 
-    Args:
-        inputs: the edges of the diagram.
-        group: the group.
-        frame: lines of the frames around the group.
+    `frame` has the characters of the frames around the group, which begin each row.
     """
     rows: list[_Row] = []
     for item in _sort_items(inputs, group):
@@ -140,12 +133,9 @@ def _list_rows(inputs: _Inputs, group: Group, frame: str) -> list[_Row]:
 
 
 def _list_frame_rows(inputs: _Inputs, group: Group, frame: str) -> list[_Row]:
-    """List the rows of a frame: a loop, or a conditional with a section for each branch.
+    """List the rows of a frame: a loop, or a conditional with its branches.
 
-    Args:
-        inputs: the edges of the diagram.
-        group: the group of the loop or conditional.
-        frame: lines of the frames around it.
+    `frame` has the characters of the frames around it, which begin each row.
     """
     rows = [_Row(f"{frame}┌─ ", frame, title=group.title)]
     inside = f"{frame}│  "
@@ -165,12 +155,11 @@ def _list_frame_rows(inputs: _Inputs, group: Group, frame: str) -> list[_Row]:
 
 
 def _find_repeated(inputs: _Inputs, node: Node, group: Group) -> dict[int, list[str]]:
-    """Find the values that flow from an iteration's results back to the carried values.
+    """Find the values that flow from an iteration's results to the carried values.
 
-    Args:
-        inputs: the edges of the diagram.
-        node: the node of the carried values; other nodes have no such values.
-        group: the loop's group.
+    Returns:
+        labels of the values by index of their source, a node in the loop's `group`; empty unless
+        `node` is the node of the carried values.
     """
     if node.kind is not BoxKind.CARRIED:
         return {}
@@ -179,15 +168,12 @@ def _find_repeated(inputs: _Inputs, node: Node, group: Group) -> dict[int, list[
 
 
 def _sort_items(inputs: _Inputs, group: Group) -> list[Node | Group]:
-    """Sort nodes and groups of a group by program order, each after its inputs.
+    """Sort a group's nodes and groups by program order, and after their inputs.
 
-    A host node has the index of its first operation, and an operation that is merged into it can
-    depend on a later node.
-
-    Args:
-        inputs: the edges of the diagram.
-        group: the group, whose nested groups without nodes are left out.
+    If nodes depend on each other, some precede an input. Nested groups without nodes are left out.
     """
+    # A host node has the index of its first operation, and an operation that is merged into it can
+    # depend on a later node.
     items: list[Node | Group] = [*group.nodes, *filter(None, group.groups)]
     items.sort(key=lambda item: min(_list_indices(item)))
     owner = {index: place for place, item in enumerate(items) for index in _list_indices(item)}
@@ -217,10 +203,9 @@ def _list_indices(item: Node | Group) -> set[int]:
 
 
 def _name_nodes(nodes: list[Node]) -> dict[int, str]:
-    """Name each node, with a number where several nodes have the same name.
+    """Name each node by its first line, numbered where several have the same line.
 
-    Args:
-        nodes: all nodes, from top to bottom.
+    `nodes` are all nodes, from top to bottom.
 
     Returns:
         for the index of each node, a name such as ``lookup``, or ``lookup#2``.

@@ -21,13 +21,8 @@ from bellhop_runtime import within
 def compute_signature(static: Hashable, args: Args, kwargs: Kwargs) -> Hashable:
     """Return the key by which JAX distinguishes a function's programs at present.
 
-    It consists of static arguments, structure and types of dynamic arguments, and those JAX
-    settings that affect tracing.
-
-    Args:
-        static: values of the static arguments.
-        args: positional arguments, values or tracers; pytrees.
-        kwargs: keyword arguments, values or tracers; pytrees.
+    It consists of static arguments, structure and types of dynamic arguments, and the JAX settings
+    that affect tracing. `args` and `kwargs` are pytrees of values or tracers.
     """
     leaves, tree = jax.tree.flatten((args, kwargs))
     avals = map(jax.typeof, leaves)
@@ -49,10 +44,8 @@ class TraceRegistry:
     def register_trace(self, signature: Hashable) -> Iterator[None]:
         """Register that this thread traces a signature inside of a ``with`` block.
 
-        If another thread or an outer block traces it already, that registration stays.
-
-        Args:
-            signature: key from `compute_signature`.
+        If another thread or an outer block traces it already, that registration stays. The
+        signature is a key from `compute_signature`.
         """
         trace = threading.get_ident(), threading.Event()
         self._in_progress.setdefault(signature, trace)
@@ -64,11 +57,7 @@ class TraceRegistry:
             trace[1].set()
 
     def wait_for_trace(self, signature: Hashable) -> None:
-        """Wait while another thread traces this signature; return at once otherwise.
-
-        Args:
-            signature: key from `compute_signature`.
-        """
+        """Wait while another thread traces this signature; return at once otherwise."""
         thread, is_traced = self._in_progress.get(signature, (None, None))
         if is_traced is not None and thread != threading.get_ident():
             within("waits for another thread, which traces it", is_traced.wait)
@@ -85,13 +74,11 @@ _NO_TABLE = np.zeros(2, np.uint32)
 def wait_until_finished(result: PyTree) -> None:
     """Wait until the execution that returned a result has finished.
 
-    So the execution cannot start after the caller has returned. Dispatch is synchronous except if
-    an argument is not ready: JAX copies large NumPy arrays on a separate thread, and the program
-    starts after that.
-
-    Args:
-        result: pytree of the results of one execution; may contain no arrays.
+    So the execution cannot start after the caller has returned. Nothing happens if the pytree
+    contains no JAX arrays.
     """
+    # Dispatch is synchronous except if an argument is not ready: JAX copies large NumPy arrays on
+    # a separate thread, and the program starts after that.
     # All results belong to the same execution; flattening the tree would cost more.
     first = result[0] if type(result) is tuple and result else result
     if not isinstance(first, jax.Array):
@@ -136,12 +123,6 @@ def make_jit_wrapper(
 
     def embedded(first: Any, /, *args: Any, **kwargs: Any) -> Any:
         """Compile the program for these tracers, and bind it; body of the ``jax.jit``.
-
-        Args:
-            first: tracer of the table's handle; a tuple of it and static arguments if there are
-                any.
-            *args: dynamic positional arguments, each a ``FlatTree`` of tracers.
-            **kwargs: dynamic keyword arguments, each a ``FlatTree`` of tracers.
 
         Returns:
             the pytree of the result; `PendingResults`, which the caller must convert, if a result

@@ -44,11 +44,7 @@ class PendingResults:
         self.leaves = leaves
 
     def with_call(self, call: CallWithArguments) -> "PendingResults":
-        """Return a copy that keeps the owner of device-resident results alive.
-
-        Args:
-            call: the owner of the results, made for one call of the program.
-        """
+        """Return a copy that keeps `call`, the owner of device-resident results, alive."""
         return PendingResults(self.form._replace(call=call), self.leaves)
 
     def finish(self, arguments: PyTree) -> PyTree:
@@ -91,15 +87,12 @@ jax.tree_util.register_pytree_node(
 
 
 def place_on_targets(leaves: Sequence[Any], targets: Sequence[Any]) -> Sequence[Any]:
-    """Copy arrays to the devices that ``out_shardings`` requests.
+    """Copy arrays to the devices of ``out_shardings``; return them in order.
 
     Args:
         leaves: arrays or tracers, the leaves of a result.
         targets: device or sharding of each leaf, None to leave it where it is; an empty sequence
             changes nothing.
-
-    Returns:
-        the arrays in the same order.
     """
     if not targets:
         return leaves

@@ -55,8 +55,8 @@ class Runner:
     of each program.
 
     Attributes:
-        given_handle: table handle of fast calls, as array on the CPU device; None until JAX's
-            devices are initialised.
+        given_handle: table handle of fast calls, as returned by `handle`; None until `handle` is
+            first read, which initialises JAX's devices.
         needs_call: whether a program has regions that read the caller's arguments or keep results
             on their device, so that each call has its own handle.
     """
@@ -183,11 +183,7 @@ class Runner:
         """Return JAX's ``Compiled`` of the program for some arguments, without running it.
 
         If another thread is tracing the same signature, wait for its trace, which JAX then reuses.
-
-        Args:
-            first: the handle, or a tuple of handle and static arguments.
-            args: dynamic positional arguments.
-            kwargs: dynamic keyword arguments.
+        ``first`` is the handle, or a tuple of handle and static arguments.
         """
         args, kwargs = flatten_call(args, kwargs)
         signature = compute_signature(unpack_first_input(first)[1], args, kwargs)
@@ -212,11 +208,12 @@ class Runner:
     def handle(self) -> Any:
         """Handle of the callback table: on the CPU device, or a NumPy array.
 
-        It is replaced if JAX has dropped its device and programs, as at ``clear_backends`` and the
-        end of the process. A handle on a dropped device would be copied when a program begins,
-        which would then run on a thread of XLA: signals are not handled there, and at the end of
-        the process it cannot call Python functions.
+        It is created at the first access, and replaced if JAX has dropped its device and programs,
+        as at ``clear_backends`` and the end of the process.
         """
+        # A handle on a dropped device would be copied when a program begins, which would then run
+        # on a thread of XLA: signals are not handled there, and at the end of the process it cannot
+        # call Python functions.
         given = self.given_handle
         if given is None or (isinstance(given, jax.Array) and given.devices() != {host_device()}):
             self.given_handle = self._new_handle()
@@ -226,7 +223,7 @@ class Runner:
     def has_fast_calls(self) -> bool:
         """Whether ``jit`` may be called with the caller's arguments unchanged.
 
-        False before the first slow call, and if arguments have to be copied first.
+        False before anything is compiled or called, and if arguments may have to be copied first.
         """
         copies = self.needs_call and self._donated
         return self.given_handle is not None and not self._gathers and not copies
@@ -238,7 +235,8 @@ class Runner:
             call: the call's arguments.
             begun: result of a fast call: results, or a program that was compiled and not executed;
                 None if there was no fast call, or it raised.
-            failed: exception of a fast call, which is treated as if this run had raised it; None.
+            failed: exception of a fast call, which is treated as if this run had raised it; None
+                if there was none.
 
         Returns:
             the function's result; `PendingResults` if the caller has to convert it.
@@ -314,7 +312,7 @@ class Runner:
 
         Args:
             call: the call's arguments.
-            begun: result of an earlier fast call, or None to make one.
+            begun: result of an earlier fast call; None to make a fast call.
         """
         handle = self.given_handle
         if handle is None:
@@ -473,12 +471,9 @@ class Runner:
         return self._run_stage("trace", self.handle, call.flattened)
 
     def _run_stage(self, stage: str, handle: Any, call: CallArgs) -> Any:
-        """Return JAX's ``Lowered`` or ``Traced`` of a call; errors name the argument.
+        """Return JAX's ``Lowered`` or ``Traced`` of a flat call; errors name the argument.
 
-        Args:
-            stage: name of the method of the ``jax.jit``: ``"lower"`` or ``"trace"``.
-            handle: table handle.
-            call: a call whose arguments are flat.
+        ``stage`` is the method of the ``jax.jit``: ``"lower"`` or ``"trace"``.
         """
         with use_host():
             first = pack_first_input(handle, call.static)

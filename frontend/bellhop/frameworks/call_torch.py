@@ -149,13 +149,10 @@ class TorchFunction(PickledByName):
                 own[name].copy_(to_tensor(np.array(value)))
 
     def _check_parameter_names(self, parameters: Mapping[str, Any]) -> None:
-        """Raise an error for parameters that the PyTorch module does not have.
-
-        Args:
-            parameters: the user's dictionary of parameters; only its keys count.
+        """Raise an error for parameters, by name, that the PyTorch module does not have.
 
         Raises:
-            ValueError: for unknown names; lists the module's.
+            ValueError: for unknown names; lists the module's names.
             TypeError: if this is a function, not a module.
         """
         names = [name for name, _ in self._own_module().named_parameters()]
@@ -182,13 +179,8 @@ class TorchFunction(PickledByName):
     def _call(self, parameters: dict[str, Any] | None, args: Args, kwargs: Kwargs) -> Any:
         """Trace a call of the function or module; prepare it once for each signature.
 
-        Args:
-            parameters: the module's parameters by name; None to use its current parameters.
-            args: positional arguments, pytrees of arrays.
-            kwargs: keyword arguments, pytrees of arrays.
-
-        Returns:
-            the result, a pytree of arrays.
+        PyTorch's current modes are part of the signature. ``parameters`` are the module's
+        parameters by name; None to use its current parameters.
         """
         leaves, in_tree = jax.tree.flatten((parameters, args, kwargs))
         avals = [jax.typeof(leaf) for leaf in leaves]
@@ -230,11 +222,8 @@ class TorchFunction(PickledByName):
         def call(*tensors: Any) -> list[Any]:
             """Call the user's function with flat tensors, when the program runs.
 
-            Args:
-                *tensors: leaves of ``(parameters, args, kwargs)``.
-
-            Returns:
-                the leaves of the result, tensors.
+            It takes the leaves of ``(parameters, args, kwargs)`` and returns the leaves of the
+            result, tensors.
 
             Raises:
                 TypeError: if the result has another structure than was declared or inferred, or
@@ -261,12 +250,8 @@ class TorchFunction(PickledByName):
     ) -> None:
         """Raise `TypeError` if PyTorch's default dtype has changed a result's type.
 
-        The default dtype may have changed since the program was traced.
-
-        Args:
-            results: leaves of the function's result, tensors.
-            avals: their inferred types.
-            modes: PyTorch's modes when the types were inferred.
+        ``avals`` are the types of the results, inferred in ``modes``; the default dtype may have
+        changed since then.
         """
         default_dtype = import_torch().get_default_dtype()
         if default_dtype == modes.default_dtype:
@@ -341,11 +326,8 @@ class TorchFunction(PickledByName):
     def _get_aval(self, leaf: object) -> ShapedArray:
         """Return the abstract value of a leaf of the user's result, in JAX's precision.
 
-        Args:
-            leaf: a tensor or a Python number.
-
         Raises:
-            TypeError: for other values.
+            TypeError: unless the leaf is a tensor or a Python number.
         """
         torch = import_torch()
         if isinstance(leaf, torch.Tensor):

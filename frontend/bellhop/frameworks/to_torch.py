@@ -33,16 +33,7 @@ def _graph_node() -> Any:
 
         @staticmethod
         def forward(function: FlatFunction, *tensors: Any) -> tuple[Any, ...]:
-            """Call the compiled function with tensors; return new tensors.
-
-            The tensors do not share memory with arrays, as PyTorch may write into them.
-
-            Args:
-                function: the compiled function of flat arrays.
-                *tensors: its arguments, tensors on the CPU.
-
-            Returns:
-                a tensor for each result.
+            """Call the compiled function with CPU tensors; return a tensor for each result.
 
             Raises:
                 NotImplementedError: if the tensors have no data, or PyTorch is tracing.
@@ -59,12 +50,9 @@ def _graph_node() -> Any:
 
         @staticmethod
         def setup_context(context: Any, inputs: Any, outputs: Any) -> None:
-            """Save the function and its arguments in the context of a graph node.
+            """Save the function and its arguments in PyTorch's context of the call.
 
-            Args:
-                context: PyTorch's context of the call.
-                inputs: the function, then its tensors.
-                outputs: its results, tensors.
+            ``inputs`` are the arguments of `forward`, ``outputs`` its results.
             """
             context.function, *tensors = inputs
             context.save_for_backward(*tensors)
@@ -75,9 +63,7 @@ def _graph_node() -> Any:
         def backward(context: Any, *cotangents: Any) -> tuple[Any, ...]:
             """Return the cotangents of the arguments, for PyTorch's reverse mode.
 
-            Args:
-                context: PyTorch's context of the call.
-                *cotangents: a tensor for each result.
+            Takes a cotangent for each result; PyTorch fills in zeros.
 
             Returns:
                 None for the function, then for each argument its cotangent, or None if it is not
@@ -94,9 +80,7 @@ def _graph_node() -> Any:
         def jvp(context: Any, *tangents: Any) -> tuple[Any, ...]:
             """Return the tangents of the results, for PyTorch's forward mode.
 
-            Args:
-                context: PyTorch's context of the call.
-                *tangents: None for the function, then for each argument its tangent or None.
+            Takes None for the function, then for each argument its tangent or None.
 
             Returns:
                 for each result its tangent; None for integers and booleans.
@@ -113,11 +97,7 @@ def _graph_node() -> Any:
         ) -> tuple[tuple[Any, ...], tuple[int, ...]]:
             """Call the batched function, for ``torch.func.vmap``.
 
-            Args:
-                info: PyTorch's description of the batch, with its size.
-                axes: batch axis of the function (None) and of each tensor, or None.
-                function: the function.
-                *tensors: its arguments.
+            ``axes`` has the batch axis of the function (None) and of each tensor, or None.
 
             Returns:
                 the results, and their batch axes, which are all 0.
@@ -171,13 +151,6 @@ def to_torch(fn: Callable[..., Any]) -> Callable[..., Any]:
         """Call the compiled function for the structure of these arguments.
 
         A new structure makes a new function, which `qjit` compiles.
-
-        Args:
-            *args: pytrees of tensors and numbers.
-            **kwargs: pytrees of tensors and numbers.
-
-        Returns:
-            a pytree of tensors, which PyTorch can differentiate.
         """
         leaves, in_tree = jax.tree.flatten((args, kwargs))
         if in_tree not in by_structure:
@@ -201,13 +174,6 @@ def to_torch(fn: Callable[..., Any]) -> Callable[..., Any]:
         """Call the compiled function: the function that `to_torch` returns.
 
         Under ``torch.compile``, the call breaks the graph.
-
-        Args:
-            *args: pytrees of tensors and numbers.
-            **kwargs: pytrees of tensors and numbers.
-
-        Returns:
-            a pytree of tensors.
         """
         if torch.compiler.is_compiling():
             # Imported late, since it imports PyTorch's compiler.

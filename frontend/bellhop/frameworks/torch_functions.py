@@ -14,14 +14,10 @@ class TensorFunction:
 
     Subclasses are the user's function and its derivatives, which can be differentiated again.
 
-    Args:
+    Attributes:
         name: name for errors.
         mutates: whether it changes its arguments in place: then its derivatives pass copies to it.
             If false, a call that changes an argument raises `RuntimeError`.
-
-    Attributes:
-        name: as the argument.
-        mutates: as the argument.
     """
 
     def __init__(self, name: str, mutates: bool) -> None:
@@ -66,12 +62,9 @@ class TensorFunction:
     def _derivative(
         self, kind: "type[_DerivativeFunction]", active: tuple[bool, ...], results: tuple[bool, ...]
     ) -> "TensorFunction":
-        """Return a derivative of the function, the same object for the same selection.
+        """Return a derivative of the function, the same object for equal arguments.
 
-        Args:
-            kind: class of the derivative.
-            active: for each argument, whether it is differentiated.
-            results: for each result, whether it is differentiated.
+        ``active`` and ``results`` select the differentiated arguments and results.
         """
         # Cached, so that equal calls can be merged.
         key = kind, active, results
@@ -80,7 +73,7 @@ class TensorFunction:
         return self._derivatives[key]
 
     def __call__(self, *arrays: np.ndarray) -> Any:
-        """Call the function with arrays, as a callback."""
+        """Call the function with arrays, as a callback; return one array, or a tuple."""
         with leave_ambient_modes():
             tensors = [to_tensor(array) for array in arrays]
             before = [tensor._version for tensor in tensors]
@@ -150,8 +143,7 @@ class _DerivativeFunction(TensorFunction):
     def _run_with_graph(self, args: Sequence[Any]) -> tuple[list[Any], list[Any]]:
         """Run the differentiated function while PyTorch records its graph.
 
-        Args:
-            args: all arguments of the function, tensors.
+        ``args`` are all its arguments, tensors.
 
         Returns:
             the differentiated arguments, as tensors of the graph, and the differentiated results.

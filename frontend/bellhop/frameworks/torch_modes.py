@@ -76,11 +76,7 @@ _NOTHING: AbstractContextManager[Any] = contextlib.nullcontext()
 
 
 def _enter_all(contexts: list[AbstractContextManager[Any]]) -> AbstractContextManager[Any]:
-    """Combine contexts into one context manager, quickly if there are at most one.
-
-    Args:
-        contexts: entered in this order.
-    """
+    """Combine contexts, entered in this order, into one context manager."""
     if len(contexts) < 2:
         return contexts[0] if contexts else _NOTHING
     return _several(contexts)

@@ -40,11 +40,8 @@ class TorchCall:
         """Make the call of a derivative of this call's function, at the same line.
 
         Under ``vmap`` it is called for each element if this call is; for all other methods the
-        method is ``"broadcast_all"``, since a derivative would sum over a batch axis of length 1.
-
-        Args:
-            function: the derivative.
-            avals: types of its results; only shapes and dtypes count.
+        method is ``"broadcast_all"``. ``avals`` are the types of the derivative's results; only
+        shapes and dtypes count.
         """
         # A derivative sums over axes of length 1, which must not happen for a batch axis.
         method = self.vmap_method if self.vmap_method.startswith("seq") else "broadcast_all"
@@ -63,7 +60,7 @@ class TorchCall:
 
         Args:
             active: for each argument, whether to return its cotangent.
-            args: the arguments, which give the types of the cotangents.
+            args: the arguments, whose types the cotangents have.
         """
         avals = [jax.typeof(arg) for arg, yes in zip(args, active, strict=True) if yes]
         return self._derivative(self.function.vjp(active, self._inexact), avals)
@@ -93,12 +90,7 @@ def _is_inexact(aval: Aval) -> bool:
 def _call_primal(call: TorchCall, operands: Sequence[Any]) -> list[Any]:
     """Trace a call of the tensor function as a callback, without a derivative rule.
 
-    Args:
-        call: the call.
-        operands: its arguments, flat arrays.
-
-    Returns:
-        the results, flat arrays.
+    ``operands`` and the results are flat arrays.
     """
     count = len(call.result_avals)
     target = _CALL_TORCH.target(
@@ -114,12 +106,7 @@ def _call_primal(call: TorchCall, operands: Sequence[Any]) -> list[Any]:
 def call_differentiable(call: TorchCall, *operands: Operand) -> list[Any]:
     """Trace a call of a tensor function that JAX can differentiate to any order.
 
-    Args:
-        call: the call.
-        *operands: its arguments, flat arrays.
-
-    Returns:
-        the results, flat arrays.
+    ``operands`` and the results are flat arrays.
     """
 
     @jax.custom_jvp
@@ -129,12 +116,7 @@ def call_differentiable(call: TorchCall, *operands: Operand) -> list[Any]:
     def rule(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[list[Any], list[Any]]:
         """JVP rule: call the function, and its linear pushforward for nonzero tangents.
 
-        Args:
-            primals: the arguments.
-            tangents: their tangents, possibly symbolic zeros.
-
-        Returns:
-            the results and their tangents.
+        ``tangents`` may be symbolic zeros. The results and their tangents are returned.
         """
         active = tuple(map(is_perturbed, tangents))
         active_tangents = list(itertools.compress(tangents, active))
@@ -181,9 +163,6 @@ def make_call(
 ) -> TorchCall:
     """Make the description of a call of a tensor function at the user's current line.
 
-    Args:
-        function: the function of flat tensors.
-        avals: types of its results.
-        vmap_method: behaviour under ``vmap``, as for ``pure_callback``.
+    ``avals`` are the types of its results.
     """
     return TorchCall(function, tuple(avals), vmap_method, user_site())

@@ -31,11 +31,8 @@ _BY_NAME = (
 def import_torch(asked_by: str = "call_torch") -> Any:
     """Import and return PyTorch.
 
-    Args:
-        asked_by: name of the function that needs PyTorch, for the error.
-
     Raises:
-        ImportError: if PyTorch is not installed.
+        ImportError: if PyTorch is not installed; names ``asked_by``, the function that needs it.
     """
     try:
         import torch
@@ -60,10 +57,7 @@ def _numpy_dtypes() -> dict[Any, np.dtype]:
 
 
 def torch_dtype(dtype: DTypeLike) -> Any:
-    """Return the PyTorch dtype that corresponds to a NumPy dtype.
-
-    Args:
-        dtype: a dtype of JAX or NumPy.
+    """Return the PyTorch dtype that corresponds to a dtype of JAX or NumPy.
 
     Raises:
         TypeError: if PyTorch has no such dtype.
@@ -77,10 +71,7 @@ def torch_dtype(dtype: DTypeLike) -> Any:
 
 
 def numpy_dtype(dtype: DTypeLike) -> np.dtype:
-    """Return the NumPy dtype that corresponds to a PyTorch dtype.
-
-    Args:
-        dtype: a PyTorch dtype, such as ``torch.float32``.
+    """Return the NumPy dtype for a PyTorch dtype, such as ``torch.float32``.
 
     Raises:
         TypeError: if JAX has no such dtype.
@@ -93,7 +84,8 @@ def numpy_dtype(dtype: DTypeLike) -> np.dtype:
 def to_tensor(array: np.ndarray) -> Any:
     """Return a CPU tensor that shares an array's memory.
 
-    The array may be read-only; the caller must not write into the tensor then.
+    The array may be read-only; the caller must not write into the tensor then. PyTorch must have
+    the dtype, as `torch_dtype` checks.
     """
     torch = import_torch()
     dtype = array.dtype
@@ -104,11 +96,7 @@ def to_tensor(array: np.ndarray) -> Any:
 
 
 def _view_tensor(array: np.ndarray) -> Any:
-    """Return a tensor that shares the memory of an array, which may be read-only.
-
-    Args:
-        array: an array of a dtype that NumPy itself has.
-    """
+    """Return a tensor that shares the memory of an array of a dtype of NumPy itself."""
     torch = import_torch()
     try:
         return torch.from_dlpack(array)
@@ -120,10 +108,8 @@ def _view_tensor(array: np.ndarray) -> Any:
 class _WritableArray:
     """View of an array, by NumPy's array interface, that claims to be writable.
 
-    PyTorch has no read-only tensors and warns about read-only arrays.
-
-    Args:
-        array: the array, which is kept alive.
+    PyTorch has no read-only tensors and warns about read-only arrays. The view keeps the array
+    alive.
     """
 
     def __init__(self, array: np.ndarray) -> None:
@@ -149,10 +135,7 @@ def _tracing_tools() -> tuple[Any, Any]:
 def is_traced_tensor(tensors: Sequence[Any]) -> bool:
     """Return whether a function is called for PyTorch's tracing, not for values.
 
-    True if any of its tensors has no data, or if PyTorch is tracing a graph.
-
-    Args:
-        tensors: the function's arguments.
+    True if any of its arguments, ``tensors``, has no data, or if PyTorch is tracing a graph.
     """
     fake_type, get_proxy_mode = _tracing_tools()
     have_none = any(tensor.is_meta or isinstance(tensor, fake_type) for tensor in tensors)

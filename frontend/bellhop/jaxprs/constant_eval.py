@@ -38,10 +38,8 @@ class _UnknownError(Exception):
 def evaluate_constant(value: object) -> np.ndarray | None:
     """Return the NumPy value of a tracer that depends on constants only; else None.
 
-    Only integers and booleans have a known value.
-
-    Args:
-        value: a tracer, or a constant with a dtype.
+    ``value`` may also be a constant with a dtype. Only integers and booleans have a known value,
+    and values of large constants or many equations are unknown.
     """
     values = evaluate_static(value, (), [()])
     return None if values is None else values[0]
@@ -89,13 +87,9 @@ def find_deciding_inputs(value: object, inputs: Sequence[Any]) -> list[int]:
 
 
 def fold_constant(value: object) -> Any:
-    """Replace an integer tracer that depends on constants only by its NumPy array.
+    """Replace a tracer for which `evaluate_constant` finds a value by the NumPy array.
 
-    Args:
-        value: a tracer or any other value.
-
-    Returns:
-        the array; `value` itself for all other values.
+    Other tracers, and values that are not tracers, are returned unchanged.
     """
     found = (
         evaluate_constant(value)
@@ -136,11 +130,8 @@ def evaluate_or_bind(eqn: JaxprEqn, *operands: Operand) -> Sequence[Any]:
 def evaluate_or_none(eqn: JaxprEqn, *operands: Operand) -> Sequence[Any]:
     """Evaluate an equation with NumPy; return None for results that are unknown.
 
-    A rule for `interpret_with`, which binds no equations.
-
-    Args:
-        eqn: the equation.
-        *operands: NumPy arrays, or None for unknown values.
+    A rule for `interpret_with`, which binds no equations. Operands are NumPy arrays, or None for
+    unknown values.
 
     Returns:
         the values of the results as NumPy arrays; all None if an operand is None or NumPy cannot
@@ -156,15 +147,9 @@ def evaluate_or_none(eqn: JaxprEqn, *operands: Operand) -> Sequence[Any]:
 
 
 def _slice_constant(eqn: JaxprEqn, array: Operand, *starts: Any) -> Any:
-    """Replace a `dynamic_slice` with known start indices by a static slice.
+    """Return a static slice in place of a `dynamic_slice` with known start indices.
 
-    Args:
-        eqn: the `dynamic_slice` equation.
-        array: the traced array.
-        *starts: NumPy scalars, one for each axis, which are clamped as in `dynamic_slice`.
-
-    Returns:
-        the traced slice.
+    ``starts`` are NumPy scalars, one for each axis, which are clamped as in `dynamic_slice`.
     """
     sizes = eqn.params["slice_sizes"]
     first = np.clip(starts, 0, np.subtract(np.shape(array), sizes)).astype(int).tolist()
@@ -197,10 +182,10 @@ class _Computation:
         self._value = self._reach(value)
 
     def __call__(self, inputs: Sequence[int]) -> np.ndarray:
-        """Evaluate the equations for given values of the inputs.
+        """Evaluate the equations for one integer for each input tracer.
 
-        Args:
-            inputs: one integer for each input tracer.
+        Raises:
+            _UnknownError: if a rule cannot evaluate its equation for these values.
         """
         values = dict(self._constants)
         for (key, dtype), integer in zip(self._inputs, inputs, strict=True):
@@ -218,9 +203,6 @@ class _Computation:
         """Record the equations that compute `value`, operands first.
 
         Equations of constants are evaluated at once.
-
-        Args:
-            value: a tracer or a constant.
 
         Returns:
             the key under which evaluation finds the value: the id of its tracer or variable.
@@ -260,9 +242,6 @@ class _Computation:
 def _constant(value: Any) -> np.ndarray:
     """Convert a small constant of integers or booleans to NumPy.
 
-    Args:
-        value: a NumPy or JAX array, or any other object.
-
     Raises:
         _UnknownError: for objects without a dtype, large arrays, other dtypes, and arrays of other
             processes.
@@ -285,12 +264,7 @@ def _is_computable(eqn: JaxprEqn) -> bool:
 def _evaluate(eqn: JaxprEqn, operands: Sequence[np.ndarray]) -> list[np.ndarray]:
     """Evaluate an equation with NumPy, and check the results' shapes and dtypes.
 
-    Args:
-        eqn: the equation.
-        operands: NumPy arrays in the dtypes of the equation's operands.
-
-    Returns:
-        the values of the equation's results.
+    ``operands`` must have the dtypes of the equation's operands.
 
     Raises:
         _UnknownError: if the primitive has no rule, or the results have other types than the
@@ -312,14 +286,7 @@ def _evaluate(eqn: JaxprEqn, operands: Sequence[np.ndarray]) -> list[np.ndarray]
 
 
 def _evaluate_jaxpr(closed: ClosedJaxpr, operands: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """Evaluate a closed jaxpr of integers and booleans with NumPy.
-
-    Args:
-        closed: the jaxpr, such as the body of a nested `jit`.
-        operands: NumPy arrays, one for each input.
-
-    Returns:
-        the values of the results.
+    """Evaluate a closed jaxpr, such as the body of a nested `jit`, with NumPy.
 
     Raises:
         _UnknownError: if an equation cannot be evaluated.
@@ -379,12 +346,7 @@ def _select(_: object, which: np.ndarray, *cases: np.ndarray) -> np.ndarray:
 
 
 def _broadcast(params: Mapping[str, Any], x: np.ndarray) -> np.ndarray:
-    """Evaluate ``broadcast_in_dim`` with NumPy.
-
-    Args:
-        params: the equation's parameters.
-        x: value of its operand.
-    """
+    """Evaluate ``broadcast_in_dim`` with NumPy; ``params`` are the equation's."""
     shape = [1] * len(params["shape"])
     for axis, size in zip(params["broadcast_dimensions"], x.shape, strict=True):
         shape[axis] = size
@@ -398,10 +360,7 @@ def _reshape(params: Mapping[str, Any], x: np.ndarray) -> np.ndarray:
 
 
 def _iota(params: Mapping[str, Any]) -> np.ndarray:
-    """Evaluate ``iota`` with NumPy.
-
-    Args:
-        params: the equation's parameters.
+    """Evaluate ``iota`` with NumPy; ``params`` are the equation's parameters.
 
     Raises:
         _UnknownError: for arrays of more than `_MAX_ELEMENTS` elements.
@@ -423,10 +382,7 @@ def _slice(params: Mapping[str, Any], x: np.ndarray) -> np.ndarray:
 def _dynamic_slice(params: Mapping[str, Any], x: np.ndarray, *starts: np.ndarray) -> np.ndarray:
     """Evaluate ``dynamic_slice`` with NumPy; it clamps start indices to the array.
 
-    Args:
-        params: the equation's parameters.
-        x: the array.
-        *starts: integer scalars, one for each axis.
+    ``starts`` are integer scalars, one for each axis.
     """
     slices = []
     for start, size, length in zip(starts, params["slice_sizes"], x.shape, strict=True):

@@ -157,19 +157,12 @@ def _find_dependents_in_loop(
 def replace_inner_jaxprs(eqn: JaxprEqn, change: Callable[[ClosedJaxpr], ClosedJaxpr]) -> JaxprEqn:
     """Apply `change` to each closed jaxpr in an equation's parameters, not deeper.
 
-    Args:
-        eqn: the equation.
-        change: takes a closed jaxpr; returns the replacement, or its argument unchanged.
-
     Returns:
-        the new equation; `eqn` itself if no jaxpr changes.
+        the new equation; `eqn` itself if `change` returns each jaxpr unchanged.
     """
 
     def replace(value: object) -> Any:
-        """Return a parameter's value with its closed jaxprs replaced by `change`.
-
-        Args:
-            value: value of a parameter: a closed jaxpr, a tuple, or anything else.
+        """Apply `change` to a closed jaxpr, or to the closed jaxprs in a tuple.
 
         Returns:
             the new value; `value` itself if nothing changes.
@@ -213,12 +206,9 @@ def map_equations_reversed(
 
 
 def external_inputs(equations: Sequence[Any]) -> Iterator[Any]:
-    """Yield the variables that a sequence of equations reads but does not define.
+    """Yield the variables that equations read and no earlier equation defines.
 
     A variable is yielded once for each use. Literals are left out.
-
-    Args:
-        equations: equations in the order of execution.
     """
     defined: set[Any] = set()
     for eqn in equations:

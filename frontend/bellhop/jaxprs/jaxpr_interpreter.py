@@ -58,7 +58,7 @@ def interpret_with(
         *inputs: values of the jaxpr's inputs, of any type that the rules accept.
 
     Returns:
-        the values of the jaxpr's results.
+        the values of the jaxpr's results; the value of a literal as the jaxpr has it.
     """
     jaxpr = closed.jaxpr
     values = dict(zip((*jaxpr.constvars, *jaxpr.invars), (*closed.consts, *inputs), strict=True))

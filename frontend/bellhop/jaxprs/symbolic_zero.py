@@ -7,9 +7,5 @@ from jax.interpreters import ad
 
 
 def make_symbolic_zero(value: Any) -> ad.Zero:
-    """Return the symbolic zero tangent of a value.
-
-    Args:
-        value: array or tracer; the tangent of an integer array has the dtype ``float0``.
-    """
+    """Return the symbolic zero tangent of an array or tracer; ``float0`` for integers."""
     return ad.Zero(jax.typeof(value).to_tangent_aval())

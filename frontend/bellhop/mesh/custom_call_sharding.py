@@ -25,9 +25,6 @@ def is_partitioned(context: mlir.ModuleContext) -> bool:
     False inside of a ``jax.shard_map`` over all axes of the mesh, where each device calls with its
     shard.
 
-    Args:
-        context: JAX's context of the module.
-
     Raises:
         NotImplementedError: inside of a ``jax.shard_map`` over some of the mesh axes.
     """
@@ -53,10 +50,10 @@ def lower_on_first_device(
         ctx: context of the lowering rule, with the types of the whole arrays.
         function: takes arrays and returns a sequence of arrays; runs on the first device only.
         operands: operands of the rule.
-        combine: takes the function's results on each device; returns the results of the rule.
+        combine: called on each device with the function's results; returns the results of the rule.
 
     Returns:
-        the values of the rule's results.
+        the MLIR values of the rule's results. Tokens of the function's effects are set in ``ctx``.
     """
     _, size = get_partitioning(ctx.module_context)
     mesh = jax.sharding.AbstractMesh((size,), (_AXIS,))

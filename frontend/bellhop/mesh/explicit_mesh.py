@@ -41,11 +41,7 @@ def leave_mesh(arrays: Sequence[Any]) -> Iterator[list[Any]]:
 
 
 def replicate(array: Operand) -> Any:
-    """Return an array that is replicated over explicit mesh axes.
-
-    Args:
-        array: array or tracer; returned unchanged if it is not sharded.
-    """
+    """Replicate an array or tracer over explicit mesh axes, unless it is already."""
     if any(axis is not None for axis in jax.typeof(array).sharding.spec):
         return jax.sharding.reshard(array, jax.sharding.PartitionSpec())
     return array

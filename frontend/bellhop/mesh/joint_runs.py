@@ -39,10 +39,8 @@ def has_joint_devices(executable: Any) -> bool:
     """Return whether an executable has collectives over devices of this process only.
 
     Then an exception of a callback must be delayed until all devices have finished. With devices in
-    several processes it is not delayed: other processes would continue with zeros.
-
-    Args:
-        executable: XLA's ``LoadedExecutable``.
+    several processes it is not delayed: other processes would continue with zeros. ``executable``
+    is XLA's ``LoadedExecutable``.
     """
     devices = executable.local_devices()
     if len(devices) < 2:
@@ -66,10 +64,9 @@ class Delegated:
 
     @contextlib.contextmanager
     def collect_exceptions(self) -> Iterator[list[BaseException]]:
-        """Collect the exceptions of this module's callbacks during one execution.
+        """Yield a list that receives the exceptions of this module's callbacks.
 
-        Yields:
-            list that receives the exceptions until the ``with`` block ends.
+        It receives them until the end of the ``with`` block, in which the module is executed once.
         """
         raised: list[BaseException] = []
         self._runs.append(raised)
@@ -80,10 +77,7 @@ class Delegated:
             self._runs = [each for each in self._runs if each is not raised]
 
     def call(self, function: Callable[[], None]) -> bool:
-        """Call a callback, unless a callback has failed in a current execution.
-
-        Args:
-            function: function to call, without arguments; it stores its results itself.
+        """Call a callback, which stores its results, unless an execution has failed.
 
         Returns:
             True if the function has returned; False if it was not called or raised, so that its
@@ -118,11 +112,8 @@ def run_jointly(
         table: published callback table of the program; None if JAX's own callbacks make all calls.
         delegated: collects the exceptions of calls that JAX's own callbacks make.
         executable: XLA's ``LoadedExecutable``.
-        run: runs the program until all devices have finished.
+        run: runs the program until all devices have finished; its value is returned.
         find_exception: takes the message of an error; returns the callback's exception, or None.
-
-    Returns:
-        the value that ``run`` returns.
 
     Raises:
         BaseException: the first exception of a callback, with notes about other exceptions.
@@ -152,17 +143,14 @@ def run_jointly(
 
 
 def _combine_failures(failures: Sequence[BaseException]) -> BaseException | None:
-    """Choose the exception to raise for an execution; add notes about the rest.
-
-    Args:
-        failures: exceptions of the callbacks, in the order of the calls.
+    """Choose the exception to raise for an execution; add notes about the rest to it.
 
     Returns:
-        KeyboardInterrupt and the like first, else the first exception; None if there are none.
+        the first exception like KeyboardInterrupt, which should end the process; else the first
+        exception; None if there are none.
     """
     if not failures:
         return None
-    # KeyboardInterrupt and SystemExit take precedence, since they should end the process.
     first = next((each for each in failures if not isinstance(each, Exception)), failures[0])
     for other in failures:
         if other is not first:

@@ -17,11 +17,8 @@ Tree = TypeVar("Tree")
 def vary_types_like(operands: Sequence[Any], results: Sequence[Any]) -> list[Any]:
     """Return result types that vary over all axes over which an operand varies.
 
-    Used by abstract evaluation rules, for calls inside of ``jax.shard_map``.
-
-    Args:
-        operands: types of the operands.
-        results: types of the results, without varying axes.
+    Used by abstract evaluation rules, for calls inside of ``jax.shard_map``. ``operands`` and
+    ``results`` are types; the types of the results have no varying axes.
     """
     axes, mesh = _find_axes(operands)
     return [make_varying(aval, axes, mesh) for aval in results] if axes else list(results)
@@ -57,14 +54,7 @@ def has_varying(arrays: Any) -> bool:
 
 
 def _find_axes(avals: Sequence[Any]) -> tuple[frozenset[Any], Any]:
-    """Return the union of the varying axes of types, and the mesh that has these axes.
-
-    Args:
-        avals: types of arrays, also without varying axes.
-
-    Returns:
-        the names of the axes, and the mesh; an empty set and None if no type varies.
-    """
+    """Return all varying axes of types, and their mesh, or None without such axes."""
     axes, mesh = frozenset[Any](), None
     for aval in avals:
         if own := varying_axes(aval):

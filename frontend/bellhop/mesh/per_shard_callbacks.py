@@ -19,14 +19,9 @@ from bellhop.base.types import Operand
 
 
 def result_shardings(label: str, declared: Any) -> list[NamedSharding]:
-    """Return the shardings in the declared result type of a partitioned callback.
+    """Return the sharding of each leaf of a partitioned callback's result type.
 
-    Args:
-        label: description of the callback, for errors.
-        declared: the user's ``result_type``: a pytree of types or arrays, with shardings.
-
-    Returns:
-        one sharding for each leaf.
+    ``declared`` is the user's ``result_type``: a pytree of types or arrays, with shardings.
 
     Raises:
         ResultTypeError: for a leaf without a `NamedSharding`.
@@ -113,10 +108,9 @@ def call_per_shard(
 
 
 def _find_sharding(leaf: object) -> NamedSharding | None:
-    """Return the `NamedSharding` of an array, or None if it has none.
+    """Return the `NamedSharding` of an array or tracer, or None if it has none.
 
-    Args:
-        leaf: an array or number; or a tracer, whose type has a sharding over explicit axes only.
+    A tracer has one only over explicit axes.
     """
     if not isinstance(leaf, Tracer):
         sharding = getattr(leaf, "sharding", None)

@@ -20,23 +20,12 @@ from bellhop.mesh.wire_axes import is_wire_axis
 def recompute_partitioned_states(function: Callable[..., Any]) -> Callable[..., Any]:
     """Wrap a function so that reverse mode recomputes partitioned states.
 
-    ``jax.checkpoint`` is applied only if the function has circuits with partitioned states.
-
-    Args:
-        function: takes pytrees of tracers and static values.
-
-    Returns:
-        a function with the same results, whose derivative keeps the arguments as its only residuals
-        if it has partitioned states.
+    The function takes pytrees of tracers and static values. If it has circuits with partitioned
+    states, ``jax.checkpoint`` is applied, so that its arguments are the only residuals.
     """
 
     def call(*args: Any, **kwargs: Any) -> Any:
-        """Call the function; recompute it in reverse mode if it has partitioned states.
-
-        Args:
-            *args: pytrees of tracers and static values.
-            **kwargs: pytrees of tracers and static values.
-        """
+        """Call the function; recompute it in reverse mode if it has partitioned states."""
         is_traced = lambda leaf: isinstance(leaf, jax.core.Tracer)
         _, tracers, filled = split_leaves((args, kwargs), is_traced)
 

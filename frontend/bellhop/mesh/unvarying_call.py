@@ -47,11 +47,7 @@ def wrap_unvarying(function: Callable[..., Sequence[Any]]) -> Callable[..., list
     def call(*args: Any) -> list[Any]:
         """Call the function, as one equation if an argument has varying axes.
 
-        Args:
-            *args: pytrees of arrays.
-
-        Returns:
-            list of the results, which vary over all axes over which an argument varies.
+        The results then vary over all axes over which an argument varies.
         """
         if not has_varying(args):
             return list(function(*args))
@@ -61,11 +57,7 @@ def wrap_unvarying(function: Callable[..., Sequence[Any]]) -> Callable[..., list
         operands = [leaf for leaf, type_ in zip(leaves, types, strict=True) if type_.size]
 
         def evaluate_operands(*operands: Any) -> Sequence[Any]:
-            """Call the function with zeros in place of the empty arrays.
-
-            Args:
-                *operands: the leaves of its arguments that are not empty.
-            """
+            """Call the function; `operands` are the leaves that are not empty."""
             rest = iter(operands)
             all_leaves = [
                 next(rest) if type_.size else jnp.zeros(type_.shape, type_.dtype) for type_ in types
@@ -92,15 +84,9 @@ def _abstract_eval(*avals: Aval, closed: ClosedJaxpr) -> list[Any]:
 def _jvp(
     primals: Sequence[Any], tangents: Sequence[Any], *, closed: ClosedJaxpr
 ) -> tuple[list[Any], list[Any]]:
-    """Differentiate the call: bind one call for the results, one for the tangents.
+    """Differentiate the call: bind separate calls for results and tangents.
 
-    Args:
-        primals: the operands.
-        tangents: their tangents, some of them symbolic zeros.
-        closed: jaxpr of the function.
-
-    Returns:
-        the results, and their tangents or symbolic zeros.
+    Tangents of operands and results may be symbolic zeros.
     """
     has_tangent = [type(tangent) is not ad.Zero for tangent in tangents]
     jvp, has_result_tangent = jvp_jaxpr(closed, has_tangent, instantiate=False)
@@ -125,18 +111,13 @@ def _transpose(cotangents: Sequence[Any], *operands: Operand, closed: ClosedJaxp
         closed: jaxpr of the function.
 
     Returns:
-        the cotangent of each linear operand; None for all others.
+        for each operand its cotangent, or None if it is not linear.
     """
     linear = list(map(ad.is_undefined_primal, operands))
     likes = to_structs(itertools.compress(closed.in_avals, linear))
 
     def transpose(known: Sequence[Any], cotangents: Sequence[Any]) -> Sequence[Any]:
-        """Return the cotangents of the linear operands, at values of the known ones.
-
-        Args:
-            known: values of the operands that are not linear.
-            cotangents: cotangents of the results, arrays.
-        """
+        """Return the cotangents of the linear operands, at values of the known operands."""
 
         def linear_function(*linear_inputs: Any) -> list[Any]:
             rest, known_inputs = iter(linear_inputs), iter(known)

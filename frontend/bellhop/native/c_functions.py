@@ -61,17 +61,11 @@ def find_c_function(
 def _from_ctypes(function: Any, owner: Callable[..., Any]) -> NativeSymbol:
     """Describe the C function behind a ``ctypes`` function, with its declared types.
 
-    Args:
-        function: the ``ctypes`` function.
-        owner: object that keeps the code loaded and may have a name: the ``ctypes`` function
-            itself, or Numba's ``cfunc``.
+    `owner` keeps the code loaded and may have a name: the ``ctypes`` function itself, or Numba's
+    ``cfunc``. The result has no types if the function's ``argtypes`` are not set.
 
     Raises:
         TypeError: if the function is a null pointer.
-
-    Returns:
-        the address and the types of parameters and returned value; without types if the function's
-        ``argtypes`` are not set.
     """
     address = ctypes.cast(function, ctypes.c_void_p).value
     if not address:
@@ -87,13 +81,9 @@ def _from_ctypes(function: Any, owner: Callable[..., Any]) -> NativeSymbol:
 
 
 def _dtype_of_ctype(ctype: Any) -> np.dtype | None:
-    """Return the dtype of a C type that is passed by value.
+    """Return the dtype of a real number that C passes by value as a ``ctypes`` type.
 
-    Args:
-        ctype: a ``ctypes`` type, such as ``ctypes.c_double``.
-
-    Returns:
-        the dtype; None for addresses and all other types.
+    ``ctypes.c_double`` gives ``float64``; addresses and all other types give None.
     """
     try:
         dtype = np.dtype(ctype)
@@ -106,11 +96,8 @@ def _dtype_of_ctype(ctype: Any) -> np.dtype | None:
 def _dtype_of_pointee(ctype: Any) -> np.dtype | None:
     """Return the dtype of the elements to which a C pointer type points.
 
-    Args:
-        ctype: a ``ctypes`` type, or a type of ``numpy.ctypeslib.ndpointer``.
-
-    Returns:
-        the dtype; None if `ctype` is not a pointer, or the dtype is not known.
+    `ctype` is a ``ctypes`` type, or a type of ``numpy.ctypeslib.ndpointer``. The result is None if
+    it is not a pointer, or the dtype is not known.
     """
     if getattr(ctype, "_dtype_", None) is not None:  # np.ctypeslib.ndpointer
         return np.dtype(ctype._dtype_)

@@ -53,12 +53,8 @@ class FfiCallback(PureCallback[..., Any]):
     def _call(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         """Trace a call of the FFI handler, without its derivative rules.
 
-        Args:
-            args: positional arguments, pytrees, whose leaves are passed to the handler in order.
-            kwargs: keyword arguments.
-
-        Returns:
-            the result, with the declared structure.
+        The leaves of ``(args, kwargs)`` are passed to the handler in order. The result has the
+        declared structure.
         """
         leaves, _ = flatten_arguments("native_callback", self._function, args, kwargs)
         assert self._declared is not None
@@ -79,10 +75,7 @@ def is_capsule(function: Any) -> bool:
 
 
 def register_handler(capsule: Any) -> str:
-    """Register an FFI handler with XLA's CPU client, once for each capsule.
-
-    Args:
-        capsule: a ``PyCapsule`` with the handler's address; it is kept alive for ever.
+    """Register an FFI handler with XLA's CPU client, for ever, once per capsule.
 
     Returns:
         the name by which programs call the handler.

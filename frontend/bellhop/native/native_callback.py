@@ -130,10 +130,7 @@ class NativeCallback(PureCallback[..., Any]):
         )
 
     def _check_returned(self, aval: ShapedArray) -> None:
-        """Check the declared result type against the C type of the returned value.
-
-        Args:
-            aval: declared type of the only result.
+        """Check the declared type of the only result against the returned C type.
 
         Raises:
             ResultTypeError: if the C type is known and the dtypes differ.
@@ -154,11 +151,7 @@ class NativeCallback(PureCallback[..., Any]):
         super()._set_linear(argnums, rule)
 
     def _check_pure(self, rule: str) -> None:
-        """Raise `TypeError` if a function with side effects gets a derivative rule.
-
-        Args:
-            rule: kind of the rule, such as ``"jvp"``.
-        """
+        """Raise `TypeError` if a function with side effects gets a rule (``"jvp"``)."""
         if self._kind is NATIVE_EFFECT:
             raise TypeError(
                 f"{self._described} has side effects and gets a {rule} rule, expected no "
@@ -182,14 +175,10 @@ class NativeCallback(PureCallback[..., Any]):
         return super().__call__(*args)
 
     def _results(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Results:
-        """Return types and structure of the result, for arguments of these shapes.
+        """Return the types of the result's leaves, and its ``PyTreeDef``.
 
-        Args:
-            args: the arguments; an elementwise function has results of their broadcast shape.
-            kwargs: empty.
-
-        Returns:
-            the types of the result's leaves, and its ``PyTreeDef``.
+        The results of an elementwise function have the broadcast shape of `args`; `kwargs` is
+        empty.
         """
         avals, tree = super()._results(args, kwargs)
         if not self._elementwise:
@@ -200,12 +189,7 @@ class NativeCallback(PureCallback[..., Any]):
     def _call(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         """Trace a call; an elementwise function is called for each element.
 
-        Args:
-            args: the arguments, arrays and scalars.
-            kwargs: empty.
-
-        Returns:
-            the result, a pytree of arrays.
+        `args` are arrays and scalars, `kwargs` is empty.
         """
         leaves, _ = flatten_arguments(NATIVE.name, self._function, args, kwargs)
         assert self._declared is not None
@@ -228,13 +212,8 @@ class NativeCallback(PureCallback[..., Any]):
     def _bind(self, *leaves: Any, avals: Any, tree: Any) -> Any:
         """Trace a single call of the C function, to which ``vmap`` may add a batch axis.
 
-        Args:
-            *leaves: its arguments, of the types of the C parameters.
-            avals: types of its results.
-            tree: structure of its results.
-
-        Returns:
-            the result, a pytree of arrays.
+        `leaves` must have the types of the C parameters; `avals` and `tree` are types and structure
+        of the result.
         """
         target = self._kind.target(
             self._symbol,
@@ -380,11 +359,8 @@ class NativeCallback(PureCallback[..., Any]):
     def _check_pointee(self, position: int, aval: Any) -> None:
         """Raise `TypeError` if a C parameter points to elements of a different type.
 
-        Nothing is checked if the type of the elements is not known.
-
-        Args:
-            position: index of the C parameter.
-            aval: type of the array whose address is passed.
+        Nothing is checked if the type of the elements is not known. ``aval`` is the type of the
+        array whose address is passed as C parameter ``position``.
         """
         pointees = self._symbol.pointees
         expected = None if pointees is None else pointees[position]

@@ -56,7 +56,8 @@ def debug_assert(condition: Any, error: str) -> None:
 def assert_statement(condition: Any, *message: str) -> None:
     """Check the traced condition of an ``assert`` statement when the program runs.
 
-    AutoGraph converts the statement to a call of this function.
+    AutoGraph converts the statement to a call of this function. Programs compiled with
+    ``disable_assertions=True`` check nothing.
 
     Args:
         condition: a boolean, a number or a pytree of arrays.
@@ -71,12 +72,8 @@ def assert_statement(condition: Any, *message: str) -> None:
 def _check(condition: Any, assertion: BuiltinFunction) -> None:
     """Check the type of a condition, and add the call that asserts it to the program.
 
-    Programs compiled with ``disable_assertions=True`` get no call.
-
-    Args:
-        condition: a boolean, a number or a pytree of arrays.
-        assertion: function that the program calls with the condition; raises if an element is
-            false.
+    Programs compiled with ``disable_assertions=True`` get no call. The program calls ``assertion``
+    with the condition; it raises if an element is false.
 
     Raises:
         TypeError: if a leaf of the condition is not an array or a number.

@@ -88,9 +88,7 @@ def tap_queue_limit(bytes: int | None = None) -> int:
 def _take_failure() -> CallbackException | None:
     """Build the error for the exceptions that taps have raised since the last call.
 
-    Returns:
-        an error that holds the exceptions, which are then forgotten by the runtime; None if there
-        are none.
+    The runtime then forgets them. None if there are none.
     """
     exceptions, dropped = take_tap_failures()
     if not exceptions:

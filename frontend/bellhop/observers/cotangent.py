@@ -76,10 +76,7 @@ def cotangent(x: PyTree, show: str | Callable[[Any], Any] | None = None) -> Any:
         """Pass the cotangents to the observer, and return them unchanged.
 
         This is the transpose of the linear map by which `cotangent` represents the identity.
-
-        Args:
-            saved: empty.
-            cotangents: cotangents of the floating-point and complex leaves.
+        ``cotangents`` are of the floating-point and complex leaves.
         """
         del saved
         each = iter(cotangents)

@@ -158,10 +158,6 @@ class LogRecorder(BuiltinFunction):
         """Create the log record and pass it to its logger, if the level is enabled.
 
         It runs in the context variables of the caller of the program.
-
-        Args:
-            args: values for the positional fields of the format string.
-            kwargs: values for its named fields.
         """
         fmt, level, name, site, function = self.arguments[:5]
         logger, number = logging.getLogger(name), int(level)
@@ -183,7 +179,7 @@ class LogRecorder(BuiltinFunction):
 
 
 class LogCounter(LogRecorder):
-    """Function that logs every n-th of its calls, for programs that do not count.
+    """Function that logs the first of every n calls, for programs that do not count.
 
     These are all programs but ``qjit``'s. The counter belongs to this object and continues from run
     to run.
@@ -198,7 +194,7 @@ class LogCounter(LogRecorder):
         self._calls = 0
 
     def __call__(self, *args: Any, **kwargs: Any) -> None:
-        """Log the message if this call is an n-th call."""
+        """Log the message if this call is the first of n calls."""
         with self._lock:
             is_due = self._calls % int(self.arguments[5]) == 0
             self._calls += 1
@@ -208,8 +204,6 @@ class LogCounter(LogRecorder):
 
 class LevelCheck(BuiltinFunction):
     """Function that a running program calls to check whether a level is enabled.
-
-    It returns a NumPy bool.
 
     Args:
         *arguments: level number and logger name.
@@ -245,8 +239,7 @@ class LogTarget(CallbackTarget):
     def to_call(self, function: Callable[..., Any] | None) -> CallbackTarget:
         """Return the description of the call that a log statement makes if it is enabled.
 
-        Args:
-            function: the function to call; its arguments are the values, without ``when``.
+        Its arguments are the values, without ``when``.
         """
         fields = {
             each.name: getattr(self, each.name) for each in dataclasses.fields(CallbackTarget)
@@ -257,19 +250,14 @@ class LogTarget(CallbackTarget):
 class _LogCall(Report):
     """Callback type of the call inside of a log statement.
 
-    `qjit` programs make only every n-th of these calls, by the parameter `every` of the primitive.
+    `qjit` programs make only one of every n of these calls, by the parameter `every` of the
+    primitive.
     """
 
     def abstract_eval(
         self, *avals: Aval, target: CallbackTarget, every: int = 1
     ) -> tuple[Sequence[Any], frozenset[Effect]]:
-        """Abstract evaluation rule of the call in a log statement: no results, one effect.
-
-        Args:
-            *avals: types of the values.
-            target: description of the call.
-            every: number of calls for each record, not used.
-        """
+        """Abstract evaluation rule of the call in a log statement: no results, one effect."""
         return super().abstract_eval(*avals, target=target)
 
     def lower(
@@ -279,18 +267,9 @@ class _LogCall(Report):
         target: CallbackTarget,
         every: int = 1,
     ) -> Sequence[Any]:
-        """Lower the call in a log statement, with `every` as an attribute.
+        """Lower the call in a log statement, in `qjit` programs with its interval.
 
-        The pass thin-calls then makes only every n-th call, in `qjit` programs.
-
-        Args:
-            ctx: context of the lowering.
-            *operands: the values.
-            target: description of the call.
-            every: number of calls for each record.
-
-        Returns:
-            no results.
+        There the pass thin-calls makes only the first of `every` calls.
         """
         results = super().lower(ctx, *operands, target=target)
         if every > 1 and current_lowering() is not None:
@@ -307,14 +286,8 @@ class _LogType(Report):
     def run(self, *leaves: Operand, target: Any) -> list[Any]:
         """Log now if ``when`` is true: the primitive's impl rule, outside of programs.
 
-        The function of `target` counts these calls, and logs the first of every n.
-
-        Args:
-            *leaves: ``when``, then the values.
-            target: description of the log statement.
-
-        Returns:
-            no results.
+        The function of `target` counts these calls, and logs the first of every n. ``leaves`` are
+        ``when``, then the values.
         """
         when, *values = leaves
         return super().run(*values, target=target.to_call(target.function)) if when else []
@@ -322,16 +295,8 @@ class _LogType(Report):
     def lower(self, ctx: mlir.LoweringRuleContext, *operands: Any, target: Any) -> Sequence[Any]:
         """Lower a log statement to a conditional that contains the call.
 
-        A batched or partitioned statement is lowered to a plain callback first, whose elements are
-        lowered in turn.
-
-        Args:
-            ctx: context of the lowering.
-            *operands: ``when``, then the values.
-            target: description of the log statement.
-
-        Returns:
-            no results.
+        A batched or partitioned statement is lowered as other callbacks are: a batch to a loop over
+        statements for one element. ``operands`` are ``when``, then the values.
         """
         if target.program_loops or target.partitioned:
             return super().lower(ctx, *operands, target=target)

@@ -181,24 +181,18 @@ def _print_line(text: str) -> None:
 def _make_formatter(fmt: str, options: tuple[str, ...], site: str) -> _Formatter:
     """Return the function that a running program calls to print with a format string.
 
-    It is cached, so that the iterations of a loop that Python unrolls share one function.
-
-    Args:
-        fmt: the format string.
-        options: NumPy print options as JSON, or an empty tuple.
-        site: ``file:line`` of the user's call, part of the cache key.
+    It is cached by all arguments, so that the iterations of a loop that Python unrolls share one
+    function. ``options`` are NumPy print options as JSON, or an empty tuple.
     """
     del site
     return _Formatter(fmt, *options)
 
 
 def _options_of_program() -> tuple[str, ...]:
-    """Return the NumPy print options that the function has set while it is traced.
+    """Return NumPy print options that the traced function has set, as JSON.
 
-    Options that the function has not set are read when the program is called.
-
-    Returns:
-        a tuple with the changed options as JSON; an empty tuple if there are none.
+    The result is a tuple of one string, or an empty tuple if there are none, and outside of
+    tracing. Options that the function has not set are read when the program is called.
 
     Raises:
         ValueError: for options whose values are functions, which a program cannot hold.
@@ -253,12 +247,8 @@ def _check_fields(
 ) -> None:
     """Raise an error unless the fields of a format string match the values.
 
-    Args:
-        label: name of the public function, for the error.
-        fmt: the format string.
-        args: values of the positional fields; only their number counts.
-        kwargs: values of the named fields; only their names count.
-        options: names of the function's options, to suggest the right spelling.
+    Of ``args`` only the number counts, of ``kwargs`` only the names. The names in ``options``, of
+    the function's options, are suggested for similar names in ``kwargs``.
 
     Raises:
         ValueError: if numbers or names differ, or `fmt` is not a format string.
@@ -300,12 +290,6 @@ def _check_formats(label: str, fmt: str, args: tuple[Any, ...], kwargs: dict[str
     neither format specifications nor attributes or indices, and if a specification has a nested
     field, whose value is not known.
 
-    Args:
-        label: name of the public function, for the error.
-        fmt: the format string.
-        args: values of the positional fields.
-        kwargs: values of the named fields.
-
     Raises:
         ValueError: if formatting fails.
     """
@@ -336,9 +320,6 @@ def _field_names(fmt: str) -> Iterator[str]:
     """Yield the names of a format string's fields, nested fields included.
 
     ``"{x.shape}, {:{width}}"`` gives ``"x"``, ``""`` and ``"width"``.
-
-    Args:
-        fmt: the format string.
 
     Raises:
         ValueError: if it is not a format string.

@@ -38,11 +38,7 @@ class Tap(CallbackType):
         return super().target(*args, asynchronous=True, **options)
 
     def bind(self, target: CallbackTarget, leaves: Sequence[Any]) -> Any:
-        """Trace a tap of some values.
-
-        Args:
-            target: description of the tap: its function, types and options.
-            leaves: leaves of the tap's arguments.
+        """Trace a tap of ``leaves``, the leaves of its arguments.
 
         Returns:
             the tapped arguments ``(args, kwargs)``, with the results of the tap as leaves.
@@ -50,15 +46,7 @@ class Tap(CallbackType):
         return jax.tree.unflatten(target.in_tree, self.primitive.bind(*leaves, target=target))
 
     def run(self, *leaves: Operand, target: CallbackTarget) -> list[Any]:
-        """Tap concrete values now, outside of programs: the primitive's impl rule.
-
-        Args:
-            *leaves: the values.
-            target: description of the tap.
-
-        Returns:
-            the values, as arrays.
-        """
+        """Tap concrete values now and return them as arrays: the impl rule."""
         _WITHOUT_RESULTS.primitive.bind(*leaves, target=target)
         return [jnp.asarray(leaf) for leaf in leaves]
 
@@ -72,11 +60,8 @@ class Tap(CallbackType):
     ) -> tuple[list[Any], Sequence[Any]]:
         """Batching rule of a tap: tap the whole batch in one call.
 
-        Args:
-            operands: the values.
-            dims: batch axis of each value, or None.
-            target: description of the tap. Its function gets the axes if it takes
-                transformations, and otherwise gets the batch axis first.
+        The function gets the batch axis of each value, or None, if it takes transformations, and
+        otherwise gets the batch axis first.
 
         Returns:
             the values, and their batch axes.
@@ -95,16 +80,7 @@ class Tap(CallbackType):
     def jvp(
         self, primals: Sequence[Any], tangents: Sequence[Any], *, target: CallbackTarget
     ) -> tuple[list[Any], Sequence[Any]]:
-        """JVP rule of a tap: tap the primal values, and return the tangents unchanged.
-
-        Args:
-            primals: the values.
-            tangents: their tangents.
-            target: description of the tap.
-
-        Returns:
-            the primal values and the tangents.
-        """
+        """JVP rule of a tap: tap the primal values, and return the tangents unchanged."""
         return self.primitive.bind(*primals, target=target), tangents
 
     def transpose(
@@ -112,15 +88,10 @@ class Tap(CallbackType):
     ) -> list[Any]:
         """Transpose rule of a tap: tap the cotangents of tapped tangents.
 
-        Reverse mode never computes the tangents themselves.
-
-        Args:
-            cotangents: cotangents of the results.
-            *operands: the operands; tangents are undefined primals.
-            target: description of the tap.
+        Reverse mode never computes the tangents themselves, which are undefined primals here.
 
         Returns:
-            the cotangents of the tangents; None for other operands.
+            for each operand its cotangent, or None if it is not a tangent.
 
         Raises:
             DifferentiableCompileError: if the function does not take transformations, so that it
@@ -143,13 +114,9 @@ class Tap(CallbackType):
     ) -> tuple[Any, ...]:
         """Partial evaluation rule of a tap under ``jax.checkpoint``.
 
-        The tap happens again when the values are recomputed, unless the policy saves its results.
-
-        Args:
-            saveable: JAX's policy: whether to save the results of an equation.
-            unknown: for each operand, whether it is unknown, that is, depends on a tangent.
-            instantiated: for each operand, whether it is available in the recomputation.
-            eqn: the equation of the tap.
+        The tap happens again when the values are recomputed, unless ``saveable``, JAX's policy,
+        saves its results. It happens in the recomputation only if an operand is unknown, that is,
+        depends on a tangent.
 
         Returns:
             JAX's tuple: the known equation and the recomputed equation, or None; for each result
@@ -167,16 +134,7 @@ class Tap(CallbackType):
     def lower(
         self, ctx: mlir.LoweringRuleContext, *operands: ir.Value, target: CallbackTarget
     ) -> Sequence[Any]:
-        """Lower a tap to a call without results; the results are the operands.
-
-        Args:
-            ctx: context of the lowering.
-            *operands: the values.
-            target: description of the tap.
-
-        Returns:
-            the operands.
-        """
+        """Lower a tap to a call without results; return the operands."""
         of_call = ctx.replace(primitive=_WITHOUT_RESULTS.primitive, avals_out=())
         _WITHOUT_RESULTS.lower(of_call, *operands, target=target)
         if of_call.tokens_out is not None:
@@ -187,13 +145,5 @@ class Tap(CallbackType):
 def _transform_target(
     target: CallbackTarget, transform: tuple[str, dict[str, Any]]
 ) -> CallbackTarget:
-    """Add a JAX transformation to the list that a tap's function gets.
-
-    Args:
-        target: description of the tap.
-        transform: name and parameters of the transformation.
-
-    Returns:
-        a new description; `target` is not changed.
-    """
+    """Return a copy of a tap's target with one more transformation: name, parameters."""
     return dataclasses.replace(target, transforms=(*(target.transforms or ()), transform))

@@ -50,11 +50,10 @@ _OUTSIDE = "outside of Python: XLA's code, a circuit, or room for taps"
 
 
 def _describe_wait(what: Any) -> str:
-    """Describe one step of a wait in the output of ``waiting``: a running call.
+    """Describe one step of a wait, a running call, in the output of ``waiting``.
 
-    Args:
-        what: a text, which is returned; a callback; or the Python function of a program, which
-            gives ``'f' (file:line)``.
+    A text is returned unchanged, a callback is described with its definition and call, and the
+    Python function of a program gives ``'f' (file:line)``.
     """
     if isinstance(what, str):
         return what
@@ -121,11 +120,8 @@ def watch_by_environment() -> None:
 def _watch_calls(limit: float, ended: threading.Event) -> None:
     """Print the output of ``waiting`` to stderr for each call longer than a limit.
 
-    This is the loop of the watchdog's thread.
-
-    Args:
-        limit: the limit in seconds; each call is reported once.
-        ended: the loop ends when this event is set.
+    This is the loop of the watchdog's thread, which ends when ``ended`` is set. Each call is
+    reported once.
     """
     reported: set[int] = set()
     # Intervals are short, so that a thread's next long call is recognised as new.

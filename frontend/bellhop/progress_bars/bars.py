@@ -37,11 +37,8 @@ class LoopLabel(BuiltinFunction):
     The runtime counts the iterations of each execution of the loop in `bars`. It calls the label
     when bars appear and no thread displays them.
 
-    Args:
-        description: text before the bar; empty for no text.
-
     Attributes:
-        description: as the argument.
+        description: text before the bar; empty for no text.
         bars: the runtime's counters, one for each execution of the loop.
     """
 
@@ -63,18 +60,23 @@ class LoopLabel(BuiltinFunction):
         with contextlib.suppress(RuntimeError):
             threading.Thread(target=_watch_bars, name="bellhop_progress", daemon=True).start()
 
-    def advance_in_python(self, total: int) -> None:
-        """Count one iteration of a loop that Python runs, and show it on a bar.
+    def report_in_python(self, done: int, total: int) -> None:
+        """Show a report of a loop that Python runs on a bar.
 
-        The bar appears with the first iteration and is closed by the last.
+        The bar appears with the first report of the loop. It is closed by a report without
+        iterations, or when it has counted ``total``.
 
         Args:
-            total: number of iterations of the loop.
+            done: number of iterations since the last report; negative if the loop begins.
+            total: number of all iterations; negative if unknown.
         """
         if self._python_bar is None:
-            self._python_bar = tqdm(desc=self.description or None, total=total)
-        self._python_bar.update()
-        if self._python_bar.n >= total:
+            if done == 0:
+                return
+            self._python_bar = tqdm(desc=self.description or None, total=_total_or_none(total))
+        if done > 0:
+            self._python_bar.update(done)
+        if done == 0 or 0 <= total <= self._python_bar.n:
             self._python_bar.close()
             self._python_bar = None
 
@@ -133,9 +135,6 @@ class _BarLine:
 
         The display is recent for 0.09 seconds in terminals and notebooks, and for 9 seconds if the
         output goes to a file.
-
-        Args:
-            state: the present state.
         """
         self._update(state)
         interval = _INTERVAL if self._is_live else _FILE_INTERVAL
@@ -149,10 +148,9 @@ class _BarLine:
         self._tqdm.close()
 
     def _update(self, state: _BarState) -> None:
-        """Copy a state of the progress bar to tqdm, without displaying it.
+        """Copy a state to tqdm, without displaying it.
 
-        Args:
-            state: the state; a later execution of the loop may use the same line.
+        The state may be of a later execution of the loop, which uses the same line.
         """
         bar = self._tqdm
         if bar.disable:

@@ -30,20 +30,13 @@ class _ProgressType(CallbackType):
     n_arguments = 2
 
     def run(self, *leaves: Any, target: CallbackTarget) -> list[Any]:
-        """Count one iteration of a loop that Python runs: the primitive's impl rule.
+        """Show a report of a loop that Python runs: the primitive's impl rule.
 
-        Only `LoopProgress.advance` is called in such loops, so every report is one iteration.
-
-        Args:
-            *leaves: `done`, `total` and arrays that are not used.
-            target: description of the report, whose function is the label of the loop.
-
-        Returns:
-            a list with `done` as an array.
+        The function of `target` is the label of the loop. Returns a list with `done` as an array.
         """
         label: Any = target.function
         done, total, *_ = leaves
-        label.advance_in_python(int(total))
+        label.report_in_python(int(done), int(total))
         return [jnp.asarray(done)]
 
     def batch(
@@ -51,13 +44,7 @@ class _ProgressType(CallbackType):
     ) -> tuple[list[Any], Sequence[Any]]:
         """Batching rule: report one bar for the whole batch, with the largest total.
 
-        Args:
-            operands: `done`, `total` and arrays that order the report.
-            dims: batch axis of each operand, or None; `done` has none.
-            target: description of the report.
-
-        Returns:
-            the result, without a batch axis.
+        The result has no batch axis.
         """
         done, total, *dependencies = operands
         if dims[1] is not None:
@@ -70,13 +57,10 @@ class _ProgressType(CallbackType):
     def partial_eval(
         self, saveable: Any, unknown: Sequence[bool], instantiated: Sequence[bool], eqn: JaxprEqn
     ) -> tuple[Any, ...]:
-        """Partial evaluation rule under ``jax.checkpoint``: report the forward pass only.
+        """Partial evaluation rule under ``jax.checkpoint``: report in one of the passes.
 
-        Args:
-            saveable: JAX's policy, not used.
-            unknown: for each operand, whether it is unknown, that is, depends on a tangent.
-            instantiated: for each operand, whether it is available in the recomputation.
-            eqn: the equation of the report.
+        The report is made in the forward pass, unless an operand is unknown there, that is, depends
+        on a tangent; then it is made in the recomputation. ``saveable``, JAX's policy, is not used.
 
         Returns:
             JAX's tuple: the known equation and the recomputed equation, or None; for each result
@@ -112,8 +96,7 @@ class LoopProgress:
     def begin(self, total: Any = UNKNOWN) -> None:
         """Add a report that the loop starts to the traced program.
 
-        Args:
-            total: number of iterations, possibly traced; `UNKNOWN` for a ``while`` loop.
+        ``total`` is the number of iterations, possibly traced; `UNKNOWN` for a ``while`` loop.
         """
         self._report_progress(BEGINS, total)
 
@@ -131,8 +114,7 @@ class LoopProgress:
     def end(self, total: Any) -> None:
         """Add a report that the loop has ended to the traced program.
 
-        Args:
-            total: number of iterations that have been executed, possibly traced.
+        ``total`` is the number of iterations that have been executed, possibly traced.
         """
         self._report_progress(0, total)
 

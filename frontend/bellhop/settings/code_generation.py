@@ -44,10 +44,7 @@ def is_small(module: str) -> bool:
     """Return whether both generators make equally fast code of a module.
 
     This holds for small arrays; then the generator that compiles faster is chosen. False also for
-    modules too long for the older generator.
-
-    Args:
-        module: the module's MLIR text.
+    modules too long for the older generator. ``module`` is MLIR text.
     """
     if module.count(" = stablehlo.") > _SHORT:
         return False
@@ -66,14 +63,8 @@ def _size(shape: str) -> int:
 def repeats_kernels(module: str) -> bool:
     """Return whether a module compiles faster if equal kernels are compiled only once.
 
-    If so, XLA's newer generator is chosen, which does that.
-
-    The kernels of the operations between two calls of the runtime are estimated as the number of
-    values among them that are results or have several uses: XLA fuses all other values into their
-    users.
-
-    Args:
-        module: the module's MLIR text, after all passes.
+    If so, XLA's newer generator is chosen, which does that. ``module`` is MLIR text after all
+    passes.
     """
     every = 0
     distinct: dict[tuple[str, ...], int] = {}
@@ -86,12 +77,7 @@ def repeats_kernels(module: str) -> bool:
 def _iterate_sequences(module: str) -> Iterator[tuple[tuple[str, ...], int]]:
     """Yield key and kernel count of each operation sequence between runtime calls.
 
-    Args:
-        module: the module's MLIR text.
-
-    Yields:
-        the key, which is equal for sequences that compile to equal kernels, and the estimated
-        number of kernels.
+    The key is equal for sequences that compile to equal kernels; the count is an estimate.
     """
     constants: dict[str, str] = {}
     sequence: list[str] = []
@@ -122,12 +108,10 @@ def _get_sequence_key(sequence: Sequence[str], constants: Mapping[str, str]) -> 
 
 
 def _count_kernels(sequence: Sequence[str]) -> int:
-    """Count a sequence's values that are results or have several uses.
+    """Estimate the number of kernels of operations, each a line of MLIR text.
 
-    This estimates the number of kernels.
-
-    Args:
-        sequence: lines of MLIR text, one operation each.
+    It is the number of values that are results or have several uses, as XLA fuses all other values
+    into their users.
     """
     values = [_VALUE.findall(line) for line in sequence]
     uses = Counter(operand for _, *operands in values for operand in operands)

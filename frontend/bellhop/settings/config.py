@@ -20,12 +20,9 @@ from bellhop_runtime import set_tap_limit
 def read_environment_integer(name: str, unit: str) -> int | None:
     """Return the non-negative integer in an environment variable; None if unset.
 
-    Args:
-        name: name of the variable.
-        unit: plural noun for the error, such as ``bytes``.
-
     Raises:
-        ValueError: if the variable holds anything but decimal digits.
+        ValueError: if the variable holds anything but decimal digits; names ``unit``, a plural
+            noun such as ``bytes``.
     """
     text = os.environ.get(name)
     if text is not None and not text.isdecimal():
@@ -64,10 +61,7 @@ PRECISIONS = ("double", "single")
 
 
 def read_environment_engine() -> str:
-    """Return the default of qjit's option `engine`, from ``BELLHOP_ENGINE``.
-
-    Returns:
-        ``"auto"`` or ``"plugin"``; ``"auto"`` if the variable is not set.
+    """Return qjit's default `engine`, from ``BELLHOP_ENGINE``, else ``"auto"``.
 
     Raises:
         ValueError: for any other value.
@@ -83,14 +77,11 @@ def read_environment_engine() -> str:
 def configure_jax() -> None:
     """Set the JAX options that Bellhop's programs need; called once, at import.
 
-    PennyLane users expect 64-bit types, so they are turned on, unless ``JAX_ENABLE_X64`` is set or
-    ``BELLHOP_X64=0``.
-
-    CPU dispatch must be synchronous: with asynchronous dispatch, executions whose callbacks use JAX
-    deadlock (jax-ml/jax#24255, jax-ml/jax#25861).
-
-    Source locations in programs, and tracebacks, leave out the frames of this package;
-    ``jax_traceback_filtering`` shows them.
+    Turns on 64-bit types, which PennyLane users expect, unless ``JAX_ENABLE_X64`` is set or
+    ``BELLHOP_X64=0``. Makes CPU dispatch synchronous: with asynchronous dispatch, executions whose
+    callbacks use JAX deadlock (jax-ml/jax#24255, jax-ml/jax#25861). Hides the frames of this
+    package in source locations of programs and in tracebacks; ``jax_traceback_filtering`` shows
+    them.
 
     Warns:
         UserWarning: if JAX has initialised its backends before, with asynchronous dispatch.

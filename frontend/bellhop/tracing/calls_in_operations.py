@@ -20,10 +20,7 @@ def _check(operation: str, jaxpr: Jaxpr) -> None:
     """Raise an error if the function of an XLA operation calls Python or a circuit.
 
     XLA applies the function inside of one operation, where it cannot call the runtime.
-
-    Args:
-        operation: public name of the operation, such as ``jax.lax.reduce``.
-        jaxpr: jaxpr of the function that the operation applies.
+    ``operation`` is its public name, such as ``jax.lax.reduce``, and ``jaxpr`` the function.
 
     Raises:
         CompileError: naming the operation, its line, and the callback or circuit.

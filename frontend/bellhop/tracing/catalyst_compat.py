@@ -100,14 +100,8 @@ _QNODE_ATTRIBUTES = (
 def missing_attribute_error(owner: object, name: str) -> AttributeError:
     """Return the error for a missing attribute of a qjit function.
 
-    For attributes of Catalyst's qjit functions and of QNodes, the message names alternatives.
-
-    Args:
-        owner: the qjit function.
-        name: name of the attribute.
-
-    Returns:
-        the error, for the caller to raise, with `name` and ``obj`` set as Python does.
+    For attributes of Catalyst's qjit functions and of QNodes, the message names alternatives. The
+    error has the attributes ``name`` and ``obj``, as Python sets them.
     """
     message = f"'{type(owner).__name__}' object has no attribute '{name}'"
     if name in _ATTRIBUTES:

@@ -32,11 +32,7 @@ class Branches(NamedTuple):
     def map_functions(
         self, change: Callable[[Callable[..., Any]], Callable[..., Any]]
     ) -> "Branches":
-        """Return a copy of the conditional with each branch replaced.
-
-        Args:
-            change: takes a branch and returns the new branch.
-        """
+        """Return a copy of the conditional with ``change(branch)`` for each branch."""
         return self._replace(functions=list(map(change, self.functions)))
 
 
@@ -127,9 +123,8 @@ class CurrentCircuit(Protocol):
     def as_operation(self, record: Callable[[Any], Any], /) -> tuple[Any, Any]:
         """Trace control flow into one PennyLane operation, which is applied later.
 
-        Args:
-            record: takes a ``RecordingCircuit``, applies the control flow to it and returns its
-                classical results.
+        ``record`` takes a ``RecordingCircuit``, applies the control flow to it and returns its
+        classical results.
 
         Returns:
             the operation, and the classical results, which are computed now.
@@ -169,12 +164,7 @@ class RecordingCircuit(CurrentCircuit, GateRecorder, Protocol):
     def mid_measure(
         self, label: Wire, /, *, reset: bool, postselect: int, site: str, is_joint: bool = False
     ) -> Any:
-        """Measure a wire of the circuit before its end, and return the outcome.
+        """Measure a wire before the circuit's end, as ``CurrentCircuit.mid_measure``.
 
-        Args:
-            label: the wire label, or a traced wire index; a sequence of wires if `is_joint`.
-            reset: whether to reset the wire to zero afterwards.
-            postselect: the outcome to postselect on, 0 or 1; -1 for none.
-            site: ``file:line`` of the user's call, for errors.
-            is_joint: whether several wires are measured together.
+        If `is_joint`, several wires are measured together, and `label` is a sequence of wires.
         """

@@ -27,21 +27,17 @@ _droppable: set[Primitive] = set()
 
 
 def register_droppable(primitive: Primitive) -> None:
-    """Register a primitive whose unused calls `drop_unused_calls` removes.
+    """Register an effect-free primitive for `drop_unused_calls`.
 
-    XLA would keep its custom calls.
-
-    Args:
-        primitive: a primitive without effects.
+    Unused calls of it are removed; XLA would keep its custom calls.
     """
     _droppable.add(primitive)
 
 
 def drop_unused_calls(closed: ClosedJaxpr) -> ClosedJaxpr:
-    """Remove unused calls of registered primitives, keeping the jaxpr's inputs.
+    """Remove unused calls of registered primitives, keeping inputs and results.
 
-    Args:
-        closed: jaxpr of a program.
+    Other unused equations go with them.
 
     Returns:
         the new jaxpr; `closed` itself if it has no such calls, or all are used.
@@ -112,25 +108,15 @@ def prune_loop_body(
 def _prune_loops(closed: ClosedJaxpr) -> ClosedJaxpr:
     """Remove unused carried values of a jaxpr's loops, keeping its inputs and results.
 
-    Loops at any depth are pruned, unless they have effects.
-
-    Args:
-        closed: the jaxpr.
-
-    Returns:
-        the new jaxpr; `closed` itself if nothing changes.
+    Loops at any depth are pruned, unless they have effects. `closed` itself is returned if nothing
+    changes.
     """
     jaxpr = closed.jaxpr
 
     def prune(eqn: JaxprEqn, used: list[bool]) -> JaxprEqn:
         """Prune an equation if it is a loop, and the loops in its jaxprs.
 
-        Args:
-            eqn: the equation.
-            used: for each of its results, whether it is used.
-
-        Returns:
-            the new equation; `eqn` itself if nothing changes.
+        `used` has for each result whether it is used. `eqn` itself is returned if nothing changes.
         """
         eqn = replace_inner_jaxprs(eqn, _prune_loops)
         if eqn.primitive in _PRUNED and not eqn.effects:
@@ -146,12 +132,8 @@ def _prune_loops(closed: ClosedJaxpr) -> ClosedJaxpr:
 def _prune_while(eqn: JaxprEqn, used: Sequence[bool]) -> JaxprEqn:
     """Remove the unused carried values of a ``while``, as operands and as results.
 
-    Args:
-        eqn: the ``while`` equation.
-        used: for each result, whether it is used.
-
-    Returns:
-        the new equation; `eqn` itself if all values are needed.
+    `used` has for each result whether it is used. `eqn` itself is returned if all values are
+    needed.
     """
     n_cond, n_body = eqn.params["cond_nconsts"], eqn.params["body_nconsts"]
     _, by_condition = eliminate_dead_code(eqn.params["cond_jaxpr"], [True])
@@ -179,11 +161,7 @@ def _prune_while(eqn: JaxprEqn, used: Sequence[bool]) -> JaxprEqn:
 def _prune_scan(eqn: JaxprEqn, used: Sequence[bool]) -> JaxprEqn:
     """Make a ``scan`` return unneeded carried values unchanged, for JAX's DCE.
 
-    JAX then removes these values.
-
-    Args:
-        eqn: the ``scan`` equation.
-        used: for each result, whether it is used.
+    JAX then removes these values. `used` has for each result whether it is used.
 
     Returns:
         the new equation, with the same operands and results; `eqn` itself if nothing changes.

@@ -51,13 +51,9 @@ def to_outcome(value: jax.core.Tracer) -> jax.core.Tracer:
 
 @functools.cache
 def _outcome_type(tracer_type: Any) -> Any:
-    """Return the subclass of a tracer class with outcomes' operators.
+    """Return the subclass ``MidCircuitOutcome`` of a JAX tracer class.
 
-    Args:
-        tracer_type: JAX's class of tracers.
-
-    Returns:
-        a class named ``MidCircuitOutcome``; the same class for the same `tracer_type`.
+    It has the operators of outcomes, and is created once for each `tracer_type`.
     """
     number = lambda value: _to_integer(value, tracer_type)
     # PennyLane recognizes JAX arrays by the module of their type.
@@ -99,14 +95,8 @@ def _make_comparison(
 def _make_logic(function: Callable[[Any, Any], Any], tracer_type: Any) -> Callable[..., Any]:
     """Return an operator method, such as ``__and__``, for mid-circuit outcomes.
 
-    Results that are boolean scalars become outcomes; all other results stay as they are.
-
-    Args:
-        function: implementation in ``jax.numpy``, such as ``jnp.bitwise_and``.
-        tracer_type: JAX's class of tracers that outcomes derive from.
-
-    Returns:
-        a method that takes the outcome and the other operand.
+    `function` is the implementation in ``jax.numpy``, such as ``jnp.bitwise_and``. Results that are
+    boolean scalars of `tracer_type` become outcomes; all other results stay as they are.
     """
 
     def method(self: Any, other: object) -> Any:

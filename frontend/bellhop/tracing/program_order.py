@@ -87,11 +87,7 @@ def _count_effects(jaxpr: Jaxpr) -> int:
 
 
 def _count_in_equation(eqn: JaxprEqn) -> int:
-    """Count the calls with effects that an equation is lowered to: 0, 1, or more.
-
-    Args:
-        eqn: an equation with effects.
-    """
+    """Count the calls that an equation with effects is lowered to: 0, 1, or more."""
     inner = list(inner_jaxprs(eqn))
     if len(inner) == 0:
         # Circuits and batched calls may be lowered to several calls.
@@ -112,14 +108,9 @@ class _Rewriting:
         self._done: dict[int, tuple[Any, Any]] = {}
 
     def closed(self, closed: ClosedJaxpr) -> ClosedJaxpr:
-        """Return a closed jaxpr whose callbacks with effects are in program order.
+        """Replace the unordered primitives in a closed jaxpr and in all jaxprs inside.
 
-        Args:
-            closed: the jaxpr; primitives without an order are replaced in it and in all jaxprs
-                inside.
-
-        Returns:
-            the new jaxpr; `closed` itself if nothing changes.
+        `closed` itself is returned if nothing changes.
         """
         jaxpr = self._jaxpr(closed.jaxpr)
         if jaxpr is closed.jaxpr:
@@ -129,11 +120,7 @@ class _Rewriting:
     def _once(self, original: Any, rewrite: Any) -> Any:
         """Return `rewrite()`, or the value that it returned for the same object before.
 
-        So jaxprs that equations share stay shared.
-
-        Args:
-            original: object to rewrite, identified by its ``id``.
-            rewrite: function without arguments that returns the new object.
+        So jaxprs that equations share stay shared. `original` is identified by its ``id``.
         """
         if id(original) not in self._done:
             self._done[id(original)] = original, rewrite()
@@ -144,13 +131,9 @@ class _Rewriting:
         return self._once(jaxpr, lambda: self._rewrite_jaxpr(jaxpr)) if jaxpr.effects else jaxpr
 
     def _rewrite_jaxpr(self, jaxpr: Jaxpr) -> Jaxpr:
-        """Replace the unordered primitives in a jaxpr's equations that have effects.
+        """Replace the unordered primitives in a jaxpr's equations, and update its effects.
 
-        Args:
-            jaxpr: the jaxpr.
-
-        Returns:
-            the new jaxpr with its new effects; `jaxpr` itself if nothing changes.
+        `jaxpr` itself is returned if nothing changes.
         """
         equations = [self._equation(eqn) if eqn.effects else eqn for eqn in jaxpr.eqns]
         changed = [new for new, old in zip(equations, jaxpr.eqns, strict=True) if new is not old]
@@ -160,13 +143,9 @@ class _Rewriting:
         return jaxpr.replace(eqns=equations, effects=effects)
 
     def _equation(self, eqn: JaxprEqn) -> JaxprEqn:
-        """Replace the primitive of an equation, or the jaxprs in its parameters.
+        """Replace the primitive of an equation with effects, or its inner jaxprs.
 
-        Args:
-            eqn: an equation with effects.
-
-        Returns:
-            the new equation with its new effects; `eqn` itself if nothing changes.
+        The effects are updated. `eqn` itself is returned if nothing changes.
         """
         if eqn.primitive in _ordered_forms:
             ordered, effects = _ordered_forms[eqn.primitive]

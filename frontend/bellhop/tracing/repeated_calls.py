@@ -36,9 +36,6 @@ def get_call_key(eqn: JaxprEqn) -> Any:
 
     It consists of the primitive and the identities of the equation's parameters, so it finds the
     same call in another jaxpr.
-
-    Args:
-        eqn: an equation with effects.
     """
     return eqn.primitive, *sorted((name, id(value)) for name, value in eqn.params.items())
 
@@ -69,11 +66,9 @@ def remove_calls(
         return closed
 
     def remove(eqn: JaxprEqn, used: list[bool]) -> JaxprEqn | None:
-        """Return the replacement of an equation, or None to remove it.
+        """Return the replacement of an equation, or None to remove it; for `remove_calls`.
 
-        Args:
-            eqn: the equation.
-            used: for each of its results, whether it is used.
+        `used` has for each result whether it is used.
         """
         if eqn.effects and any(inner_jaxprs(eqn)):
             changed = replace_inner_jaxprs(
@@ -115,12 +110,8 @@ def _remove_known_calls(recomputed: ClosedJaxpr, known: ClosedJaxpr) -> ClosedJa
     While a Bellhop program is traced, calls of all callbacks are removed; otherwise calls of
     Bellhop's callbacks only, and JAX's own callbacks are called again.
 
-    Args:
-        recomputed: jaxpr of the linear part of a loop, with equations of its known part.
-        known: jaxpr of the known part.
-
-    Returns:
-        the new jaxpr; a call whose result is used stays, and is executed twice.
+    `recomputed` is the jaxpr of the linear part of a loop, with equations of its known part. A call
+    whose result is used there stays, and is executed twice.
     """
     keys = get_call_keys(known)
     # Outside of Bellhop's programs, JAX's own callbacks keep JAX's behaviour.

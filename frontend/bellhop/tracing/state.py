@@ -112,10 +112,8 @@ def offer_seed(draw: Callable[[], int]) -> None:
     """Offer a seed for the traced program, of a quantum device with random outcomes.
 
     Ignored outside of qjit functions, and if the user passed ``qjit(seed=...)``. Otherwise the seed
-    is appended to the list of `trace_with_options`, and the program uses the first seed there.
-
-    Args:
-        draw: function without arguments that draws the seed; not called if the offer is ignored.
+    that ``draw()`` returns is appended to the list of `trace_with_options`, and the program uses
+    the first seed there.
     """
     state = trace_state()
     if state.options is not None and state.options.seed is None and state.seeds is not None:
@@ -125,9 +123,6 @@ def offer_seed(draw: Callable[[], int]) -> None:
 @contextlib.contextmanager
 def trace_with_options(options: "CompileOptions") -> Iterator[list[int]]:
     """Set the options of the qjit function that is traced in a ``with`` block.
-
-    Args:
-        options: the function's options.
 
     Yields:
         list of the seeds that devices offer while the block runs; the program uses the first seed.

@@ -24,10 +24,7 @@ _NONE = math.inf
 def check_method(construct: str, method: str | None, h: float | None) -> None:
     """Check the options ``method`` and ``h`` of a derivative.
 
-    Args:
-        construct: name of the derivative, such as ``grad``, for errors.
-        method: ``"auto"``, ``"fd"`` or None.
-        h: step of finite differences, or None for the default.
+    `construct` is its name, such as ``grad``, for errors.
 
     Raises:
         ValueError: for an unknown method, or a step that is zero, not a number, or without
@@ -66,11 +63,9 @@ _inner: ContextVar[_InnerDifferences | None] = ContextVar("bellhop_inner_differe
 
 @contextlib.contextmanager
 def _count_differences() -> Iterator[_InnerDifferences]:
-    """Count the nested finite differences traced inside of a ``with`` block.
+    """Yield a counter of the nested finite differences traced in a ``with`` block.
 
-    Yields:
-        the counter, which is final when the block ends. The enclosing block's counter includes this
-        block.
+    It is final when the block ends. The enclosing block's counter includes this block.
     """
     inner, outer = _InnerDifferences(), _inner.get()
     token = _inner.set(inner)
@@ -104,14 +99,8 @@ def with_finite_differences(function: Callable[..., Any], h: float | None) -> Ca
     def jvp(primals: PyTree, tangents: PyTree) -> tuple[Any, Any]:
         """Return the value and its tangent, by one difference for each distinct step size.
 
-        The step size of an argument leaf and a result leaf follows from their precisions.
-
-        Args:
-            primals: tuple of the arguments, each a ``FlatTree``.
-            tangents: their tangents, in the same structure.
-
-        Returns:
-            the value, and its approximate tangent, each a ``FlatTree``.
+        The step size of an argument leaf and a result leaf follows from their precisions. Arguments
+        and results are ``FlatTree`` objects.
         """
         with _count_differences() as inner:
             value = flat_function(*primals)

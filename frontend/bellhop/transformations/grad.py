@@ -202,15 +202,7 @@ def _derivative(
 ) -> Function:
     """Implement ``grad``, ``value_and_grad`` and ``jacobian``, as `name` selects.
 
-    Args:
-        name: ``"grad"``, ``"value_and_grad"`` or ``"jacobian"``.
-        fn: the function; None returns a decorator.
-        method: ``"auto"``, ``"fd"`` or None.
-        h: step of finite differences, or None.
-        argnums: positions of the arguments to differentiate; None for the first.
-
-    Returns:
-        a function of the arguments of `fn`, which computes the derivative.
+    The other arguments, and the result, are as documented there.
 
     Raises:
         TypeError: if `fn` is not callable.
@@ -229,13 +221,8 @@ def _derivative(
     def derivative(*args: Any, **kwargs: Any) -> Any:
         """Compute the derivative for these arguments of the user's function.
 
-        Args:
-            *args: positional arguments, pytrees; `argnums` are positions among them.
-            **kwargs: keyword arguments, which are not differentiated.
-
-        Returns:
-            the derivative in the structure of the differentiated argument, or the value and the
-            derivative, as ``grad``, ``value_and_grad`` and ``jacobian`` document.
+        Keyword arguments are not differentiated. The result is as ``grad``, ``value_and_grad`` and
+        ``jacobian`` document.
 
         Raises:
             DifferentiableCompileError: if an argument or the result cannot be differentiated.
@@ -246,9 +233,6 @@ def _derivative(
 
         def flat_function(*args: FlatTree) -> Any:
             """Call the user's function; check and flatten its result.
-
-            Args:
-                *args: positional arguments, each a ``FlatTree``.
 
             Returns:
                 the scalar result, outside of its container, whose structure is kept in ``tree``;
@@ -284,7 +268,7 @@ def _derivative(
 
 
 def _forward(name: str, fn: Function, argnums: Argnums, args: Sequence[Any]) -> Any:
-    """Return the Jacobian of `fn` by forward mode; for value_and_grad, a pair with its value."""
+    """Return `fn`'s Jacobian by forward mode; for value_and_grad, (value, Jacobian)."""
     slope = jax.jacfwd(fn, argnums=argnums)(*args)
     return (fn(*args), slope) if name == "value_and_grad" else slope
 
@@ -292,11 +276,7 @@ def _forward(name: str, fn: Function, argnums: Argnums, args: Sequence[Any]) -> 
 def check_arguments(name: str, fn: Function, argnums: Argnums, args: Sequence[Any]) -> None:
     """Raise an error for arguments that cannot be differentiated.
 
-    Args:
-        name: name of the derivative, such as ``grad``, for errors.
-        fn: the user's function, for errors.
-        argnums: positions of the arguments to differentiate.
-        args: all positional arguments of the call.
+    ``name``, such as ``grad``, and ``fn`` are for errors; ``args`` are all positional arguments.
 
     Raises:
         DifferentiableCompileError: for arguments that are not float or complex.
@@ -332,17 +312,13 @@ def _type_name(leaf: object) -> str:
 
 
 def _check_result(name: str, fn: Function, result: PyTree, *, scalar: bool) -> None:
-    """Raise an error if the result of a function cannot be differentiated.
+    """Raise an error if the result of a function, a pytree, cannot be differentiated.
 
-    Args:
-        name: name of the derivative, such as ``grad``, for errors.
-        fn: the user's function, for errors.
-        result: pytree that the function returned.
-        scalar: whether the result must be one scalar.
+    ``name``, such as ``grad``, and ``fn`` are for errors.
 
     Raises:
         DifferentiableCompileError: if the result is not real floating-point, or `scalar` is set and
-            it is not a scalar.
+            it is not one scalar, possibly in a container.
         CompileError: if the result contains a PennyLane measurement.
     """
     check_no_measurements(describe_derived_function(name, fn), result)

@@ -18,14 +18,8 @@ def trace_inline(function: Callable[..., Any]) -> Callable[..., Any]:
     """Wrap a function so that its QNodes become circuits of the traced program.
 
     All entry points (``qjit``, ``grad``, ``vmap`` etc.) trace the user's function through this
-    wrapper.
-
-    Args:
-        function: the user's function.
-
-    Returns:
-        a function of the same arguments, which runs `function` in the tracing state of a program,
-        converted by autograph if that is set.
+    wrapper, which runs it in the tracing state of a program, converted by autograph if that is set.
+    A call installs the patches of JAX and PennyLane that tracing needs.
     """
 
     def run(*args: Any, **kwargs: Any) -> Any:

@@ -141,11 +141,7 @@ def _resolve_positions(
 ) -> list[int]:
     """Check the arguments of ``jvp`` or ``vjp``; return `argnums` as a list.
 
-    Args:
-        name: ``"jvp"`` or ``"vjp"``, for errors.
-        f: the user's function.
-        params: all arguments of `f`.
-        argnums: positions of the arguments to differentiate; None for the first.
+    `params` are all arguments of `f`. If `argnums` is None, the first is differentiated.
 
     Raises:
         TypeError: if `f` is not callable or `params` is not a sequence.
@@ -169,13 +165,8 @@ def _restrict_to_differentiated(
 ) -> tuple[Function, list[Any]]:
     """Return ``f`` as a function of the differentiated arguments, and their values.
 
-    Args:
-        f: the user's function.
-        params: all its arguments; arguments that are not differentiated are fixed.
-        positions: indices of the differentiated arguments.
-
-    Returns:
-        the function, and the list of the differentiated arguments with arrays as leaves.
+    ``positions`` are their indices in ``params``; all other arguments are fixed. The leaves of the
+    values are arrays.
     """
 
     def function(*primals: Any) -> Any:
@@ -190,13 +181,8 @@ def _restrict_to_differentiated(
 def _check_cotangents(f: Function, cotangents: PyTree, value: object) -> Any:
     """Check cotangents against the result; return them in its structure and dtypes.
 
-    Args:
-        f: the user's function, for errors.
-        cotangents: pytree with one leaf for each leaf of the result.
-        value: the function's result.
-
-    Returns:
-        the cotangents in the structure of `value`; ``float0`` zeros for integer leaves.
+    `cotangents` is a pytree with one leaf for each leaf of `value`, the result of `f`. Cotangents
+    of integer leaves become ``float0`` zeros.
 
     Raises:
         TypeError: if the number of leaves or a shape differs, or JAX does not promote a cotangent's
@@ -219,11 +205,8 @@ def _check_cotangents(f: Function, cotangents: PyTree, value: object) -> Any:
 def _inner_product(value: object, cotangents: PyTree) -> Any:
     """Return the sum of products of cotangents and values, a scalar.
 
-    Leaves that are integers, whose cotangents are ``float0``, are skipped.
-
-    Args:
-        value: pytree of arrays.
-        cotangents: pytree with as many leaves.
+    Both are pytrees with equal numbers of leaves. Leaves that are integers, whose cotangents are
+    ``float0``, are skipped.
     """
     return sum(
         jnp.sum(cotangent * leaf)
@@ -233,15 +216,7 @@ def _inner_product(value: object, cotangents: PyTree) -> Any:
 
 
 def _cast_tangent(tangent: PyTree, primal: PyTree) -> Any:
-    """Cast a tangent to the dtypes of its primal; integers get a zero tangent.
-
-    Args:
-        tangent: pytree of arrays and numbers.
-        primal: pytree of the same structure.
-
-    Returns:
-        pytree of arrays; ``float0`` zeros for integer leaves of the primal.
-    """
+    """Cast a tangent pytree to its primal's dtypes; integers get ``float0`` zeros."""
 
     def leaf(tangent: PyTree, primal: PyTree) -> Any:
         dtype = jnp.result_type(primal)
@@ -254,15 +229,9 @@ def _cast_tangent(tangent: PyTree, primal: PyTree) -> Any:
 def _check_same_shape(name: str, f: Function, label: str, tangent: PyTree, primal: PyTree) -> None:
     """Raise an error unless a tangent fits its primal's structure, shapes and dtypes.
 
-    A dtype fits if JAX promotes it to the primal's dtype, such as float32 to float64. For integer
-    leaves of the primal, dtypes are not compared.
-
-    Args:
-        name: ``"jvp"`` or ``"vjp"``, for errors.
-        f: the user's function, for errors.
-        label: description of the tangent, for errors.
-        tangent: pytree of arrays and numbers; a number adopts its primal's dtype.
-        primal: pytree that the tangent belongs to.
+    A dtype fits if JAX promotes it to the primal's dtype, such as float32 to float64, or a Python
+    float to float32. For integer leaves of the primal, dtypes are not compared.
+    ``name``, ``f`` and ``label``, a description of the tangent, are for errors.
 
     Raises:
         TypeError: naming the first difference.

@@ -30,11 +30,7 @@ class TransformedJit:
     """
 
     def __init__(self, make: Callable[[], Any]) -> None:
-        """Start without a ``jax.jit``.
-
-        Args:
-            make: creates the ``jax.jit``, a function of static arguments and the user's arguments.
-        """
+        """Start without a ``jax.jit``, which `make` creates at the first call."""
         self._make = make
         self._jit: Any = None
         self._is_used = False
@@ -42,13 +38,7 @@ class TransformedJit:
     def __call__(self, static: Static, args: Args, kwargs: Kwargs) -> Any:
         """Call the ``jax.jit`` with JAX's CPU device as default; create it if needed.
 
-        Args:
-            static: values of the static arguments.
-            args: dynamic positional arguments, some of them tracers.
-            kwargs: dynamic keyword arguments.
-
-        Returns:
-            the result of the user's function.
+        `args` and `kwargs` are the dynamic arguments, with tracers among the leaves.
         """
         self._is_used = True
         jit = self._jit
@@ -77,10 +67,6 @@ def _is_bellhop_jit(name: str, jaxpr: Any) -> bool:
 
     True for the ``jax.jit`` of a `TransformedJit` and its derivatives, by their name's suffix, and
     for functions with a primitive of Bellhop at any depth.
-
-    Args:
-        name: name of the jitted function.
-        jaxpr: its jaxpr.
     """
     prefixes = "bellhop_", "quantum_"
     return name.endswith(ON_HOST) or any(
@@ -108,13 +94,8 @@ def _forget_unused(
 ) -> None:
     """Drop unused ``jax.jit`` functions at the start of a full garbage collection.
 
-    Registered in ``gc.callbacks``, which pass `phase` and `info`.
-
-    Args:
-        phase: ``"start"`` or ``"stop"``.
-        info: its ``"generation"`` is 2 for a full collection.
-        in_view: weak references to all objects with a ``jax.jit``.
-        only_full: whether all collections of this Python are full.
+    Registered in ``gc.callbacks``, which pass `phase` and `info`. `in_view` has weak references to
+    all objects with a ``jax.jit``.
     """
     # At the start, so that this collection frees the dropped functions.
     if phase == "start" and (only_full or info["generation"] == 2):

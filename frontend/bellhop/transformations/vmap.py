@@ -79,12 +79,7 @@ def vmap(
     def call(*args: Any, **kwargs: Any) -> Any:
         """Map the user's function over these arguments.
 
-        Args:
-            *args: positional arguments, with the axes in ``in_axes``.
-            **kwargs: keyword arguments, which ``jax.vmap`` maps over their first axis.
-
-        Returns:
-            the batched results, with the axes in ``out_axes``.
+        Keyword arguments are mapped over their first axis.
 
         Raises:
             TypeError: naming the function, if ``jax.vmap`` rejects an argument or result.

@@ -58,12 +58,7 @@ def _add_dialects(names: set[str]) -> set[str]:
 def _verify_with_location(
     verify_operation: Callable[[ir.Operation], None], op: ir.Operation
 ) -> None:
-    """Verify an operation; add its location to errors, as a note.
-
-    Args:
-        verify_operation: verifier of the operation's dialect, which raises the error.
-        op: the operation.
-    """
+    """Verify an operation; add its location to errors, as a note."""
     try:
         verify_operation(op)
     except VerificationError as error:

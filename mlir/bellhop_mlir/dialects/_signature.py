@@ -1,9 +1,4 @@
-"""Signatures of operations, for building and verification.
-
-Types are strings in MLIR's syntax, with four extensions: ``?`` matches any size, ``...`` at the end
-matches any further types, a size or type in brackets is optional, and ``or`` separates
-alternatives.
-"""
+"""Signatures of operations, for building and verification."""
 
 import functools
 import re
@@ -21,14 +16,15 @@ from bellhop_mlir.errors import VerificationError
 class Signature:
     """Signature of an operation of Bellhop's dialects, to build and verify it.
 
-    Types of operands and results are strings such as ``tensor<[?x]?xf64>``: ``?`` matches any size,
-    a dimension or type in brackets is optional, ``or`` separates alternatives, and a last ``...``
-    matches any further types. Types of attributes are names of ``runtime/contract.toml``.
+    Types of operands and results are strings such as ``tensor<[?x]?xf64>`` in MLIR's syntax, in
+    which ``?`` matches any size, a dimension or type in brackets is optional, ``or`` separates
+    alternatives, and a last ``...`` matches any further types. Types of attributes are names of
+    ``runtime/contract.toml``, such as ``array<i64>``.
 
     Attributes:
         name: name of the operation, such as ``quantum.begin``.
-        operands: type of each operand, as such a string.
-        results: type of each result, as such a string.
+        operands: types of the operands.
+        results: types of the results.
         attributes: types of required attributes, by name.
         optional: types of optional attributes, by name.
     """
@@ -50,7 +46,7 @@ class Signature:
 
         Args:
             operands: the operands.
-            results: types of the results whose type the signature leaves open with ``?`` or
+            results: types only of the results whose type the signature leaves open with ``?`` or
                 ``...``, in order.
             **attributes: values of the attributes, by name: Python values or MLIR attributes.
         """
@@ -70,13 +66,10 @@ class Signature:
     def _result_types(
         self, operands: Sequence[ir.Value], given: Sequence[ir.Type]
     ) -> Iterator[ir.Type]:
-        """Yield the type of each result of an operation that is built from this signature.
+        """Yield the type of each result of an operation that `build` builds.
 
-        Args:
-            operands: the operands. If the signature has equal strings for a result and the
-                operand with the same index, the result gets the type of this operand.
-            given: types of the results whose type the signature leaves open with ``?`` or ``...``,
-                in order.
+        If the signature has equal strings without ``?`` for a result and the operand with the same
+        index, the result has the type of this operand. ``given`` is ``results`` of `build`.
         """
         types_given = iter(given)
         for index, form in enumerate(self.results):
@@ -133,8 +126,8 @@ def _present_forms(expected: Sequence[str], texts: Sequence[str]) -> Iterator[st
     ``[tensor<i32>]``, an operation with both types gets ``tensor<f64>`` and ``tensor<i32>``.
 
     Args:
-        expected: the signature's types; an optional type is in brackets, as in ``[tensor<i32>]``.
-        texts: the operation's types as MLIR prints them; they decide which optional types are
+        expected: the signature's types.
+        texts: the operation's types as MLIR prints them, which decide which optional types are
             there.
     """
     rest = iter(texts)

@@ -127,7 +127,8 @@ class FuncOp(ir.OpView):
                 ``"kept"`` (results that are handles).
 
         Returns:
-            the indices; None for the default: no operand is held, and all results are fetched.
+            the indices; None for the default: no operand is held, all results are fetched, and none
+            is kept.
         """
         if name not in self.attributes:
             return None
@@ -257,8 +258,8 @@ def build_accelerate(
     Args:
         callee: symbol of the ``func.func`` that runs on the device.
         device: the device, as ``platform:id``.
-        operands: the operands; a token comes first.
-        results: types of the results; a token comes first.
+        operands: the operands; a token, if there is one, comes first.
+        results: types of the results; a token, if there is one, comes first.
     """
     return AccelerateOp(_ACCELERATE.build(operands, results, callee=callee, device=device))
 
@@ -363,7 +364,7 @@ def make_verifier(module: ir.Module) -> Callable[[ir.Operation], None]:
 
 
 def _verify_symbol(op: FuncOp, seen: set[str], defined: dict[str, ir.Operation]) -> None:
-    """Raise `VerificationError` if ``op``'s symbol is in ``seen`` or ``defined``; else add it.
+    """Raise `VerificationError` if ``op``'s symbol is taken; else add it to ``seen``.
 
     ``seen`` has the symbols of earlier declarations, ``defined`` the module's other operations.
     """

@@ -79,11 +79,8 @@ def iterate_gates(run: ir.Operation) -> Iterator[Gate]:
     def gate(name: str, adjoint: int, n_slots: int, *counts: int) -> Gate:
         """Decode one gate for `iterate_gates`; consumes the gate's slots and wires.
 
-        Args:
-            name: name of the gate.
-            adjoint: 0 or 1.
-            n_slots: number of parameters; ``-n`` for an array of ``n`` numbers.
-            *counts: numbers of wires and of control wires.
+        ``n_slots`` is ``-n`` for an array of ``n`` numbers; ``counts`` are the numbers of wires and
+        of control wires.
         """
         slots: tuple[int, ...] | range = tuple(islice(numbers, n_slots if n_slots >= 0 else 1))
         wires, *controls = (tuple(islice(numbers, n)) for n in (*counts, counts[-1]))
@@ -108,11 +105,8 @@ def array_slots(first: int, size: int) -> range:
 def shift_slots(slots: tuple[int, ...] | range, by: int) -> tuple[int, ...] | range:
     """Add ``by`` to the slots of traced parameters; slots of constants stay.
 
-    Used when the parameters of gates move behind ``by`` other parameters.
-
-    Args:
-        slots: index of each parameter, as in ``Gate.slots``.
-        by: number of parameters that come before.
+    ``slots`` are as in ``Gate.slots``. Used when the parameters of gates move behind ``by`` other
+    parameters.
     """
     if isinstance(slots, range):
         is_constant = slots.start < 0

@@ -36,14 +36,7 @@ def print_module(module: ir.Module, large_elements_limit: int | None = None) -> 
 
 
 def _find_tables(module: ir.Operation) -> list[ir.Operation]:
-    """Find the ``quantum.gates`` of a module and of the modules nested in it.
-
-    Args:
-        module: the module's operation.
-
-    Returns:
-        the operations, in the order in which MLIR prints them.
-    """
+    """Find all ``quantum.gates``, also in nested modules, in printed order."""
     found: list[ir.Operation] = []
 
     def visit(op: ir.Operation) -> ir.WalkResult:

@@ -108,12 +108,9 @@ SEED = _SEED.results[0]
 
 
 def returns_state(name: str) -> bool:
-    """Return whether an operation takes and returns the handle of its circuit.
+    """Return whether an operation (``quantum.gates``) takes and returns the handle.
 
-    The handle is then the first operand and the first result.
-
-    Args:
-        name: name of the operation, such as ``quantum.gates``.
+    The handle of its circuit is then the first operand and the first result.
     """
     signature = OPERATIONS[name]
     return signature.operands[:1] == signature.results[:1] == (STATE,)

@@ -58,10 +58,10 @@ def should_end_programs() -> bool:
 
 
 def _is_call(steps: list[tuple[object, float]]) -> bool:
-    """Return whether a compiled function, which has no Python frame, is being called.
+    """Return whether a thread calls a compiled function, which has no Python frame.
 
-    Args:
-        steps: what a thread is doing in the runtime, from `under_way`: objects with start times.
+    ``steps`` has the thread's current steps in the runtime, from `under_way`: objects with start
+    times.
     """
     return any(isinstance(what, CompiledCall) for what, _ in steps)
 

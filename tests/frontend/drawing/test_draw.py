@@ -273,3 +273,19 @@ def test_static_arguments_are_no_arrows():
     assert '(["x"])' in drawn
     assert '(["y"])' in drawn
     assert '(["n"])' not in drawn
+
+
+def test_arrows_of_further_arguments_beside_static_ones():
+    @bellhop.qjit(static_argnames="n")
+    def f(x, *rest, n, zoom):
+        of_rest = bellhop.pure_callback(np.sin, float)(rest[0])
+        return x + of_rest + n * bellhop.pure_callback(np.cos, float)(zoom)
+
+    drawn = bellhop.draw(f)(0.1, 0.2, n=2, zoom=0.3).mermaid
+    for argument, source, callback, target in (
+        ("argument 1", "n1", "sin", "n3"),
+        ("zoom", "n2", "cos", "n5"),
+    ):
+        assert f'{source}(["{argument}"])' in drawn
+        assert f'{target}>"{callback}<br>' in drawn
+        assert f'{source} -->|"f64[]"| {target}' in drawn

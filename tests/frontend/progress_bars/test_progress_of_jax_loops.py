@@ -130,6 +130,17 @@ def test_loops_of_python(shown):
     assert shown() == [("three", 3, 3), ("two", 2, None)]
 
 
+def test_loops_of_bellhop_without_compilation(shown):
+    @bellhop.qjit
+    def f(n):
+        bellhop.for_loop(0, n, 1, progress="for")(lambda i, x: x + i)(0)
+        return bellhop.while_loop(lambda x: x < 3, progress="while")(lambda x: x + 1)(0)
+
+    with jax.disable_jit():
+        assert f(3) == 3
+    assert shown() == [("for", 3, 3), ("while", 3, None)]
+
+
 def test_a_decorated_body_in_a_loop_of_python(shown):
     body = bellhop.progress(3, "body")(lambda x: x + 1)
     for _ in range(2):

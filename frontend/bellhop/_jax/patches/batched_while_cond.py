@@ -37,9 +37,6 @@ def select_active_elements(
         is_active: bool[batch], whether each batch element's loop continues.
         after: carried values after the iteration, each of shape [batch, ...].
         before: carried values before the iteration, of the same shapes.
-
-    Returns:
-        the selected carried values, each of shape [batch, ...].
     """
     axes = tuple(range(is_active.ndim))
     return [
@@ -77,13 +74,9 @@ def _run_batched_while(
         return eval_jaxpr(cond_jaxpr.jaxpr, cond_jaxpr.consts, *cond_consts, *carried)[0]
 
     def step(state: Any) -> Any:
-        """Run an iteration, and find out for which batch elements the loop continues.
+        """Run an iteration on ``(is_active, carried)``; return the new state.
 
-        Args:
-            state: ``(is_active, carried values)``.
-
-        Returns:
-            the new state, in which finished elements are unchanged.
+        Finished elements do not change.
         """
         active, carried = state
         after = eval_jaxpr(body_jaxpr.jaxpr, body_jaxpr.consts, *body_consts, *carried)

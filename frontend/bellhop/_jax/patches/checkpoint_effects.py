@@ -36,7 +36,7 @@ def keep_effects_under_checkpoint() -> None:
         Args:
             used: for each result, whether it is used.
             eqn: the ``jax.checkpoint`` equation.
-            *more: the dead code rule gets more arguments since jax 0.12.
+            *more: further arguments of the dead code rule.
 
         Returns:
             for each operand, whether it is used; and the new equation, or None to remove it.

@@ -42,12 +42,10 @@ def draw_once_in_checkpoints(random_effect: Any) -> None:
     def rule(saveable: Any, unknown: Sequence[bool], *others: Any) -> Any:
         """Save the results of a loop that draws samples; else apply JAX's rule.
 
-        This rule replaces JAX's partial evaluation rule of ``while`` under ``jax.checkpoint``.
-
         Args:
             saveable: JAX's policy, passed on.
             unknown: for each operand, whether it is unknown, that is, depends on a tangent.
-            *others: JAX's further arguments; the last one is the equation of the loop.
+            *others: JAX's further arguments; the last argument is the equation of the loop.
 
         Returns:
             JAX's tuple: the known equation, the recomputed equation or None, for each result

@@ -53,11 +53,7 @@ def patch_while_partial_eval(without_known_effects: Change) -> None:
     apply_jax_rule = partial_eval.custom_partial_eval_rules[while_p]
 
     def rule(trace: Any, *tracers: Any, **params: Any) -> list[Any]:
-        """Split a ``while`` loop with JAX's rule; remove effects from the second loop.
-
-        This rule replaces JAX's partial evaluation rule of ``while``, with the same arguments and
-        result.
-        """
+        """Split a ``while`` loop with JAX's rule; remove effects from the second loop."""
         n_before = len(trace.effect_handles)
         results = apply_jax_rule(trace, *tracers, **params)
         is_unknown = [not trace.to_jaxpr_tracer(result).is_known() for result in results]
@@ -82,7 +78,7 @@ def patch_while_partial_eval(without_known_effects: Change) -> None:
 
 
 def _remove_effects(recipe: Any, tracers: Any, is_unknown: list[bool], change: Change) -> Any:
-    """Remove the known part's effects from the recipe of a recomputed ``while``.
+    """Return the recipe of a recomputed ``while`` without the known part's effects.
 
     Args:
         recipe: JAX's recipe of the equation that recomputes the loop with tangents.
@@ -90,9 +86,6 @@ def _remove_effects(recipe: Any, tracers: Any, is_unknown: list[bool], change: C
         is_unknown: for each carried value, whether it is unknown, that is, depends on a tangent.
         change: takes the body or condition and its known part; returns the jaxpr without the known
             part's effects.
-
-    Returns:
-        a new recipe.
     """
     params = dict(recipe.params)
     n_cond, n_consts = params["cond_nconsts"], params["cond_nconsts"] + params["body_nconsts"]

@@ -92,18 +92,13 @@ def run_without_fast_calls(
         return jax_create_cpp_call(executable, *args, **kwargs)
 
     def run_to_the_end(run: Any, *args: Any) -> Any:
-        """Execute a program; wait for its end if it is selected.
+        """Execute a program; wait for its end if it is selected or has ordered effects.
 
-        A program with Bellhop's ordered effects is waited for too. This function replaces
-        ``ExecuteReplicated.__call__``. While a program is only compiled, it returns placeholders
-        instead.
+        Only Bellhop's ordered effects count. While a program is only compiled, placeholders are
+        returned instead. This function replaces ``ExecuteReplicated.__call__``.
 
         Args:
             run: JAX's ``ExecuteReplicated``, the caller of one executable.
-            *args: flat arguments of the program.
-
-        Returns:
-            the flat results, as JAX's method returns them.
         """
         if compilation.results is not None:
             return compilation.results
@@ -121,7 +116,6 @@ def run_without_fast_calls(
         Args:
             run: JAX's ``ExecuteReplicated``, the caller of one executable.
             ordered: the program's ordered effects of Bellhop, whose tokens are awaited.
-            *args: flat arguments of the program.
 
         Returns:
             the flat results, which are ready.

@@ -80,10 +80,7 @@ def _make_checked_lowering(
     """
 
     def lower(ctx: Any, *operands: Any, **params: Any) -> Any:
-        """Check the jaxprs of an equation and lower it by JAX's rule.
-
-        This is the lowering rule that `_make_checked_lowering` returns.
-        """
+        """Check the jaxprs of an equation and lower it by JAX's rule."""
         for value in params.values():
             if isinstance(value, ClosedJaxpr | Jaxpr):
                 check(operation, getattr(value, "jaxpr", value))

@@ -39,10 +39,7 @@ def choose_jit_platforms(
     lower_jit = original(pjit, "_pjit_lowering")
 
     def lower(ctx: Any, *args: Any, name: str, **params: Any) -> Any:
-        """Lower a nested ``jit`` for the chosen platform, with that platform's caches.
-
-        This rule replaces JAX's lowering rule of ``jit``, with the same arguments and result.
-        """
+        """Lower a nested ``jit`` for the chosen platform, with that platform's caches."""
         chosen = choose(name)
         old = ctx.module_context
         if chosen is None or tuple(old.platforms) == (chosen[0],):

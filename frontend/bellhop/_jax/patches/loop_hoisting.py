@@ -62,7 +62,6 @@ def _needs_rule(jaxpr: Any, *, has_rule: bool) -> bool:
     `keep_rules_around` registers primitives. Nested jaxprs are searched too.
 
     Args:
-        jaxpr: the jaxpr.
         has_rule: whether the jaxpr itself is inside of a ``jax.custom_jvp`` function.
     """
     for eqn in jaxpr.eqns:
@@ -82,16 +81,13 @@ def _hoist_without_effects(
     num_residuals: int,
     *stacked: int,
 ) -> Any:
-    """Hoist loop-invariant equations out of a ``scan``, unless it must stay whole.
+    """Hoist loop-invariant equations out of a ``scan``, except out of some loops.
 
-    This function replaces JAX's ``_scan_known_hoisting``, with the same result. A loop stays
-    whole, and nothing is hoisted, if `_must_not_split` is true for its body, for example if it has
-    callbacks.
+    Nothing is hoisted if `_must_not_split` is true for the body, for example if it has callbacks.
+    This function replaces JAX's ``_scan_known_hoisting``.
 
     Args:
-        hoist_with_jax: JAX's function.
         jaxpr: body of the loop.
-        consts: its constants.
         num_residuals: number of residuals that may be hoisted.
         stacked: number of residuals that must not be hoisted; since jax 0.11.
 
@@ -163,15 +159,13 @@ def _split_without_hoisting_effects(
 ) -> tuple[Any, ...]:
     """Split a ``scan`` under ``jax.checkpoint``; hoist nothing out of some loops.
 
-    This function replaces JAX's partial evaluation rule of ``scan``, with the same result.
-    Nothing is hoisted if `_must_not_split` is true for the body, for example if it has callbacks.
+    Nothing is hoisted if `_must_not_split` is true for the body. This function replaces JAX's
+    partial evaluation rule of ``scan``, with the same result.
 
     Args:
-        split_with_jax: JAX's rule.
         saveable: JAX's policy, which selects the values that are saved rather than recomputed.
         unknown: for each operand, whether it is unknown, that is, depends on a tangent.
         instantiated: JAX's argument, passed on.
-        eqn: the ``scan``.
 
     Raises:
         NotImplementedError: if JAX hoists a Bellhop callback nevertheless.
@@ -198,8 +192,8 @@ def _split_without_hoisting_effects(
 def keep_effects_in_loops() -> None:
     """Replace JAX's functions that hoist equations out of ``scan`` loops.
 
-    Loops with callbacks, or with ``jax.custom_jvp`` functions whose rules must be kept (see
-    `keep_rules_around`), are then not split.
+    Nothing is then hoisted out of loops with callbacks, or with ``jax.custom_jvp`` functions whose
+    rules must be kept (see `keep_rules_around`).
     """
     hoist = original(loops, "_scan_known_hoisting")
     replace(loops, "_scan_known_hoisting", functools.partial(_hoist_without_effects, hoist))

@@ -83,7 +83,6 @@ class _PlainCall:
 
         Args:
             p: JAX's description of the call, with the parameters and the structure of the results.
-            args: flat arguments.
             *rest: further arguments for ``_run_python_pjit``, which compiles on a cache
                 miss.
 
@@ -118,9 +117,6 @@ class _PlainCall:
         """Compile the program for flat arguments without executing it, on a cache miss.
 
         `run` has stored JAX's description of the call in this thread before.
-
-        Returns:
-            the program, with the attributes that `make_fast_call` needs.
         """
         p, rest = self._arguments.rest
         compilation.results = [None] * len(p.params["jaxpr"].out_avals)
@@ -152,11 +148,12 @@ class _CallParams:
 
 
 class _JitProgram:
-    """A compiled program with those attributes of ``Compiled`` that a fast call reads.
+    """A compiled program with the attributes of ``Compiled`` that a fast call reads.
+
+    `_PlainCall` makes it.
 
     Args:
-        executable: JAX's executable of the program.
-        params: its result structure and constants.
+        params: result structure and constants of the program.
     """
 
     def __init__(self, executable: Any, params: _CallParams) -> None:
@@ -189,7 +186,6 @@ def patch_plain_jit_calls(predicate: Callable[[Any], bool], before_run: Callable
 
         Args:
             executable: JAX's executable of a program that has run once.
-            params: parameters of its ``jit``.
         """
         return (
             isinstance(executable, pxla.MeshExecutable)
@@ -205,10 +201,10 @@ def patch_plain_jit_calls(predicate: Callable[[Any], bool], before_run: Callable
     def run(p: Any, args_flat: list[Any], *rest: Any) -> Any:
         """Run a ``jit``, through the C++ cache if `is_selected` accepted its executable.
 
-        The first run takes JAX's path, and then asks `is_selected`. Later runs outside of tracing
-        call `before_run` and use the cache, unless JAX checks NaNs, infinities or reused keys.
-
-        This function replaces JAX's ``_run_python_pjit``, with the same arguments and result.
+        The first run takes JAX's path, and then calls `is_selected`. Later runs with equal
+        parameters, outside of tracing, call `before_run` and use the cache, unless JAX checks NaNs,
+        infinities or reused keys, or profiles programs. This function replaces JAX's
+        ``_run_python_pjit``.
         """
         params = p.params
         call = calls.get(params["jaxpr"])

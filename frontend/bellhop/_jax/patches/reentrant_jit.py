@@ -65,14 +65,6 @@ def patch_jit_evaluation(
 
         This function replaces the evaluation rule of ``jit_p``. It remembers for each jaxpr by
         which function it is evaluated.
-
-        Args:
-            *args: flat operands of the ``jit``.
-            jaxpr: its jaxpr.
-            **params: its other parameters, among them `name`.
-
-        Returns:
-            a list of the flat results.
         """
         evaluate = evaluators.get(jaxpr)
         if evaluate is None:
@@ -84,7 +76,7 @@ def patch_jit_evaluation(
             return evaluate(*to_host(args), jaxpr=jaxpr, **params)
 
     def run_slowly(*args: Any, jaxpr: Any, **params: Any) -> Any:
-        """Evaluate a ``jit`` without JAX's C++ cache, and choose how to do it later.
+        """Evaluate a ``jit`` without JAX's C++ cache, and set the rule for later calls.
 
         Later evaluations of the same jaxpr use the cache if the program cannot call Python.
         """

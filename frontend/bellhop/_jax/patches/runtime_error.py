@@ -38,8 +38,6 @@ def patch_runtime_error(find_exception: Callable[[str], BaseException | None]) -
     def new(cls: type[Exception], *args: Any, **kwargs: Any) -> BaseException:
         """Return the original exception for an XLA error message, else the new error.
 
-        This function replaces ``JaxRuntimeError.__new__``.
-
         Args:
             cls: ``JaxRuntimeError``, or a subclass, whose objects are created as before.
             *args: the message. If the first argument is an exception instead, as in the second call

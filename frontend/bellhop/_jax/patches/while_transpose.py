@@ -56,10 +56,7 @@ def _differentiate_unnamed_conditions() -> None:
     apply_jax_rule = ad.primitive_jvps[while_p]
 
     def rule(primals: Any, tangents: Any, *, cond_jaxpr: ClosedJaxpr, **params: Any) -> Any:
-        """Give names to the arguments of a loop's condition, and apply JAX's JVP rule.
-
-        This rule replaces JAX's JVP rule of ``while``, with the same arguments and result.
-        """
+        """Give names to the arguments of a loop's condition, and apply JAX's JVP rule."""
         jaxpr = cond_jaxpr.jaxpr
         if jaxpr.debug_info.arg_names is None:
             names = jaxpr.debug_info._replace(arg_names=("",) * len(jaxpr.invars))

@@ -57,10 +57,6 @@ def _replace_estimate(wrap_circuit_tool: Callable[[Tool], Tool]) -> None:
     """Make ``qml.estimator.estimate`` accept qjit functions.
 
     The function that it dispatches to is replaced, so names that users imported earlier work too.
-
-    Args:
-        wrap_circuit_tool: takes a function whose first argument is a circuit; returns a function
-            that accepts qjit functions too.
     """
     module: Any = sys.modules[original(qml.estimator, "estimate").__module__]
     dispatch = original(module, "_estimate_resources_dispatch")

@@ -79,10 +79,8 @@ def _separate_lightning_states(lightning: Any) -> None:
 def _replace_methods(base: Any) -> None:
     """Wrap the methods that run circuits, in present and future Lightning devices.
 
-    These are the base class, its present direct subclasses, and all subclasses defined later.
-
-    Args:
-        base: the class ``LightningBase``.
+    These are the base class ``LightningBase``, its present direct subclasses, and all subclasses
+    defined later.
     """
     init_subclass = base.__init_subclass__.__func__
 
@@ -105,13 +103,10 @@ def _wrap_methods(device: type, set_method: Callable[[type, str, Any], None]) ->
 
 
 def _wrap_method(method: Callable[..., Any]) -> Callable[..., Any]:
-    """Make a method run on a copy of the device with its own state vector.
+    """Make a device method run on a copy of the device with its own state vector.
 
     Args:
-        method: method of a Lightning device that runs circuits, such as ``execute``.
-
-    Returns:
-        a method with the same arguments and result.
+        method: a method that runs circuits, such as ``execute``.
     """
 
     @functools.wraps(method)

@@ -52,7 +52,7 @@ def allow_tracer_lists() -> Iterator[None]:
 
 
 def _install() -> None:
-    """Let operators take nested lists of tracers, such as ``qml.RX([x, y], 0)`` in a program.
+    """Make operators accept nested lists with tracers, such as ``qml.RX([x, y], 0)``.
 
     ``Operator.__init__``, and autoray's ``array``, ``asarray`` and ``multiply`` for lists and for
     NumPy, convert a nested list that contains tracers to a JAX array first. Closing the exit stack
@@ -83,8 +83,7 @@ def _make(name: str, *values: Any, **options: Any) -> Any:
 
     Args:
         name: name of the function, such as ``"array"``.
-        *values: its array arguments: nested lists, numbers or arrays.
-        **options: its options.
+        *values: array arguments of the function: nested lists, numbers or arrays.
     """
     if any(map(_has_tracer, values)):
         return getattr(jnp, name)(*map(as_array, values), **options)

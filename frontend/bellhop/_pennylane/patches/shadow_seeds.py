@@ -30,7 +30,7 @@ class DrawnSeed(int):
 def mark_drawn_seeds() -> None:
     """Make PennyLane mark the seeds that it draws for classical shadows.
 
-    A drawn seed is then a `DrawnSeed`, so that `user_seed` can tell it from the user's seed.
+    A drawn seed is then a `DrawnSeed`, so that `user_seed` can distinguish it from the user's seed.
     """
     module: Any = sys.modules[qml.measurements.ClassicalShadowMP.__module__]
     replace(module, "np", _Numpy())

@@ -33,10 +33,7 @@ def stack_traced_angles() -> None:
 
     @functools.wraps(stack_like)
     def stack(values: Sequence[Any], axis: int = 0, like: str | None = None) -> Any:
-        """Stack values with JAX if one is a tracer and ``like`` requests an interface.
-
-        This function replaces ``qml.math.stack``; without ``like``, it does not change the call.
-        """
+        """Stack with JAX if a value is a tracer and ``like`` requests an interface."""
         if like is not None and any(isinstance(value, jax.core.Tracer) for value in values):
             like = "jax"
         return stack_like(values, axis=axis, like=like)

@@ -46,9 +46,6 @@ def _stop_recording(cls: Any) -> Iterator[None]:
     """Remove all queues from this thread's stack inside of a ``with`` block.
 
     Its code replaces the body of ``QueuingManager.stop_recording``.
-
-    Args:
-        cls: the class ``QueuingManager``.
     """
     contexts = cls._active_contexts
     stopped = list(contexts)

@@ -72,10 +72,9 @@ class AppliedFunction(Gates):
 
 
 def apply_adjoint(circuit: RecordingCircuit, function: Callable[[], Any]) -> AppliedFunction:
-    """Trace a quantum function and apply its adjoint to a circuit.
+    """Trace a quantum function and append its adjoint to the traced circuit.
 
     Args:
-        circuit: the circuit that is traced, to which a ``quantum_region`` equation is appended.
         function: the quantum function, without arguments; its result is ignored.
 
     Returns:
@@ -88,10 +87,9 @@ def apply_adjoint(circuit: RecordingCircuit, function: Callable[[], Any]) -> App
 def apply_controlled(
     circuit: RecordingCircuit, wires: Any, values: Any, function: Callable[[], Any]
 ) -> AppliedFunction:
-    """Trace a quantum function and apply its controlled operations to a circuit.
+    """Trace a quantum function and append its controlled form to the traced circuit.
 
     Args:
-        circuit: the circuit that is traced, to which a ``quantum_region`` equation is appended.
         wires: the control wires: a label, a tracer or a sequence.
         values: a sequence with a control value for each wire, or one value for all wires; None for
             True. Values may be traced.
@@ -115,12 +113,8 @@ def _append_region(
     """Append the adjoint or controlled form of a traced function to a circuit.
 
     Args:
-        circuit: the circuit that is traced.
         gates: the traced quantum function, before inversion or control.
         controls: control wires and a list of control values; None for an adjoint.
-
-    Returns:
-        a description of the applied gates.
     """
     circuit.append_region(gates, controls)
     return AppliedFunction(circuit, gates, controls)

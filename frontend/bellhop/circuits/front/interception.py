@@ -88,12 +88,9 @@ def _without_precision_warnings() -> Iterator[None]:
 
 
 def _intercept_call(uncompiled: Callable[..., Any]) -> Callable[..., Any]:
-    """Make a ``QNode.__call__`` that traces the call while a program is traced.
+    """Make a ``QNode.__call__`` that calls ``call_qnode`` while a program is traced.
 
-    The returned method calls ``call_qnode`` then, and PennyLane's method otherwise.
-
-    Args:
-        uncompiled: PennyLane's ``QNode.__call__``.
+    Outside of tracing it calls ``uncompiled``, PennyLane's method.
     """
 
     @functools.wraps(uncompiled)
@@ -113,12 +110,11 @@ def call_qnode(qnode: qml.QNode, args: tuple[Any, ...], kwargs: dict[str, Any]) 
     circuit is traced again.
 
     Args:
-        qnode: the QNode.
-        args: its positional arguments.
-        kwargs: its keyword arguments; may include PennyLane's legacy argument ``shots``.
+        kwargs: the QNode's keyword arguments; may include PennyLane's legacy argument ``shots``.
 
     Returns:
-        the measurements' values, traced arrays in the structure of the quantum function's result.
+        the measurements' values, traced arrays in the structure of the quantum function's result,
+        or in the structure that the QNode's transforms return.
 
     Raises:
         CompileError: if the circuit is not supported; names the QNode and its line.
@@ -147,13 +143,10 @@ def call_qnode(qnode: qml.QNode, args: tuple[Any, ...], kwargs: dict[str, Any]) 
 
 
 def _merge_function_transforms(qnode: qml.QNode) -> qml.QNode:
-    """Move the transforms of a QNode's quantum function to the QNode.
+    """Move the transforms of a QNode's quantum function to a copy of the QNode.
 
     PennyLane's transforms can be applied to the function before ``qml.qnode`` wraps it.  They run
     before the QNode's own transforms.
-
-    Args:
-        qnode: the QNode; it is not changed.
 
     Returns:
         a copy with the bare function and all transforms; ``qnode`` itself if the function has none.
@@ -175,17 +168,11 @@ def _merge_function_transforms(qnode: qml.QNode) -> qml.QNode:
 def _call_with_plan(
     qnode: qml.QNode, args: Any, kwargs: Any, config: CircuitConfig, plan: ExecutionPlan
 ) -> Any:
-    """Trace a QNode call with one choice of what executes its circuit.
+    """Trace a QNode call with one choice of a backend.
 
-    Under ``qml.snapshots``, the snapshots are measured too and stored in the device's debugger;
-    ``config`` and ``plan`` are then not used, as each circuit gets its own.
-
-    Args:
-        qnode: the QNode.
-        args: its positional arguments.
-        kwargs: its keyword arguments.
-        config: the execution settings.
-        plan: the choice of a backend, with the treatment of outcomes and derivatives.
+    Zero-noise extrapolation may trace the circuit several times. Under ``qml.snapshots``, the
+    snapshots are measured too and stored in the device's debugger; ``config`` and ``plan`` are then
+    not used, as each circuit gets its own.
 
     Returns:
         the measurements' values; ``Declined`` if the call must be traced again for another backend.
@@ -211,17 +198,14 @@ def _trace_call(
     config: CircuitConfig,
     plan: ExecutionPlan,
 ) -> Any:
-    """Trace the quantum function of a QNode call, and run its circuit on a backend.
+    """Trace the quantum function of a QNode call, and its execution on a backend.
 
-    If the backend does not support the circuit, another backend gets the same traced function.
+    If the backend does not support the circuit, another backend gets the same traced function. A
+    QNode with transforms that need a tape is traced by ``call_on_tape`` instead, unless a
+    ``NoisePass`` can add its noise.
 
     Args:
-        qnode: the QNode. Transforms that need a tape are applied to a tape of its circuit.
         function: the quantum function, which caches its traced form.
-        args: its positional arguments.
-        kwargs: its keyword arguments.
-        config: the execution settings.
-        plan: the choice of a backend, with the treatment of outcomes and derivatives.
 
     Returns:
         the measurements' values; ``Declined`` if the circuit must be traced again, as it has
@@ -242,10 +226,7 @@ def _trace_call(
     device = qnode.device
 
     def run(plan: ExecutionPlan) -> Any:
-        """Run the traced circuit on the backend of a plan, and note the plan for the user.
-
-        Args:
-            plan: the choice of a backend.
+        """Trace the execution on the backend of a plan, and note the plan for the user.
 
         Returns:
             the measurements' values, or ``Declined`` if the backend does not support the circuit.
@@ -274,13 +255,9 @@ def _trace_call(
 
 
 def _prepare_twirling(qnode: qml.QNode, config: CircuitConfig) -> None:
-    """Seed the random Paulis of Pauli twirling; reject noise added before them.
+    """Offer a seed for the random Paulis of twirling; reject noise added before them.
 
-    Without shots, the device's random generator offers a seed to the program.
-
-    Args:
-        qnode: the QNode, whose passes include Pauli twirling.
-        config: its execution settings.
+    The device's random generator draws the seed. With shots, no seed is offered here.
 
     Raises:
         CompileError: if a noise model needs a tape, which is transformed before twirling.
@@ -310,9 +287,6 @@ def _add_error_note(where: str) -> Iterator[None]:
     """Add a note to exceptions that are raised within the ``with`` block.
 
     The note names the QNode and the user's line; an exception that names the QNode gets none.
-
-    Args:
-        where: the QNode's name and line.
     """
     try:
         yield
@@ -333,16 +307,14 @@ def _make_wire_map(
     Args:
         qnode: the QNode. If its device has no wires, the map has the wires that the circuit uses,
             and additional wires for ``qml.allocate``.
-        function: the quantum function, which is traced if necessary.
+        function: the quantum function, which is traced if its wires are needed.
         inputs: its arguments that are arrays.
         where: the QNode's name and line, for error messages.
 
-    Returns:
-        the map, which finds the wires that ``qml.allocate`` may use.
-
     Raises:
         CompileError: if the number of wires of the device is traced; or if the device has no wires
-            and a wire of the circuit is traced.
+            and a wire of the circuit is traced. For a device with wires, the map raises the latter
+            when ``qml.allocate`` needs unused wires.
     """
     if any(map(is_dynamic, qnode.device.wires or ())):
         raise CompileError(
@@ -363,8 +335,8 @@ def _make_wire_map(
 def _has_only_gates_and_allocations(function: TracedQuantumFunction) -> bool:
     """Return whether a circuit allocates wires and could be on a tape.
 
-    It could be if its equations with gates are only gates, for loops, and adjoint or controlled
-    functions: without mid-circuit measurements, conditionals and while loops.
+    It could be if it applies gates only by operations, for loops, and adjoint or controlled
+    functions: without mid-circuit measurements, conditionals with gates and while loops with gates.
     """
     gates = GateJaxpr(function.closed, ())
     return gates.has_allocations and gates.is_straight
@@ -437,8 +409,6 @@ def _call_with_snapshots(
     Args:
         qnode: the QNode.
         debugger: the device's debugger; its ``snapshots`` receive traced values by tag.
-        args: the QNode's positional arguments.
-        kwargs: the QNode's keyword arguments.
 
     Returns:
         the measurements' values of the QNode without its snapshots.

@@ -43,14 +43,11 @@ def register_introspection(compiled: type) -> None:
 
 
 def _accept_compiled(compiled: type, tool: Tool) -> Tool:
-    """Wrap an introspection function so that it accepts a compiled QNode.
+    """Wrap an introspection function so that it also accepts a compiled QNode.
 
     Args:
         compiled: the class of compiled functions.
         tool: PennyLane's introspection function, whose first argument is a QNode.
-
-    Returns:
-        a function with the arguments of ``tool``, whose first argument may be compiled.
     """
 
     @functools.wraps(tool)
@@ -63,8 +60,8 @@ def _accept_compiled(compiled: type, tool: Tool) -> Tool:
             kwargs: keyword arguments of ``tool``.
 
         Returns:
-            the result of ``tool`` for the QNode; for ``qml.specs`` at several levels a function
-            like it, which ``count_resources_at_levels`` makes.
+            the result of ``tool`` for the QNode; for ``qml.specs`` of a compiled function at
+            several levels, the function that ``count_resources_at_levels`` makes.
 
         Raises:
             ValueError: if the compiled function does not wrap a QNode directly.
@@ -85,9 +82,9 @@ def _accept_compiled(compiled: type, tool: Tool) -> Tool:
 
 
 def _force_unrolled_loops(function: Tool) -> Tool:
-    """Wrap ``qml.iterative_qpe``, whose loop appends to a Python list.
+    """Wrap ``qml.iterative_qpe`` to unroll its loop while a program is traced.
 
-    While a program is traced, the wrapper unrolls the loop.
+    The loop appends outcomes to a Python list.
 
     Args:
         function: PennyLane's ``(base, aux_wire, iters) -> list of outcomes``.
@@ -97,13 +94,8 @@ def _force_unrolled_loops(function: Tool) -> Tool:
     def run_unrolled(base: Any, aux_wire: Any, iters: int) -> Any:
         """Call ``qml.iterative_qpe`` with loops unrolled while a program is traced.
 
-        Args:
-            base: the unitary whose phase is estimated.
-            aux_wire: the wire that is measured.
-            iters: the number of results.
-
         Raises:
-            CompileError: if ``iters`` is traced.
+            CompileError: if ``iters``, the number of outcomes, is traced.
         """
         if not is_tracing():
             return function(base, aux_wire, iters)
@@ -121,14 +113,8 @@ def _force_unrolled_loops(function: Tool) -> Tool:
 def _execute_in_program(execute: Tool) -> Tool:
     """Wrap ``qml.execute`` so that its tapes become circuits of a traced program.
 
-    PennyLane's transforms call ``qml.execute``.  Outside of tracing, PennyLane's function is
-    called.
-
-    Args:
-        execute: PennyLane's ``qml.execute``.
-
-    Returns:
-        a function with the arguments of ``execute``.
+    PennyLane's transforms call ``qml.execute``.  Outside of tracing, ``execute``, PennyLane's
+    function, is called.
     """
 
     @functools.wraps(execute)
@@ -138,8 +124,6 @@ def _execute_in_program(execute: Tool) -> Tool:
         Args:
             tapes: PennyLane's tapes. In a program, the argument ``transform_program`` of
                 ``qml.execute`` is applied to them, and its postprocessing to their results.
-            device: the PennyLane device.
-            args: further positional arguments of ``qml.execute``.
             options: keyword arguments of ``qml.execute``. A program uses ``diff_method``,
                 ``gradient_kwargs``, ``mcm_method``, ``postselect_mode`` and ``transform_program``,
                 and ignores further options.

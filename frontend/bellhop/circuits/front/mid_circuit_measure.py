@@ -50,7 +50,7 @@ def measure_wire(
         the outcome, a traced bool; on a tape, PennyLane's ``MeasurementValue``.
 
     Raises:
-        CompileError: outside a QNode, for several wires, or for an invalid ``postselect``.
+        CompileError: outside a QNode, unless there is one wire, or for an invalid ``postselect``.
     """
     if not (postselect is None or (isinstance(postselect, int) and postselect in (0, 1))):
         computed = ", which the program computes. Make it static: qjit(static_argnames=...)"
@@ -79,11 +79,7 @@ def measure_wire(
 def wrap_pauli_measure(uncompiled: Callable[..., Any]) -> Callable[..., Any]:
     """Make a ``qml.pauli_measure`` that also works while a program is traced.
 
-    Args:
-        uncompiled: PennyLane's ``qml.pauli_measure``, which is called outside programs.
-
-    Returns:
-        a function with the arguments of ``qml.pauli_measure``.
+    Outside of tracing it calls ``uncompiled``, PennyLane's function.
     """
 
     def measure(wires: Any, pauli_word: str, postselect: int | None = None) -> Any:

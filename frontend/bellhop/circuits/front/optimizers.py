@@ -19,15 +19,13 @@ from bellhop.tracing.state import is_tracing
 def reject_traced_arguments(name: str, method: Callable[..., Any]) -> Callable[..., Any]:
     """Wrap a method of an optimizer so that it rejects traced arguments.
 
-    Outside of tracing, and with concrete arguments, the wrapper only calls the method.
+    While a program is traced, it also rejects several trained arguments without ``grad_fn``. In
+    other cases it only calls the method.
 
     Args:
         name: ``Class.method``, for the error.
         method: the method, such as ``step(self, objective_fn, *args, grad_fn=None, **kwargs)``, or
             the function of a static method.
-
-    Returns:
-        a function with the arguments of ``method``.
     """
     signature = inspect.signature(method)
     names = [parameter for parameter in signature.parameters if parameter != "self"]

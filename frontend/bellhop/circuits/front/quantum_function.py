@@ -71,15 +71,9 @@ def _trace_function(
     static_parts: Any = None
 
     def run(*inputs: Any) -> list[Any]:
-        """Call the user's function in a tracing circuit, as the function that JAX traces.
+        """Call the user's function in a tracing circuit; return its result's tracers.
 
-        The static parts of the result are stored outside.
-
-        Args:
-            inputs: tracers, the arguments of the function.
-
-        Returns:
-            the tracers in the leaves of the function's result.
+        JAX traces this function. The static parts of the result are stored in ``static_parts``.
         """
         nonlocal static_parts
         # Constructed inside the trace, since it holds tracers, which must not leak.
@@ -137,9 +131,6 @@ class CachedFunction:
 
     One object belongs to one call of a QNode, so each static argument has one value.  If the call
     is executed several times, as for zero-noise extrapolation, the user's function is called once.
-
-    Args:
-        function: the user's quantum function.
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:
@@ -184,7 +175,6 @@ class QuantumFunction:
     Args:
         traced: a list that caches the traced function: empty before tracing, then with one element.
         function: the quantum function of the arrays.
-        passes: the passes before a circuit receives the gates.
     """
 
     def __init__(
@@ -223,13 +213,12 @@ class QuantumFunction:
         Args:
             circuit: the backend's circuit, which receives the gates and the measurements' source
                 lines.
-            inputs: the arrays.
             first: the first interpreter of a chain of passes that ends in ``circuit``; None for the
                 passes of the constructor.
 
         Returns:
-            the leaves (measurement processes, numbers and arrays) and the tree structure of the
-            function's result.
+            the leaves (measurement processes on wires of the device, numbers and arrays) and the
+            tree structure of the function's result.
 
         Raises:
             CompileError: if the function returns nothing, or a leaf that is neither a

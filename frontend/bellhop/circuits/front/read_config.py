@@ -40,7 +40,6 @@ def read_config(qnode: qml.QNode, where: str) -> CircuitConfig:
     ``BELLHOP_ENGINE`` decides about the engine where the options do not.
 
     Args:
-        qnode: the QNode.
         where: the QNode's name and line, for error messages.
 
     Raises:
@@ -75,10 +74,8 @@ def read_config(qnode: qml.QNode, where: str) -> CircuitConfig:
 def _read_shots(qnode: qml.QNode) -> Shots:
     """Convert PennyLane's shots of a QNode to ``Shots``.
 
-    ``(10, (5, 2))`` becomes the entries 10, 5, 5 of a shot vector.
-
-    Args:
-        qnode: the QNode. Without shots, the result is empty.
+    ``(10, (5, 2))`` becomes the entries 10, 5, 5 of a shot vector. Without shots, the result is
+    empty.
     """
     shots = qnode.shots
     if not shots.total_shots:
@@ -90,12 +87,7 @@ def _read_shots(qnode: qml.QNode) -> Shots:
 def _check_number_of_shots(qnode: qml.QNode, where: str) -> None:
     """Raise an error if the number of shots is traced, a bool or too large.
 
-    Args:
-        qnode: the QNode.
-        where: the QNode's name and line, for error messages.
-
-    Raises:
-        CompileError: in these cases, and if one number per shot does not fit into memory.
+    It is too large if it exceeds ``_MOST_SHOTS``, or if 8 bytes per shot do not fit into memory.
     """
     total: Any = qnode.shots.total_shots
     if isinstance(total, jax.core.Tracer):

@@ -29,10 +29,6 @@ def replace_measurements(before: Any, after: Any) -> None:
     A quantum function must return all measurements in its queue.  The measurements of ``before``
     are marked as returned, so that they are not reported as an error, and measurements of ``after``
     are appended.
-
-    Args:
-        before: pytree with the measurements that are not used any more.
-        after: pytree with the measurements that take their place.
     """
     processes = {id(process): process for process in _find_measurements(after)}
     for process in _find_measurements(before):
@@ -49,14 +45,10 @@ def has_measurements(result: PyTree) -> bool:
 
 
 def can_select_between(one: object, other: object) -> bool:
-    """Return whether ``select_measurements`` supports two results of branches.
+    """Return whether ``select_measurements`` supports the results of two branches.
 
-    Args:
-        one: pytree, the result of one branch.
-        other: pytree, the result of the other branch.
-
-    Returns:
-        True if both have the same structure, and all leaves are expectation values of observables.
+    True if both pytrees have the same structure, and all leaves are expectation values of
+    observables.
     """
     (ones, one_tree), (others, other_tree) = map(_flatten, (one, other))
     return one_tree == other_tree and all(map(_is_expval, ones + others))

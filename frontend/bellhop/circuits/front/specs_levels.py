@@ -25,19 +25,18 @@ def count_resources_at_levels(
 ) -> Callable[..., Any]:
     """Make a function that counts the resources of a QNode at several levels.
 
-    A level is the circuit after some of the QNode's transforms.  The function returned here stands
-    for ``qml.specs(qnode, level=...)`` of a compiled function.
+    A level is the circuit after some of the QNode's transforms.  The returned function takes the
+    place of ``qml.specs(qnode, level=...)`` for a compiled function.
 
     Args:
         specs: ``qml.specs``, which is called once for each level.
-        qnode: the QNode.
         level: ``"all"``, ``"all-mlir"``, or a sequence of level numbers and names.
 
     Returns:
         a function of the QNode's arguments, which returns PennyLane's ``CircuitSpecs``.
 
     Raises:
-        ValueError: if the QNode has no such level.
+        ValueError: if the QNode has no such level, or if ``level`` is empty.
     """
     stages = list(_iterate_stages(qnode))
     if level == "all-mlir":
@@ -47,19 +46,15 @@ def count_resources_at_levels(
         numbers = range(len(stages))
     else:
         numbers = [_find_stage("qml.specs", each, stages) for each in level]
+        if not numbers:
+            raise ValueError(f"qml.specs: level={level!r} names no level. Use level='all' for all.")
 
     def count(*args: Any, **kwargs: Any) -> Any:
-        """Count the resources of the QNode at each selected level.
-
-        The depth of the circuit is not computed.
-
-        Args:
-            args: the QNode's positional arguments.
-            kwargs: the QNode's keyword arguments.
+        """Count the resources of the QNode for some arguments at each selected level.
 
         Returns:
             ``CircuitSpecs`` whose ``level`` has names by level number, and whose ``resources`` has
-            the resources by name.
+            the resources by name. The depth of the circuit is not computed.
         """
         names: dict[int, str] = {}
         resources: dict[Any, Any] = {}
@@ -85,10 +80,7 @@ def _iterate_stages(qnode: qml.QNode) -> Iterator[tuple[str, int]]:
     Names are as in PennyLane: the transform that was applied last, or the user's marker; a repeated
     name ends in ``-2``, ``-3``, ...  ``"Before Tape Transforms"`` is the level without transforms,
     if the QNode has a tape transform.  ``"Before MLIR Passes"`` follows the level of the last tape
-    transform, with the same number of applied transforms.
-
-    Args:
-        qnode: the QNode, whose transforms are read and not applied.
+    transform, with the same number of applied transforms. No transform is applied.
     """
     pipeline = list(qnode.compile_pipeline)
     n_tape = max((n for n, t in enumerate(pipeline, 1) if t.pass_name is None), default=0)
@@ -110,11 +102,10 @@ def _iterate_stages(qnode: qml.QNode) -> Iterator[tuple[str, int]]:
 def draw_at_level(function: Callable[..., Any], level: Any) -> Callable[..., Any]:
     """Make a function that draws a QNode with ``qml.draw_mpl`` at one level.
 
-    A level is the circuit after some of the QNode's transforms.
-
     Args:
         function: a QNode.
-        level: the name of the level, or its position among all levels.
+        level: the name of the level, or its position among all levels. A level is the circuit after
+            some of the QNode's transforms.
 
     Returns:
         a function of the QNode's arguments, which returns Matplotlib's figure and axes.

@@ -40,10 +40,7 @@ def wrap_controlled_constructor(
     def new(cls: Any, *args: Any, **options: Any) -> Any:
         """Construct the operation, or a product with conditional flips for traced values.
 
-        Args:
-            cls: the class that is constructed; subclasses of ``kind`` are constructed as before.
-            args: positional arguments of the operation.
-            options: keyword arguments of the operation.
+        For a subclass of ``kind``, the original ``__new__`` is called.
         """
         # Subclasses may have other arguments.
         is_supported = cls is kind and current_circuit() is not None
@@ -74,7 +71,7 @@ def _has_dynamic(values: Sequence[Any]) -> bool:
 class SplitControlValues:
     """Static control values, and conditional flips in place of traced control values.
 
-    A control on a traced value is a control on one between two flips that depend on the value.
+    ``from_values`` makes it from control values some of which may be traced.
 
     Attributes:
         static: static control values, with True for each traced one.
@@ -91,8 +88,8 @@ class SplitControlValues:
 
         Args:
             control: the control wires.
-            values: a control value for each wire, or a single value, or None. Without traced values
-                they are kept as they are.
+            values: a control value for each wire, or one value for a single wire, or None. Without
+                traced values they are kept as they are.
         """
         each = _to_list(values)
         if not any(map(is_dynamic, each)):
@@ -108,10 +105,10 @@ class SplitControlValues:
         return cls(static, flips)
 
     def surround(self, op: qml.operation.Operator) -> Any:
-        """Multiply an operation by these flips, before and after it.
+        """Multiply an operation by the flips, before and after it.
 
         Args:
-            op: the operation, controlled on the static values.
+            op: the operation, controlled on ``static``.
 
         Returns:
             a product of the flips, ``op``, and copies of the flips; ``op`` itself without flips.

@@ -31,7 +31,7 @@ class _AllocatedWire:
 
     Attributes:
         wire: the device wire's label.
-        was_zero: whether the wire was in the state zero when it was allocated.
+        was_zero: whether the wire was in the state zero before its allocation, which may reset it.
         is_restored: whether the quantum function promises to restore the wire's state.
         depth: the number of loops and branches around the allocation.
     """
@@ -77,12 +77,6 @@ class Allocations:
 
         A deallocated wire is reused: after ``restored=True`` for each allocation, else for
         ``state="any"``.
-
-        Args:
-            operations: PennyLane operations, in order.
-
-        Returns:
-            the number of different device wires.
         """
         needed = 0
         free: dict[bool, int] = {True: 0, False: 0}
@@ -150,8 +144,6 @@ class Allocations:
         """Map a label to a free device wire; reset the wire if it must be zero but is not.
 
         Args:
-            label: the ``DynamicWire`` of ``qml.allocate``.
-            reset: function of a device wire that measures the wire and resets it to zero.
             state: ``"zero"``, or ``"any"``, which takes wires that are not zero first.
             restored: whether the quantum function promises to restore the wire's state.
 
@@ -176,10 +168,6 @@ class Allocations:
         """Return an allocated wire's device wire to the free wires.
 
         Inside a loop or a branch, a wire that was zero and is not restored is reset first.
-
-        Args:
-            label: the ``DynamicWire`` of ``qml.allocate``.
-            reset: function of a device wire that measures the wire and resets it to zero.
 
         Raises:
             CompileError: if the wire is not allocated, or was allocated outside the current loop or

@@ -53,8 +53,7 @@ def explain_concretization(op: qml.operation.Operator, where: str) -> Iterator[N
 def _find_traced_power(op: Any) -> Any:
     """Return the outermost power with a traced exponent inside an operation, or None.
 
-    Args:
-        op: PennyLane operation, such as an adjoint or controlled power.
+    The power may be under adjoints, controls and other powers.
     """
     # Symbolic operations have a base, and only powers have an exponent ``z``.
     while hasattr(op, "base"):

@@ -49,8 +49,8 @@ def decompose(
 
     Args:
         op: the operation, without adjoints and controls.
-        depth: how many decompositions the operation results from; from a limit on, only the matrix
-            is used.
+        depth: how many decompositions the operation results from; from `_MAX_DEPTH` on, only the
+            matrix is used.
         into: the gates of a device, to return None unless the operation decomposes completely into
             these gates; None to skip this check.
 
@@ -65,12 +65,7 @@ def decompose(
 
 
 def _find_gates_or_matrix(op: qml.operation.Operator, depth: int) -> Sequence[Any] | None:
-    """Decompose an operation by one step, into gates or its matrix.
-
-    Args:
-        op: the operation, without adjoints and controls.
-        depth: how many decompositions the operation results from; from `_MAX_DEPTH` on, only the
-            matrix is used.
+    """Decompose an operation by one step, as ``decompose`` without ``into``.
 
     Returns:
         PennyLane operations in order; None if the operation has neither a decomposition nor a
@@ -109,9 +104,6 @@ def _decompose_power(op: qml.operation.Operator) -> Sequence[Any] | None:
     """Decompose a power where PennyLane's decomposition fails or is wrong.
 
     It fails for a traced exponent that it must read, and is wrong for a power of a power.
-
-    Args:
-        op: any operation.
 
     Returns:
         the gates; None if ``op`` is not a power, if PennyLane's decomposition works, or if Bellhop
@@ -190,7 +182,8 @@ class Modifiers(NamedTuple):
 
         Args:
             op: the operation.
-            gates: names of gates that are kept whole, such as CNOT, which is a controlled X.
+            gates: names of gates that are kept whole, such as CNOT, which is a controlled X. With
+                further controls around it, such a gate is split too.
 
         Returns:
             the operation without adjoints and controls, and the modifiers.
@@ -214,13 +207,9 @@ class Modifiers(NamedTuple):
         return OperationKind.classify(base).is_pure_preparation
 
     def apply(self, part: Any) -> Any:
-        """Put this adjoint and these controls on an operation.
+        """Put this adjoint and these controls on a PennyLane operation.
 
-        Args:
-            part: PennyLane operation; returned unchanged without modifiers.
-
-        Returns:
-            the operation under this adjoint and these controls.
+        Without modifiers, ``part`` is returned unchanged.
         """
         if not self.adjoint and not self.controls:
             return part
@@ -249,9 +238,6 @@ class Modifiers(NamedTuple):
         """Return the wires of an operator that are only controls, in all of its parts.
 
         Of ``CNOT([0, 1])`` it is wire 0; of ``CNOT([0, 1]) @ X(0)`` there is none.
-
-        Args:
-            op: PennyLane operator.
         """
         if isinstance(op, qml.ops.Adjoint | qml.ops.Pow | qml.ops.SProd):
             return Modifiers.find_control_wires(op.base)
@@ -262,10 +248,10 @@ class Modifiers(NamedTuple):
         return set(getattr(op, "control_wires", ()))
 
     def decompose_phase(self, phase: Any) -> list[qml.operation.Operator]:
-        """Decompose a global phase with these controls into a (controlled) phase shift.
+        """Decompose a global phase with these modifiers into a (controlled) phase shift.
 
         Args:
-            phase: a ``GlobalPhase`` without its controls, of which there is at least one.
+            phase: a ``GlobalPhase`` without the modifiers, of which at least one is a control.
 
         Returns:
             the phase shift on the last control wire, between two flips if its control value is
@@ -315,12 +301,8 @@ def unsupported_operation_error(
     """Make the error for an operation that the device cannot apply or decompose.
 
     Args:
-        op: the operation.
         where: the QNode's name and line, with which the message begins.
         written: the name of the user's operation, if ``op`` is in its decomposition; else empty.
-
-    Returns:
-        the exception, which the caller raises.
     """
     if isinstance(op, qml.ops.SymbolicOp) and (
         OperationKind.classify(op.base) is OperationKind.CHANNEL
@@ -353,9 +335,6 @@ def find_rotation(op: qml.operation.Operator) -> Any | None:
 
     ``qml.exp(qml.X(0), -0.5j * x)`` becomes ``qml.RX(x, 0)``.
 
-    Args:
-        op: any operation.
-
     Returns:
         the rotation (for the identity a ``GlobalPhase``), or None for other operations and for
         exponentials that may be not unitary.
@@ -384,9 +363,6 @@ def is_nonunitary_exponential(op: qml.operation.Operator) -> bool:
 
     Its coefficient may have a real part. Such an exponential has no gates and is applied as its
     matrix.
-
-    Args:
-        op: any operation.
     """
     return isinstance(op, qml.ops.Exp) and find_nonzero_parts(_get_exponent(op)).real
 
@@ -417,9 +393,6 @@ def merge_preparations(operations: Sequence[Any]) -> list[Any]:
 
     Devices prepare a state once. Decompositions of further preparations have no derivative with
     respect to an amplitude of zero.
-
-    Args:
-        operations: the circuit's operations, in order.
 
     Returns:
         the operations with one ``StatePrep``, of the product state; all operations unchanged if

@@ -26,7 +26,6 @@ def check_is_gate(
     """Raise an error if an operation is an observable or a mid-circuit measurement.
 
     Args:
-        op: the operation.
         where: the QNode's name and line, for error messages.
         is_part: whether the operation results from a decomposition; observables are then allowed.
         can_apply_matrices: whether the device applies an observable as its matrix; static unitary

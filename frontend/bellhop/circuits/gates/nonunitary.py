@@ -23,9 +23,7 @@ def may_change_norm(gates: Sequence[Gate], *, if_traced: bool) -> bool:
 def _may_change_norm(gate: Gate, if_traced: bool) -> bool:
     """Return whether a gate is a ``QubitUnitary`` whose matrix may be not unitary.
 
-    Args:
-        gate: a recorded gate.
-        if_traced: the answer for a matrix that is traced.
+    For a traced matrix, the result is ``if_traced``.
     """
     if gate.name.partition("@")[0] != "QubitUnitary":
         return False

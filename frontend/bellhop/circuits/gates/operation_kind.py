@@ -11,7 +11,7 @@ import pennylane as qml
 
 
 class OperationKind(enum.Enum):
-    """What an operation does to a state, as far as backends treat it specially.
+    """The effect of an operation on a state, as far as backends treat it specially.
 
     The class of an operation decides; a subclass has the kind of its base class. The value of each
     kind is a text that describes its operations.

@@ -27,11 +27,7 @@ def get_parameters(op: qml.operation.Operator) -> tuple[Any, ...]:
 
 
 def replace_parameters(op: qml.operation.Operator, parameters: Sequence[Any]) -> Any:
-    """Copy an operator with new parameters.
-
-    Args:
-        op: the operator.
-        parameters: the new parameters, in the order of `get_parameters`.
+    """Copy an operator with new parameters, in the order of `get_parameters`.
 
     Returns:
         the copy; ``op`` itself if all parameters are identical objects.
@@ -46,8 +42,7 @@ def replace_parameters(op: qml.operation.Operator, parameters: Sequence[Any]) ->
 def _expand_evolutions(op: qml.operation.Operator) -> Any:
     """Replace evolutions by exponentials, whose ``data`` has all parameters.
 
-    Args:
-        op: PennyLane operator, in which evolutions may be nested.
+    Evolutions may be nested in other operators.
 
     Returns:
         an equal operator; ``op`` itself if it has no evolution whose generator has parameters.
@@ -86,10 +81,10 @@ def select_row(op: qml.operation.Operator, row: TracedRow) -> Any:
     """Replace the batched parameters of an operation by their entries of a batch row.
 
     The batch size is registered in ``row.rows``. An operation with nested parameters, such as a sum
-    of operators, is returned unchanged: the row is selected in its parts when it is decomposed.
+    of operators, is not changed: the row is selected in its parts when it is decomposed.
 
     Args:
-        op: the operation; without a batch it is returned unchanged.
+        op: PennyLane operation, with or without a batch.
         row: the batch row, with a traced index.
 
     Raises:

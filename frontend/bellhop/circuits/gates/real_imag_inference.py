@@ -72,12 +72,9 @@ def find_nonzero_parts(number: Any, depth: int = _MAX_DEPTH) -> NonzeroParts:
 
 
 def is_hermitian(op: Any) -> bool:
-    """Return whether an operator is Hermitian for all values of its traced parameters.
+    """Return whether an operator is surely Hermitian for all values of its tracers.
 
     False if this is not known.
-
-    Args:
-        op: PennyLane operator.
     """
     if op.pauli_rep is not None:
         return not any(find_nonzero_parts(factor).imaginary for factor in op.pauli_rep.values())

@@ -247,8 +247,6 @@ class ShiftRules:
         """Draw random directions of ones and minus ones for SPSA.
 
         Args:
-            n_params: the number of parameters.
-            num_directions: the number of directions.
             sampler_rng: a seed, to draw PennyLane's directions for it during tracing; None to draw
                 new directions whenever the program runs.
 

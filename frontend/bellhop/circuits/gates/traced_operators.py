@@ -38,7 +38,6 @@ class TracedOperator:
     Args:
         name: the name to print in a jaxpr.
         make: rebuilds the objects from values.
-        is_closed: see the attribute.
 
     Attributes:
         is_closed: whether no function in the objects refers to a tracer; such a function could not
@@ -120,12 +119,9 @@ hold_weakly_in_caches(TracedOperator)
 
 
 def _has_traced_reference(function: Any) -> bool:
-    """Return whether a tracer is reachable from a function, not counting globals.
+    """Return whether a tracer is reachable from a callable, not counting globals.
 
     Closures, default values and the objects that they refer to are searched.
-
-    Args:
-        function: a Python function or another callable.
     """
     seen, rest = {id(function): function}, [function]
     while rest:
@@ -158,9 +154,6 @@ def _is_pauli_expression(op: qml.operation.Operator) -> bool:
     """Return whether an operation has only sums, products and multiples of Paulis.
 
     Such an operation is defined by its Pauli representation.
-
-    Args:
-        op: PennyLane operator.
     """
     kind = type(op)
     if kind in _PAULIS:
@@ -231,9 +224,6 @@ class _OperandCollector:
         The object's operands are appended to ``operands``, and its functions to ``functions``. An
         object that was searched before has the same constructor.
 
-        Args:
-            value: the object.
-
         Returns:
             ``(values, memo) -> object``, see `_Constructor`; None if the object contains no
             operand.
@@ -246,9 +236,7 @@ class _OperandCollector:
     def _make_constructor(self, value: Any) -> _Constructor | None:
         """Search an object that was not searched before; see ``find_constructor``.
 
-        Args:
-            value: the object. Only lists, tuples, dictionaries and PennyLane's objects are searched
-                for components.
+        Only lists, tuples, dictionaries and PennyLane's objects are searched for components.
 
         Returns:
             ``(values, memo) -> object``, see `_Constructor`; None if the object contains no
@@ -367,12 +355,9 @@ def _assemble_object(like: Any, makes: Any) -> _Assembler:
     rest = {name: part for name, part in like.__dict__.items() if name not in makes}
 
     def whole(parts: dict[str, Any]) -> Any:
-        """Create a copy of the object with the rebuilt attributes.
+        """Create a copy of the object with the rebuilt attributes, by name.
 
-        This is the function that ``_assemble_object`` returns. It does not call the constructor.
-
-        Args:
-            parts: the rebuilt attributes, by name.
+        The object's constructor is not called.
         """
         # Not by the constructor, which would queue the object and may read traced values.
         copy = object.__new__(kind)

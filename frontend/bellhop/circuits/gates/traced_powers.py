@@ -28,9 +28,6 @@ def decompose_traced_power(op: qml.operation.Operator) -> list[Any] | None:
     The gates apply the principal power: its eigenvalues have the phases ``z * a`` with ``a`` in
     (-pi, pi].
 
-    Args:
-        op: any operation.
-
     Returns:
         the gates in order, or None if ``op`` is not a power with one traced exponent, or if the
         matrix of its base is traced, not unitary, or too large. A controlled base gives one
@@ -58,9 +55,6 @@ def decompose_traced_power(op: qml.operation.Operator) -> list[Any] | None:
 
 def _find_static_matrix(base: qml.operation.Operator) -> np.ndarray | None:
     """Return the matrix of a small static unitary gate.
-
-    Args:
-        base: PennyLane operation.
 
     Returns:
         complex array ``[2**wires, 2**wires]``; None if the matrix is traced, not unitary, unknown

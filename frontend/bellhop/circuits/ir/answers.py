@@ -44,12 +44,11 @@ class MeasurementSite(Protocol):
     def error_location(self, operation: Any, /) -> AbstractContextManager[None]:
         """Return a context manager that adds a measurement's source line to errors.
 
-        Args:
-            operation: PennyLane's measurement process, which the ``with`` block handles.
+        ``operation`` is PennyLane's measurement process, which the ``with`` block handles.
         """
 
     def check_wires(self, wires: Sequence[Any], process: Any, /) -> None:
-        """Check a measurement's wires: static ones now, traced ones when the program runs.
+        """Check a measurement's wires: static wires now, traced wires at run time.
 
         The check at run time requires that the wires exist and are distinct.
 
@@ -118,14 +117,7 @@ class Answers(MeasurementSite, Protocol):
         """
 
     def broadcast_to_shots(self, value: Any, /) -> Any:
-        """Repeat a value of this execution for each of its shots.
-
-        Args:
-            value: array ``[*shape]``, computed from the mid-circuit outcomes of this execution.
-
-        Returns:
-            array ``[shots, *shape]``.
-        """
+        """Repeat an array of this execution for each of its shots, along a new first axis."""
 
 
 class DeviceAnswers(Answers, Protocol):
@@ -148,9 +140,6 @@ class DeviceAnswers(Answers, Protocol):
 
     def measure(self, request: MeasurementRequest, /) -> list[Any]:
         """Perform all measurements of a request.
-
-        Args:
-            request: the measurements, with the coefficients and matrices of their observables.
 
         Returns:
             an array for each of ``request.measurements``, in order, with the shape and dtype of its

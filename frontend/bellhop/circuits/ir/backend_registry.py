@@ -23,8 +23,7 @@ _RUNNERS: dict[type, Runner] = {}
 def register_backend(device_type: type, run: Runner) -> None:
     """Register the function that runs circuits on PennyLane devices of a class.
 
-    The function replaces Bellhop's own backends for these devices, and an earlier registered
-    function.
+    It replaces Bellhop's own backends and an earlier registered function for these devices.
 
     Args:
         device_type: the class of the devices; subclasses are not included.

@@ -21,11 +21,8 @@ class Rows:
     It is created before a circuit is traced, and each batched operation that is traced registers
     its batch size. So ``size`` is final when the circuit has been traced.
 
-    Args:
-        where: the QNode's name and line, for error messages.
-
     Attributes:
-        where: the same text.
+        where: the QNode's name and line, for error messages.
         size: the batch size; None as long as no operation is batched.
     """
 
@@ -44,9 +41,7 @@ class Rows:
     def register_batch(self, size: int, name: str) -> None:
         """Store the batch size of an operation, and check that all batch sizes are equal.
 
-        Args:
-            size: the batch size.
-            name: the name of the operation, for error messages.
+        ``name``, the operation's name, appears in the error message.
 
         Raises:
             CompileError: if an operation with another batch size was registered before.

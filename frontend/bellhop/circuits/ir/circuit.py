@@ -77,7 +77,7 @@ class Circuit:
         function: the quantum function, which applies its gates to a backend's circuit.
         inputs: the arguments of the quantum function that are arrays of the program.
         config: the execution settings, from the QNode and the ``qjit`` options.
-        plan: what executes the circuit, and how.
+        plan: the choice of an executor, with the treatment of outcomes and derivatives.
     """
 
     function: GateFunction

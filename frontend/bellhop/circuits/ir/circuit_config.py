@@ -47,8 +47,8 @@ class CircuitConfig:
         mcm_method: PennyLane's ``mcm_method`` for mid-circuit measurements; None lets Bellhop
             choose.
         postselect_mode: PennyLane's ``postselect_mode``, for shots whose postselection fails.
-        diff_method: the derivative method, a constant of ``ir/diff_method.py``; the user's name if
-            Bellhop does not know the method.
+        diff_method: the derivative method, a ``DiffMethod``; the user's name if Bellhop does not
+            know the method.
         gradient_kwargs: the user's options of the derivative method.
         transforms: the QNode's ``BoundTransform`` objects, in order.
         passes: the names of the Bellhop passes over the gates, in order, such as
@@ -94,7 +94,7 @@ class CircuitConfig:
         return is_dropping and bool(self.shots.total)
 
     def read_diff_options(self) -> dict[str, Any]:
-        """Validate ``gradient_kwargs``, and return it with defaults for missing options.
+        """Validate ``gradient_kwargs``; return the options, with defaults.
 
         An option that has no effect is left out, and the user is warned. For a method that Bellhop
         does not know, all options are kept.

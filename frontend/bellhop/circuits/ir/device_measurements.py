@@ -37,11 +37,7 @@ class Measurement:
     obstacle: ClassVar[str] = ""
 
     def has_jacobian(self, executor: Executor) -> bool:
-        """Return whether an executor's adjoint method differentiates the measurement.
-
-        Args:
-            executor: the engine or the plugin.
-        """
+        """Return whether the engine's or plugin's adjoint method differentiates this kind."""
         return is_offered(Offer.JACOBIAN, self.kind, executor)
 
     @property
@@ -119,9 +115,8 @@ class _ObservableMoment(Measurement):
     def list_terms(self) -> tuple[tuple[Product, int | None], ...]:
         """Return each term of the observable with the index of its coefficient.
 
-        Returns:
-            pairs of a product and its index in ``MeasurementRequest.coefficients``; the index is
-            None for a term with coefficient 1.
+        The index is the coefficient's index in ``MeasurementRequest.coefficients``; None for a term
+        with coefficient 1.
         """
         first = self.first_coefficient
         return tuple(
@@ -139,10 +134,7 @@ class Expval(_ObservableMoment):
 
 @dataclass(frozen=True)
 class Var(_ObservableMoment):
-    """The runtime's measurement of a variance.
-
-    For an observable ``A`` it is ``E[A**2] - E[A]**2``.
-    """
+    """The runtime's measurement of an observable's variance, ``E[A**2] - E[A]**2``."""
 
     kind = "var"
 
@@ -268,10 +260,6 @@ class Frequencies(Measurement):
         """Return frequencies for ``counts``, whose differentiation is an error.
 
         Counts are rounded from these frequencies, so they have no derivative.
-
-        Args:
-            wires: the measured wires.
-            groups: the number of shots of each group.
         """
         return _CountedFrequencies(tuple(wires), (), tuple(groups))
 
@@ -297,17 +285,11 @@ class Frequencies(Measurement):
 
     @staticmethod
     def index_groups(groups: Sequence[int]) -> Any:
-        """Return the index of each shot's group.
+        """Return the index of each shot's group, an integer array ``[shots]``.
 
         A group is an entry of the shot vector: for groups of 2 and 1 shots the indices are ``[0, 0,
         1]``. The program computes the indices, since the size of a constant would grow with the
         shots.
-
-        Args:
-            groups: the number of shots of each group.
-
-        Returns:
-            integer array ``[shots]``.
         """
         if len(groups) == 1:
             return jnp.zeros(groups[0], int)
@@ -369,12 +351,9 @@ class ShadowSnapshots(Measurement):
     def _encode_operands(self, first_matrix: int) -> tuple[int, ...]:
         """Return the wires, the number of bases and, with a seed, the offset of the bases.
 
-        Args:
-            first_matrix: the index of the request's first matrix entry in the runtime's array.
-
         Returns:
             the number of wires, the wires, and 0 without a seed; with a seed, the number of bases
-            (shots times wires) and the index of the first basis in the runtime's array.
+            (shots times wires) and the index of the first basis in the runtime's array of numbers.
         """
         if self.recipes is None:
             return (*_encode_list(self.wires), 0)

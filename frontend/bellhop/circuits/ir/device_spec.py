@@ -51,10 +51,7 @@ class DeviceSpec:
     def has_engine(name: str) -> bool:
         """Return whether the engine may replace a device's plugin for any circuit size.
 
-        True for ``lightning.qubit`` and ``lightning.kokkos``.
-
-        Args:
-            name: PennyLane's name of the device.
+        True for the names ``lightning.qubit`` and ``lightning.kokkos``.
         """
         return name in _DEVICES_OF_ANY_SIZE
 
@@ -132,7 +129,6 @@ class GateSet:
         device: the PennyLane device, whose capabilities are read.
         keeps_matrices: see the attribute, which is always False for a plugin with a wrong norm
             after non-unitary matrices.
-        can_apply_matrices: see the attribute.
 
     Attributes:
         has_adjoint: whether the device has an adjoint method, that is, differentiable gates.
@@ -176,7 +172,7 @@ class GateSet:
         """Return whether the device applies an operation without decomposition.
 
         Args:
-            name: PennyLane's name of the operation.
+            name: PennyLane's name of the operation, without adjoint and controls.
             adjoint: whether the operation is inverted.
             controlled: whether the operation has control wires.
         """
@@ -192,9 +188,6 @@ class GateSet:
 
         For a device with an adjoint method: whether this method differentiates the operation.
         Always True for other devices, whose circuits are differentiated by parameter shift.
-
-        Args:
-            name: PennyLane's name of the operation.
         """
         if not self.has_adjoint:
             return True

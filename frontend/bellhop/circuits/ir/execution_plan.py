@@ -1,4 +1,4 @@
-"""``ExecutionPlan``: what executes a circuit, and how."""
+"""``ExecutionPlan``: the executor of a circuit, and its settings."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -9,7 +9,7 @@ from bellhop.circuits.ir.executors import Executor, Outcomes
 
 @dataclass(frozen=True)
 class ExecutionPlan:
-    """What executes a circuit, and how.
+    """The executor of a circuit, and its settings.
 
     ``backends/choose`` makes the plan, and backends complete it while they trace the circuit.
 
@@ -19,7 +19,7 @@ class ExecutionPlan:
         plugin: it has more than 32 qubits, derivatives by adjoint, double precision
 
     Attributes:
-        executor: what executes the circuit.
+        executor: the engine, a plugin, ...
         reason: why the engine does not execute it; empty for the engine.
         outcomes: how random outcomes are treated.
         diff_method: the derivative method, or the user's name of an unknown one.  ``BEST`` leaves

@@ -14,7 +14,7 @@ _TABLES: dict[str, Any] = tomllib.loads(
 
 
 class Executor(enum.Enum):
-    """What executes a circuit.
+    """An executor of circuits, such as Bellhop's engine or a device's plugin.
 
     Values:
         ENGINE: Bellhop's engine in the C++ runtime.
@@ -120,7 +120,7 @@ class Outcomes(enum.Enum):
 
 
 class Offer(enum.Enum):
-    """What an executor may compute for a kind of measurement.
+    """A value or derivative that an executor may compute for a kind of measurement.
 
     ``executors.toml`` lists the offers of each executor.
 
@@ -144,8 +144,7 @@ class Offer(enum.Enum):
 def get_kind_code(kind: str) -> int:
     """Return the integer by which the runtime knows a kind of measurement.
 
-    Args:
-        kind: a key of ``executors.toml``, such as ``"expval"``.
+    ``kind`` is a key of ``executors.toml``, such as ``"expval"``.
     """
     return _TABLES["measurements"][kind]["code"]
 

@@ -101,7 +101,7 @@ def has_other_effects(eqn: JaxprEqn) -> bool:
 
 
 def _iterate_gates(jaxpr: Jaxpr) -> Iterator[JaxprEqn]:
-    """Yield the equations of a jaxpr that apply gates, also nested ones.
+    """Yield the equations of a jaxpr that apply gates, also in inner jaxprs.
 
     An equation with inner jaxprs (a region, a loop, a conditional) comes before the equations in
     these jaxprs.
@@ -155,7 +155,6 @@ class GateJaxpr:
         Such an equation is the adjoint of a quantum function, or a controlled quantum function.
 
         Args:
-            eqn: the equation.
             operands: the values of the equation's operands, in order.
 
         Returns:
@@ -204,10 +203,9 @@ class GateJaxpr:
         return outcome
 
     def bind_region(self, controls: Any, control_operands: Sequence[Any]) -> None:
-        """Append an equation for this function's adjoint, or with controls.
+        """Append a ``quantum_region`` equation to the jaxpr that is being traced.
 
-        The ``quantum_region`` equation, for the adjoint or the controlled function, is appended to
-        the jaxpr that is being traced.
+        The equation is for the adjoint of this function, or for the function with controls.
 
         Args:
             controls: a ``TracedOperator``, the template of the pair of control wires and control
@@ -334,7 +332,6 @@ class ForLoop:
         NumPy arrays.
 
         Args:
-            eqn: the equation.
             operands: the values of the equation's operands: constants, initial carried values and,
                 if it is dynamic, the trip count. A NumPy trip count becomes a static one, and 0 if
                 it is negative.
@@ -363,9 +360,6 @@ class ForLoop:
 
         A short array is a NumPy constant, which saves the kernel that XLA would generate to fill
         it.
-
-        Args:
-            n_iterations: the static trip count.
         """
         return (np if n_iterations <= _MAX_CONSTANT_SIZE else jnp).arange(n_iterations)
 
@@ -435,7 +429,6 @@ class WhileLoop:
         """Build the loop from a ``while`` equation of JAX.
 
         Args:
-            eqn: the equation.
             operands: the values of the equation's operands: the constants of the condition, the
                 constants of the body, and the initial carried values.
 

@@ -135,7 +135,7 @@ class Interpreter(GateInterpreter):
         """Apply a for loop whose body applies gates; return the carried values after it.
 
         Args:
-            n_iterations: the trip count: an ``int``, or a tracer.
+            n_iterations: the trip count: an ``int``, or a tracer if it is dynamic.
             body: maps the carried values, a tuple, and the iteration's index to the next carried
                 values.
             carried: the carried values of the first iteration.
@@ -206,10 +206,6 @@ class Interpreter(GateInterpreter):
     def _interpret_for_loop(self, eqn: JaxprEqn, *operands: Operand) -> Sequence[Any]:
         """Interpret a ``quantum_for_loop`` equation by a call of `for_loop`.
 
-        Args:
-            eqn: the equation.
-            operands: the values of the equation's operands.
-
         Returns:
             the carried values after the loop.
         """
@@ -222,10 +218,6 @@ class Interpreter(GateInterpreter):
 
     def _interpret_while_loop(self, eqn: JaxprEqn, *operands: Operand) -> Sequence[Any]:
         """Interpret a ``while`` equation whose body has gates by a call of `while_loop`.
-
-        Args:
-            eqn: the equation.
-            operands: the values of the equation's operands.
 
         Returns:
             the carried values after the loop.
@@ -241,7 +233,6 @@ class Interpreter(GateInterpreter):
         """Interpret a ``cond`` equation whose branches have gates by a call of `branch`.
 
         Args:
-            eqn: the equation.
             given: the index of the branch, and the operands of all branches.
 
         Returns:
@@ -294,10 +285,7 @@ class GateReceiver(Interpreter):
         """Return the first of the passes that this backend needs for a circuit.
 
         The chain of these passes ends in ``self``; a backend without own passes returns ``self``.
-
-        Args:
-            closed: the circuit, a jaxpr with gates, by which subclasses decide which passes they
-                need.
+        Subclasses decide by ``closed``, the circuit's jaxpr with gates.
         """
         del closed
         return self
@@ -313,12 +301,8 @@ class GateReceiver(Interpreter):
     def record_site(self, operation: Any, site: str) -> None:
         """Record the user's ``file:line`` that created an operation or measurement.
 
-        `find_site` returns the line for this object, as long as the object exists.
-
-        Args:
-            operation: PennyLane's operation or measurement process.
-            site: the ``file:line``; an empty text means that the line is unknown, and records
-                nothing.
+        `find_site` returns the line for this object, as long as the object exists. An empty
+        ``site`` means that the line is unknown, and records nothing.
         """
         if site:
             self._sites[id(operation)] = weakref.ref(operation), site

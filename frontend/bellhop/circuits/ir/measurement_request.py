@@ -80,11 +80,7 @@ class MeasurementRequest:
 def _to_real(coefficient: Any) -> Any:
     """Cast the real part of a scalar to ``Precision.real_type()``.
 
-    Args:
-        coefficient: a number or a tracer, real or complex.
-
-    Returns:
-        a NumPy array for a number, a tracer for a tracer.
+    A number becomes a NumPy array, a tracer stays a tracer.
     """
     if not is_dynamic(coefficient):
         return np.asarray(np.real(coefficient), Precision.real_type())

@@ -58,9 +58,6 @@ class MemoryCheck:
             qubits: the number of qubits.
             axes: the number of axes of the state: 1 for a state vector, 2 for a density matrix.
             amplitude: bytes of one amplitude.
-
-        Raises:
-            CompileError: if the state is too large.
         """
         noun = "the state" if axes == 1 else "a density matrix"
         self._check_size(amplitude << axes * qubits, f"{noun} of {qubits} qubits", "wires")
@@ -77,9 +74,6 @@ class MemoryCheck:
             devices: the devices of the mesh; the smallest memory among them counts.
             n_shards: the number of shards of the state.
             amplitude: bytes of one amplitude.
-
-        Raises:
-            CompileError: if the shards are too large.
         """
         required = _STATES_AT_ONCE * amplitude << qubits
         available = min_device_memory(devices)
@@ -99,13 +93,7 @@ class MemoryCheck:
     def check_result(self, shape: tuple[int, ...], dtype: Any, qubits: int) -> None:
         """Raise an error if the result of a measurement does not fit into memory.
 
-        Args:
-            shape: shape of the result.
-            dtype: dtype of the result.
-            qubits: the number of qubits of the circuit, for the error message.
-
-        Raises:
-            CompileError: if the result is too large.
+        ``qubits``, the number of qubits of the circuit, appears in the error message.
         """
         numbers = math.prod(shape)
         what = f"a result of {numbers} numbers, of {qubits} qubits"
@@ -120,9 +108,6 @@ class MemoryCheck:
             n_bytes: the bytes for one batch row.
             what: the object that needs the memory, such as "the state of 40 qubits".
             fewer: the quantity that the user should reduce, such as "wires".
-
-        Raises:
-            CompileError: if the memory is not sufficient.
         """
         available, rows = memory_of_process(), self.rows
         if rows is not None:
@@ -147,8 +132,6 @@ class MemoryCheck:
         ``CompileError``.
 
         Args:
-            state: state vector or density matrix.
-            qubits: the number of qubits.
             sides: the number of axes of the state: 1 for a state vector, 2 for a density matrix.
             shots: the number of samples drawn from the state.
             box: lines of text that describe the circuit in drawings.
@@ -164,8 +147,7 @@ class _StateTag(ValueTag):
 
     Attributes:
         size: the number of entries of the state without a batch.
-        qubits: the number of qubits.
-        sides: 1 for a state vector, 2 for a density matrix.
+        sides: the number of axes of the state: 1 for a state vector, 2 for a density matrix.
         shots: the number of samples drawn from the state.
         where: the QNode's name and line, for error messages.
         box: lines of text that describe the circuit in drawings.
@@ -183,10 +165,6 @@ class _StateTag(ValueTag):
 
         ``jax.vmap`` calls this rule when it batches a state that has this tag. The returned batch
         is tagged too.
-
-        Args:
-            operands: the batch of states, as the only operand.
-            dims: the batch axis of the operand.
 
         Raises:
             CompileError: if the memory is not sufficient.

@@ -67,15 +67,13 @@ Product = tuple[QubitFactor, ...]
 def encode_product(product: Product, first_matrix: int) -> Code:
     """Encode a product of factors as integers for the runtime.
 
-    The product of ``PauliX`` on qubit 0 and ``PauliZ`` on qubit 2 is ``(6, 2, 1, 0, 3, 2)``.
+    The product of ``PauliX`` on qubit 0 and ``PauliZ`` on qubit 2 is ``(6, 2, 1, 0, 3, 2)``, with
+    the prefix ``6, 2`` (a product of two). One factor has no prefix: ``PauliZ`` is ``(3, 2)``.
 
     Args:
-        product: the factors; an empty product is the identity.
+        product: the factors; an empty product is the identity on qubit 0.
         first_matrix: the index of the request's first matrix entry in the runtime's array of
             numbers.
-
-    Returns:
-        integers in the prefix notation of this module.
     """
     if not product:
         # The code of the identity needs a wire; any wire has the same effect.
@@ -90,14 +88,10 @@ def encode_sum(products: Sequence[Product], start: int, first_matrix: int) -> Co
     """Encode a linear combination of products as integers for the runtime.
 
     Args:
-        products: the products.
         start: the index of the first product's coefficient among all coefficients of the runtime
             call; the other products' coefficients follow it.
         first_matrix: the index of the request's first matrix entry in the runtime's array of
             numbers.
-
-    Returns:
-        integers in the prefix notation of this module.
     """
     codes = [encode_product(product, first_matrix) for product in products]
     return (_SUM, len(codes), start, *itertools.chain.from_iterable(codes))

@@ -20,9 +20,6 @@ def mask_impossible(total: Any) -> Any:
 
     Args:
         total: real array, the summed probability of the accepted branches.
-
-    Returns:
-        array of the shape of ``total``.
     """
     least = max(1e-15, 100 * float(jnp.finfo(total.dtype).eps) ** 2)
     return jnp.where(total >= least, total, jnp.nan)
@@ -36,9 +33,6 @@ def fill_rejected_samples(samples: Any, is_accepted: Any, where: str) -> Any:
         is_accepted: bool ``[shots]``, whether all postselections of the shot hold; or a scalar for
             all shots.
         where: the QNode's name and line, for error messages.
-
-    Returns:
-        array of the shape and dtype of ``samples``.
 
     Raises:
         CompileError: for samples of an unsigned or boolean type.

@@ -53,12 +53,9 @@ class Precision:
         return 0 < self._bits <= 32
 
     def cast_result(self, result: Any) -> Any:
-        """Cast a measurement's result to the inferred precision.
+        """Cast a measurement's result, a pytree, to single precision if ``is_single``.
 
-        The result is cast to single precision if ``is_single``, and returned unchanged otherwise.
-
-        Args:
-            result: pytree of arrays.
+        Otherwise it is returned unchanged.
         """
         return to_single_precision(result) if self.is_single else result
 
@@ -96,9 +93,6 @@ class Precision:
         The option ``precision`` of ``qjit`` decides; without it the device's ``c_dtype``; without
         this ``jax_enable_x64``.
 
-        Args:
-            device: the PennyLane device.
-
         Returns:
             32 or 64, the bits of the real part of an amplitude.
         """
@@ -113,11 +107,7 @@ class Precision:
 def to_single_precision(result: Any) -> Any:
     """Cast the floating-point and complex leaves of a pytree to float32 and complex64.
 
-    Args:
-        result: pytree of arrays and numbers. Integers and booleans are returned unchanged.
-
-    Returns:
-        pytree of the same structure.
+    Integers and booleans are returned unchanged.
     """
 
     def cast_leaf(value: Any) -> Any:

@@ -80,11 +80,7 @@ class Results:
         def finish_copy(number: int) -> Any:
             """Compute the result for one entry of the shot vector.
 
-            Args:
-                number: index of the entry; 0 without a shot vector.
-
-            Returns:
-                the result in the structure of the quantum function's result.
+            ``number`` is the index of the entry; 0 without a shot vector.
             """
             shot_slice = slice(ends[number] - self.shots.copies[number], ends[number])
 
@@ -124,9 +120,6 @@ class Results:
             each: for each of ``statistics``, a pytree of arrays. Pytrees of statistics that the
                 quantum function returned without a measurement stay as they are.
             change: ``(statistic, array) -> array``.
-
-        Returns:
-            a pytree for each statistic, in order.
         """
         return [
             jax.tree.map(functools.partial(change, statistic), values)
@@ -145,9 +138,6 @@ class Results:
             is_accepted: bool array ``[shots]``: means and counts are unchanged, as they include
                 accepted shots only. Or a bool scalar for all shots: if it is False, means become
                 NaN and counts 0.
-
-        Returns:
-            array of the shape and dtype of ``values``.
         """
         if statistic.is_per_shot:
             return fill_rejected_samples(values, is_accepted, self.where)
@@ -164,9 +154,6 @@ class Results:
 
         Args:
             each: for each statistic, a pytree with the structure of its ``values``.
-
-        Returns:
-            the results in the structure ``tree``.
         """
         results = [s.finish(values) for s, values in zip(self.statistics, each, strict=True)]
         return jax.tree.unflatten(
@@ -187,20 +174,10 @@ def drop_duplicate_rows(
         tree: the tree structure of the quantum function's result.
         are_measured: for each leaf of ``tree``, whether it is a measurement.
         is_vector: whether the circuit has a shot vector.
-
-    Returns:
-        pytree like ``rows``, where only measurements have a batch axis.
     """
 
     def finish_copy(rows: Any) -> Any:
-        """Remove the batch axis of unmeasured leaves for one entry of the shot vector.
-
-        Args:
-            rows: pytree of the entry's results, with a leading batch axis.
-
-        Returns:
-            pytree like ``rows``, where only measurements have a batch axis.
-        """
+        """Remove the batch axis of unmeasured leaves for one entry of the shot vector."""
         leaves = [
             values if is_measured else jax.tree.map(lambda array: array[0], values)
             for values, is_measured in zip(tree.flatten_up_to(rows), are_measured, strict=True)

@@ -190,9 +190,10 @@ class FaultRecorder:
 
         Args:
             values: pytree of arrays, the results of the circuit.
-            faults: ``i32[2]``, or ``i32[executions, 2]`` with ``weights``.
-            weights: real ``[executions]``, the probability of each execution; faults of impossible
-                executions are ignored.
+            faults: ``i32[2]``: the fault's number and a wire, see ``FaultCheck``; zeros if there is
+                no fault. With ``weights`` ``i32[executions, 2]``.
+            weights: real ``[executions]``, the probability of each execution. The first fault of a
+                possible execution is raised.
 
         Returns:
             ``values``, with a data dependence on the check; in a region over several devices NaN or
@@ -221,8 +222,9 @@ class FaultCheck(BuiltinFunction):
     """Host function that raises the error of a fault, see ``FaultRecorder``.
 
     Calling it with faults ``i32[..., 2]`` returns True for each row, or raises ``CircuitError`` for
-    the first fault.  Its static arguments are texts: the QNode's name and line, the locations (one
-    per line), and the number of wires.
+    the first fault. A fault is the number of its location, from 1 (negative if a wire occurs
+    twice), and the wire; zeros if there is no fault. The static arguments are texts: the QNode's
+    name and line, the locations (one per line), and the number of wires.
     """
 
     __name__ = "fault_check"

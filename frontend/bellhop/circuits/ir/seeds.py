@@ -90,11 +90,8 @@ register_sequential_batching(_seed_p)
 def _lower(ctx: mlir.LoweringRuleContext, *anchors: Any) -> Any:
     """Lower the seed primitive to ``quantum.seed``, the random words of this run.
 
-    Outside of ``qjit`` it is lowered to a call of a separate Bellhop program.
-
-    Args:
-        ctx: JAX's lowering context.
-        anchors: the operands of the equation, which are not used in ``qjit``.
+    Outside of ``qjit`` it is lowered to a call of a separate Bellhop program. In ``qjit``, the
+    operands are not used.
 
     Returns:
         the MLIR value ``ui32[4]``.

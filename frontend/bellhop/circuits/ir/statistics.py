@@ -135,11 +135,7 @@ class ExactValues(ABC):
     def mixed_state_error(where: str) -> CompileError:
         """Make the error for ``qml.state`` of a circuit whose final state is mixed.
 
-        Args:
-            where: the QNode's name and line, with which the message begins.
-
-        Returns:
-            the exception, which the caller raises.
+        ``where``, the QNode's name and line, begins the message.
         """
         return unsupported_error(
             where,
@@ -156,8 +152,5 @@ def unsupported_error(where: str, label: str, instead: str) -> CompileError:
         where: the QNode's name and line, with which the message begins.
         label: the measurement, such as "counts without shots".
         instead: a sentence that tells the user what to do instead.
-
-    Returns:
-        the exception, which the caller raises.
     """
     return CompileError(f"{where}: {label}: not supported by bellhop. {instead}")

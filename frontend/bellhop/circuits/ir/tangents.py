@@ -46,9 +46,6 @@ def split_last_axis(array: Any, shapes: Sequence[tuple[int, ...]]) -> list[Any]:
     Args:
         array: array ``[..., n]``.
         shapes: the shape that replaces the last axis of each part; their sizes add up to ``n``.
-
-    Returns:
-        a list of arrays ``[..., *shape]``, one for each of ``shapes``.
     """
     ends = [0, *itertools.accumulate(map(math.prod, shapes))]
     return [
@@ -61,8 +58,7 @@ def split_last_axis(array: Any, shapes: Sequence[tuple[int, ...]]) -> list[Any]:
 class UndifferentiableTag(ValueTag):
     """Tag of a value whose differentiation raises an error; see ``forbid_derivative``.
 
-    Attributes:
-        obstacle: the error message: why the value has no derivative.
+    ``obstacle`` is the error message: why the value has no derivative.
     """
 
     obstacle: str

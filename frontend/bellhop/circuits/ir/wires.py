@@ -86,9 +86,8 @@ class WireMap:
     def map_allocated(self, label: Wire, wire: Wire) -> None:
         """Map an allocated wire to a wire of the device, until ``unmap_allocated``.
 
-        Args:
-            label: the ``DynamicWire`` of ``qml.allocate``.
-            wire: label of a wire of the device, or a traced wire.
+        ``label`` is the ``DynamicWire`` of ``qml.allocate``. ``wire`` is the label of a wire of the
+        device, or a traced wire.
         """
         self._allocated[label] = wire
 
@@ -98,9 +97,6 @@ class WireMap:
 
     def map_process(self, process: Any) -> Any:
         """Replace allocated wires in a measurement process by wires of the device.
-
-        Args:
-            process: PennyLane's measurement process.
 
         Returns:
             a copy on wires of the device; ``process`` itself if it has no allocated wires, or

@@ -76,14 +76,15 @@ class DeviceValues(ExactValues):
         return self._weight
 
     def request_expval(self, observable: qml.operation.Operator) -> Callable[[Any], Any]:
-        """Request an expectation value."""
+        """Request the expectation value of an observable on static wires.
+
+        Returns:
+            a function from the result of ``compute()`` to a real scalar.
+        """
         return self._request_observable(Expval, observable)
 
     def request_variance(self, observable: qml.operation.Operator) -> Callable[[Any], Statistic]:
         """Request the variance of an observable, or both moments for several executions.
-
-        Args:
-            observable: PennyLane operator on static wires.
 
         Returns:
             a function from the result of ``compute()`` to the ``Statistic`` of the variance.
@@ -119,14 +120,8 @@ class DeviceValues(ExactValues):
         def rotated(_: object) -> Any:
             """Measure probabilities in a rotated basis, in a separate call of the device.
 
-            This is the function that ``request_probabilities`` returns for gates ``rotations``.  It
-            applies them to the circuit, measures, and applies their inverses.
-
-            Args:
-                _: the result of ``compute()``, which is not used.
-
-            Returns:
-                real array ``[2**wires]``.
+            The gates ``rotations`` are applied to the circuit before, and their inverses after. The
+            result of ``compute()`` is not used.
             """
             self._answers.apply(rotations)
             after = DeviceValues(self._answers)
@@ -138,15 +133,14 @@ class DeviceValues(ExactValues):
         return rotated
 
     def request_density_matrix(self, qubits: Sequence[int], name: str) -> Callable[[Any], Any]:
-        """Request the state vector, from which the reduced density matrix is computed.
+        """Request the state vector, from which a reduced density matrix is computed.
 
         Args:
             qubits: qubits of the density matrix, the most significant bit of a row's index first.
-            name: measurement that the user wrote, for errors.
+            name: the user's measurement, for errors.
 
         Returns:
-            a function from the result of ``compute()`` to a complex matrix of ``2**len(qubits)``
-            rows.
+            a function from the result of ``compute()`` to a matrix of ``2**len(qubits)`` rows.
         """
         take = self._add_measurement(State(name))
 
@@ -160,11 +154,10 @@ class DeviceValues(ExactValues):
         """Request the state vector of a circuit that is executed once.
 
         Args:
-            name: measurement that the user wrote, for errors.
+            name: the user's measurement, for errors.
 
         Returns:
-            a function from the result of ``compute()`` to a complex array ``[2**n]`` for ``n``
-            qubits.
+            a function from the result of ``compute()`` to a complex array ``[2**qubits]``.
 
         Raises:
             CompileError: if the circuit ends in a mixture of several executions.
@@ -197,7 +190,6 @@ class DeviceValues(ExactValues):
         observable as a whole.
 
         Args:
-            kind: ``Expval`` or ``Var``.
             observable: PennyLane operator on static wires.
 
         Returns:
@@ -220,13 +212,9 @@ class DeviceValues(ExactValues):
     def _request_pauli_words(
         self, kind: type[Expval | Var], words: Sequence[Term]
     ) -> Callable[[Any], Any]:
-        """Request the expectation value or variance of a sum of Pauli words.
+        """Request the expectation value or variance of a sum of distinct Pauli words.
 
         The device measures each word; a variance also needs the words of the squared sum.
-
-        Args:
-            kind: ``Expval`` or ``Var``.
-            words: distinct Pauli words with their coefficients.
 
         Returns:
             a function from the result of ``compute()`` to a real scalar.
@@ -238,14 +226,13 @@ class DeviceValues(ExactValues):
         return lambda values: square(values) - mean(values) ** 2
 
     def _request_word_mean(self, words: Sequence[Term]) -> Callable[[Any], Any]:
-        """Request the expectation value of each Pauli word in a sum.
+        """Request the expectation value of a sum of Pauli words, each measured separately.
 
         Args:
             words: distinct Pauli words with their coefficients; the empty word is the identity.
 
         Returns:
-            a function from the result of ``compute()`` to the sum of all coefficients times
-            expectation values, a real scalar.
+            a function from the result of ``compute()`` to a real scalar.
         """
         takes = [
             (
@@ -265,9 +252,6 @@ class DeviceValues(ExactValues):
 
     def _convert_factor(self, factor: Factor) -> QubitFactor:
         """Convert a factor to qubit indices; store a Hermitian matrix in the request.
-
-        Args:
-            factor: a factor of an observable, on wire labels.
 
         Returns:
             the factor on qubit indices; a matrix is given by its offset in `MeasurementRequest`.

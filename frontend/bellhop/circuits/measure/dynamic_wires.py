@@ -81,20 +81,7 @@ def _expand(
     process: qml.measurements.MeasurementProcess,
     site: MeasurementSite,
 ) -> Any:
-    """Rewrite an observable on traced wires as a sum of observables on static wires.
-
-    Args:
-        observable: PennyLane operator, whose sums and products are rewritten recursively.
-        process: the measurement process that contains it, for errors.
-        site: the backend's circuit after its gates, to which a check of traced wires is added.
-
-    Returns:
-        PennyLane operator on static wires.
-
-    Raises:
-        CompileError: for a product of sums, for two factors on the same traced wire, and for too
-            many terms.
-    """
+    """Implement ``expand_dynamic_wires``, recursively for the terms of sums."""
     if not any(map(is_dynamic, observable.wires)):
         return observable
     known = lambda part: _expand(part, process, site)
@@ -118,9 +105,6 @@ def _expand(
 def _split_product(observable: qml.operation.Operator) -> tuple[Any, list[Any]]:
     """Flatten nested products and scalar factors of an observable.
 
-    Args:
-        observable: PennyLane operator.
-
     Returns:
         the product of all scalars, None for 1; and a list of the other factors, in order.
     """
@@ -140,13 +124,12 @@ def _split_product(observable: qml.operation.Operator) -> tuple[Any, list[Any]]:
 def _sum_over_wires(
     factors: list[Any], process: qml.measurements.MeasurementProcess, site: MeasurementSite
 ) -> Any:
-    """Rewrite a product as a sum over all assignments of static wires to traced ones.
+    """Rewrite a product as a sum over all assignments of labels to its traced wires.
 
     A traced coefficient of each term is 1 for the assignment that the traced wires have at run
     time, and 0 for others.
 
     Args:
-        factors: PennyLane operators, the factors of the product.
         process: the measurement process that contains the product, for errors.
         site: the backend's circuit after its gates, to which a check of traced wires is added.
 
@@ -187,9 +170,7 @@ def _sum_over_wires(
 def _map_wires(observable: qml.operation.Operator, label_of: Mapping[int, Any]) -> Any:
     """Copy an observable with static wires in the place of traced wires.
 
-    Args:
-        observable: PennyLane operator.
-        label_of: static wire labels by the ``id`` of the traced wire.
+    ``label_of`` has the static labels by the ``id`` of the traced wire.
     """
     labels = [label_of.get(id(wire), wire) for wire in observable.wires]
     return type(observable)(*observable.data, wires=labels)

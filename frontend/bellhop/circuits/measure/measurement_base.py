@@ -63,12 +63,13 @@ class Process:
     def request_exact(self, asked: ExactValues) -> Callable[[Any], Statistic]:
         """Request the exact values from which this process computes its result.
 
+        A process of mid-circuit outcomes requests only the probability of the execution.
+
         Args:
             asked: collects the exact values that the circuit's processes request.
 
         Returns:
-            a function from the result of ``asked.compute()`` to a ``Statistic``, from which the
-            result is computed.
+            a function from the result of ``asked.compute()`` to the ``Statistic`` of the result.
 
         Raises:
             CompileError: if the process needs shots or is not supported.
@@ -83,12 +84,13 @@ class Process:
     def request_samples(self, rounds: SamplingRounds) -> Callable[[Any], Statistic]:
         """Request the samples from which this process computes its result.
 
+        A process of mid-circuit outcomes requests nothing.
+
         Args:
             rounds: collects the samples that the circuit's processes request.
 
         Returns:
-            a function from the result of ``rounds.sample()`` to a ``Statistic``, from which the
-            result is computed.
+            a function from the result of ``rounds.sample()`` to the ``Statistic`` of the result.
 
         Raises:
             CompileError: if the process does not support shots.
@@ -105,15 +107,10 @@ class Process:
         )
 
     def _request_samples(self, rounds: SamplingRounds) -> Callable[[Any], Statistic]:
-        """Implement `request_samples` for a process of wires or an observable.
+        """Raise an error, as this class does not support shots.
 
-        Subclasses that support shots override this method; the base class raises an error.
-
-        Args:
-            rounds: collects the samples that the circuit's processes request.
-
-        Raises:
-            CompileError: always.
+        Subclasses that support shots override this method, which implements `request_samples` for a
+        process of wires or an observable.
         """
         instead = "Measure expval, var, probs, sample or counts"
         has_exact = type(self)._request_exact is not Process._request_exact
@@ -122,16 +119,13 @@ class Process:
         )
 
     def _make_outcome_statistic(self, outcomes: Sequence[Any]) -> Statistic:
-        """Make the statistic of mid-circuit outcomes in the current execution.
+        """Raise an error, as a process of mid-circuit outcomes needs shots here.
 
-        Its values are averaged over all executions. Subclasses override this method; the base class
-        raises an error.
+        Subclasses override this method: it makes the statistic of the outcomes of the current
+        execution, whose values are averaged over all executions.
 
         Args:
             outcomes: traced scalars, the outcomes that the process measures.
-
-        Raises:
-            CompileError: always, as the process needs shots.
         """
         raise self._needs_shots_error()
 
@@ -212,9 +206,6 @@ def check_outcomes(
 
 def as_index(outcomes: Sequence[Any]) -> Any:
     """Combine outcomes into an integer, the first outcome as the most significant bit.
-
-    Args:
-        outcomes: scalars that are 0 or 1.
 
     Returns:
         integer scalar in ``[0, 2**len(outcomes))``.

@@ -55,9 +55,6 @@ class ExpvalProcess(Process):
     def _request_samples(self, rounds: SamplingRounds) -> Callable[[Any], Statistic]:
         """Request frequencies for each term of the observable, in the term's eigenbasis.
 
-        Args:
-            rounds: collects the samples that the circuit's processes request.
-
         Returns:
             a function from the result of ``rounds.sample()`` to the ``Statistic`` of the estimate,
             with an axis of shot groups.
@@ -83,9 +80,6 @@ class VarProcess(Process):
 
     def _request_samples(self, rounds: SamplingRounds) -> Callable[[Any], Statistic]:
         """Request frequencies in the observable's eigenbasis.
-
-        Args:
-            rounds: collects the samples that the circuit's processes request.
 
         Returns:
             a function from the result of ``rounds.sample()`` to the ``Statistic`` of the estimate,
@@ -117,12 +111,8 @@ class ProbabilitiesProcess(Process):
 
         If some wires are traced, the probabilities of all wires are requested.
 
-        Args:
-            asked: collects the exact values that the circuit's processes request.
-
         Returns:
-            a function from the result of ``asked.compute()`` to the ``Statistic`` of the
-            probabilities.
+            a function from the result of ``asked.compute()`` to the ``Statistic`` of the result.
         """
         if self.process.obs is None:
             return self._make_marginal_statistic(
@@ -137,9 +127,6 @@ class ProbabilitiesProcess(Process):
         """Request frequencies of the process's wires, or in the observable's eigenbasis.
 
         If some wires are traced, the frequencies of all wires are requested.
-
-        Args:
-            rounds: collects the samples that the circuit's processes request.
 
         Returns:
             a function from the result of ``rounds.sample()`` to the ``Statistic`` of the
@@ -156,11 +143,9 @@ class ProbabilitiesProcess(Process):
         return lambda values: Statistic(take(values))
 
     def _diagonalize(self) -> list[DiagonalFactor]:
-        """Diagonalize the observable of this process.
+        """Return the diagonal factors of the observable of this process.
 
-        Returns:
-            its diagonal factors, and a factor in the computational basis for the wires on which the
-            observable is the identity.
+        The wires on which it is the identity are in a factor in the computational basis.
         """
         diagonals = diagonalize_with_pennylane(self.process.obs, self._where)
         labels = [wire for diagonal in diagonals for wire in diagonal.wires]
@@ -177,8 +162,8 @@ class ProbabilitiesProcess(Process):
 
         Args:
             take: returns the probabilities of the measured wires from the backend values.
-            of_groups: maps the summation over an axis of shot groups, ``jax.vmap``; without shots,
-                the identity function.
+            of_groups: ``jax.vmap``, which maps the summation over an axis of shot groups; without
+                shots, the identity function.
 
         Returns:
             the function. If some wires are traced, a check of these wires is added to the circuit
@@ -202,9 +187,6 @@ class StateFunction(Process):
     def _request_exact(self, asked: ExactValues) -> Callable[[Any], Statistic]:
         """Request the state, to which PennyLane's function is applied.
 
-        Args:
-            asked: collects the exact values that the circuit's processes request.
-
         Returns:
             a function from the result of ``asked.compute()`` to the ``Statistic`` of the result.
         """
@@ -226,9 +208,6 @@ class StateFunction(Process):
             process: measurement process on qubit indices.
             state: state vector ``[2**n]``, or a density matrix ``[2**n, 2**n]``.
             order: the qubits of the state in order, PennyLane's ``Wires``.
-
-        Returns:
-            the value that ``process_state`` or ``process_density_matrix`` of the process returns.
         """
         if state.ndim == 2:
             return process.process_density_matrix(state, order)
@@ -251,9 +230,6 @@ class DensityMatrixFunction(Process):
     def _request_exact(self, asked: ExactValues) -> Callable[[Any], Statistic]:
         """Request the reduced density matrix of this process's wires.
 
-        Args:
-            asked: collects the exact values that the circuit's processes request.
-
         Returns:
             a function from the result of ``asked.compute()`` to the ``Statistic`` of the result.
             PennyLane's function is applied to the sum of the density matrices of all executions.
@@ -274,9 +250,6 @@ class DensityMatrixFunction(Process):
         Args:
             process: measurement process on wire labels.
             matrix: ``[2**wires, 2**wires]``, the reduced density matrix of the process's wires.
-
-        Returns:
-            the value that ``process_density_matrix`` of the process returns.
         """
         wires = process.wires
         with qml.QueuingManager.stop_recording():
@@ -307,9 +280,6 @@ class ClassicalValue(Process):
 
         The statistic has a copy of the value for each shot if each shot may have its own
         mid-circuit outcomes, else for each group of shots. Nothing is requested.
-
-        Args:
-            rounds: collects the samples of other processes.
         """
         answers, value = self._answers, self.process
         if answers.is_one_shot:
@@ -346,8 +316,8 @@ def measure_results(
     """Measure the return values of a quantum function, after all gates were applied.
 
     Backends call this function once for each execution that they trace. With shots, it applies
-    gates to the circuit that rotate wires into the bases of measurements; the last ones are not
-    undone.
+    gates to the circuit that rotate wires into the bases of measurements; the last rotations are
+    not undone.
 
     Args:
         leaves: PennyLane's measurement processes, and numbers or arrays.
@@ -381,17 +351,14 @@ def needs_snapshots(leaf: object) -> bool:
 def find_outcomes(
     process: qml.measurements.MeasurementProcess, site: MeasurementSite
 ) -> Sequence[Any]:
-    """Return the mid-circuit outcomes of a process, and check that they are scalars.
+    """Return the mid-circuit outcomes of a process, as ``check_outcomes`` does.
 
-    As in `check_outcomes`, any traced scalar is accepted if the circuit has a mid-circuit
-    measurement: whether the value is an outcome of this circuit is not checked.
+    It finds the process's name for errors. Any traced scalar is accepted if the circuit has a
+    mid-circuit measurement: whether the value is an outcome of this circuit is not checked.
 
     Args:
         process: PennyLane's measurement process, whose ``mv`` is not None.
         site: the backend's circuit after its gates.
-
-    Returns:
-        the values of ``mv``, all traced scalars.
 
     Raises:
         CompileError: if a value is not a traced scalar, or the circuit has no mid-circuit
@@ -403,12 +370,9 @@ def find_outcomes(
 def _as_process(leaf: object, answers: Answers) -> Process:
     """Wrap a return value of a quantum function in Bellhop's class for its kind.
 
-    Args:
-        leaf: PennyLane's measurement process, or a number or array.
-        answers: the backend's circuit.
-
     Returns:
-        a new object of a class of ``CLASSES``; a `ClassicalValue` for a number or array.
+        a new object of a class of ``CLASSES`` for PennyLane's measurement process; a
+        `ClassicalValue` for a number or array.
     """
     if not is_measurement(leaf):
         return ClassicalValue("", jnp.asarray(leaf), answers)

@@ -123,10 +123,7 @@ def find_terms(observable: Any, where: str) -> list[Term]:
 
 
 def _as_sum_of_products(observable: Any) -> list[Term]:
-    """Expand an observable into terms of Hermitian factors.
-
-    Args:
-        observable: PennyLane operator on static wires.
+    """Expand an observable on static wires into terms of Hermitian factors.
 
     Returns:
         at least one pair of a coefficient and a tuple of factors on disjoint wires. Static
@@ -160,7 +157,6 @@ def _merge_nonhermitian(terms: list[Term], observable: Any) -> list[Term]:
     The sum of such terms may be Hermitian, as in S + S^dagger.
 
     Args:
-        terms: pairs of a coefficient and a tuple of factors on disjoint wires.
         observable: the observable of which these are the terms, for errors.
 
     Returns:
@@ -224,9 +220,6 @@ def _absorb_imaginary(term: Term) -> Term:
 
     The matrix may then be Hermitian, as in ``1j * A`` for an anti-Hermitian matrix.
 
-    Args:
-        term: a coefficient and a tuple of factors.
-
     Returns:
         the term with coefficient 1 and the first matrix multiplied; ``term`` itself if it has no
         matrix, or if its coefficient is real or traced.
@@ -242,9 +235,6 @@ def _absorb_imaginary(term: Term) -> Term:
 
 def _expand(observable: Any) -> list[tuple[Any, tuple[Any, ...]]]:
     """Expand sums, scalar products and products recursively into terms.
-
-    Args:
-        observable: PennyLane operator.
 
     Returns:
         pairs of a coefficient and a tuple of factors, which may still share wires and be
@@ -276,10 +266,7 @@ def _expand(observable: Any) -> list[tuple[Any, tuple[Any, ...]]]:
 
 
 def _check_scalar(coefficient: Any) -> Any:
-    """Check that a coefficient is a scalar, and return it.
-
-    Args:
-        coefficient: a number or an array, static or traced.
+    """Return a coefficient, which must be a scalar, static or traced.
 
     Raises:
         _BatchError: if the coefficient has axes.
@@ -304,12 +291,9 @@ def _multiply_terms(one: tuple[Any, Any], other: tuple[Any, Any]) -> tuple[Any, 
 def _to_factor(observable: Any) -> Factor:
     """Convert an operator that is neither a sum nor a product to a factor.
 
-    Args:
-        observable: PennyLane operator; Pauli matrices and Hadamard become a `NamedFactor`, others a
-            `MatrixFactor`.
-
     Returns:
-        the factor, on the operator's wires in their order.
+        a `NamedFactor` for a Pauli matrix or Hadamard, else a `MatrixFactor` on the operator's
+        wires in their order.
 
     Raises:
         _InvalidObservableError: if the operator has no matrix, a matrix of wrong shape, or a traced
@@ -337,7 +321,6 @@ def merge_shared_wires(coefficient: Any, factors: tuple[Factor, ...]) -> Term:
     ``X(0) @ Y(0)`` becomes the coefficient ``1j`` and the factor ``Z(0)``.
 
     Args:
-        coefficient: scalar of the term.
         factors: factors in the order of the matrix product.
 
     Returns:
@@ -390,11 +373,7 @@ _CYCLE = ("PauliX", "PauliY", "PauliZ", "PauliX")
 
 
 def _multiply_paulis(one: NamedFactor, other: NamedFactor) -> tuple[complex, list[Factor]]:
-    """Multiply two Pauli matrices on the same wire.
-
-    Args:
-        one: the left factor.
-        other: the right factor.
+    """Multiply two Pauli matrices on the same wire, in the order of the arguments.
 
     Returns:
         the phase (1, 1j or -1j), and a list with the third Pauli matrix; an empty list if the

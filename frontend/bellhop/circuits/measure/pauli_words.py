@@ -75,11 +75,8 @@ def to_pauli_words(terms: Sequence[Term]) -> list[Term]:
 def square_words(words: Sequence[Term]) -> list[Term]:
     """Square a sum of Pauli words.
 
-    Args:
-        words: pairs of a coefficient and a tuple of `NamedFactor` Paulis on different wires.
-
-    Returns:
-        the square, as such pairs; each Pauli word occurs once.
+    Words are pairs of a coefficient and a tuple of `NamedFactor` Paulis on different wires. In the
+    result, each Pauli word occurs once.
     """
     pairs = itertools.product(words, repeat=2)
     return _merge_equal_words(
@@ -114,11 +111,7 @@ def _decompose_factor(factor: Factor) -> list[tuple[Any, tuple[NamedFactor, ...]
 def _merge_equal_words(words: Sequence[Term]) -> list[Term]:
     """Add the coefficients of equal Pauli words, in any order of their factors.
 
-    Args:
-        words: pairs of a coefficient and a tuple of Paulis on different wires.
-
-    Returns:
-        a pair for each distinct word.
+    Each distinct word occurs once in the result. The Paulis of a word are on different wires.
     """
     totals: dict[Any, Term] = {}
     for coefficient, word in words:

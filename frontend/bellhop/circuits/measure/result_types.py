@@ -27,7 +27,7 @@ _DIFFERENTIABLE = (mp.ExpectationMP, mp.VarianceMP, mp.ProbabilityMP, mp.ShadowE
 class ProcessResult:
     """The shape and type of a measurement process's result, for one group of shots.
 
-    It describes what a PennyLane device returns that the program calls through Python;
+    It describes the return value of a PennyLane device that the program calls through Python;
     ``find_result`` makes it while the circuit is traced.
 
     Attributes:
@@ -69,7 +69,7 @@ class ProcessResult:
             the callback.
 
         Raises:
-            CircuitError: if the value has another shape, or is complex for a real dtype.
+            CircuitError: if the value has another shape, or imaginary parts for a real dtype.
         """
         if self.values is not None:
             value = self._count_outcomes(value)
@@ -101,10 +101,7 @@ class ProcessResult:
         )
 
     def finish(self, array: Operand) -> Any:
-        """Convert the result array to the result of a compiled circuit.
-
-        Args:
-            array: traced array of this result's shape and dtype.
+        """Convert the traced result array to the result of a compiled circuit.
 
         Returns:
             the array, or for ``counts`` the pair ``(values, counts)``.
@@ -138,8 +135,6 @@ def find_result(
     """Find the shape, type and counted values of a measurement process's result.
 
     Args:
-        process: PennyLane's measurement process.
-        device: the QNode's device.
         n_wires: number of wires of the device, or of the circuit if the device has none.
         shots: number of shots of the group; None without shots.
         where: the QNode's name and line, for error messages.
@@ -194,7 +189,6 @@ def _list_counted_values(
     """Find the values that ``counts`` counts: basis states, outcomes or eigenvalues.
 
     Args:
-        process: PennyLane's ``counts``.
         n_wires: number of wires of the circuit, which are counted if the process names none.
         levels: dimension of a wire, 2 for qubits and 3 for qutrits.
         where: the QNode's name and line, for error messages.

@@ -34,12 +34,8 @@ class _ShotProcess(Process):
     def _request_samples(self, rounds: SamplingRounds) -> Callable[[Any], Statistic]:
         """Request bits of wires, in the observable's eigenbasis if there is an observable.
 
-        Args:
-            rounds: collects the samples that the circuit's processes request.
-
         Returns:
-            a function from the result of ``rounds.sample()`` to a ``Statistic``, from which the
-            result is computed.
+            a function from the result of ``rounds.sample()`` to the ``Statistic`` of the result.
         """
         if self.process.obs is None and self.process.eigvals() is None:
             return self._request_wires(rounds)
@@ -51,14 +47,10 @@ class _ShotProcess(Process):
         """Request bits of this process's wires in the computational basis.
 
         If some of the wires are traced, all wires are sampled, and the columns are selected at run
-        time.
-
-        Args:
-            rounds: collects the samples that the circuit's processes request.
+        time. Without wires, nothing is requested.
 
         Returns:
-            a function from the result of ``rounds.sample()`` to a ``Statistic``, from which the
-            result is computed.
+            a function from the result of ``rounds.sample()`` to the ``Statistic`` of the result.
         """
         labels = self._get_labels()
         if any(map(is_dynamic, labels)):
@@ -88,7 +80,6 @@ class _ShotProcess(Process):
 
         Args:
             coefficient: scalar factor of the observable, static or traced.
-            diagonals: diagonal factors of the observable.
             bits: ``[shots, qubits]``, bits of all qubits in the eigenbasis of the factors.
 
         Returns:
@@ -115,7 +106,6 @@ class SampleProcess(_ShotProcess):
 
         Args:
             coefficient: scalar factor of the observable, static or traced.
-            diagonals: diagonal factors of the observable.
             bits: ``[shots, qubits]``, bits of all qubits in the eigenbasis of the factors.
 
         Returns:
@@ -146,12 +136,10 @@ class CountsProcess(_ShotProcess):
     def _request_samples(self, rounds: SamplingRounds) -> Callable[[Any], Statistic]:
         """Request counts if frequencies give exact counts, and samples otherwise.
 
-        Args:
-            rounds: collects the samples that the circuit's processes request.
+        Samples are also requested if a wire is traced.
 
         Returns:
-            a function from the result of ``rounds.sample()`` to a ``Statistic``, from which the
-            result is computed.
+            a function from the result of ``rounds.sample()`` to the ``Statistic`` of the counts.
         """
         if not self._has_exact_frequencies() or any(map(is_dynamic, self._get_labels())):
             return super()._request_samples(rounds)
@@ -185,8 +173,6 @@ class CountsProcess(_ShotProcess):
         """Make the statistic of the counts of an observable's eigenvalues.
 
         Args:
-            coefficient: scalar factor of the observable.
-            diagonals: diagonal factors of the observable.
             bits: ``[shots, qubits]``, bits of all qubits in the eigenbasis of the factors.
 
         Returns:
@@ -202,11 +188,7 @@ class CountsProcess(_ShotProcess):
     def _compute_known_eigenvalues(
         self, coefficient: Operand, diagonals: Sequence[DiagonalFactor]
     ) -> np.ndarray:
-        """Compute the eigenvalue of each outcome, which must be known while tracing.
-
-        Args:
-            coefficient: scalar factor of the observable.
-            diagonals: diagonal factors of the observable.
+        """Compute the eigenvalue of each outcome of an observable's factors.
 
         Returns:
             real NumPy array ``[2**wires]`` for all wires of the factors together.

@@ -71,7 +71,7 @@ def diagonalize(factor: Factor) -> DiagonalFactor:
         is_traced = is_dynamic(factor.matrix)
         eigenvalues, vectors = (jnp if is_traced else np).linalg.eigh(factor.matrix)
         gate = qml.QubitUnitary(vectors.conj().T, wires=factor.wires)
-        # Equal ones are of one basis, where it is known that they are.
+        # Equal static matrices share a basis; traced matrices may differ.
         basis = factor if is_traced else (factor.wires, np.asarray(factor.matrix).tobytes())
         return DiagonalFactor(factor.wires, basis, (gate,), eigenvalues)
     return DiagonalFactor(
@@ -158,7 +158,8 @@ def diagonalize_with_pennylane(
         where: the QNode's name and line, for error messages.
 
     Returns:
-        factors on disjoint wires; their eigenvalues are None if PennyLane's gates are used.
+        factors on disjoint wires, without the observable's coefficient; their eigenvalues are None
+        if PennyLane's gates are used.
     """
     # PennyLane caches diagonalizations by a key that is equal for different tracers.
     is_computed = any(map(is_dynamic, observable.data))
@@ -174,9 +175,6 @@ _NAMES = {"PauliX": "X", "PauliY": "Y", "PauliZ": COMPUTATIONAL, "Hadamard": "H"
 
 def _find_rotation(factor: NamedFactor) -> tuple[Any, ...]:
     """Return gates that rotate a factor's eigenvectors to the computational basis.
-
-    Args:
-        factor: a Pauli matrix or Hadamard.
 
     Returns:
         PennyLane gates on the factor's wire, in order; empty for ``PauliZ``.
@@ -196,7 +194,6 @@ def make_basis_rotations(bases: Operand, wires: Sequence[Wire]) -> list[Any]:
 
     Args:
         bases: integer array ``[wires]``: 0, 1, 2 for X, Y, Z.
-        wires: the wires' labels.
 
     Returns:
         PennyLane operations, two for each wire, with traced angles.
@@ -229,8 +226,7 @@ class Basis:
     def try_add(self, diagonals: Sequence[DiagonalFactor]) -> bool:
         """Add the bases of factors to this round, if they agree with its bases.
 
-        Args:
-            diagonals: diagonal factors on disjoint wires.
+        The factors are on disjoint wires.
 
         Returns:
             whether the factors were added; if not, the round is unchanged.
@@ -283,7 +279,6 @@ class SamplingRounds:
 
         Args:
             diagonals: factors in whose bases the wires are measured.
-            wires: qubit indices of the wires whose outcomes are counted.
 
         Returns:
             a function from the result of ``sample()`` to integers ``[groups, 2**len(wires)]``.
@@ -295,11 +290,19 @@ class SamplingRounds:
     def request_outcomes(
         self, diagonals: Sequence[DiagonalFactor]
     ) -> Callable[[SampledValues], Any]:
-        """Request bits ``[shots, qubits]``; return a function that reads them."""
+        """Request the bits of all qubits in each shot, in the bases of the factors.
+
+        Returns:
+            a function from the result of ``sample()`` to bits ``[shots, qubits]``.
+        """
         return self._add_request(diagonals, Samples())
 
     def request_snapshots(self, what: ShadowSnapshots) -> Callable[[SampledValues], Any]:
-        """Request samples with a basis for each shot; return a function that reads them."""
+        """Request a classical shadow or means over one, which has a basis for each shot.
+
+        Returns:
+            a function from the result of ``sample()`` to the array of ``what``.
+        """
         self._snapshots.append(what)
         place = len(self._snapshots) - 1
         return lambda values: values[-1][place]
@@ -325,9 +328,6 @@ class SamplingRounds:
     def _assign_round(self, diagonals: Sequence[DiagonalFactor]) -> int:
         """Add factors to the first round with compatible bases, or to a new round.
 
-        Args:
-            diagonals: factors that one round measures together, each in the basis of its wires.
-
         Returns:
             the index of the round.
         """
@@ -349,8 +349,8 @@ class SamplingRounds:
             answers: the backend's circuit, after all gates of the quantum function.
 
         Returns:
-            a list: for each round a dictionary of results by request, and last one dictionary of
-            the classical-shadow snapshots by the position of their request. The functions that
+            a list: for each round a dictionary of results by request, and last a dictionary of the
+            classical shadows and their means by the position of their request. The functions that
             the ``request_...`` methods returned read the list.
         """
         values = []
@@ -374,7 +374,6 @@ def request_product_mean(
     Args:
         diagonals: diagonal factors on disjoint wires, with eigenvalues.
         rounds: collects the samples that the circuit's processes request.
-        wires: maps wire labels to qubits.
         power: the exponent, 1 or 2.
 
     Returns:
@@ -399,10 +398,7 @@ def _has_sign_eigenvalues(diagonal: DiagonalFactor) -> bool:
 
 
 def compute_eigenvalues(diagonals: Sequence[DiagonalFactor]) -> Any:
-    """Compute the eigenvalues of a product of factors.
-
-    Args:
-        diagonals: diagonal factors on disjoint wires, with eigenvalues.
+    """Compute the eigenvalues of a product of factors on disjoint wires.
 
     Returns:
         array ``[2**wires]``, static or traced: the eigenvalue of each outcome of all wires, where

@@ -35,8 +35,6 @@ class _ShadowProcess(Process):
     def _get_snapshot_options(self) -> dict[str, Any]:
         """Return the fields that `ShadowSnapshots` and `ShadowMeans` share, by name.
 
-        The wires, the seed and the number of shots of each group are read from this process.
-
         Raises:
             CompileError: if the process has a seed for the bases of all shots, and each shot is a
                 separate execution.
@@ -77,12 +75,8 @@ class ShadowExpval(_ShadowProcess):
     def _request_samples(self, rounds: SamplingRounds) -> Callable[[Any], Statistic]:
         """Request means of Pauli words over ``k`` parts of each group of shots.
 
-        Args:
-            rounds: collects the samples that the circuit's processes request.
-
         Returns:
-            a function from the result of ``rounds.sample()`` to a ``Statistic``, from which the
-            result is computed.
+            a function from the result of ``rounds.sample()`` to the ``Statistic`` of the result.
         """
         observables = list_observables(self.process.H)
         of_each = [list(to_pauli_words(find_terms(each, self._where))) for each in observables]
@@ -99,8 +93,7 @@ class ShadowExpval(_ShadowProcess):
         def finish(means: Any) -> Any:
             """Compute the result of one group of shots, as the statistic's ``finish``.
 
-            Each Pauli word contributes the median over the parts; the words of an observable are
-            added up.
+            The median over the ``k`` parts is taken, and the words of an observable are added up.
 
             Args:
                 means: array ``[k, words]``, means times coefficients.
@@ -117,15 +110,10 @@ class ShadowExpval(_ShadowProcess):
         )
 
     def _split_shots(self, shots: int) -> list[int]:
-        """Split a group of shots into ``k`` parts.
-
-        As in PennyLane, the last part may have fewer shots.
-
-        Args:
-            shots: the number of shots of the group.
+        """Split a group of shots into ``k`` parts, of which the last may have fewer shots.
 
         Returns:
-            the number of shots of each part.
+            the number of shots of each part, as in PennyLane.
 
         Raises:
             CompileError: if the last part has no shot.

@@ -39,9 +39,6 @@ class UserSampleProcess(Process):
     def _request_samples(self, rounds: SamplingRounds) -> Callable[[Any], Statistic]:
         """Request samples, in the eigenbasis of the observable if any.
 
-        Args:
-            rounds: collects the samples that the circuit's processes request.
-
         Returns:
             a function from the result of ``rounds.sample()`` to a ``Statistic``, whose ``finish``
             calls the user's ``process_samples``.
@@ -71,8 +68,9 @@ def _process_samples(
 ) -> Any:
     """Call a user's `process_samples` on samples, traced if possible.
 
+    If it needs NumPy arrays, the program calls it in a pure callback.
+
     Args:
-        process: the user's measurement.
         samples: array ``[shots, wires]``, the bits of each shot.
         wire_order: the label of each column.
 
@@ -92,11 +90,10 @@ def _process_in_python(
 ) -> Any:
     """Call a user's `process_samples` on NumPy samples, in a pure callback.
 
-    The result type is the class's `shape` and `numeric_type`; where it does not define them, the
-    type of the result for samples of zeros.
+    The result type is the class's `shape` and `numeric_type`; if it does not define them, the type
+    of the result for samples of zeros.
 
     Args:
-        process: the user's measurement.
         samples: traced integer array ``[shots, wires]``, the bits of each shot.
         wire_order: the label of each column.
 

@@ -52,10 +52,8 @@ class AllocationPass(CircuitPass):
     def wrap_circuit(cls, circuit: GateReceiver, closed: ClosedJaxpr) -> Interpreter:
         """Put the backend's own passes, and this pass if needed, before a circuit.
 
-        Args:
-            circuit: the backend's circuit.
-            closed: the jaxpr with gate equations that will be interpreted. Without allocations in
-                it, or if the backend allocates wires itself, this pass is left out.
+        This pass is left out if ``closed``, the jaxpr with gate equations that will be interpreted,
+        has no allocations, or if the backend allocates wires itself.
 
         Returns:
             the first interpreter of this part of the chain; ``circuit`` itself if no pass is
@@ -68,10 +66,8 @@ class AllocationPass(CircuitPass):
     def apply(self, operations: Sequence[Any]) -> None:
         """Pass operations on in order, and execute allocations of wires here.
 
-        Args:
-            operations: PennyLane operations. An ``Allocate`` or ``Deallocate`` changes the
-                circuit's wire map, and may reset a wire by a mid-circuit measurement. The other
-                operations go to ``self.target``, the next interpreter.
+        An ``Allocate`` or ``Deallocate`` changes the circuit's wire map, and may reset a wire by a
+        mid-circuit measurement. The other operations go to ``self.target``, the next interpreter.
 
         Raises:
             CompileError: if no spare wire is left, or a wire is not allocated in the current body.
@@ -97,16 +93,8 @@ class AllocationPass(CircuitPass):
     ) -> tuple[Any, ...]:
         """Pass a for loop on, whose body must deallocate the wires that it allocates.
 
-        So each iteration begins with the same spare wires.
-
-        Args:
-            n_iterations: the trip count, an ``int``, or a tracer if it is dynamic.
-            body: ``(carried, index) -> carried``, which applies the gates of one iteration.
-            carried: the carried values of the first iteration, a tuple of arrays.
-            is_nest: whether the loop can be unrolled, as in `Interpreter.for_loop`.
-
-        Returns:
-            the carried values after the loop.
+        So each iteration begins with the same spare wires. The arguments and the result are as in
+        `Interpreter.for_loop`.
 
         Raises:
             CompileError: if a wire that the body allocates is still allocated at its end.

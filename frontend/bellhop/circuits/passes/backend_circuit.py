@@ -1,4 +1,4 @@
-"""``BackendCircuit``: what the circuits of Bellhop's backends have in common.
+"""``BackendCircuit``: the base class of the circuits of Bellhop's backends.
 
 It applies loops and conditionals in decompositions, and checks measurements.
 """
@@ -33,7 +33,7 @@ class BackendCircuit(GateReceiver):
 
     An instance receives one circuit, after all passes, while the circuit is traced into the
     program. This class applies control flow that decompositions contain, and checks traced wires of
-    measurements. A subclass defines what a gate, a loop and a conditional become.
+    measurements. A subclass defines the methods for gates, loops and conditionals.
 
     Args:
         wires: maps wire labels to qubit indices.
@@ -78,9 +78,6 @@ class BackendCircuit(GateReceiver):
         """Apply operations if they are few gates without control flow.
 
         This base class does not implement it; it is called only if `unrolls_nests` is True.
-
-        Args:
-            operations: PennyLane operations, in order.
 
         Returns:
             whether the operations were applied; if not, none was.
@@ -127,9 +124,7 @@ class BackendCircuit(GateReceiver):
     def error_location(self, operation: Any) -> Iterator[None]:
         """Add the user's line as a note to exceptions raised in the ``with`` block.
 
-        Args:
-            operation: the operation or measurement process that is being handled. If the line that
-                created it is unknown, no note is added.
+        No note is added if the line that created ``operation`` is unknown.
         """
         try:
             yield

@@ -19,7 +19,7 @@ from bellhop.tracing.current_circuit import Branches
 
 
 class CircuitPass(Interpreter):
-    """Base class of passes, which hands each construct to the next interpreter.
+    """Base class of passes; its methods pass each construct to the next interpreter.
 
     A pass interprets a jaxpr with gate equations and changes some constructs; a subclass overrides
     the methods of these constructs (operations, loops, conditionals, mid-circuit measurements).
@@ -34,21 +34,13 @@ class CircuitPass(Interpreter):
         self.precision = target.precision
 
     def apply(self, operations: Sequence[Any]) -> None:
-        """Hand operations to the target."""
+        """Pass operations to the target."""
         self.target.apply(operations)
 
     def mid_measure(
         self, label: Wire, *, reset: bool, postselect: int, site: str, is_joint: bool = False
     ) -> Any:
-        """Pass a mid-circuit measurement on to ``self.target``, the next interpreter.
-
-        Args:
-            label: the wire label, static or traced.
-            reset: whether the wire is reset to zero after the measurement.
-            postselect: the outcome to postselect on, 0 or 1; -1 for none.
-            site: the user's ``file:line``, for errors.
-            is_joint: whether the measurement is a part of a ``pauli_measure``, with gates around
-                it.
+        """Pass a mid-circuit measurement to the target; see `Interpreter.mid_measure`.
 
         Returns:
             the outcome, a traced bool scalar (for a tape: PennyLane's ``MeasurementValue``).
@@ -65,28 +57,20 @@ class CircuitPass(Interpreter):
         *,
         is_nest: bool = False,
     ) -> tuple[Any, ...]:
-        """Pass a for loop on to ``self.target``, the next interpreter.
+        """Pass a for loop to the target; return the carried values after it.
 
-        Args:
-            n_iterations: the trip count, an ``int``, or a tracer if it is dynamic.
-            body: ``(carried, index) -> carried``, which applies the gates of one iteration.
-            carried: the carried values of the first iteration, a tuple of arrays.
-            is_nest: whether the loop can be unrolled: it contains only loops, gates and elementwise
-                computations, and carries no values.
-
-        Returns:
-            the carried values after the loop.
+        The arguments are as in `Interpreter.for_loop`.
         """
         return self.target.for_loop(n_iterations, body, carried, is_nest=is_nest)
 
     def while_loop(
         self, condition: Callable[..., Any], body: Callable[..., Any], carried: tuple[Any, ...]
     ) -> tuple[Any, ...]:
-        """Hand a while loop to the target; return the carried values after it."""
+        """Pass a while loop to the target; return the carried values after it."""
         return self.target.while_loop(condition, body, carried)
 
     def branch(self, branches: Branches) -> Any:
-        """Hand a conditional to the target; return its result."""
+        """Pass a conditional to the target; return its result."""
         return self.target.branch(branches)
 
     def record_site(self, operation: Any, site: str) -> None:

@@ -97,10 +97,8 @@ class _Deferral:
 def _can_be_controlled(wires: Sequence[Wire], op: qml.operation.Operator) -> bool:
     """Return whether ``qml.ctrl`` can control an operation by the measured wires.
 
-    Args:
-        wires: the labels of the wires that were measured.
-        op: the operation. A channel cannot be controlled, nor an operation on one of these wires or
-            on a traced wire, which may be one of them.
+    A channel cannot be controlled, nor an operation on one of ``wires``, the measured wires, or on
+    a traced wire, which may be one of them.
     """
     is_apart = set(wires).isdisjoint(op.wires) and not any(map(is_dynamic, op.wires))
     return is_apart and OperationKind.classify(op) is not OperationKind.CHANNEL
@@ -124,12 +122,12 @@ class _DeferredWiresCheck(CircuitPass):
         self._deferral = deferral
 
     def apply(self, operations: Sequence[Any]) -> None:
-        """Pass operations on, and fail at the first that may act on a measured wire.
+        """Pass operations on; fail the deferral if one may change a measured wire.
 
-        These are operations on a measured wire, except as a control, and operations on a traced
-        wire or on a NumPy wire that the device lacks, each after the first measurement. After a
-        failure, only allocations are passed on, so that the circuit's wire map stays consistent. An
-        allocation that resets a wire fails the deferral too.
+        An operation may change a measured wire if it acts on the wire other than as a control, on a
+        traced wire, or on a NumPy wire that the device lacks. Then neither these operations nor
+        later operations are passed on, except allocations, which keep the circuit's wire map
+        consistent. An allocation that resets a wire fails the deferral too.
         """
         deferral, circuit = self._deferral, self._circuit
         for are_allocations, group in itertools.groupby(operations, Allocations.is_allocation):
@@ -173,7 +171,7 @@ class _DeferredControl(ControlPass):
         self._deferral = deferral
 
     def apply(self, operations: Sequence[Any]) -> None:
-        """Apply operations with controls, if all of them can be controlled."""
+        """Apply operations with controls; fail the deferral if one cannot be controlled."""
         self._deferral.fails |= not all(_can_be_controlled(self._measured, op) for op in operations)
         if not self._deferral.fails:
             super().apply(operations)
@@ -254,11 +252,8 @@ class DeferralPass(CircuitPass):
     def uses_outcome(eqn: JaxprEqn) -> bool:
         """Return whether an equation shows that the circuit uses a deferred outcome.
 
-        Such an equation defines the outcome's placeholder, and dead-code elimination kept it. If
-        True, the circuit must be traced again without deferral.
-
-        Args:
-            eqn: an equation of the recorded circuit, from which dead code was eliminated.
+        Such an equation defines the outcome's placeholder. If True for an equation of the recorded
+        circuit after dead-code elimination, the circuit must be traced again without deferral.
         """
         return _DeferredTag.is_tagging(eqn)
 
@@ -267,14 +262,8 @@ class DeferralPass(CircuitPass):
     ) -> Any:
         """Register a wire as measured without measuring it, or fail the deferral.
 
-        Deferral fails for a traced wire, a wire that was measured before, and a reset.
-
-        Args:
-            label: the wire label, static or traced.
-            reset: whether the wire is to be reset to zero after the measurement.
-            postselect: not used, since `is_needed` excludes postselection.
-            site: not used.
-            is_joint: not used.
+        Deferral fails for a traced wire, a wire that was measured before, and a reset. `is_needed`
+        excludes postselection.
 
         Returns:
             a traced False in place of the outcome, tagged so that its uses can be found.

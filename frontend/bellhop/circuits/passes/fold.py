@@ -29,7 +29,8 @@ def append_folds(
     """Apply the inverse of a circuit and the circuit again, ``n_folds`` times.
 
     This follows the circuit itself, whose noise it scales by ``1 + 2 * n_folds`` for zero-noise
-    extrapolation. Preparations of pure states are not repeated.
+    extrapolation. Preparations of pure states are not repeated. Callbacks with effects are called
+    again each time.
 
     Args:
         interpreter: receives the gates. It has received the circuit once already.

@@ -88,7 +88,9 @@ def rs_decomposition(
 def decompose_rotations(
     operations: Sequence[Any], *, epsilon: float = 1e-4, ppr_basis: bool = False, **options: Any
 ) -> Any:
-    """Decompose RZ and PhaseShift into Clifford and T gates: pass ``gridsynth``.
+    """Decompose RZ, PhaseShift and their adjoints into Clifford and T gates.
+
+    This is the pass ``gridsynth``. Rotations by traced angles are decomposed when the program runs.
 
     Args:
         operations: PennyLane operations, in order.
@@ -114,11 +116,6 @@ def decompose_rotations(
 def _decompose(op: qml.operation.Operator, epsilon: float, options: dict[str, Any]) -> list[Any]:
     """Decompose one RZ, PhaseShift or adjoint of these; keep any other operation.
 
-    Args:
-        op: the operation.
-        epsilon: the largest error of the decomposition.
-        options: further keyword arguments of ``qml.ops.rs_decomposition``.
-
     Returns:
         Clifford and T gates, or one operation that applies them at run time if the angle is traced.
     """
@@ -143,7 +140,6 @@ def _decompose_at_runtime(
         circuit: the circuit that is being traced, which will apply the operation.
         rotation: an RZ or PhaseShift gate with a traced angle.
         epsilon: the largest error of the decomposition.
-        options: further keyword arguments of ``qml.ops.rs_decomposition``.
 
     Returns:
         the operation. It also applies the rotation's global phase.
@@ -164,9 +160,6 @@ def _decompose_at_runtime(
     def gridsynth(angle: Any) -> Any:
         """Decompose a rotation by a concrete angle; the callback that the program calls.
 
-        Args:
-            angle: real scalar.
-
         Returns:
             int32 ``[most]``, the index of each gate in `_GATES`, padded with zeros; int32 scalar,
             the number of gates; and the global phase.
@@ -180,11 +173,7 @@ def _decompose_at_runtime(
     find = pure_callback(gridsynth, (*types, jax.ShapeDtypeStruct((), Precision.real_type())))
 
     def record(recorder: GateRecorder) -> None:
-        """Apply the rotation: call the callback, then loop over the gates that it returns.
-
-        Args:
-            recorder: the circuit that records the loop and its conditional.
-        """
+        """Record the rotation: the callback's call, a loop over the gates, and the phase."""
         codes, count, phase = find(angle)
         (wire,) = rotation.wires
         branches = [lambda make=make: make(wire) and None for make in _GATES]
@@ -203,12 +192,9 @@ def _decompose_at_runtime(
 def support_traced_angles(transform: Any) -> Any:
     """Make a QNode's ``clifford_t_decomposition`` accept traced angles.
 
-    Args:
-        transform: a ``BoundTransform`` of the QNode.
-
     Returns:
-        for ``clifford_t_decomposition``, a transform with the same arguments that runs Bellhop's
-        version; any other transform unchanged.
+        for the ``BoundTransform`` of ``clifford_t_decomposition``, a transform with the same
+        arguments that runs Bellhop's version; any other transform unchanged.
     """
     if transform.tape_transform is not _CLIFFORD_T_TRANSFORM:
         return transform
@@ -228,11 +214,9 @@ def _clifford_t(
     Without traced parameters, this calls PennyLane's transform.
 
     Args:
-        tape: the tape.
         epsilon: the largest total error, divided evenly between the rotations.
         method: ``"gridsynth"`` or, without traced parameters, another method of PennyLane.
-        cache_size: an option for static angles only.
-        cache_eps_rtol: an option for static angles only.
+        cache_size, cache_eps_rtol: options for static angles only.
         options: further keyword arguments of ``qml.ops.rs_decomposition``.
 
     Returns:

@@ -50,16 +50,9 @@ def keep_derivatives(
     """
 
     def apply_with_derivatives(operations: Operations) -> Operations:
-        """Implement the function that `keep_derivatives` returns.
+        """Decompose operations, each traced matrix with gates for its derivative.
 
-        Operations without a traced matrix are decomposed together by ``apply``; each traced matrix
-        is decomposed separately, with gates for its derivative.
-
-        Args:
-            operations: PennyLane operations, in order.
-
-        Returns:
-            the decomposed operations, in order.
+        Operations without a traced matrix are decomposed together by ``apply``.
         """
         if not any(map(_has_computed_matrix, operations)):
             return apply(operations)
@@ -91,7 +84,6 @@ def _decompose(
     """Decompose a traced matrix into rotations that have its derivative.
 
     Args:
-        op: the operation with the traced matrix.
         apply: maps a list of operations to the decomposed operations.
         name: the name of the transform, for errors.
         has_shots: whether to append Pauli rotations instead of a matrix.
@@ -183,10 +175,9 @@ def _make_pauli_angles(words: tuple[str, ...], name: str) -> Callable[[Any], Any
 
 @functools.cache
 def _compute_word_matrix(word: str) -> np.ndarray:
-    """Return the matrix of a Pauli word.
+    """Return the matrix of a Pauli word, letters of ``IXYZ``.
 
-    Args:
-        word: letters of ``IXYZ``, one per wire: "IX" gives the Kronecker product of I and X.
+    "IX" gives the Kronecker product of I and X.
     """
     letters = {
         "I": np.eye(2),

@@ -168,13 +168,9 @@ def make_rewrite(config: CircuitConfig) -> Rewrite | None:
 
 
 def make_rewrite_before_noise(config: CircuitConfig) -> Rewrite | None:
-    """Return the function that twirls operations before noise is added to them.
+    """Return a function that twirls operations before noise is added to them.
 
-    Args:
-        config: the QNode's settings, whose passes may include ``pauli-twirling``.
-
-    Returns:
-        a function from a list of operations to a list of operations; None without twirling.
+    It maps a list of operations to a list of operations. None if ``config.passes`` has no twirling.
     """
     return functools.partial(twirl, names_paulis=True) if PAULI_TWIRLING in config.passes else None
 
@@ -183,9 +179,6 @@ def _is_pass(transform: Any) -> bool:
     """Return whether a transform only names a Bellhop pass, and has no tape function.
 
     The pass ``gridsynth`` is excluded: its decomposition is a transform of operations.
-
-    Args:
-        transform: a ``BoundTransform`` of the QNode.
     """
     return transform.tape_transform is None and transform.pass_name not in (None, "gridsynth")
 
@@ -211,10 +204,8 @@ def _is_piecewise(transform: Any) -> bool:
     """Return whether a transform may see a circuit's operations piece by piece.
 
     A piece is the operations between two loops, conditionals or mid-circuit measurements. True for
-    passes and for transforms that change gates independent of the gates before and after the piece.
-
-    Args:
-        transform: a ``BoundTransform`` of the QNode.
+    passes and for transforms that change gates independent of the gates before and after the piece;
+    for ``compile`` only without options.
     """
     if _is_pass(transform) or _is_gridsynth(transform):
         return True
@@ -231,13 +222,8 @@ _MATRIX_DECOMPOSITIONS = ("decompose", "unitary_to_rot")
 def _make_transform_rewrite(transform: Any, has_shots: bool) -> Rewrite:
     """Convert a piecewise transform to a function of operations.
 
-    Args:
-        transform: a ``BoundTransform`` of the QNode.
-        has_shots: whether the circuit has shots.
-
-    Returns:
-        a function from a list of operations to a list of operations. For a transform that
-        decomposes matrices, it is differentiable with respect to traced matrices.
+    For a transform that decomposes matrices, the function is differentiable with respect to traced
+    matrices; with shots, it inserts no matrices for this.
     """
     apply, name = _make_tape_rewrite(transform), _get_name(transform)
     if name not in _MATRIX_DECOMPOSITIONS:
@@ -248,12 +234,7 @@ def _make_transform_rewrite(transform: Any, has_shots: bool) -> Rewrite:
 def _keep_matrix_derivatives(transform: Any, has_shots: bool) -> Any:
     """Make one transform differentiable with respect to traced matrices.
 
-    Args:
-        transform: a ``BoundTransform`` of the QNode.
-        has_shots: whether the circuit has shots.
-
-    Returns:
-        a ``BoundTransform``; the same object if the transform does not decompose matrices.
+    A transform that does not decompose matrices is returned unchanged.
     """
     if _get_name(transform) not in _MATRIX_DECOMPOSITIONS:
         return transform
@@ -269,14 +250,8 @@ def _keep_matrix_derivatives(transform: Any, has_shots: bool) -> Any:
 def _make_tape_rewrite(transform: Any) -> Rewrite:
     """Convert a PennyLane transform of tapes to a function of operations.
 
-    The function applies the transform to a tape of the operations, without measurements.
-
-    Args:
-        transform: a ``BoundTransform`` that returns one tape.
-
-    Returns:
-        a function from a list of operations to the list of operations on the transformed tape. Its
-        errors get the transform's name as a note.
+    The function applies the transform, which must return one tape, to a tape of the operations
+    without measurements. Its errors get the transform's name as a note.
     """
     function = transform.tape_transform
 
@@ -324,9 +299,7 @@ class Folding:
 def _fold(operations: Operations, folding: Folding) -> Operations:
     """Append inverses and originals to a tape's operations, as `Folding` describes.
 
-    Args:
-        operations: the operations in order. State preparations are not folded.
-        folding: the number of folds, and whether the whole or each gate is folded.
+    State preparations are not folded.
 
     Returns:
         for one global fold of ``[A, B]``: ``[A, B, B^-1, A^-1, A, B]``.
@@ -342,9 +315,9 @@ def _fold(operations: Operations, folding: Folding) -> Operations:
 def _fold_each(operations: Operations, n_folds: int, *, is_lazy: bool = True) -> Operations:
     """Append the inverse and the gate itself ``n_folds`` times after each gate.
 
+    State preparations are not folded.
+
     Args:
-        operations: the operations in order. State preparations are not folded.
-        n_folds: the number of pairs of inverse and gate after each gate.
         is_lazy: whether an inverse is a symbolic ``Adjoint``, as by ``qml.adjoint(op, lazy=True)``.
 
     Returns:

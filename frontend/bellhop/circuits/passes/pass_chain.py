@@ -40,7 +40,10 @@ class PassChain:
 
     @classmethod
     def from_config(cls, config: CircuitConfig) -> "PassChain":
-        """Return the passes that a QNode's configuration and the current folding ask for."""
+        """Return the passes for a QNode's transforms, twirling and folding.
+
+        The folding is the current one, set by `Folding.fold_circuits`.
+        """
         return cls(Folding.count_global_folds(), make_rewrite(config))
 
     def interpret(

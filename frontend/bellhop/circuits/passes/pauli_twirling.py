@@ -54,7 +54,7 @@ class _Twirls(NamedTuple):
 
 @functools.cache
 def _find_twirls(name: str) -> _Twirls:
-    """Compute the table of the pairs of Paulis around a gate that leave it unchanged.
+    """Compute the table of the pairs of Paulis around a CNOT or CZ.
 
     Args:
         name: the gate's name in PennyLane, ``"CNOT"`` or ``"CZ"``.
@@ -78,7 +78,7 @@ def _find_twirls(name: str) -> _Twirls:
 
 
 def twirl(operations: Sequence[Any], *, names_paulis: bool) -> list[Any]:
-    """Insert random Paulis around each CNOT and CZ, without a change of the results.
+    """Insert random Paulis around each CNOT and CZ, whose effects cancel.
 
     The program draws the Paulis when it runs. On a noisy device, the mean over many runs has
     stochastic Pauli errors instead of coherent errors.
@@ -106,10 +106,9 @@ def twirl(operations: Sequence[Any], *, names_paulis: bool) -> list[Any]:
 
 
 def _with_rotations(op: qml.operation.Operator, drawn: Operand) -> list[Any]:
-    """Return a gate between `Rot` gates that act as the drawn Paulis.
+    """Return a CNOT or CZ between `Rot` gates that act as the drawn Paulis.
 
     Args:
-        op: a CNOT or CZ.
         drawn: traced integer scalar in ``[0, 16)``, the index of the pair of Paulis before the
             gate.
 
@@ -126,10 +125,9 @@ def _with_rotations(op: qml.operation.Operator, drawn: Operand) -> list[Any]:
 
 
 def _with_conditionals(op: qml.operation.Operator, drawn: Operand) -> list[Any]:
-    """Return a gate between conditionals that apply the drawn Paulis.
+    """Return a CNOT or CZ between conditionals that apply the drawn Paulis.
 
     Args:
-        op: a CNOT or CZ.
         drawn: traced integer scalar in ``[0, 16)``, the index of the pair of Paulis before the
             gate.
 
@@ -144,9 +142,7 @@ def _with_conditionals(op: qml.operation.Operator, drawn: Operand) -> list[Any]:
 def _choose_pauli(index: Operand, wire: Wire) -> Any:
     """Return a `ControlFlow` operation that applies I, X, Y or Z by a traced index.
 
-    Args:
-        index: traced integer scalar, the index of the Pauli in `_PAULIS`.
-        wire: the wire label.
+    ``index`` is the index of the Pauli in `_PAULIS`. A circuit must be current.
     """
 
     def branch(pauli: Any) -> None:

@@ -139,7 +139,7 @@ class ProgramCircuit(BackendCircuit):
                 self._apply_gate(select_row(op, self.rows), depth)
 
     def check_wires(self, wires: Any, process: Any) -> None:
-        """Check a measurement's wires: static ones now, traced ones when the program runs.
+        """Check a measurement's wires: static wires now, traced wires at run time.
 
         The first fault of traced wires is kept in ``self.fault``.
 
@@ -232,20 +232,16 @@ class ProgramCircuit(BackendCircuit):
     def branch(self, branches: Branches) -> Any:
         """Add a conditional to the program, whose branches may apply gates.
 
-        Args:
-            branches: the index of the branch to run, traced or an ``int``, and the branches as
-                functions without arguments.
-
-        Returns:
-            the result of the branch that runs.
+        Each branch begins with the current gate state. The result is the chosen branch's result,
+        without the gate state after it.
         """
         before, counts = self._gate_state, []
 
         def make_branch(branch: Callable[[], Any]) -> Callable[[], Any]:
-            """Return a branch that begins with the gate state before the conditional.
+            """Wrap a branch so that it begins with the gate state before the conditional.
 
-            The returned function returns the gate state after the branch and the branch's result,
-            and appends the branch's number of mid-circuit outcomes to ``counts``.
+            The wrapped branch returns the gate state after it and its result, and appends its
+            number of mid-circuit outcomes to ``counts``.
             """
 
             def run() -> Any:
@@ -297,7 +293,7 @@ class ProgramCircuit(BackendCircuit):
         return jax.make_jaxpr(lambda: self._run_part(now, function))()
 
     def _reject_outcomes(self, construct: str) -> None:
-        """Reject mid-circuit measurements in the loop body that was traced last.
+        """Raise an error if the loop body that was traced last measures mid-circuit.
 
         The number of outcomes of an execution must be static, for arrays of all outcomes.
 
@@ -305,7 +301,7 @@ class ProgramCircuit(BackendCircuit):
             construct: describes the loop in the error, such as "a while_loop".
 
         Raises:
-            CompileError: if the body measures mid-circuit; a subclass may raise it later.
+            CompileError: in this case; a subclass may raise it later.
         """
         if self._n_part_outcomes:
             self._raise_or_defer(
@@ -323,17 +319,16 @@ class ProgramCircuit(BackendCircuit):
     def mid_measure(
         self, label: Any, *, reset: bool, postselect: int, site: str, is_joint: bool = False
     ) -> Any:
-        """Check a wire, measure it mid-circuit and return the outcome.
+        """Check a wire, measure it mid-circuit and return the outcome, a bool scalar.
+
+        A traced wire is checked when the program runs.
 
         Args:
-            label: the wire label, static or traced. A traced wire is checked when the program runs.
+            label: the wire label, static or traced.
             reset: whether the wire is reset to zero after the measurement.
             postselect: the outcome to postselect on, 0 or 1; -1 for none.
             site: the user's ``file:line``, for errors.
             is_joint: not used.
-
-        Returns:
-            bool scalar.
         """
         self._check_labels([label], "the mid-circuit measurement", site)
         self.has_mid_circuit = True

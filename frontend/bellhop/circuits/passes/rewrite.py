@@ -38,11 +38,8 @@ class RewritePass(CircuitPass):
 
 
 def add_rewrite(interpreter: Interpreter, rewrite: Rewrite | None) -> Interpreter:
-    """Put a `RewritePass` before an interpreter, if there is a rewrite.
+    """Put a `RewritePass` before an interpreter.
 
-    Args:
-        interpreter: the interpreter that gets the new operations.
-        rewrite: maps a list of operations to the operations that replace them; None to return
-            ``interpreter`` itself.
+    Without a rewrite, return the interpreter itself.
     """
     return interpreter if rewrite is None else RewritePass(interpreter, rewrite)

@@ -123,8 +123,7 @@ class TapeCircuit(BackendCircuit):
             label: the wire label.
             reset: whether the wire is reset to zero after the measurement.
             postselect: the outcome to postselect on, 0 or 1; -1 for none.
-            site: not used.
-            is_joint: not used.
+            site, is_joint: not used.
 
         Raises:
             CompileError: if ``requires_static_wires`` is set.

@@ -300,9 +300,6 @@ class TracingCircuit:
     def _make_part(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """Wrap a loop's body or a branch so that its operations have a queue of their own.
 
-        Args:
-            function: the user's body or branch.
-
         Returns:
             a function ``*args -> (function(*args), ())``, as `trace_step` and `trace_branches`
             expect.
@@ -327,8 +324,7 @@ class TracingCircuit:
             reset: whether the wire is reset to zero after the measurement.
             postselect: the outcome to postselect on, 0 or 1; -1 for none.
             site: the user's ``file:line``, for errors.
-            is_joint: whether the measurement is a part of a ``pauli_measure``, with gates around
-                it.
+            is_joint: whether the measurement is a part of a ``pauli_measure``.
 
         Raises:
             CompileError: inside an adjoint or a controlled function.
@@ -414,10 +410,6 @@ class TracingCircuit:
 
     def _evaluate_condition(self, condition: Callable[..., Any], carried: PyTree) -> Any:
         """Return the condition of a while loop as an array; reject gates in it.
-
-        Args:
-            condition: the user's function of the carried values.
-            carried: pytree of the carried values.
 
         Raises:
             CompileError: if the condition queues gates.

@@ -66,13 +66,8 @@ class UnrollPass(CircuitPass):
     ) -> tuple[Any, ...]:
         """Unroll nested loops with few gates; pass any other loop on.
 
-        While an outer loop is being unrolled, this unrolls its inner loops.
-
-        Args:
-            n_iterations: the trip count, an ``int``, or a tracer if it is dynamic.
-            body: ``(carried, index) -> carried``, which applies the gates of one iteration.
-            carried: the carried values of the first iteration, a tuple of arrays.
-            is_nest: whether the loop contains loops and can be unrolled; it carries no values then.
+        While an outer loop is being unrolled, this unrolls its inner loops. The arguments are as in
+        `Interpreter.for_loop`; a loop that can be unrolled carries no values.
 
         Returns:
             the carried values after the loop; ``()`` if it was unrolled.
@@ -91,7 +86,6 @@ class UnrollPass(CircuitPass):
         gates. No gate is applied then.
 
         Args:
-            n_iterations: the trip count of the outer loop, an ``int`` or a tracer.
             body: ``((), index) -> ()``, which applies the gates of one iteration of the outer loop.
 
         Returns:

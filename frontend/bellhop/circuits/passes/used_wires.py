@@ -82,12 +82,8 @@ class UsedWires(GateInterpreter):
     def _collect(self, closed: ClosedJaxpr, inputs: Sequence[Any]) -> list[Any]:
         """Record the wires in a jaxpr with gates, and return the values of its outputs.
 
-        Args:
-            closed: the jaxpr, of a function, a loop's body or a branch.
-            inputs: the value of each input of the jaxpr, None if it is unknown.
-
-        Returns:
-            the value of each output, None if it is unknown.
+        ``closed`` is the jaxpr of a function, a loop's body or a branch. An input or output whose
+        value is unknown is None.
         """
         plain = ClosedJaxpr(closed.jaxpr, list(map(evaluate_constant, closed.consts)))
         return self.interpret(plain, *inputs)
@@ -103,9 +99,8 @@ class UsedWires(GateInterpreter):
     def _collect_operation(self, op: Any) -> None:
         """Record the wires of one operation.
 
-        Args:
-            op: a PennyLane operation. For a `ControlFlow` operation, a loop or conditional, the
-                wires of the gates in it and of controls around it are recorded.
+        For a `ControlFlow` operation, a loop or conditional, these are the wires of the gates in it
+        and of controls around it.
         """
         if not ControlFlow.is_instance(op):
             self._applied.append(op)
@@ -128,14 +123,9 @@ class UsedWires(GateInterpreter):
         return [None]
 
     def _interpret_region(self, eqn: JaxprEqn, *operands: Operand) -> list[Any]:
-        """Record the wires of an adjoint or controlled function.
+        """Record the wires of an adjoint or controlled function; return no results.
 
-        Args:
-            eqn: the ``quantum_region`` equation.
-            operands: the values of its operands, None for each unknown value.
-
-        Returns:
-            an empty list: the equation has no results.
+        An operand whose value is unknown is None.
         """
         body, controls = eqn.params["body"], eqn.params["controls"]
         n, start = len(body.in_avals), len(self._named)
@@ -161,9 +151,7 @@ class UsedWires(GateInterpreter):
     def _interpret_for_loop(self, eqn: JaxprEqn, *operands: Operand) -> Sequence[Any]:
         """Record the wires of a for loop: of its body, or of each unrolled iteration.
 
-        Args:
-            eqn: the ``quantum_for_loop`` equation.
-            operands: the values of its operands, None for each unknown value.
+        An operand whose value is unknown is None.
 
         Returns:
             the carried values after the loop, None for each unknown value.
@@ -181,9 +169,7 @@ class UsedWires(GateInterpreter):
     def _interpret_while_loop(self, eqn: JaxprEqn, *operands: Operand) -> Sequence[Any]:
         """Record the wires of a while loop's body, with unknown carried values.
 
-        Args:
-            eqn: JAX's ``while`` equation, whose body has gates.
-            operands: the values of its operands, None for each unknown value.
+        An operand whose value is unknown is None.
 
         Returns:
             None for each carried value.
@@ -205,10 +191,10 @@ def _mark_unknown(operands: Sequence[Any]) -> list[Any]:
 
 
 def _to_static_wire(wire: Wire) -> Any:
-    """Return a wire as a hashable static label; ``UnknownValue`` for a traced wire.
+    """Return a wire as a hashable static label.
 
-    Args:
-        wire: a label, a tracer, or an integer array, which becomes an ``int``.
+    An integer array becomes an ``int``; a tracer is evaluated if it is constant, and becomes an
+    ``UnknownValue`` otherwise.
     """
     value = evaluate_constant(wire) if is_dynamic(wire) else wire
     if value is None:

@@ -45,13 +45,7 @@ def make_cost_estimator(functions: Mapping[str, ir.Operation]) -> Callable[[ir.O
 
 
 class _CostEstimator:
-    """Estimates the cost of operations, as a number of elementary operations.
-
-    An instance serves one module, while it does not change; it remembers the costs of functions.
-
-    Args:
-        functions: the ``func.func`` operations of the module, by symbol.
-    """
+    """Estimates costs for `make_cost_estimator`, and remembers the costs of functions."""
 
     def __init__(self, functions: Mapping[str, ir.Operation]) -> None:
         self._functions = functions
@@ -60,8 +54,7 @@ class _CostEstimator:
     def estimate(self, op: ir.Operation) -> float:
         """Estimate the cost of an operation, with nested operations and callees.
 
-        The cost is a number of elementary operations; infinite for operations that may take long,
-        as `make_cost_estimator` lists them.
+        The unit, and the operations of infinite cost, are as for `make_cost_estimator`.
         """
         name = op.name
         if name in ("func.call", "callback.accelerate", "stablehlo.composite"):
@@ -88,10 +81,7 @@ class _CostEstimator:
     ) -> float:
         """Estimate the cost of the blocks that an operation contains.
 
-        Args:
-            op: a loop, a conditional or a function.
-            together: how to combine the costs of the blocks: ``sum`` if all blocks run, ``max`` if
-                one of them runs.
+        ``together`` combines the costs of the blocks: ``sum`` if all run, ``max`` if one runs.
         """
         return together(
             [

@@ -93,13 +93,7 @@ class Schedule:
         in_progress: deque[int] = deque()
 
         def free(index: int) -> None:
-            """Let the users of an operation become ready, for `Schedule.steps`.
-
-            A user is ready when all its operands are known.
-
-            Args:
-                index: index of the operation, which has run or been awaited.
-            """
+            """Add the users of an operation that has ended, if all they need has ended now."""
             for user in self._users[index]:
                 needed[user] -= 1
                 if needed[user] == 0:

@@ -49,10 +49,9 @@ class CanonicalizeCallbacks(Pass):
     needs = ("callback",)
 
     def apply(self, module: ir.Module) -> bool:
-        """Run this pass on ``module``, in place: merge equal calls, drop dead operations.
+        """Merge equal pure calls, and erase dead pure operations of any kind, in place.
 
-        Only pure calls are merged. Pure operations of any kind without uses, unused functions and
-        unused declarations are erased.
+        Unused functions and unused declarations are erased too.
 
         Returns:
             False if the module is unchanged.
@@ -117,14 +116,9 @@ def _dominates(earlier: ir.Operation, op: ir.Operation) -> bool:
 
 
 def _drop_dead(module: ir.Module, impure: set[str]) -> int:
-    """Erase the pure operations of a module whose results are unused.
+    """Erase pure operations with unused results; return their number.
 
-    Args:
-        module: the module, which is changed in place.
-        impure: symbols of functions with side effects.
-
-    Returns:
-        the number of erased operations.
+    ``impure`` has the symbols of functions with side effects.
     """
     dropped = 0
     # Uses follow definitions, so a pass from the end erases whole dead chains.
@@ -137,11 +131,7 @@ def _drop_dead(module: ir.Module, impure: set[str]) -> int:
 
 
 def _drop_unused_declarations(module: ir.Module) -> int:
-    """Erase the ``callback.func`` operations that no call names, and their modules.
-
-    Returns:
-        the number of erased declarations.
-    """
+    """Erase declarations without calls, and their modules; return their number."""
     dropped = 0
     used = {symbol_attribute(op) for op in find_operations(module.operation, "callback.call")}
     for name, declaration in callback.find_declarations(module).items():

@@ -59,11 +59,7 @@ class CoalesceProgress(Pass):
     needs = ("callback.call", "stablehlo.while")
 
     def apply(self, module: ir.Module) -> bool:
-        """Run this pass on ``module``, in place: call progress bars in some iterations.
-
-        Returns:
-            False if the module is unchanged.
-        """
+        """Move progress calls into conditionals, in place; return False if none can move."""
         if not any(map(_is_progress_call, find_operations(module.operation, "callback.call"))):
             return False
         found = False
@@ -86,15 +82,13 @@ def _is_progress_call(op: ir.Operation) -> bool:
 
 
 def _coalesce(loop: ir.Operation) -> ir.Operation | None:
-    """Move one progress call in the body of a loop into a conditional.
+    """Move the first progress call in the body of a loop into a conditional.
 
-    Args:
-        loop: a ``stablehlo.while``, which is replaced if such a call is an operation of its body
-            and the loop carries exactly one token.
+    The call must be an operation of the body itself, not of a nested block.
 
     Returns:
-        the new loop, which may have further calls; None if there was no call, or if the loop does
-        not carry exactly one token.
+        the loop that replaces ``loop``, and may have further calls. None if nothing changes, since
+        ``loop`` has no such call or does not carry exactly one token.
     """
     tokens = [index for index, value in enumerate(loop.operands) if is_token(value.type)]
     body = [op.operation for op in loop.regions[1].blocks[0].operations]

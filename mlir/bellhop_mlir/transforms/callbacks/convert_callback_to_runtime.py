@@ -73,7 +73,7 @@ class ConvertCallbackToRuntime(Pass):
     program: int = 0
 
     def apply(self, module: ir.Module) -> None:
-        """Run this pass on ``module``, in place: convert callback calls to custom calls.
+        """Convert callback calls to custom calls, in place.
 
         Raises:
             PassError: if there is no ``@main``, if a region is left, for a call inside of
@@ -153,12 +153,7 @@ def _find_calls_without_table(module: ir.Module) -> list[callback.CallOp]:
 
 
 def _check_module(module: ir.Module, by_name: dict[str, ir.Operation]) -> None:
-    """Raise `PassError` unless a module has ``@main`` and no region is left.
-
-    Args:
-        module: the module.
-        by_name: its functions, by symbol.
-    """
+    """Raise `PassError` unless a module has ``@main`` and no region is left."""
     if "main" not in by_name:
         raise PassError("convert-callback-to-runtime needs a function @main")
     for op in find_operations(module.operation, "callback.accelerate"):
@@ -172,9 +167,7 @@ def _check_visible(call: ir.Operation) -> None:
     """Raise `PassError` if a call is inside of ``jax.shard_map``.
 
     There, in a ``sdy.manual_computation``, the body cannot use the table, which is defined outside.
-
-    Args:
-        call: an operation that needs the table, or refers to a function that does.
+    ``call`` needs the table, or refers to a function that does.
     """
     parent = call.parent.operation
     while parent.name != "func.func":

@@ -43,7 +43,7 @@ class DelegateCallbacks(Pass):
     needs = ("callback",)
 
     def apply(self, module: ir.Module) -> None:
-        """Run this pass on ``module``, in place: convert callback calls to function calls.
+        """Convert callback calls to calls of declared functions, in place.
 
         Raises:
             PassError: for a progress bar.

@@ -57,11 +57,7 @@ class HoistCallbacks(Pass):
     needs = ("callback.call", "stablehlo.while")
 
     def apply(self, module: ir.Module) -> bool:
-        """Run this pass on ``module``, in place: hoist loop-invariant pure calls.
-
-        Returns:
-            False if the module is unchanged.
-        """
+        """Hoist loop-invariant pure calls, in place; return False if nothing changes."""
         loops = find_operations(module.operation, "stablehlo.while")
         changed = _inline_calling_functions(module, loops)
         if changed:
@@ -74,11 +70,7 @@ class HoistCallbacks(Pass):
 
 
 def _inline_calling_functions(module: ir.Module, loops: list[ir.Operation]) -> bool:
-    """Inline the functions that call Python, directly or in callees, into loops.
-
-    Args:
-        module: the module, which is changed in place.
-        loops: the ``stablehlo.while`` operations of the module.
+    """Inline the functions that call Python, directly or in callees, into ``loops``.
 
     Returns:
         whether a function was inlined.
@@ -163,11 +155,7 @@ class _HoistingLoop:
         return changed
 
     def _is_invariant(self, op: ir.Operation) -> bool:
-        """Return whether an operation in the loop's body uses only loop-invariant values.
-
-        Args:
-            op: the operation; operations nested in it are checked too.
-        """
+        """Return whether an operation, with nested ones, uses only invariant values."""
         return all(
             value not in self.inside
             or value in self.outside
@@ -243,13 +231,8 @@ def _build_guarded_call(
 ) -> list[ir.Value]:
     """Move a call into a conditional before a loop, and replace its results.
 
-    Args:
-        op: the call.
-        condition: whether the loop has a first iteration, a boolean value.
-        loop: the loop.
-
     Returns:
-        the results of the conditional: the call's results, or zeros if the condition is false.
+        the results of the conditional: the call's results, or zeros if ``condition`` is false.
     """
     with ir.InsertionPoint(loop), op.location:
         guard = stablehlo.IfOp(types_of_values(op.results), condition).operation

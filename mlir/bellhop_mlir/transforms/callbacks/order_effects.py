@@ -38,7 +38,7 @@ class OrderEffects(Pass):
     """
 
     def apply(self, module: ir.Module) -> bool:
-        """Run this pass on ``module``, in place: give all effects one order.
+        """Order all effects of ``module``, in place.
 
         Returns:
             False if the module is unchanged: if no function takes several tokens.

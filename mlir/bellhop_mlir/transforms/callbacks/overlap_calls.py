@@ -52,8 +52,9 @@ class OverlapCalls(Pass):
     function that takes and returns the futures of these calls.  A wait takes the futures of the
     calls started before it, a result of the outlined function, and a result of the previous wait.
 
-    A call is not split if no long computation can run in the meantime, or if its region is short
-    (``_cost.py``).  Functions that contain calls are inlined if they are called in few places.
+    A call is not split if neither a long computation nor another call can run in the meantime, or
+    if its region is short (``_cost.py``).  Functions that contain calls are inlined if they are
+    called in few places.
 
     Args:
         ids: ids of callbacks whose calls may be split like calls of regions, separated by commas.
@@ -67,7 +68,7 @@ class OverlapCalls(Pass):
     ids: str = ""
 
     def apply(self, module: ir.Module) -> bool:
-        """Run this pass on ``module``, in place: overlap calls with other operations.
+        """Overlap calls with other operations, in place.
 
         Returns:
             False if the module has no callback or region whose calls may be split.
@@ -84,11 +85,9 @@ class OverlapCalls(Pass):
         return True
 
     def _find_splittable(self, module: ir.Module) -> set[str]:
-        """Find the functions whose calls may be split into start and wait.
+        """Return the symbols of functions whose calls may be split into start and wait.
 
-        Returns:
-            the symbols of the ``callback.func`` operations whose id is in ``ids``, or whose region
-            runs long.
+        They are the ``callback.func`` operations whose id is in ``ids``, or whose region runs long.
         """
         ids = set(map(int, filter(None, self.ids.split(","))))
         modules = find_symbols(module, "builtin.module")
@@ -104,10 +103,8 @@ def _is_long(region: ir.Operation) -> bool:
     """Return whether a region runs long enough, with its transfers, to be overlapped.
 
     The number of transferred elements and the estimated number of elementary operations are
-    together at least ``WORTHWHILE``. True for a module without ``@main``, whose cost is unknown.
-
-    Args:
-        region: the module of the region.
+    together at least ``WORTHWHILE``. ``region`` is the region's module; if it has no ``@main``, the
+    cost is unknown and the result is True.
     """
     by_name = find_functions(region)
     if "main" not in by_name:
@@ -220,11 +217,7 @@ class _BlockScheduler:
         self._stretch_cost += cost
 
     def _start_call(self, index: int) -> None:
-        """Insert the start of a call, and record the future that it returns.
-
-        Args:
-            index: index of the call in the block.
-        """
+        """Insert the start of the call with an index in the block, and record its future."""
         self._outline_stretch()
         op = self._ops[index]
         with ir.InsertionPoint(self._ops[-1]), op.location:

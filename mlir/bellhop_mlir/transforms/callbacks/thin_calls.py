@@ -62,11 +62,7 @@ class ThinCalls(Pass):
     needs = ("callback.call",)
 
     def apply(self, module: ir.Module) -> bool:
-        """Run this pass on ``module``, in place: make every n-th of the marked calls.
-
-        Returns:
-            False if the module is unchanged: if no call has an interval.
-        """
+        """Put marked calls into conditionals, in place; return False if there are none."""
         if not _find_marked(module.operation):
             return False
         _inline_holders(module)
@@ -76,7 +72,7 @@ class ThinCalls(Pass):
 
 
 def _find_marked(op: ir.Operation) -> list[ir.Operation]:
-    """Find the calls nested in an operation that have an interval, ``bellhop.every``."""
+    """Return the calls nested in ``op`` that have an interval, ``bellhop.every``."""
     return [
         call
         for call in find_operations(op, "callback.call")
@@ -161,12 +157,7 @@ def _is_alone_in_conditional(call: ir.Operation) -> bool:
 
 
 def _is_branch_taken(conditional: ir.Operation, block: ir.Block) -> ir.Value:
-    """Build a boolean: whether a conditional of two branches takes one of them.
-
-    Args:
-        conditional: a ``stablehlo.if`` or ``stablehlo.case`` with two branches.
-        block: the block of the branch.
-    """
+    """Build a boolean: whether a conditional of two branches takes ``block``."""
     (selector,) = conditional.operands
     is_first = conditional.regions[0].blocks[0] == block
     if conditional.name == "stablehlo.if":

@@ -45,10 +45,10 @@ class ConvertQuantumToRuntime(Pass):
     needs = ("quantum",)
 
     def apply(self, module: ir.Module) -> bool:
-        """Run this pass on ``module``, in place: convert circuits to custom calls.
+        """Convert the operations of circuits to custom calls, in place.
 
         Returns:
-            False if the module is unchanged.
+            False if the module has none.
 
         Raises:
             PassError: if a ``quantum.seed`` is left, which convert-callback-to-runtime converts.

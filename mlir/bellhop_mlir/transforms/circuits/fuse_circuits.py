@@ -57,11 +57,7 @@ class FuseCircuits(Pass):
     needs = ("quantum.begin",)
 
     def apply(self, module: ir.Module) -> bool:
-        """Run this pass on ``module``, in place: fuse each simple circuit.
-
-        Returns:
-            False if the module is unchanged.
-        """
+        """Fuse each circuit that can be fused, in place; return False if there is none."""
         by_name = find_functions(module)
         changed = inlined = False
         for begin in find_operations(module.operation, "quantum.begin"):
@@ -183,13 +179,8 @@ class _FusibleCircuit:
 def _find_only_user(value: ir.Value, name: str, block: ir.Block) -> ir.Operation | None:
     """Return the operation that uses a value, if it is the only one and as expected.
 
-    Args:
-        value: the value.
-        name: expected name of the operation.
-        block: expected block of the operation.
-
-    Returns:
-        the operation; None if the value has no user or several, or if name or block differ.
+    None if the value has no user or several uses, or if the operation's name is not ``name`` or its
+    block is not ``block``.
     """
     users = [use.owner.operation for use in value.uses]
     is_it = len(users) == 1 and users[0].name == name and users[0].block == block
@@ -197,12 +188,9 @@ def _find_only_user(value: ir.Value, name: str, block: ir.Block) -> ir.Operation
 
 
 def _is_future(anchor: ir.Value) -> bool:
-    """Return whether an operand of a circuit is the future of a call in progress.
+    """Return whether an operand of ``quantum.begin`` is a future of a started call.
 
     Such an operand orders the circuit after the start of the call.
-
-    Args:
-        anchor: an operand of ``quantum.begin``.
     """
     op = find_producer(anchor)
     return op is not None and op.name == "callback.call" and callback.CallOp(op).kind == "start"

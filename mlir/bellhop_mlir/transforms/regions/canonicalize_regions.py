@@ -38,10 +38,9 @@ class CanonicalizeRegions(Pass):
     needs = ("callback.accelerate",)
 
     def apply(self, module: ir.Module) -> bool:
-        """Run this pass on ``module``, in place: drop needless operands of regions.
+        """Drop needless operands and results of regions; False if there are none.
 
-        Returns:
-            False if the module is unchanged.
+        Unused constants of the module are erased then.
         """
         specialised: dict[Hashable, str] = {}
         for op in find_operations(module.operation, "callback.accelerate"):
@@ -55,9 +54,10 @@ class CanonicalizeRegions(Pass):
 def _specialise_region(
     module: ir.Module, region: callback.AccelerateOp, specialised: dict[Hashable, str]
 ) -> None:
-    """Replace a region by one without constant operands and unused results.
+    """Replace a region by one without needless operands and results.
 
-    Of equal operands one is kept. Nothing happens if there is nothing to drop.
+    Constant and repeated operands, and unused results, are dropped; of equal operands the first is
+    kept. Nothing happens if there is nothing to drop.
 
     Args:
         module: the module.
@@ -95,11 +95,7 @@ def _specialise_region(
 
 
 def _value_key(value: ir.Value) -> Hashable:
-    """Return a key of a constant that is equal for equal constants.
-
-    Args:
-        value: a value for which `is_constant` holds.
-    """
+    """Return a key, equal for equal constants, of a value with `is_constant`."""
     op = value.owner.operation
     try:
         attributes: Hashable = tuple(op.attributes.items())

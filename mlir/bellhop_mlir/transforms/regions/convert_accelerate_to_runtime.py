@@ -75,10 +75,7 @@ class ConvertAccelerateToRuntime(Pass):
     first_id: int = 0
 
     def apply(self, module: ir.Module) -> bool:
-        """Run this pass on ``module``, in place: turn regions into nested modules.
-
-        Returns:
-            False if the module is unchanged.
+        """Turn regions into nested modules, in place; return False if there are none.
 
         Raises:
             PassError: for a region that has several tokens, or operations that other devices run.
@@ -118,7 +115,7 @@ class ConvertAccelerateToRuntime(Pass):
             the symbol of the ``callback.func`` that declares the nested module.
 
         Raises:
-            PassError: for a region that has several tokens, or operations that other devices run.
+            PassError: as for `apply`.
         """
         by_name = find_functions(module)
         declarations = callback.find_declarations(module)
@@ -171,12 +168,8 @@ class ConvertAccelerateToRuntime(Pass):
 def _user_name(region: callback.AccelerateOp) -> str:
     """Return the names of the user's functions in a region, for profiles and errors.
 
-    Args:
-        region: a region, whose location has several names if regions were merged.
-
-    Returns:
-        the names, separated by a comma and a space. If the location has none, the name in the
-        symbol of the region's function.
+    They are separated by a comma and a space; a merged region has several. If the region's location
+    has none, the result is the name in the symbol of the region's function.
     """
     names = find_region_functions(str(region.operation.location))
     name = RegionName.parse(region.callee)
@@ -191,9 +184,6 @@ def _remove_token(function: ir.Operation) -> None:
     """Make a function create its token instead of taking and returning it.
 
     Nothing happens if its first argument is not a token.
-
-    Args:
-        function: the ``func.func`` of a nested module, which is changed in place.
     """
     type_ = function_type(function)
     if not (type_.inputs and callback.is_token(type_.inputs[0])):
@@ -222,11 +212,8 @@ def _check_tokens(region: callback.AccelerateOp) -> None:
 def _check_function(function: ir.Operation, region: callback.AccelerateOp) -> None:
     """Raise `PassError` if a function of a region needs another device.
 
-    It does if it contains an operation of a circuit, or a region on another device.
-
-    Args:
-        function: a ``func.func`` that the region calls, directly or indirectly.
-        region: the ``callback.accelerate``, for the error.
+    It does if it contains an operation of a circuit, or a region on a device other than the device
+    of ``region``.
     """
     for op in list_operations(function):
         if op.name.startswith("quantum."):

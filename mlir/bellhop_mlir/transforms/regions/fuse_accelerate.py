@@ -17,7 +17,7 @@ from bellhop_mlir.passes import Pass
 
 
 class FuseAccelerate(Pass):
-    """Merge regions on the same device, so that values between them stay on the device.
+    """Merge regions on the same device, so that values between them stay there.
 
     Before::
 
@@ -56,7 +56,7 @@ class FuseAccelerate(Pass):
     needs = ("callback.accelerate",)
 
     def apply(self, module: ir.Module) -> bool:
-        """Run this pass on ``module``, in place: merge regions on the same device.
+        """Merge regions on the same device, in place.
 
         Returns:
             True, also if no regions were merged, since functions may have been inlined.
@@ -75,12 +75,8 @@ def _fuse_loop(module: ir.Module, block: ir.Block) -> bool:
 
     The regions must be pure and all on one device; there must be at least one.
 
-    Args:
-        module: the module.
-        block: the block, whose operations are searched in order.
-
     Returns:
-        whether such a loop was found.
+        whether ``block`` has such a loop; the pass calls again until it has none.
     """
     by_name = find_functions(module)
     for op in block.operations:
@@ -102,14 +98,10 @@ def _fuse_loop(module: ir.Module, block: ir.Block) -> bool:
 
 
 def _fuse_two(module: ir.Module, block: ir.Block) -> bool:
-    """Merge two pure regions on one device, with cheap operations between them.
-
-    Args:
-        module: the module.
-        block: the block, whose pairs of regions are searched.
+    """Merge two pure regions on one device, with the cheap operations between them.
 
     Returns:
-        whether a pair was merged; the pass calls again until it is False.
+        whether ``block`` has such a pair; the pass calls again until it has none.
     """
     if sum(op.operation.name == "callback.accelerate" for op in block.operations) < 2:
         return False
@@ -129,10 +121,7 @@ def _fuse_two(module: ir.Module, block: ir.Block) -> bool:
         """Return whether an operation of the block stays on the host and is pure.
 
         A merged region may start and end later than its parts, so only such operations may wait for
-        it or be awaited by it.
-
-        Args:
-            i: index of the operation in the block.
+        it or be awaited by it. ``i`` is the operation's index in the block.
         """
         return is_pure(all_ops[i], impure) and not any(
             op.name.startswith("callback.") or not calling_out.isdisjoint(iterate_references(op))
@@ -171,7 +160,7 @@ def _fuse_two(module: ir.Module, block: ir.Block) -> bool:
 
 
 def _leaves_device(op: ir.Operation) -> bool:
-    """Return whether an operation is a circuit, a callback or a region."""
+    """Return whether an operation is part of a circuit, a callback or a region."""
     return op.name.startswith(("callback.", "quantum."))
 
 

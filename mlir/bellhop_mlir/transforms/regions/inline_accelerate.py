@@ -50,11 +50,7 @@ class InlineAccelerate(Pass):
     device: str = "cpu:0"
 
     def apply(self, module: ir.Module) -> bool:
-        """Run this pass on ``module``, in place: inline regions on the program's device.
-
-        Returns:
-            False if the module is unchanged.
-        """
+        """Inline regions on the program's device, in place; False if there are none."""
         found = False
         # A region may contain regions, which are found after its body is inlined.
         while regions := self._find_inlinable(module):
@@ -67,12 +63,9 @@ class InlineAccelerate(Pass):
         return found
 
     def _find_inlinable(self, module: ir.Module) -> list[ir.Operation]:
-        """Find the regions on the program's device to inline.
+        """Return the ``callback.accelerate`` operations on the program's device to inline.
 
         Regions in a function that a region on another device also reaches are left out.
-
-        Returns:
-            the ``callback.accelerate`` operations.
         """
         regions = callback.find_host_regions(module)
         elsewhere = find_reachable(

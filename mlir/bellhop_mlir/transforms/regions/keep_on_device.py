@@ -56,9 +56,9 @@ class KeepOnDevice(Pass):
     so is an operand of several regions in a block.  A value that a loop carries from region to
     region is transferred before the loop and fetched after it.
 
-    A result of the program that its caller wants on a device stays there if a region, or a loop
-    of regions, computes it: the program returns the handle, and the module lists such results in
-    an attribute.
+    A result of the program that its caller wants on a device stays there if a region computes it
+    (place-results adds a region if necessary): the program returns the handle, and the module lists
+    such results in an attribute.
 
     Each handle is owned by the block that makes it, and released at the end of the block, after all
     its uses; ownership of handles that a loop carries, or that the program returns, is transferred.
@@ -77,7 +77,7 @@ class KeepOnDevice(Pass):
     results: str = ""
 
     def apply(self, module: ir.Module) -> bool:
-        """Run this pass on ``module``, in place: keep values on the devices of regions.
+        """Keep values on the devices of regions, in place.
 
         Returns:
             whether functions were inlined, or a region takes or returns handles now.
@@ -120,11 +120,7 @@ class _DeviceValueTracker:
         self._by_carries: dict[ir.Value, list[_Use]] = {}
 
     def change_function(self, function: ir.Operation) -> None:
-        """Replace values by handles in one function, and release the handles.
-
-        Args:
-            function: the ``func.func``, which is changed in place.
-        """
+        """Replace values by handles in one ``func.func``, and release the handles."""
         loops = find_operations(function, "stablehlo.while")
         if not any(map(self.regions.find_target, list_operations(function))):
             return
@@ -250,15 +246,9 @@ class _DeviceValueTracker:
             self._share_transfer(value, device, uses)
 
     def _return_handles(self, main: ir.Operation) -> list[int]:
-        """Choose the results of the program that are returned as handles.
+        """Return the indices, tokens not counted, of results that are returned as handles.
 
-        They are among the allowed results, and computed by regions; their uses are recorded.
-
-        Args:
-            main: the program's function.
-
-        Returns:
-            indices of the results, tokens not counted.
+        They are the allowed results of ``main`` that regions compute; their uses are recorded.
         """
         *_, end = main.regions[0].blocks[0].operations
         tokens = sum(callback.is_token(value.type) for value in end.operands)
@@ -278,8 +268,9 @@ class _DeviceValueTracker:
     ) -> None:
         """Transfer a host value to a device once for each block that uses it repeatedly.
 
-        Also if a use is in a loop, or if a loop carries the value as a handle. Nothing happens for
-        a block's only use by a region outside of loops: the region takes the value itself.
+        It is also transferred for a single use in a loop, and if a loop carries it as a handle.
+        Nothing happens for a block's only use by a region outside of loops: the region takes the
+        value itself.
 
         Args:
             value: the value.
@@ -408,14 +399,11 @@ class _DeviceValueTracker:
     def _pass_out_of_block(self, op: ir.Operation, handle: ir.Value) -> ir.Value:
         """Return a copy of a handle that is known only after a loop or conditional.
 
-        The release of the handle depends on the copy, and so cannot run earlier. The loop and the
-        copy move into a function. The results of the loop do not serve: XLA may know some of them,
-        such as the counter, earlier.
-
-        Args:
-            op: the loop or conditional, which uses the handle.
-            handle: the handle.
+        The release of the handle depends on the copy, and so cannot run earlier. ``op``, the loop
+        or conditional that uses the handle, and the copy move into a function.
         """
+        # The results of the loop do not serve: XLA may know some of them, such as the counter,
+        # earlier.
         ops = [each.operation for each in op.block.operations]
         place = ops.index(op) + 1
         with ir.InsertionPoint(ops[place]), op.location:

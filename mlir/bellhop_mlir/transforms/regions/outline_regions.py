@@ -8,7 +8,7 @@ from bellhop_mlir.region_name import RegionName
 
 
 class OutlineRegions(Pass):
-    """Turn calls of functions that are named as accelerated into ``callback.accelerate``.
+    """Turn calls of functions named as accelerated into ``callback.accelerate``.
 
     Before::
 
@@ -25,11 +25,7 @@ class OutlineRegions(Pass):
     needs = ("func.call",)
 
     def apply(self, module: ir.Module) -> bool:
-        """Run this pass on ``module``, in place: turn marked calls into regions.
-
-        Returns:
-            False if the module is unchanged.
-        """
+        """Turn calls of accelerated functions into regions; False if there are none."""
         found = False
         for op in find_operations(module.operation, "func.call"):
             callee = symbol_attribute(op)

@@ -31,7 +31,10 @@ class PlaceResults(Pass):
     program return a handle of the result.
 
     Args:
-        devices: device of each result, tokens not counted, or nothing; separated by commas.
+        devices: for each result, tokens not counted, its device as ``platform:id``, or nothing;
+            separated by commas.
+
+    Preconditions: there is a ``@main``.
     """
 
     needs = ("func.func",)
@@ -39,13 +42,7 @@ class PlaceResults(Pass):
     devices: str = ""
 
     def apply(self, module: ir.Module) -> bool:
-        """Run this pass on ``module``, in place: place results of the program on devices.
-
-        The option ``devices`` of this pass has the device of each result.
-
-        Returns:
-            False if the module is unchanged.
-        """
+        """Place the results of ``@main`` on ``devices``; False if nothing changes."""
         devices = {place: device for place, device in enumerate(self.devices.split(",")) if device}
         if not devices:
             return False
@@ -69,12 +66,11 @@ class PlaceResults(Pass):
 
 
 def _is_pure_on_device(op: ir.Operation | None, device: str, impure: set[str]) -> bool:
-    """Return whether a pure region on a device computes a value.
+    """Return whether a pure region on a device computes a value, which can stay.
 
     Args:
-        op: the operation that computes a result of the program; None for an argument. The results
-            of such a region can stay on the device.
-        device: the device that is wanted, as ``platform:id``.
+        op: the operation that computes the value; None for a block argument.
+        device: the device, as ``platform:id``.
         impure: symbols of functions with side effects.
     """
     if op is None or op.name != "callback.accelerate":
@@ -84,12 +80,9 @@ def _is_pure_on_device(op: ir.Operation | None, device: str, impure: set[str]) -
 
 
 def _declare_identity(module: ir.Module, device: str, type_: ir.Type) -> str:
-    """Add a function that returns its argument; return its symbol.
+    """Add a function that returns its argument to a module; return its symbol.
 
-    Args:
-        module: the module, to which the function is added.
-        device: device of the region, which becomes part of the symbol.
-        type_: type of the argument.
+    The symbol names ``device``, as for all functions of regions.
     """
     with ir.InsertionPoint(module.body), ir.Location.unknown():
         name = make_unique_symbol(module, str(RegionName(device, "result")))

@@ -21,7 +21,7 @@ class RegionVariants:
 
     A variant is a copy of a region's nested module with its own declaration, whose attributes
     ``held``, ``fetched`` and ``kept`` say which operands and results are handles. A pass makes an
-    instance, asks for variants, and calls `finish` at the end.
+    instance for a module, requests variants, and calls `finish` at the end.
 
     Args:
         module: a module after convert-accelerate-to-runtime; variants are added to it.
@@ -40,13 +40,9 @@ class RegionVariants:
         self._variants: dict[object, str] = {}
 
     def find_device(self, op: ir.Operation | None) -> str | None:
-        """Return the device of the pure region that an operation calls.
+        """Return the device (``platform:id``) of the pure region that an operation calls.
 
-        Args:
-            op: an operation; None for the producer of a block argument.
-
-        Returns:
-            ``platform:id``; None if `find_target` returns None, or for a region on several devices.
+        None if `find_target` returns None, or for a region on several devices.
         """
         target = self.find_target(op)
         return None if target is None or target.startswith("sharding:") else target
@@ -80,10 +76,7 @@ class RegionVariants:
     def transfer(self, device: str, value: ir.Value, before: ir.Operation) -> ir.Value:
         """Build a copy of a host value to a device; return the handle of the copy.
 
-        Args:
-            device: the device, as ``platform:id``.
-            value: the value on the host.
-            before: operation before which the copy is made.
+        ``before`` is the operation before which the copy is made.
         """
         return self._transfer(device, value, value.type, before, held=(), fetched=()).results[0]
 
@@ -92,13 +85,8 @@ class RegionVariants:
     ) -> ir.Value:
         """Build a second handle of a value on a device, with its own owner.
 
-        The owner of each of the two handles releases it.
-
-        Args:
-            device: the device, as ``platform:id``.
-            handle: the first handle.
-            type_: type of the value.
-            before: operation before which the new handle is made.
+        The owner of each of the two handles releases it. ``type_`` is the type of the value, and
+        ``before`` the operation before which the new handle is made.
         """
         return self._transfer(device, handle, type_, before, held=(0,), fetched=()).results[0]
 
@@ -107,11 +95,8 @@ class RegionVariants:
     ) -> ir.Value:
         """Build a copy of a value on a device to the host; return the copied value.
 
-        Args:
-            device: the device, as ``platform:id``.
-            handle: handle of the value; it stays valid.
-            type_: type of the value.
-            before: operation before which the value is copied.
+        ``type_`` is the type of the value, whose handle stays valid; ``before`` is the operation
+        before which the value is copied.
         """
         return self._transfer(device, handle, type_, before, held=(0,), fetched=(0,)).results[0]
 
@@ -314,21 +299,15 @@ class RegionVariants:
 
 
 def _find_indices(declaration: callback.FuncOp) -> dict[str, Sequence[int]]:
-    """Return the lists of indices that a region's declaration has as attributes.
+    """Return the lists ``held``, ``fetched`` and ``kept`` of a declaration.
 
-    Returns:
-        the lists by ``held``, ``fetched`` and ``kept``; missing attributes are missing here too.
+    Attributes that the declaration lacks are missing in the result.
     """
     found = {name: declaration.find_indices(name) for name in ("held", "fetched", "kept")}
     return {name: places for name, places in found.items() if places is not None}
 
 
 def _set_indices(declaration: callback.FuncOp, **places: Sequence[int]) -> None:
-    """Set lists of indices as attributes of a declaration.
-
-    Args:
-        declaration: the declaration of a region.
-        **places: the indices, by ``held``, ``fetched`` or ``kept``.
-    """
+    """Set lists of indices, by ``held``, ``fetched`` or ``kept``, as attributes."""
     for name, of_name in places.items():
         declaration.operation.attributes[name] = ir.DenseI64ArrayAttr.get(list(of_name))

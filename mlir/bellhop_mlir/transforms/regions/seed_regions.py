@@ -61,10 +61,7 @@ class SeedRegions(Pass):
     needs = ("callback.accelerate", "quantum.seed")
 
     def apply(self, module: ir.Module) -> bool:
-        """Run this pass on ``module``, in place: pass seeds to random regions.
-
-        Returns:
-            False if the module is unchanged.
+        """Pass seeds to random regions, in place; return False if there are none.
 
         Raises:
             PassError: if an operation that contains a random operation cannot return a seed.
@@ -167,9 +164,7 @@ class _SeededVariants:
         A ``quantum.seed`` is replaced by the second seed of `_split_seed`; the first is the next
         seed. Calls, loops and conditionals are rebuilt to take the seed and return the next seed.
 
-        Args:
-            op: the operation, which is erased.
-            seed: the seed.
+        The operation is erased.
 
         Raises:
             PassError: for an operation that cannot return a seed.

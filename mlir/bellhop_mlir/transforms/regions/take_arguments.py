@@ -45,7 +45,7 @@ class TakeArguments(Pass):
     needs = ("callback.call",)
 
     def apply(self, module: ir.Module) -> bool:
-        """Run this pass on ``module``, in place: pass handles of arguments to regions.
+        """Pass handles of arguments of ``@main`` to regions, in place.
 
         If a region takes such a handle, the module gets the attribute ``bellhop.takes_arguments``.
 
@@ -89,13 +89,10 @@ class TakeArguments(Pass):
 
 
 def _drop_unused(op: ir.Operation) -> bool:
-    """Drop unused results, and their operands, of an operation in ``_IDENTITY_OPERATIONS``.
-
-    Args:
-        op: an operation that returns its operands. If a result is unused, it is replaced.
+    """Drop unused results, with operands, of an op in ``_IDENTITY_OPERATIONS``.
 
     Returns:
-        whether a result was unused.
+        whether a result was unused; ``op`` is then replaced or, without used results, erased.
     """
     used = [i for i, result in enumerate(op.results) if any(True for _ in result.uses)]
     if len(used) == len(op.results):
@@ -118,13 +115,8 @@ def _drop_unused(op: ir.Operation) -> bool:
 def _find_source(value: ir.Value) -> ir.Value:
     """Trace a value back through operations that return their operands unchanged.
 
-    The operations are ``sdy.sharding_constraint`` and ``stablehlo.optimization_barrier``.
-
-    Args:
-        value: result of such an operation; any other value is returned itself.
-
-    Returns:
-        the operand of the first operation of the chain.
+    The operations are ``sdy.sharding_constraint`` and ``stablehlo.optimization_barrier``. A value
+    that is not a result of such an operation is returned itself.
     """
     op = find_producer(value)
     if op is None or op.name not in _IDENTITY_OPERATIONS:

@@ -48,11 +48,7 @@ class UnnestRegions(Pass):
     needs = ("callback.accelerate",)
 
     def apply(self, module: ir.Module) -> bool:
-        """Run this pass on ``module``, in place: move foreign operations out of regions.
-
-        Returns:
-            False if the module is unchanged.
-        """
+        """Move operations of other devices out of regions; False if nothing changes."""
         found = False
         while (region := _find_mixed_region(module)) is not None:
             found = True
@@ -73,13 +69,13 @@ def _find_mixed_region(module: ir.Module) -> callback.AccelerateOp | None:
 
 
 def _has_foreign_operations(module: ir.Module, ops: Sequence[ir.Operation], device: str) -> bool:
-    """Return whether operations, or their callees, must run outside of a region.
+    """Return whether an operation, or an operation of a callee, must run outside.
 
-    Operations that cannot move out of the region do not count; see `_can_move`.
+    That is, outside of a region; operations that cannot move out of it do not count (`_can_move`).
 
     Args:
         module: the module.
-        ops: the operations.
+        ops: the operations; nested operations must be listed too.
         device: device of the region, as ``platform:id``.
     """
     by_name, pending, seen = find_functions(module), list(ops), set[str]()

@@ -99,11 +99,7 @@ class OutlineScalars(Pass):
     size: int = 32
 
     def apply(self, module: ir.Module) -> bool:
-        """Run this pass on ``module``, in place: outline long scalar computations.
-
-        Returns:
-            False if the module is unchanged.
-        """
+        """Outline long scalar computations, in place; return False if there are none."""
         is_scalar = _ScalarOperations(find_functions(module))
         changed = False
         for block in list(find_blocks(module)):
@@ -126,13 +122,9 @@ class OutlineScalars(Pass):
     ) -> tuple[list[OperationGroup], list[OperationGroup]]:
         """Partition a block into groups: scalar operations to outline, and all others.
 
-        Args:
-            block: the block.
-            is_scalar: predicate of operations that only compute scalars.
-
         Returns:
-            all groups in order; the groups of scalar operations to outline, of at most ``size``
-            operations each. Inputs and outputs of the groups are still empty.
+            all groups in order; among them, the groups of scalar operations to outline, of at most
+            ``size`` operations each. Inputs and outputs of the groups are still empty.
         """
         parts, moving = [OperationGroup()], []
         row: list[ir.Operation] = []
@@ -160,10 +152,8 @@ class OutlineScalars(Pass):
 def _return_elements(part: OperationGroup) -> None:
     """Add an element of each input to the outputs of a group.
 
-    The group's function then returns it, so that XLA considers each operand as used.
-
-    Args:
-        part: the group, with inputs; new operations are put at its beginning.
+    The group's function then returns it, so that XLA considers each operand as used. The new
+    operations are put at the beginning of the group.
     """
     begin = part.operations[0]
     for value in list(part.inputs):
@@ -180,11 +170,7 @@ def _return_elements(part: OperationGroup) -> None:
 
 
 def _hide_operands(part: OperationGroup) -> None:
-    """Pass the inputs of a group through an optimization barrier, before the group.
-
-    Args:
-        part: the group, whose operations and inputs are changed to the barrier's results.
-    """
+    """Replace a group's inputs by results of an optimization barrier before it."""
     begin = part.operations[0]
     with begin.location, ir.InsertionPoint(begin):
         barrier = stablehlo.OptimizationBarrierOp(list(part.inputs))

@@ -48,11 +48,7 @@ class SplitLongBlocks(Pass):
     calls: int = 100
 
     def apply(self, module: ir.Module) -> bool:
-        """Run this pass on ``module``, in place: move parts of long blocks into functions.
-
-        Returns:
-            False if the module is unchanged.
-        """
+        """Move parts of long blocks into functions, in place; False if there are none."""
         long = [block for block in find_blocks(module) if _count_calls(block) > 2 * self.calls]
         for block in long:
             parts = self._partition_block(block)

@@ -243,6 +243,8 @@ def test_specs_at_several_levels():
         ValueError, match="qml.specs: 7 is not a level of this circuit, expected 0 to 4, or one of"
     ):
         qml.specs(circuit, level=[7])
+    with pytest.raises(ValueError, match=r"level=\[\] names no level"):
+        qml.specs(circuit, level=[])
 
 
 def test_estimates_of_resources():

@@ -54,15 +54,9 @@ def define_adjoint_derivative(
         return list(pullback(after, *cotangents, *arrays))
 
     def jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
-        """JVP rule of the function that `define_adjoint_derivative` returns.
+        """JVP rule: return the final state, and its tangent as a `LinearMap`.
 
-        Args:
-            primals: the initial state and the arrays.
-            tangents: a tangent for each primal.
-
-        Returns:
-            the final state and its tangent. The tangent is a `LinearMap`, whose evaluation is
-            `pushforward` and whose transpose is `pullback`.
+        The map evaluates to `pushforward` and transposes to `pullback`.
         """
         after = run(*primals)
         saved = [after, *primals]

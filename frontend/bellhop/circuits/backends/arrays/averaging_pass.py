@@ -38,11 +38,11 @@ class _AveragedTag(ValueTag):
 
 
 class AveragingPass(Interpreter):
-    """Replaces mid-circuit measurements and conditionals on outcomes by channels and gates.
+    """Replaces mid-circuit measurements by channels, conditionals on them by gates.
 
     Args:
-        target: the interpreter that gets the operations.  ``find_outcome_averages`` has accepted
-            its circuit.
+        target: the interpreter that gets the operations. ``find_outcome_averages`` must have
+            accepted its circuit.
         unrolls: whether to unroll loops of static trip count.
     """
 
@@ -68,7 +68,7 @@ class AveragingPass(Interpreter):
             self._collected.append(op)
 
     def _reset_wires(self, wires: Sequence[Any]) -> None:
-        """Collect the due resets of wires; for a traced wire, which may be any wire, all resets."""
+        """Collect the due resets of wires; all due resets if one of the wires is traced."""
         labels = set(map(find_label, wires)) if self._resets else set()
         due = set(self._resets) if None in labels else labels & self._resets.keys()
         self._collected += [self._resets.pop(label) for label in list(self._resets) if label in due]
@@ -112,15 +112,11 @@ class AveragingPass(Interpreter):
         """Add a conditional; if outcomes decide, as gates that the measured wires control.
 
         Then the gates of the chosen branch are collected for each combination of the deciding
-        outcomes, controlled by their wires. Any other conditional is added to the target after a
-        `flush`, and its branches end with all operations applied.
+        outcomes, controlled by their wires, and the result is an empty tuple. Any other conditional
+        is added to the target after a `flush`, and its branches end with all operations applied.
 
         Args:
             branches: the traced index of the branch to run, and the branches as functions.
-
-        Returns:
-            the result of the branch that runs; an empty tuple if outcomes decide, as such branches
-            have no results.
         """
         used = find_deciding_inputs(branches.index, [outcome for _, outcome in self._measured])
         if not used:
@@ -167,7 +163,7 @@ class AveragingPass(Interpreter):
         *,
         is_nest: bool = False,
     ) -> tuple[Any, ...]:
-        """Unroll a for loop, or add a loop whose iterations end with all operations applied.
+        """Unroll a for loop, or add a loop whose iterations apply all their operations.
 
         The arguments and the result are as in the target's ``for_loop``. Only a loop with a static
         trip count is unrolled, if the pass unrolls loops; its index is then a NumPy integer.

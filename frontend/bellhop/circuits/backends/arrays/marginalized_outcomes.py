@@ -78,10 +78,7 @@ def read_outcome(outcomes: Any, position: Any) -> tuple[Any, Any]:
 def mark_summable(state: Operand) -> Any:
     """Return a state with a tag, at which ``sum_over_outcomes`` may sum over outcomes.
 
-    The remaining computation must be linear in the state.
-
-    Args:
-        state: array of the state of a circuit.
+    The remaining computation must be linear in the state, an array.
     """
     return _SUMMABLE.tag(state)
 
@@ -124,9 +121,6 @@ def count_outcomes(jaxpr: Jaxpr) -> int:
 
     Conditionals count their largest branch, loops with a static trip count all iterations, and
     loops with a dynamic trip count one iteration.
-
-    Args:
-        jaxpr: jaxpr of a circuit with tagged outcomes.
     """
     return sum(map(_count_equation_outcomes, jaxpr.eqns))
 
@@ -145,7 +139,7 @@ class _OutcomeSpan:
     `sum_over_outcomes` replaces a span by one equation that sums over the span's outcomes.
 
     Attributes:
-        equations: the equations in order; the last one computes the state.
+        equations: the equations in order; the last computes the state.
         outcomes: the members of `equations` that read an outcome.
     """
 
@@ -156,10 +150,8 @@ class _OutcomeSpan:
         """Return one equation with the span as its body, whose result is the state.
 
         Its parameter ``summed`` is the body, a jaxpr ``(*outcomes, *operands) -> state``;
-        ``n_outcomes`` is the number of outcomes. `_sum_span` evaluates it.
-
-        Args:
-            jaxpr: the jaxpr that contains the span.
+        ``n_outcomes`` is the number of outcomes. `_sum_span` evaluates it. `jaxpr` contains the
+        span.
         """
         *inside, last = [eqn for eqn in self.equations if not _OutcomeTag.is_tagging(eqn)]
         bits = [eqn.outvars[0] for eqn in self.outcomes]
@@ -177,12 +169,8 @@ class _OutcomeSpan:
 def _replace_spans(jaxpr: Jaxpr, spans: Sequence[_OutcomeSpan]) -> list[JaxprEqn]:
     """Return a jaxpr's equations with each outcome span replaced by one equation.
 
-    That equation sums the state over the mid-circuit outcomes in the span. The index of a later
+    The equation sums the state over the mid-circuit outcomes in the span. The index of a later
     outcome does not count these outcomes any more.
-
-    Args:
-        jaxpr: the jaxpr.
-        spans: the result of `_find_spans` for this jaxpr.
     """
     ends = {span.equations[-1]: span for span in spans}
     inside = {eqn for span in spans for eqn in span.equations}
@@ -203,16 +191,9 @@ def _choose_rule(eqn: JaxprEqn) -> Rule:
 
 
 def _sum_span(eqn: JaxprEqn, *operands: Any) -> list[Any]:
-    """Evaluate an outcome span for all combinations of its outcomes; sum the states.
+    """Evaluate a span's equation for all combinations of its outcomes; sum the states.
 
-    It is the rule for the equations that `_replace_spans` makes.
-
-    Args:
-        eqn: equation made by `_OutcomeSpan.as_equation`.
-        *operands: values of the equation's operands.
-
-    Returns:
-        a list of one array, the sum.
+    It is the rule for the equations that `_replace_spans` makes. Returns a list of one array.
     """
     body, n_outcomes = eqn.params["summed"], eqn.params["n_outcomes"]
     dtype = body.invars[0].aval.dtype
@@ -231,7 +212,8 @@ def _find_spans(jaxpr: Jaxpr) -> list[_OutcomeSpan]:
     """Find the stretches of equations whose mid-circuit outcomes can be summed over.
 
     A span starts at the first equation that depends on an outcome not yet summed, and ends at a
-    tagged state after which only this state depends on the outcomes.
+    tagged state after which only this state depends on the outcomes. A span has no effects and at
+    most `MAX_OUTCOMES` outcomes.
 
     Args:
         jaxpr: a jaxpr whose inner jaxprs were already rewritten.

@@ -123,7 +123,7 @@ class MixedSimulator(Simulator):
         """Apply operations that have small matrices, in one loop or fused.
 
         The loop (`AngleScan`) is used if ``uses_loops`` is set, for at least `MIN_OPERATIONS`
-        operations of a form that it supports. It clears `is_orthogonal`.
+        operations of a form that it supports. It clears the attribute `is_orthogonal`.
         """
         if self.uses_loops and len(sequence) >= MIN_OPERATIONS:
             scan = AngleScan(self.compute_matrix)
@@ -190,11 +190,7 @@ class MixedSimulator(Simulator):
         operators = get_kraus_operators(op, self.where)
 
         def apply(means: Operand) -> Any:
-            """Return one column after the Kraus operators; mapped over columns by `jax.vmap`.
-
-            Args:
-                means: array ``[4**wires]``, a value for each Pauli word on the operation's wires.
-            """
+            """Return one column ``[4**wires]`` after the Kraus operators, for `jax.vmap`."""
             before = from_pauli_basis(means.reshape((4,) * k), k)
             after = sum(operator @ before @ operator.conj().T for operator in operators)
             return jnp.real(to_pauli_basis(after, k)).reshape(-1)
@@ -202,7 +198,7 @@ class MixedSimulator(Simulator):
         return jax.vmap(apply, in_axes=1, out_axes=1)
 
     def compute_probability(self, state: Any) -> Any:
-        """Return the probability of the state, its trace: the expectation value of the identity."""
+        """Return the probability of the state: the expectation value of the identity."""
         return state[(0,) * state.ndim]
 
     def compute_moments(
@@ -214,11 +210,10 @@ class MixedSimulator(Simulator):
 
         Args:
             state: expectation values of Pauli words, array ``[4] * qubits``.
-            observable: PennyLane operator.
             has_square: whether to compute the second moment.
 
         Returns:
-            two real scalars; the second one is None without `has_square`.
+            two real scalars; the second is None without `has_square`.
         """
         terms = find_terms(observable, self.where)
         means = self._apply_readout_error(state)
@@ -247,14 +242,11 @@ class MixedSimulator(Simulator):
         return state * jnp.asarray(functools.reduce(np.multiply.outer, shares), state.dtype)
 
     def _compute_terms_mean(self, means: Operand, terms: Sequence[Any]) -> Any:
-        """Return the expectation value of a linear combination of products.
+        """Return the expectation value of a linear combination of products, a real scalar.
 
         Args:
             means: expectation values of Pauli words, array ``[4] * qubits``.
             terms: pairs of a coefficient and the product's factors on different wires.
-
-        Returns:
-            real scalar.
         """
         words = [self._find_pauli_letters(factors) for _, factors in terms]
         places = [np.ravel_multi_index(word, means.shape) for word in words if word is not None]
@@ -273,7 +265,7 @@ class MixedSimulator(Simulator):
             factors: factors of a term of an observable, on different wires.
 
         Returns:
-            for each qubit 0 to 3 for I, X, Y, Z; None if a factor is not a Pauli matrix.
+            for each qubit 0 to 3 for I, X, Y, Z; None if a factor is not X, Y or Z.
         """
         letters = [0] * len(self.wires)
         for factor in factors:
@@ -300,12 +292,11 @@ class MixedSimulator(Simulator):
     def _multiply_from_left(self, means: Operand, factor: Factor) -> Any:
         """Return ``Tr(P factor rho)`` for all Pauli words P, given ``Tr(P rho)``.
 
-        Args:
-            means: ``Tr(P rho)``, array ``[4] * qubits``.
-            factor: a matrix on some wires.
+        Both are arrays ``[4] * qubits``; the result is complex.
 
-        Returns:
-            complex array ``[4] * qubits``.
+        Args:
+            means: ``Tr(P rho)``.
+            factor: a matrix on some wires.
         """
         qubits = list(map(self.wires, factor.wires))
         matrix = make_left_multiplication(get_factor_matrix(factor), len(qubits))
@@ -316,7 +307,7 @@ class MixedSimulator(Simulator):
 
         Args:
             state: real array ``[4] * qubits``.
-            qubits: distinct qubit indices; the first one is the most significant bit of an outcome.
+            qubits: distinct qubit indices, the most significant bit of an outcome first.
 
         Returns:
             array ``[2**len(qubits)]``.
@@ -356,10 +347,7 @@ def _trace_out(means: Operand, qubits: Sequence[int]) -> Any:
 
     Args:
         means: array with an axis of four for each qubit of the state.
-        qubits: qubits to keep.
-
-    Returns:
-        array ``[4] * len(qubits)``, with axes in the order of `qubits`.
+        qubits: qubits to keep, in the order of the result's axes.
     """
     kept = sorted(qubits)
     rest = means[tuple(slice(None) if qubit in kept else 0 for qubit in range(means.ndim))]
@@ -375,9 +363,6 @@ def _apply_to_leading_axes(
         function: takes and returns an array ``[4**len(qubits), rest]``.
         state: array with an axis of four for each qubit.
         qubits: static or traced indices of the state's axes.
-
-    Returns:
-        array of the shape of `state`.
     """
     restore_order: Callable[[Any], Any]
     if any(map(is_dynamic, qubits)):

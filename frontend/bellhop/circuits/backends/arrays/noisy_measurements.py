@@ -27,7 +27,7 @@ def measure_with_noise(
         circuit: the circuit; its state is changed.
         noise: the pass of the noise model, which knows the channels of each measurement.
         leaves: return values of the quantum function, such as measurement processes.
-        options: keyword arguments of `SimulatedCircuit.measure_statistics`.
+        **options: keyword arguments of `SimulatedCircuit.measure_statistics`.
 
     Returns:
         a statistic for each leaf, in the order of `leaves`.

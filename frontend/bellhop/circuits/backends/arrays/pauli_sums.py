@@ -38,7 +38,7 @@ class PauliTerm(NamedTuple):
     letters: Sequence[tuple[int, str]]
 
     def find_mask(self, letters: str, n_qubits: int) -> int:
-        """Return the bit mask of the qubits whose letter is in `letters`, such as ``"XY"``.
+        """Return the bit mask of the qubits with a letter in `letters`, such as "XY".
 
         Qubit 0 is the most significant of `n_qubits` bits.
         """
@@ -46,17 +46,12 @@ class PauliTerm(NamedTuple):
 
     @property
     def phase_power(self) -> int:
-        """The power y of the imaginary unit in ``i**y X^x Z^z``: the number of Ys, modulo 4."""
+        """The power y of the imaginary unit in ``i**y X^x Z^z``: the number of Ys mod 4."""
         return sum(is_ == "Y" for _, is_ in self.letters) % 4
 
 
 def stack_coefficients(words: Sequence[PauliTerm], dtype: DTypeLike) -> Any:
-    """Return the real parts of the terms' coefficients, as an array ``[words]``.
-
-    Args:
-        words: terms, whose coefficients may be traced.
-        dtype: dtype of the result.
-    """
+    """Return the real parts of the terms' coefficients, as an array ``[words]``."""
     coefficients = [word.coefficient for word in words]
     if any(isinstance(each, jax.core.Tracer) for each in coefficients):
         return jnp.stack([jnp.asarray(jnp.real(each), dtype) for each in coefficients])
@@ -99,10 +94,6 @@ def flip_qubits(state: Operand, mask: int, n_qubits: int) -> Any:
     Args:
         state: array ``[components, 2**n_qubits]``.
         mask: the qubits as bits; qubit 0 is the most significant of `n_qubits` bits.
-        n_qubits: number of qubits of the state.
-
-    Returns:
-        array of the shape of `state`.
     """
     bits = [bool(mask >> place & 1) for place in reversed(range(n_qubits))]
     starts = [n for n, bit in enumerate(bits) if not n or bit != bits[n - 1]]
@@ -121,9 +112,6 @@ def _apply_diagonal(words: Sequence[PauliTerm], shares: Operand, state: Operand)
         words: words with X or Y on the same qubits.
         shares: real array ``[words]``, coefficients, including the sign of ``i**y``.
         state: array ``[2, 2**n]``, real and imaginary parts.
-
-    Returns:
-        array ``[2, 2**n]``.
     """
     n_qubits = state.shape[1].bit_length() - 1
     parts: list[Any] = []
@@ -142,7 +130,6 @@ def _compute_diagonal(masks: np.ndarray, shares: Operand, n_qubits: int) -> Any:
     Args:
         masks: ``u32[products]``, for each product the bit mask of the qubits with Z.
         shares: real array ``[products]``, the coefficients.
-        n_qubits: number of qubits of the state.
     """
     numbers = _make_basis_indices(n_qubits)
     if len(masks) <= _MAX_UNROLLED:
@@ -170,10 +157,6 @@ def _apply_in_scan(
         words: the Pauli words, whose own coefficients are ignored.
         shares: real array ``[words]``, coefficients, including the sign of ``i**y``.
         state: array ``[2, 2**n_qubits]``, real and imaginary parts.
-        n_qubits: number of qubits of the state.
-
-    Returns:
-        array ``[2, 2**n_qubits]``.
     """
     flips = np.array([word.find_mask("XY", n_qubits) for word in words], np.uint32)
     masks = np.array([word.find_mask("YZ", n_qubits) for word in words], np.uint32)
@@ -189,9 +172,6 @@ def _apply_in_scan(
             word: four scalars: the bit mask of the qubits with X or Y; the bit mask of the qubits
                 with Z or Y; the coefficient, including the sign of ``i**y`` for a word with y
                 letters Y; and whether y is odd, which leaves a factor ``i``.
-
-        Returns:
-            the new sum, and None for the scan's output.
         """
         flip, mask, share, is_imaginary = word
         source = _make_basis_indices(n_qubits) ^ flip

@@ -71,7 +71,6 @@ def get_kraus_operators(op: qml.operation.Operator, where: str) -> list[Any]:
     """Return the Kraus operators of a channel, or a list of a gate's matrix.
 
     Args:
-        op: the operation.
         where: the QNode and its line, for errors.
 
     Returns:
@@ -93,7 +92,6 @@ def to_pauli_basis(matrix: Operand, n_qubits: int) -> Any:
 
     Args:
         matrix: array ``[2**n_qubits, 2**n_qubits]``, such as a density matrix.
-        n_qubits: number of qubits of the matrix.
 
     Returns:
         complex array ``[4] * n_qubits``; indices 0 to 3 of each axis mean I, X, Y, Z.
@@ -112,7 +110,6 @@ def from_pauli_basis(means: Operand, n_qubits: int) -> Any:
 
     Args:
         means: array ``[4] * n_qubits``, for instance the expectation values of a state.
-        n_qubits: number of qubits of the matrix.
 
     Returns:
         complex array ``[2**n_qubits, 2**n_qubits]``.
@@ -130,7 +127,6 @@ def make_left_multiplication(matrix: Operand, n_qubits: int) -> Any:
 
     Args:
         matrix: array ``[2**n_qubits, 2**n_qubits]``, such as an observable.
-        n_qubits: number of qubits of the matrix.
 
     Returns:
         complex array ``[4**n_qubits, 4**n_qubits]``.
@@ -148,7 +144,6 @@ def _to_transfer_matrix(pairs: Any, n_qubits: int) -> Any:
     Args:
         pairs: complex array ``[4**n_qubits, 4**n_qubits]``, which maps the flattened ``rho`` to the
             flattened result.
-        n_qubits: number of qubits.
 
     Returns:
         complex array of the same shape, which maps ``Tr(P rho)`` of all Pauli words P to these
@@ -162,12 +157,8 @@ def _to_transfer_matrix(pairs: Any, n_qubits: int) -> Any:
 def _make_basis_change(n_qubits: int) -> np.ndarray:
     """Return the matrix from the entries of a matrix to its ``Tr(P matrix)``.
 
-    Args:
-        n_qubits: number of qubits.
-
-    Returns:
-        complex array ``[4**n_qubits, 4**n_qubits]``: a row for each Pauli word P, a column for each
-        entry of the matrix, row by row.
+    It is a complex array ``[4**n_qubits, 4**n_qubits]``: a row for each Pauli word P, a column for
+    each entry of the matrix, row by row. The cached array must not be changed.
     """
     columns = [
         to_pauli_basis(unit.reshape(2**n_qubits, -1), n_qubits) for unit in np.eye(4**n_qubits)
@@ -235,7 +226,10 @@ def _compute_dephasing(gamma: Any) -> Sequence[Any]:
 
 
 def _make_reset_matrix(op: qml.operation.Operator) -> Any:
-    """Return the transfer matrix ``[4, 4]`` of a PennyLane operation ``ResetError``."""
+    """Return the transfer matrix ``[4, 4]`` of ``qml.ResetError``.
+
+    Parameters out of range give NaN.
+    """
     zero, one = op.data
     rest = 1 - zero - one
     return _make_one_qubit_matrix(
@@ -262,16 +256,10 @@ _ANTICOMMUTES = {"I": [0, 0, 0, 0], "X": [0, 0, 1, 1], "Y": [0, 1, 0, 1], "Z": [
 
 
 def _make_pauli_error_matrix(op: qml.operation.Operator) -> Any:
-    """Return the transfer matrix of ``qml.PauliError`` with probability ``p``.
+    """Return the transfer matrix of ``qml.PauliError``, ``[4**wires, 4**wires]``.
 
-    It is diagonal: words that anticommute with the error's word get the factor ``1 - 2 p``. A
-    probability out of range gives NaN.
-
-    Args:
-        op: the operation, on any number of wires.
-
-    Returns:
-        array ``[4**wires, 4**wires]``.
+    It is diagonal: words that anticommute with the error's word get the factor ``1 - 2 p`` for the
+    probability ``p``. A probability out of range gives NaN.
     """
     (probability,) = op.data
     number = functools.reduce(

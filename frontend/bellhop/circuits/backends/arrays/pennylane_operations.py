@@ -21,11 +21,10 @@ _UNITARY_GATES = (qml.Rot, qml.CRot, qml.U2, qml.U3, qml.GlobalPhase)
 
 
 def is_supported_by_pennylane(op: Any) -> bool:
-    """Return whether an operation is applied without decomposing it.
+    """Return whether PennyLane applies an operation without decomposing it.
 
-    It is True for operations with a matrix that ``default.qubit`` applies directly. It is False for
-    operations with a batch of parameters, and for powers with a traced exponent that have a
-    decomposition.
+    True for operations with a matrix that ``default.qubit`` applies directly. False for operations
+    with a batch of parameters, and for powers with a traced exponent that have a decomposition.
     """
     if op.batch_size is not None:
         # The rows of a batch are applied one by one.
@@ -37,9 +36,10 @@ def is_supported_by_pennylane(op: Any) -> bool:
 
 
 def is_unitary(op: Any) -> bool:
-    """Return whether a gate is known to be unitary for all values of its parameters.
+    """Return whether a parametrized gate is unitary for all values of its parameters.
 
-    False if this is not known, for instance for `qml.QubitUnitary` with a traced matrix.
+    False if this is not known, for instance for `qml.QubitUnitary` with a traced matrix, and for
+    gates without parameters, such as Hadamard. Callers that have a static matrix test it instead.
     """
     while isinstance(op, qml.ops.Adjoint | qml.ops.Controlled):
         op = op.base
@@ -87,9 +87,6 @@ def apply_to_amplitudes(op: Any, amplitudes: Any) -> Any:
     Args:
         op: the operation; its wire labels are axis numbers of `amplitudes`.
         amplitudes: complex array ``[2, ..., 2]``, an axis for each qubit.
-
-    Returns:
-        the new amplitudes, in the same shape.
     """
     return apply_operation(op, amplitudes)
 
@@ -106,7 +103,7 @@ def find_basis_state(preparation: Any) -> dict[Any, Any] | None:
 
 
 def prepare_own_amplitudes(preparation: Any) -> Any:
-    """Return the amplitudes ``[2] * wires`` that a preparation creates on its own wires."""
+    """Return a preparation's amplitudes ``[2] * wires``, on its own wires only."""
     return create_initial_state(list(preparation.wires), preparation)
 
 
@@ -116,11 +113,7 @@ def prepare_amplitudes(preparation: Any, wires: WireMap) -> Any:
 
 
 def map_to_qubits(part: Any, wires: WireMap) -> Any:
-    """Replace the wire labels of an operation or measurement by qubit indices.
-
-    Args:
-        part: PennyLane operation or measurement process.
-        wires: maps wire labels to qubits.
+    """Replace the wire labels of an operation or measurement process by qubit indices.
 
     Returns:
         a new operation or measurement, or `part` itself if each label is its index already.

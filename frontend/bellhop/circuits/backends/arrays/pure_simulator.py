@@ -56,14 +56,7 @@ class PureSimulator(Simulator):
     max_fused_qubits = 4
 
     def prepare(self, preparation: Any = None) -> Any:
-        """Return the state ``|0...0>``, or the state that a preparation creates.
-
-        Args:
-            preparation: PennyLane state preparation; None for ``|0...0>``.
-
-        Returns:
-            real array ``[2, 2**n]``, real and imaginary parts.
-        """
+        """Return the state that a preparation creates; ``|0...0>`` for None."""
         if preparation is None:
             size = 2 ** len(self.wires)
             is_first = jax.lax.broadcasted_iota(np.int32, (2, size), 1) == 0
@@ -91,19 +84,15 @@ class PureSimulator(Simulator):
         return matrix
 
     def is_unitary(self, op: Any) -> bool:
-        """Return whether a gate is known to be unitary for all values of its parameters."""
+        """Return whether a parametrized gate is unitary for all values of its parameters."""
         return is_unitary(op)
 
     def apply_single_operation(self, op: Any, qubits: tuple[Any, ...], state: Any) -> Any:
         """Apply one operation on static or dynamic qubits with PennyLane.
 
         Args:
-            op: the operation.
             qubits: the index of the qubit of each of the operation's wires, static or traced.
             state: real array ``[2, 2**n]``.
-
-        Returns:
-            the new state, in the same shape.
         """
         by_qubit = self._reshape_by_qubit(state)
         if not any(map(is_dynamic, qubits)):
@@ -138,11 +127,10 @@ class PureSimulator(Simulator):
 
         Args:
             state: array ``[2, 2**n]``.
-            observable: PennyLane operator.
             has_square: whether to compute the second moment.
 
         Returns:
-            two real scalars; the second one is None without `has_square`.
+            two real scalars; the second is None without `has_square`.
         """
         words: list[PauliTerm] = []
         others: list[Any] = []
@@ -187,16 +175,13 @@ class PureSimulator(Simulator):
     def _compute_mean(
         self, after: Callable[..., Any], amplitudes: Operand, coefficients: Operand
     ) -> Any:
-        """Return an expectation value whose JVP saves only one state.
+        """Return an expectation value, a real scalar whose JVP saves only one state.
 
         Args:
             after: ``after(amplitudes, coefficients)`` applies the observable, a Hermitian matrix
                 that is linear in the coefficients of its terms.
             amplitudes: the state, real array ``[2, 2**n]``.
             coefficients: real array ``[terms]``.
-
-        Returns:
-            real scalar.
         """
 
         @jax.custom_jvp
@@ -206,12 +191,7 @@ class PureSimulator(Simulator):
         def rule(primals: PyTree, tangents: PyTree) -> tuple[Any, Any]:
             """JVP rule of the mean: a Hermitian ``A`` has the tangent ``2 <A psi, d psi>``.
 
-            Args:
-                primals: amplitudes and coefficients.
-                tangents: their tangents, arrays or symbolic zeros.
-
-            Returns:
-                the mean and its tangent.
+            Primals and tangents (arrays or symbolic zeros) are amplitudes and coefficients.
             """
             amplitudes, coefficients = primals
             tangent, of_coefficients = tangents
@@ -241,7 +221,7 @@ class PureSimulator(Simulator):
             factors: factors on different wires, for instance of ``X(0) @ Z(1)``.
 
         Returns:
-            the Pauli word; None if a factor is not a Pauli matrix.
+            the Pauli word; None if a factor is not X, Y or Z.
         """
         letters = [
             (self.wires(factor.wire), _LETTERS[factor.name])
@@ -273,7 +253,7 @@ class PureSimulator(Simulator):
 
         Args:
             state: array ``[components, 2**n]``.
-            qubits: distinct qubit indices; the first one is the most significant bit of an outcome.
+            qubits: distinct qubit indices, the most significant bit of an outcome first.
 
         Returns:
             array ``[components, 2**len(qubits), rest]``.

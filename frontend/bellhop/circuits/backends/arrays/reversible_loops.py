@@ -38,14 +38,13 @@ MAX_SAVED_BYTES = 1 << 26
 def should_reverse(step: TracedStep, carried: tuple[Any, ...], count: int) -> bool:
     """Return whether to differentiate a loop of orthogonal iterations reversibly.
 
-    This requires that the states of all iterations are too large to save (`MAX_SAVED_BYTES`), that
-    no other carried value depends on the state, and that an iteration has no effects. The caller
-    has checked that iterations are orthogonal.
+    True if the states of all iterations are too large to save (`MAX_SAVED_BYTES`), no other carried
+    value depends on the state, and an iteration has no effects. The caller has checked that
+    iterations are orthogonal.
 
     Args:
         step: one iteration.
         carried: the initial carried values; the first leaf is the state.
-        count: trip count.
     """
     leaves, tree = jax.tree.flatten(carried)
     if step.has_effects or count * leaves[0].nbytes <= MAX_SAVED_BYTES:
@@ -59,26 +58,18 @@ def should_reverse(step: TracedStep, carried: tuple[Any, ...], count: int) -> bo
 def run_reversibly(step: TracedStep, carried: tuple[Any, ...], count: int) -> tuple[Any, ...]:
     """Run a loop of orthogonal iterations, whose reverse mode saves no states.
 
-    Call it where `should_reverse` is true.
+    Call it where `should_reverse` is true. Returns the final carried values.
 
     Args:
         step: one iteration, which changes the state by an orthogonal matrix only.
         carried: the initial carried values; the first leaf is the state.
-        count: trip count.
-
-    Returns:
-        the final carried values.
     """
     leaves, tree = jax.tree.flatten(carried)
 
     def flat(*operands: Operand) -> list[Any]:
         """Run one iteration on the leaves of the carried values.
 
-        Args:
-            *operands: the leaves (the state first), and the index of the iteration.
-
-        Returns:
-            the leaves of the next carried values.
+        The operands are the leaves (the state first), and the index of the iteration.
         """
         *now, number = operands
         return jax.tree.leaves(step(jax.tree.unflatten(tree, now), number)[0])
@@ -245,12 +236,10 @@ class _ReversibleLoop:
 def _replace_differentiable(
     values: Sequence[Any], moving: Sequence[Any], like: Any = None
 ) -> list[Any]:
-    """Return a list in which differentiable values are replaced.
+    """Return a list in which floating-point and complex values are replaced.
 
     Args:
-        values: the values.
-        moving: replacements for the values that are differentiable (floating-point or complex), in
-            order.
+        moving: the replacements, in order.
         like: values whose dtypes decide which positions are replaced; None for `values` themselves.
     """
     others = iter(moving)

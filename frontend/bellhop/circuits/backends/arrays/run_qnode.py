@@ -70,13 +70,12 @@ def _choose_simulator(device: Any, n_qubits: int, call: Circuit) -> Any:
 
     Args:
         device: the QNode's device. ``default.mixed`` always gets a `MixedSimulator`.
-        n_qubits: number of qubits of the state.
         call: the circuit. If its plan treats outcomes by ``Outcomes.ALL`` before the trace, a
             density matrix averages over them, so any device gets a `MixedSimulator`.
 
     Returns:
-        `MixedSimulator`, or else the result of `choose_pure_simulator`: a class, or a partial of
-        one, to call with ``(device, wires, where, dtype)``.
+        `MixedSimulator`, or else the result of `choose_pure_simulator`: a class, or a partial of a
+        class, to call with ``(device, wires, where, dtype)``.
     """
     # The plan knows the treatment of outcomes before the trace only for a density matrix.
     if device.name == "default.mixed" or call.plan.outcomes is Outcomes.ALL:
@@ -89,7 +88,6 @@ def choose_pure_simulator(n_qubits: int, where: str) -> Any:
     """Return the simulator class for pure states, partitioned over a mesh if possible.
 
     Args:
-        n_qubits: number of qubits of the state.
         where: the QNode and its line, for errors.
 
     Returns:
@@ -127,11 +125,6 @@ def run_on_arrays(call: Circuit, device: qml.devices.Device, wires: WireMap) -> 
     samples. With ``diff_method="finite-diff"`` or ``"spsa"``, the derivative is by differences in
     the inputs.
 
-    Args:
-        call: the QNode call: its inputs, configuration and shots.
-        device: the QNode's device.
-        wires: maps wire labels to qubits.
-
     Returns:
         traced values of the measurements, in the structure that the quantum function returned.
 
@@ -152,7 +145,8 @@ class DrawnShots(NamedTuple):
     executes the branches again with the assignment as an input.
 
     Attributes:
-        shot_branches: ``u32[shots]``, the branch (outcomes as bits) of each shot.
+        shot_branches: ``u32[shots]``, the branch (outcomes as bits) of each shot; the number of
+            branches for a shot that is not accepted.
         total: scalar, the sum of the probabilities of all branches.
         n_accepted: ``[groups]``, the number of shots of each group that are assigned to a branch.
         key: PRNG key for the samples.
@@ -165,11 +159,7 @@ class DrawnShots(NamedTuple):
 
     @classmethod
     def make_empty(cls, shots: Shots) -> DrawnShots:
-        """Return the value before shots are drawn: all shots in branch 0, a zero key.
-
-        Args:
-            shots: the shots of the circuit; its `copies` are the sizes of the groups.
-        """
+        """Return the value before shots are drawn: all shots in branch 0, a zero key."""
         no_key = jax.random.wrap_key_data(jnp.zeros(2, jnp.uint32), impl="threefry2x32")
         n_accepted = jnp.asarray(1.0 * np.array(shots.copies))
         return cls(jnp.zeros(shots.total, jnp.uint32), jnp.ones(()), n_accepted, no_key)
@@ -206,14 +196,9 @@ def _trace_circuit(
     """Trace one execution of a circuit, with its outcomes and shots as inputs.
 
     Args:
-        call: the QNode call.
-        simulator: implements operations on the state.
+        simulator: implements operations on the state; its ``uses_loops`` is set if it is mixed.
         rows: the batch axis of the circuit; tracing finds its size.
-        faults: records run-time errors of operations.
         nothing_drawn: drawn shots, for their shapes and dtypes only.
-
-    Returns:
-        the jaxpr of one branch of mid-circuit outcomes, and facts found while tracing.
     """
     config, shots = call.config, call.shots
     plan = replace(call.plan, precision=8 * simulator.dtype.itemsize)
@@ -235,8 +220,6 @@ def _trace_circuit(
         Args:
             outcomes: unsigned integer, a bit for each mid-circuit outcome of the branch.
             drawn: the assignment of shots to branches.
-            row: index of the batch row.
-            *inputs: the inputs of the circuit.
 
         Returns:
             the branch's probability, its fault (for run-time errors), and the arrays of its
@@ -287,11 +270,6 @@ def _run_on_simulator(call: Circuit, device: qml.devices.Device, wires: WireMap)
     outcomes. The circuit is traced a second time if its parameters turn out to be in single
     precision.
 
-    Args:
-        call: the QNode call.
-        device: the QNode's device.
-        wires: maps wire labels to qubits.
-
     Returns:
         the values of the measurements, in the structure that the quantum function returned.
     """
@@ -337,13 +315,9 @@ def _run_on_simulator(call: Circuit, device: qml.devices.Device, wires: WireMap)
         return FaultRecorder.check_draw(values, total, where)
 
     def run_row(row: Operand) -> Any:
-        """Evaluate all branches of one row of the batch and return the row's results.
+        """Evaluate all branches of one row of the batch; return the QNode's result for it.
 
-        Args:
-            row: traced index of the row; 0 if the circuit has no batch.
-
-        Returns:
-            the result of the QNode for this row.
+        `row` is the traced index; 0 if the circuit has no batch.
         """
         key = make_random_key(row, *inputs) if is_random else nothing_drawn.key
         at_first = nothing_drawn._replace(key=key)
@@ -358,9 +332,9 @@ def _run_on_simulator(call: Circuit, device: qml.devices.Device, wires: WireMap)
 
             Args:
                 drawn: the assignment of shots to branches. The first call is before shots are
-                    drawn, with a placeholder (`make_empty`'s result with another key): it computes
-                    the branches' probabilities and, without shots, the values. With shots, a second
-                    call with the drawn assignment computes the values.
+                    drawn, with a placeholder: it computes the branches' probabilities and, without
+                    shots, the values. With shots, a second call with the drawn assignment computes
+                    the values.
 
             Returns:
                 the probability of each branch, an array ``[branches]``; the fault of each branch;
@@ -416,7 +390,7 @@ def _add(one: Any, other: Any) -> Any:
 
 
 def _has_single_amplitudes(call: Circuit) -> bool:
-    """Return whether the user asks for a state in single precision.
+    """Return whether a state in single precision is requested before the trace.
 
     True if the QNode's setting ``precision`` is ``"single"``. Also for a circuit of a
     single-precision device that was planned for the engine and is averaged over outcomes by a
@@ -433,13 +407,10 @@ def _cast_dtype(value: Operand, before: Any, after: Any) -> Any:
 
 
 def _check_outcome_count(n_outcomes: int, simulator: Simulator) -> None:
-    """Raise a `CompileError` if a circuit needs more than `MAX_OUTCOMES` outcomes at once.
+    """Raise a `CompileError` if more than `MAX_OUTCOMES` outcomes are needed at once.
 
     All combinations of outcomes are evaluated, so their number doubles with each outcome.
-
-    Args:
-        n_outcomes: the number of mid-circuit outcomes that are needed at the same time.
-        simulator: names the QNode and the device in the error.
+    `simulator` names the QNode and the device in the error.
     """
     if n_outcomes > MAX_OUTCOMES:
         advice = "Use each outcome before the next measurement, or use"

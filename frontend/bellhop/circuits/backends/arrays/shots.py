@@ -63,11 +63,9 @@ class BranchShots:
     def sample(self, simulator: Simulator, state: Any, asked: Sequence[SampleRequest]) -> list[Any]:
         """Sample the final state of this branch, once for all requests.
 
-        A branch is one combination of mid-circuit outcomes. Each call draws from a new PRNG key,
-        derived from `key` and the number of earlier calls.
+        Each call draws from a new PRNG key, derived from `key` and the number of earlier calls.
 
         Args:
-            simulator: the simulator that computed `state`.
             state: the branch's final state.
             asked: the requests; either all are `ShadowSnapshots` or none is. Each snapshot request
                 draws its own samples, all other requests share the same samples.
@@ -98,9 +96,8 @@ class BranchShots:
     def average_over_groups(self, value: Any, probability: Any) -> Any:
         """Return this branch's contribution to the mean of a value over shot groups.
 
-        A branch is one combination of mid-circuit outcomes; the sum of the contributions of all
-        branches is the mean. The result has the derivative of the branch's probability, as a
-        likelihood ratio.
+        The sum of the contributions of all branches is the mean. The result has the derivative of
+        the branch's probability, as a likelihood ratio.
 
         Args:
             value: array of any shape, the value that all shots of this branch have.
@@ -119,12 +116,9 @@ class BranchShots:
         return jnp.tensordot(shares, value, axes=0)
 
     def mask_other_branches(self, samples: Any) -> Any:
-        """Return samples with zeros for shots that are assigned to other branches.
+        """Return samples ``[shots, ...]`` with zeros for shots of other branches.
 
-        A branch is one combination of mid-circuit outcomes, so the sum over branches has all shots.
-
-        Args:
-            samples: array ``[shots, ...]``.
+        The sum over branches has all shots.
         """
         is_here = self.is_in_branch.reshape(-1, *[1] * (samples.ndim - 1))
         return jnp.where(is_here, samples, jnp.zeros_like(samples))
@@ -140,9 +134,7 @@ class BranchShots:
         """Draw a classical shadow: each shot measures the wires in its own Pauli bases.
 
         Args:
-            simulator: the simulator that computed `state`.
             state: the branch's final state.
-            key: PRNG key.
             request: the wires, and the seed of the bases if the user chose it.
 
         Returns:
@@ -170,16 +162,13 @@ class BranchShots:
         return sums / (self.n_accepted[copies] * share)[:, None]
 
     def _compute_weights(self, probability: Any) -> Any:
-        """Return the weight of each shot: one in this branch, else zero.
+        """Return the weight of each shot, ``[shots]``: 1 in this branch, else 0.
 
         The tangent of a weight is the tangent of the logarithm of the sample's likelihood
         ``probability / total``. A weighted average of samples thus has the right derivative.
 
         Args:
             probability: ``[shots]``, the probability of each sample.
-
-        Returns:
-            array ``[shots]``.
         """
         safe = lambda p: jnp.where(self.is_in_branch & (p > 0), p, 1.0)
         ratio = lambda p: 1 + make_zero_with_ratio_tangent(p, p, _SECOND_DERIVATIVE_ERROR)
@@ -193,10 +182,8 @@ def draw_branches(key: Any, weights: Any, shots: int, *, drops: bool) -> tuple[A
     A branch is one combination of mid-circuit outcomes.
 
     Args:
-        key: PRNG key.
         weights: ``[branches]``, the probability of each branch. Their sum may be less than one,
             because of postselection.
-        shots: number of shots.
         drops: whether each shot is dropped with the missing probability ``1 - sum(weights)``; False
             distributes all shots over the branches.
 
@@ -225,9 +212,7 @@ def sample_snapshots(
     Shots are computed in a `jax.lax.map` over batches of limited memory.
 
     Args:
-        simulator: the simulator that computed `state`.
         state: the state at the end of the circuit.
-        key: PRNG key.
         wires: indices of the qubits to measure.
         bases: ``int[shots, wires]``, 0, 1, 2 for X, Y, Z.
 

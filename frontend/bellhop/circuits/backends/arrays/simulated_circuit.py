@@ -59,8 +59,8 @@ class SimulatedCircuit(ProgramCircuit):
     """A circuit whose state is an array that the compiled program computes.
 
     An instance is one traced execution of the circuit, in one branch of mid-circuit outcomes. A
-    measurement projects the state without normalizing it, so the squared norm of the state is the
-    probability of the outcomes.
+    measurement projects the state without normalizing it, so the squared norm (or trace) of the
+    state is the probability of the outcomes.
 
     Args:
         simulator: prepares the state, applies gates to it and measures it.
@@ -71,7 +71,7 @@ class SimulatedCircuit(ProgramCircuit):
         box: lines of text in the box of the circuit in drawings of the program.
 
     Attributes:
-        state: the state after the operations so far, without pending ones; not normalized.
+        state: the state after the operations so far, without pending operations; not normalized.
         postselects: whether a mid-circuit measurement so far postselects.
         unbounded_outcomes: the error to raise if outcomes remain in a loop with a dynamic trip
             count; None without such outcomes.
@@ -121,7 +121,6 @@ class SimulatedCircuit(ProgramCircuit):
         Args:
             before: the gate state (state, index of the next outcome, first fault) at the beginning.
             function: applies gates to this circuit, and returns a tuple of results.
-            *args: the arguments of `function`.
 
         Returns:
             the gate state at the end, with the state in the layout of `before`, followed by the
@@ -139,7 +138,7 @@ class SimulatedCircuit(ProgramCircuit):
         Args:
             n_iterations: trip count, an ``int`` or a tracer.
             step: maps the carried values and the iteration's index to the next carried values.
-            carried: the initial carried values; the first one is the gate state.
+            carried: the initial carried values, the gate state first.
 
         Returns:
             the final carried values.
@@ -147,16 +146,7 @@ class SimulatedCircuit(ProgramCircuit):
         outer, self.simulator.is_orthogonal = self.simulator.is_orthogonal, True
 
         def run(traced: TracedStep, carried: tuple[Any, ...], count: int) -> tuple[Any, ...]:
-            """Run a loop with a static trip count: reversibly, or by `lax.scan`.
-
-            Args:
-                traced: one iteration.
-                carried: the initial carried values.
-                count: trip count.
-
-            Returns:
-                the final carried values.
-            """
+            """Run a loop with a static trip count: reversibly, or by `lax.scan`."""
             if self.simulator.is_orthogonal and should_reverse(traced, carried, count):
                 return run_reversibly(traced, carried, count)
             return run_scan(traced, carried, count)
@@ -179,13 +169,12 @@ class SimulatedCircuit(ProgramCircuit):
             )
 
     def _apply_gate(self, op: Any, depth: int) -> None:
-        """Apply one operation: prepare a state, defer a supported gate, or decompose.
+        """Apply one operation: prepare a state, defer a supported operation, or decompose.
 
-        Supported operations are appended to the pending ones, which `_flush` applies. A preparation
-        as the first operation replaces the state.
+        Supported operations are appended to the pending operations, which `_flush` applies. A
+        preparation as the first operation replaces the state.
 
         Args:
-            op: the operation.
             depth: number of decompositions from which `op` results; 0 for a user's operation.
 
         Raises:
@@ -209,16 +198,13 @@ class SimulatedCircuit(ProgramCircuit):
     def _measure_wire(self, label: Any, *, reset: bool, postselect: int) -> Any:
         """Project a wire on its outcome in this branch, and return the outcome.
 
-        The outcome is a bit of the branch's `outcomes`, or the postselected value. The state is not
-        normalized.
+        The outcome, a traced boolean scalar, is a bit of the branch's `outcomes`, or the
+        postselected value. The state is not normalized.
 
         Args:
             label: wire label, or a traced qubit index.
             reset: whether the wire is set to zero afterwards.
             postselect: 0 or 1 to postselect this outcome; negative without postselection.
-
-        Returns:
-            traced boolean scalar.
         """
         if postselect >= 0:
             outcome = jnp.uint32(postselect)
@@ -246,12 +232,9 @@ class SimulatedCircuit(ProgramCircuit):
     ) -> list[Statistic]:
         """Measure all return values of the quantum function in the current branch.
 
-        A branch is one combination of mid-circuit outcomes. This also sets the state to zero in
-        branches that repeat another branch.
+        This also sets the state to zero in branches that repeat another branch.
 
         Args:
-            leaves: return values of the quantum function.
-            diff_method: the QNode's `diff_method`.
             is_single: whether only one branch, drawn at random, is executed.
 
         Returns:
@@ -283,16 +266,12 @@ class SimulatedCircuit(ProgramCircuit):
         Values of single shots, and outcomes of a single random branch that the quantum function
         returned, do not depend differentiably on the probabilities from which they are drawn: they
         are guarded by the error for samples, or by `obstacle` in a single branch. Measured
-        statistics are guarded by `obstacle`, if it is not empty.
+        statistics are guarded by `obstacle`, if it is not empty. Other statistics are returned
+        unchanged.
 
         Args:
-            statistic: the statistic.
             obstacle: why results have no derivative, the text of the error; empty if they have one.
             is_single: whether the circuit runs a single random branch.
-
-        Returns:
-            the statistic itself, or a copy whose values raise an error when they are
-            differentiated.
         """
         is_drawn = statistic.is_per_shot or (is_single and not statistic.is_measured)
         reason = _SAMPLES_ERROR if is_drawn and not is_single else obstacle
@@ -305,9 +284,7 @@ class SimulatedCircuit(ProgramCircuit):
     def _find_obstacle(self, diff_method: str, *, is_single: bool) -> str:
         """Return why results have no derivative, as error text; empty if they have one.
 
-        Args:
-            diff_method: the QNode's `diff_method`.
-            is_single: whether the circuit runs a single random branch.
+        `is_single` is whether the circuit runs a single random branch.
         """
         methods = _EXACT_METHODS if self._shots is None else _METHODS_WITH_SHOTS
         methods = (*methods, DiffMethod.FINITE_DIFFERENCES, DiffMethod.SPSA)
@@ -353,7 +330,7 @@ class _StateEvaluator(ExactValues):
     """Exact values of a circuit, computed from the array of its final state.
 
     Measurement code requests values from it, as from other `ExactValues`. Each ``request_...``
-    method returns a function that computes the value; the argument of that function is ignored.
+    method returns a function of one ignored argument that returns the value.
 
     Args:
         circuit: the circuit, after all gates.
@@ -382,14 +359,11 @@ class _StateEvaluator(ExactValues):
     def request_probabilities(
         self, wires: Sequence[Any], rotations: Sequence[Any] = ()
     ) -> Callable[[Any], Any]:
-        """Request the outcome probabilities of wires, after some gates.
+        """Request the outcome probabilities of wires, ``[2**wires]``, after some gates.
 
         Args:
             wires: wire labels.
             rotations: gates that are applied before measuring; the circuit's state stays unchanged.
-
-        Returns:
-            a function of one ignored argument, which returns an array ``[2**wires]``.
         """
         qubits = list(map(self._circuit.wires, wires))
 

@@ -84,14 +84,16 @@ class Simulator(ABC):
         """Return whether an operation can be applied without decomposing it."""
 
     def apply_operations(self, operations: Sequence[Any], state: Any) -> Any:
-        """Apply supported operations to the state, fusing consecutive ones on few qubits.
+        """Apply supported operations to the state, fusing neighbours on few qubits.
+
+        `is_orthogonal` is updated.
 
         Args:
             operations: operations for which `can_apply` is true, in order of application.
-            state: the state before them.
+            state: the state before the operations.
 
         Returns:
-            the state after all operations. `is_orthogonal` is updated.
+            the state after all operations.
         """
         run: list[tuple[Any, tuple[int, ...]]] = []
         for op in operations:
@@ -108,14 +110,13 @@ class Simulator(ABC):
         return self._apply_sequence(run, state)
 
     def _apply_sequence(self, sequence: Sequence[tuple[Any, tuple[int, ...]]], state: Any) -> Any:
-        """Fuse and apply operations that have small matrices.
+        """Fuse and apply operations that have small matrices; return the new state.
+
+        `is_orthogonal` is updated.
 
         Args:
             sequence: pairs of an operation and the indices of its qubits, in order; may be empty.
             state: the state before the operations.
-
-        Returns:
-            the state after the operations. `is_orthogonal` is updated.
         """
         if not sequence:
             return state
@@ -127,9 +128,8 @@ class Simulator(ABC):
     def _make_matrix_sequence(self) -> Any:
         """Make the object that applies operations as matrices, for one sequence.
 
-        Returns:
-            a `MatrixScan` for a small state of double precision on a TPU that is not partitioned,
-            else a `MatrixSequence`.
+        It is a `MatrixScan` for a small state of double precision on a TPU that is not partitioned,
+        else a `MatrixSequence`.
         """
 
         def matrix(op: Any) -> Any:
@@ -188,7 +188,6 @@ class Simulator(ABC):
         """Apply an operation on many or dynamic qubits, or without a small matrix.
 
         Args:
-            op: the operation.
             qubits: the index of the qubit of each of the operation's wires, static or traced.
             state: the state before the operation.
 
@@ -209,12 +208,10 @@ class Simulator(ABC):
         Values are not divided by the norm of the state.
 
         Args:
-            state: the state.
-            observable: PennyLane operator.
             has_square: whether to compute the second moment.
 
         Returns:
-            two real scalars; the second one is None without `has_square`.
+            two real scalars; the second is None without `has_square`.
         """
 
     @abstractmethod
@@ -223,11 +220,6 @@ class Simulator(ABC):
 
     def sample(self, state: Any, key: Operand, shots: int) -> tuple[Any, Any]:
         """Draw samples of all qubits in the computational basis.
-
-        Args:
-            state: the state.
-            key: PRNG key.
-            shots: number of samples.
 
         Returns:
             bits ``[shots, qubits]``, and the probability of each sample ``[shots]``, which JAX can
@@ -301,15 +293,10 @@ class Simulator(ABC):
 
 
 def draw_outcomes(key: Operand, probabilities: Any, shots: int) -> Any:
-    """Draw the index of an outcome for each shot.
+    """Draw the index of an outcome for each shot, ``[shots]``.
 
     Args:
-        key: PRNG key.
         probabilities: ``[outcomes]``, nonnegative weights, which need not sum to one.
-        shots: number of draws.
-
-    Returns:
-        integer array ``[shots]``.
     """
     ends = jnp.cumsum(probabilities)
     places = jax.random.uniform(key, (shots,), ends.dtype) * ends[-1]

@@ -57,7 +57,8 @@ def evaluate_with_differences(
             the function's results and their tangents, sums of results at shifted inputs.
 
         Raises:
-            DifferentiableCompileError: if a complex input is differentiated.
+            DifferentiableCompileError: if a complex input is differentiated, or the function has no
+                derivative at all.
         """
         perturbed = [
             number
@@ -76,8 +77,7 @@ def evaluate_with_differences(
         def evaluate_shifted(params: Operand) -> Any:
             """Return the function's results at other values of the differentiated inputs.
 
-            Args:
-                params: 1-D array, these values, flattened and concatenated in order.
+            `params` are these values, flattened and concatenated in order to a 1-D array.
             """
             shifted = list(primals)
             for number, value in zip(perturbed, split_last_axis(params, shapes), strict=True):

@@ -62,8 +62,9 @@ class CircuitFacts:
     def has_adjoint(self) -> bool:
         """Whether an adjoint method differentiates the circuit.
 
-        The device has one, it differentiates all measurements, and it can undo all gates: without
-        shots, matrices that may change the norm, and mid-circuit outcomes that need a rerun.
+        The device has a method that differentiates all measurements, and it can undo all gates: the
+        circuit has neither shots, nor matrices that may change the norm, nor mid-circuit outcomes
+        that need a rerun.
         """
         is_reversible = not (self.needs_rerun or self.may_change_norm)
         return self.device_has_adjoint and self.is_swept_by_adjoint and is_reversible
@@ -89,7 +90,7 @@ class DerivativeChoice:
 
     Attributes:
         method: the derivative method, a constant of `DiffMethod`, or the user's name of an unknown
-            one.
+            method.
         obstacle: the error message if a derivative does not exist; empty if it exists.
         has_vjp: whether the engine computes vector-Jacobian products of all results directly, also
             if ``method`` would give the Jacobian in another way.
@@ -106,12 +107,11 @@ class DerivativeChoice:
 def choose_derivative(plan: ExecutionPlan, facts: CircuitFacts) -> DerivativeChoice:
     """Choose how the measurements of one call of the runtime are differentiated.
 
-    Nothing is raised here: a missing derivative is an error only if a program needs it, so the
-    message is stored in the choice.
+    It raises no error: a missing derivative is an error only if a program needs it, so the message
+    is stored in the choice.
 
     Args:
         plan: how the circuit is executed. Its ``diff_method`` is the user's, or ``BEST``.
-        facts: what the traced circuit applies and measures.
 
     Returns:
         the choice for derivatives by gate parameters alone; its ``by_amplitudes`` is the choice for
@@ -134,9 +134,7 @@ def choose_derivative(plan: ExecutionPlan, facts: CircuitFacts) -> DerivativeCho
 def _choose_method(asked: str, facts: CircuitFacts) -> str:
     """Return the method that differentiates with respect to gate parameters.
 
-    Args:
-        asked: the user's ``diff_method``; any other than ``BEST`` is returned unchanged.
-        facts: what the traced circuit applies and measures.
+    A user's ``diff_method`` (`asked`) other than ``BEST`` is returned unchanged.
     """
     if asked != DiffMethod.BEST:
         return asked
@@ -164,8 +162,6 @@ def _include_amplitudes(
 
     Args:
         choice: the choice for derivatives with respect to gate parameters alone.
-        asked: the user's ``diff_method``.
-        facts: what the traced circuit applies and measures.
 
     Returns:
         ``choice`` with another method and obstacle if necessary.
@@ -217,13 +213,11 @@ _ADJOINT_OBSTACLES: tuple[tuple[Callable[[CircuitFacts], bool], str], ...] = (
 def _find_obstacle(asked: str, method: str, facts: CircuitFacts) -> str:
     """Return the error message if a method cannot differentiate the measurements.
 
+    The message is empty if the derivative exists.
+
     Args:
         asked: the user's ``diff_method``, for the message.
         method: the method for derivatives with respect to gate parameters.
-        facts: what the traced circuit applies and measures.
-
-    Returns:
-        the message; empty if the derivative exists.
     """
     is_adjoint = method == DiffMethod.ADJOINT
     is_known = is_adjoint or method == DiffMethod.PARAMETER_SHIFT
@@ -269,10 +263,6 @@ _ENGINE_LIMITS: tuple[tuple[Callable[[CircuitFacts], bool], tuple[str, str]], ..
 def _explain_engine_limit(asked: str, facts: CircuitFacts) -> tuple[str, str]:
     """Explain why the engine's adjoint method cannot be used, for an error message.
 
-    Args:
-        asked: the user's ``diff_method``.
-        facts: what the traced circuit applies and measures.
-
     Returns:
         in which circuits the method cannot be used, such as "after mid-circuit measurements", and
         what the user can do instead.
@@ -283,16 +273,13 @@ def _explain_engine_limit(asked: str, facts: CircuitFacts) -> tuple[str, str]:
 
 
 def find_second_order_obstacle(measurements: Sequence[Measurement]) -> str:
-    """Return the error message if reverse mode cannot be differentiated again.
+    """Return the error message if reverse mode has no second derivative; else "".
 
     The second derivative runs the circuit with other parameters, which does not work for a state
     (the engine's adjoint method alone differentiates it), samples, counts and shadows.
 
     Args:
         measurements: the measurements whose vector-Jacobian product is differentiated.
-
-    Returns:
-        the message; empty if the second derivative exists.
     """
     where = "twice, where the first is in reverse mode,"
     return _find_measurement_obstacle(measurements, (where, "return expval or probs"))
@@ -304,7 +291,6 @@ def _find_measurement_obstacle(
     """Return the error message if methods other than adjoint cannot differentiate.
 
     Args:
-        measurements: the measurements.
         not_by_engine: where the engine's adjoint method cannot be used here, and what the user can
             do instead: two parts of the message.
 

@@ -46,10 +46,6 @@ def choose(device: Any, config: CircuitConfig) -> ExecutionPlan:
     way for tapes. A backend that finds the traced circuit unsupported returns ``Declined``; then
     `choose_fallback` chooses again.
 
-    Args:
-        device: the QNode's PennyLane device.
-        config: the QNode's settings.
-
     Returns:
         the plan: the executor, why it is not the engine, the derivative method and the precision.
     """
@@ -74,8 +70,6 @@ def plan_arrays(reason: str, device: Any, config: CircuitConfig) -> ExecutionPla
 
     Args:
         reason: why no other executor, such as the engine, runs the circuit; for the user.
-        device: the QNode's PennyLane device.
-        config: the QNode's settings.
     """
     method = config.diff_method
     if _is_exact_method(config):
@@ -95,8 +89,6 @@ def choose_fallback(
     Args:
         declined: the backend's answer, with the unsupported feature as its reason.
         plan: the plan that led to this backend.
-        device: the QNode's PennyLane device.
-        config: the QNode's settings.
     """
     if plan.executor is Executor.ENGINE and is_simulated_in_program(device):
         return plan_arrays(declined.reason, device, config)
@@ -112,7 +104,6 @@ def get_runner(plan: ExecutionPlan, device: Any) -> Callable[..., Any]:
     """Return the function that runs circuits on the executor of a plan.
 
     Args:
-        plan: the plan of a circuit.
         device: the QNode's PennyLane device. If ``register_backend`` registered its class, and the
             plan's executor is ``REGISTERED``, the registered function is returned.
 
@@ -132,13 +123,9 @@ def get_runner(plan: ExecutionPlan, device: Any) -> Callable[..., Any]:
 def _run_cheaper(
     run_in_engine: Callable[..., Any], call: Circuit, device: Any, wires: WireMap
 ) -> Any:
-    """Run a circuit in the engine, or as a density matrix in the program if this is cheaper.
+    """Run a circuit in the engine, or as a density matrix in the program if cheaper.
 
-    Args:
-        run_in_engine: the engine's runner.
-        call: the circuit.
-        device: the PennyLane device.
-        wires: the circuit's wires.
+    `run_in_engine` is the engine's runner; the other arguments are as of a runner (`get_runner`).
 
     Returns:
         the measurements' values, in the structure that the quantum function returned; ``Declined``
@@ -153,10 +140,6 @@ def _run_cheaper(
 
 def _choose_executor(device: Any, config: CircuitConfig) -> tuple[Executor, str]:
     """Choose the executor of a circuit from its device and settings.
-
-    Args:
-        device: the QNode's PennyLane device.
-        config: the QNode's settings.
 
     Returns:
         the executor, and the reason why it is not the engine, for the user; empty for the engine
@@ -190,14 +173,7 @@ def _choose_executor(device: Any, config: CircuitConfig) -> tuple[Executor, str]
 
 
 def _find_obstacle_of_default_qubit(config: CircuitConfig) -> str:
-    """Return why a circuit on ``default.qubit`` cannot run on the engine.
-
-    Args:
-        config: the QNode's settings.
-
-    Returns:
-        the reason, for the user; empty if the engine can run the circuit.
-    """
+    """Return why the engine cannot run a ``default.qubit`` circuit; empty if it can."""
     if not _is_exact_method(config):
         return f"its diff_method is '{config.diff_method}'"
     if not config.engine:
@@ -206,7 +182,7 @@ def _find_obstacle_of_default_qubit(config: CircuitConfig) -> str:
 
 
 def _is_exact_method(config: CircuitConfig) -> bool:
-    """Return whether a circuit's ``diff_method`` gives the exact derivatives of simulators.
+    """Return whether a circuit's ``diff_method`` gives exact derivatives on simulators.
 
     True for ``best``, ``adjoint``, ``parameter-shift`` and ``hadamard``, except for ``adjoint``
     with shots.
@@ -219,10 +195,7 @@ def _is_exact_method(config: CircuitConfig) -> bool:
 def _is_class_of_pennylane(device: Any, *names: str) -> bool:
     """Return whether a device's class is a PennyLane class with one of these names.
 
-    Args:
-        device: the device. An instance of a user's subclass does not count, since it may behave
-            differently.
-        names: class names, such as ``"DefaultQubit"``.
+    An instance of a user's subclass does not count, since it may behave differently.
     """
     kind = type(device)
     return kind.__name__ in names and kind.__module__.startswith("pennylane.devices.")
@@ -233,9 +206,6 @@ def is_simulated_in_program(device: Any) -> bool:
 
     True for ``default.qubit`` and ``default.mixed``, without subclasses. Also for
     ``lightning.qubit`` while a sharded state is simulated, which Lightning does not support.
-
-    Args:
-        device: the QNode's PennyLane device.
     """
     if _is_class_of_pennylane(device, "DefaultQubit", "DefaultMixed"):
         return True

@@ -18,14 +18,15 @@ def choose_outcomes(
 ) -> Outcomes:
     """Choose how a circuit treats random outcomes: samples them, or sums over all.
 
-    With shots and mid-circuit measurements, each shot is an execution with its own outcomes, for
-    every ``mcm_method`` except "single-branch-statistics".
+    Without mid-circuit measurements, the result is ``Outcomes.SAMPLES`` with shots, else
+    ``Outcomes.NONE``. With shots and mid-circuit measurements, each shot is an execution with its
+    own outcomes, for every ``mcm_method`` except "single-branch-statistics".
 
     Args:
         config: the QNode's settings, with its shots and its ``mcm_method``.
         circuit: the backend's circuit after its last gate. Its ``has_mid_circuit`` is read.
         leaves: the leaves of the quantum function's result, before they are measured. Without
-            shots, if one is not a measurement, the outcomes are drawn in one execution.
+            shots, if a leaf is not a measurement, the outcomes are drawn in one execution.
 
     Raises:
         CompileError: if the user's ``mcm_method`` does not support the circuit.

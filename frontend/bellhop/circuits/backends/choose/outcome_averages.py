@@ -80,9 +80,10 @@ class _OutcomeTable(NamedTuple):
 
 
 class OutcomeAverages(GateInterpreter):
-    """Finds out whether channels and controlled gates can replace outcomes and conditionals.
+    """Finds out whether channels and controlled gates can replace outcomes.
 
-    The interpreter evaluates constants, and values of outcomes alone; all other values are unknown,
+    `find_outcome_averages` makes an instance for a traced circuit. The interpreter evaluates
+    constants, and values of outcomes alone; all other values are unknown,
     which None represents.
 
     Args:
@@ -120,7 +121,7 @@ class OutcomeAverages(GateInterpreter):
         return super().interpret(ClosedJaxpr(closed.jaxpr, unknown), *inputs)
 
     def _reject_tables(self, values: Sequence[Any]) -> None:
-        """Clear ``is_possible`` if a value depends on outcomes where only conditionals may."""
+        """Clear ``is_possible`` if a value depends on outcomes, as only conditionals may."""
         self.is_possible &= not any(isinstance(value, _OutcomeTable) for value in values)
 
     def _change_wires(self, wires: Sequence[Any]) -> None:
@@ -135,7 +136,7 @@ class OutcomeAverages(GateInterpreter):
         self._holders = {number: label for number, label in kept.items() if label not in labels}
 
     def _end_part(self) -> None:
-        """Forget the outcomes of reset wires, where a loop's body or a branch begins or ends.
+        """Forget the outcomes of reset wires at the ends of a loop's body or a branch.
 
         The averaging pass delays a reset until the next gate on the wire, or until such a place.
         """
@@ -153,7 +154,7 @@ class OutcomeAverages(GateInterpreter):
         self._end_part()
 
     def _interpret_classical(self, eqn: JaxprEqn, *operands: Any) -> Sequence[Any]:
-        """Evaluate an equation for each combination of the outcomes that its operands depend on.
+        """Evaluate an equation for each combination of its operands' outcomes.
 
         ``is_possible`` is cleared for an equation with effects, for more than four outcomes, and if
         an unknown operand makes a result depend on more than outcomes.
@@ -189,7 +190,7 @@ class OutcomeAverages(GateInterpreter):
         return [_OutcomeTable(tuple(outcomes), column) for column in zip(*rows, strict=True)]
 
     def _interpret_operations(self, eqn: JaxprEqn, *operands: Any) -> list[Any]:
-        """Count operations and note their kinds; the wires that they change hold no outcomes.
+        """Count operations and note their kinds; their wires then hold no outcomes.
 
         ``is_possible`` is cleared if a parameter depends on outcomes, for control flow among the
         operations, and for operations that allocate wires.
@@ -226,9 +227,10 @@ class OutcomeAverages(GateInterpreter):
         return [_OutcomeTable((number,), [np.asarray(False), np.asarray(True)])]
 
     def _interpret_region(self, eqn: JaxprEqn, *operands: Any) -> list[Any]:
-        """Interpret an adjoint or controlled function; ``is_possible`` is cleared if it measures.
+        """Interpret an adjoint or controlled function.
 
-        The control wires count as changed, so they hold no outcomes afterwards.
+        ``is_possible`` is cleared if it measures. The control wires count as changed, so they hold
+        no outcomes afterwards.
         """
         self._reject_tables(operands)
         body, controls = eqn.params["body"], eqn.params["controls"]
@@ -240,13 +242,12 @@ class OutcomeAverages(GateInterpreter):
         return []
 
     def _interpret_for_loop(self, eqn: JaxprEqn, *operands: Any) -> Sequence[Any]:
-        """Interpret each iteration if loops are unrolled, else one with unknown carried values.
+        """Interpret each iteration of a loop that is unrolled, else one iteration.
 
-        Without unrolling, the iteration's numbers of outcomes and operations count as often as the
-        trip count. ``is_possible`` is cleared if a loop with a dynamic trip count measures.
-
-        Returns:
-            the carried values after the loop; None for unknown ones.
+        Without unrolling, carried values are unknown, and the iteration's numbers of outcomes and
+        operations count as often as the trip count. ``is_possible`` is cleared if a loop with a
+        dynamic trip count measures. Returns the carried values after the loop; None for unknown
+        values.
         """
         loop = ForLoop.from_equation(eqn, operands)
         if self.unrolls and isinstance(loop.length, int):
@@ -311,7 +312,6 @@ class OutcomeAverages(GateInterpreter):
         with parameters that are computed by primitives with finite results.
 
         Args:
-            eqn: the conditional.
             index: the number of the branch that runs, for each combination of outcomes.
             operands: the operands of the branches.
         """
@@ -347,13 +347,13 @@ def _mark_unknown(operands: Sequence[Any]) -> list[Any]:
 
 
 class _SurroundingCircuit(NamedTuple):
-    """The wires of a circuit, in place of the circuit itself, to trace a quantum function.
+    """The wires of a circuit, in place of the circuit, to trace a quantum function.
 
     `find_outcome_averages` only reads the traced function, so no operations are recorded.
 
     Attributes:
         wires: maps wire labels to qubit indices.
-        has_operation_outcomes: False: outcomes are no PennyLane operations here.
+        has_operation_outcomes: False: outcomes are not PennyLane operations here.
     """
 
     wires: WireMap
@@ -368,14 +368,9 @@ def find_outcome_averages(call: Circuit, wires: WireMap) -> OutcomeAverages | No
     """Return how channels replace the outcomes of a circuit; None if they cannot.
 
     This traces the quantum function. None also for a circuit without mid-circuit outcomes, and if
-    the circuit returns anything but measurements of wires or observables.
-
-    None for a circuit with shots, transforms, compiler passes, foldings, mitigation or a
-    ``mcm_method`` of the user, which need another treatment.
-
-    Args:
-        call: the circuit.
-        wires: its wires.
+    the circuit returns anything but measurements of wires or observables. None for a circuit with
+    shots, transforms, compiler passes, foldings, mitigation or a ``mcm_method`` of the user, which
+    need another treatment.
     """
     config, state = call.config, trace_state()
     is_plain = not (config.shots.total or config.mcm_method or config.transforms or config.passes)
@@ -397,15 +392,12 @@ def find_outcome_averages(call: Circuit, wires: WireMap) -> OutcomeAverages | No
 
 
 def explain_density_matrix(call: Circuit, wires: WireMap) -> str:
-    """Return why a density matrix is better than the engine; empty if the engine is better.
+    """Return why a density matrix is better than the engine for a circuit; else "".
 
     A density matrix is better for many mid-circuit outcomes (at least 10, and ``2 * qubits + 2``)
     on up to 6 qubits, if channels can replace the outcomes, ``diff_method`` is ``best``, and all
-    measurements are expval, var or probs. Not in a region.
-
-    Args:
-        call: a circuit that is planned for the engine.
-        wires: its wires.
+    measurements are expval, var or probs. Not in a region, and not in a mesh of explicit or manual
+    axes.
     """
     n_qubits = len(wires)
     # In a region, or a mesh of explicit or manual axes, the engine runs on one device.

@@ -70,8 +70,7 @@ class ResourceTracker:
     def emit_count(self, operations: Sequence[Any]) -> None:
         """Add a callback to the program that adds operations to the counts when it runs.
 
-        Args:
-            operations: PennyLane operations, of which the name and the number of wires are counted.
+        The names and the numbers of wires of the operations are counted.
         """
         names = [op.name for op in operations]
         sizes = [len(op.wires) for op in operations]
@@ -85,17 +84,13 @@ class ResourceTracker:
     def emit_end(self, processes: Sequence[Any]) -> None:
         """Add a callback to the program that writes the counts to the file.
 
-        Args:
-            processes: the circuit's final measurement processes, which are written to the file too.
+        The circuit's final measurement processes are written to the file too.
         """
         tape = qml.tape.QuantumScript([], processes)
         measured = dict(qml.resource.resources_from_tape(tape, compute_depth=False).measurements)
 
         def end() -> None:
-            """Write the counts and the measurements to the file, as JSON.
-
-            Without a file name, a new file with a time stamp is written to the working directory.
-            """
+            """Write the counts and the measurements to the file, as JSON."""
             name = self._filename or f"__pennylane_resources_data_{time.time_ns()}.json"
             resources = {
                 "num_wires": self._wires,
@@ -113,11 +108,6 @@ class ResourceTracker:
 
 def run_null(call: Circuit, device: qml.devices.Device, wires: WireMap) -> Any:
     """Trace and check a circuit on ``null.qubit`` without simulating it.
-
-    Args:
-        call: the quantum function, its inputs and settings.
-        device: the ``null.qubit`` device.
-        wires: maps wire labels to qubit indices.
 
     Returns:
         constants in place of the measurements, in the structure of the quantum function's result.
@@ -182,8 +172,6 @@ def _make_constant_result(
         leaf: a measurement process, which becomes zeros (state vectors, probabilities and counts:
             the first outcome with certainty); or another value, which is kept. If each shot is an
             execution, this value is repeated along a leading axis of shots.
-        circuit: the traced circuit.
-        device: the ``null.qubit`` device.
         shots: the number of shots of this entry of the shot vector; None without shots.
 
     Raises:
@@ -208,7 +196,7 @@ def _make_constant_result(
 
 
 def _map_to_outcome_wires(process: Any, n_outcomes: int) -> Any:
-    """Replace a measurement of mid-circuit outcomes by one with the same result shape.
+    """Replace a measurement of mid-circuit outcomes by another of the same shape.
 
     Args:
         process: measurement process of outcomes, such as ``qml.sample(m)``.

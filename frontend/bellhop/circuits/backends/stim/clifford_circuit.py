@@ -111,11 +111,11 @@ class CliffordCircuit(ProgramCircuit):
         """Append an operation as lines of the Stim program, decomposed if necessary.
 
         Args:
-            op: a PennyLane operation.
             depth: the number of decompositions that produced it, 0 for the user's operation.
 
         Raises:
-            CompileError: for a gate's traced parameter, or a gate that is not Clifford.
+            CompileError: for a gate's traced parameter, or a gate that is not Clifford (at the end
+                of the circuit, it sets ``needs_tapes`` instead).
         """
         is_fresh, self._is_fresh = self._is_fresh, False
         kind = OperationKind.classify(op)
@@ -178,8 +178,8 @@ class CliffordCircuit(ProgramCircuit):
     def _format_wire(self, label: Any) -> str:
         """Return a wire as text: its qubit index; if it is traced, a placeholder ``$i``.
 
-        The index of a traced wire, clipped to the valid range, is appended to the operands by
-        `_format_operand`. An invalid wire raises the circuit's fault, so any valid index will do.
+        A traced wire, clipped to the valid range, becomes an operand: an invalid wire raises the
+        circuit's fault, so any valid index will do.
         """
         qubit = self.wires.find_static_qubit(label)
         if qubit is not None:
@@ -192,8 +192,8 @@ class CliffordCircuit(ProgramCircuit):
     def _format_operand(self, value: Any) -> str:
         """Add a traced number to the program's operands; return its placeholder ``$i``.
 
-        In a ``REPEAT`` block, which must not have operands, its iterations are marked as different;
-        in a branch, an operand is an error.
+        In a ``REPEAT`` block, which must not have operands, its iterations are marked as different
+        and the placeholder has no number; in a branch, an operand raises a `CompileError`.
         """
         if self._is_repeated:
             self._has_varying_iterations = True
@@ -216,7 +216,8 @@ class CliffordCircuit(ProgramCircuit):
         Args:
             label: the wire label.
             reset: whether the wire is reset to zero after the measurement.
-            postselect: -1; an outcome raises ``CompileError``, since Stim has no postselection.
+            postselect: -1. An outcome to postselect raises ``CompileError``: Stim cannot
+                postselect.
         """
         if postselect >= 0:
             raise CompileError(
@@ -264,16 +265,16 @@ class CliffordCircuit(ProgramCircuit):
         *,
         is_nest: bool = False,
     ) -> tuple[Any, ...]:
-        """Add a loop as a ``REPEAT`` block; unroll it if iterations differ, or without `repeats`.
+        """Add a loop as a ``REPEAT`` block, or unrolled; return the final carried values.
+
+        It is unrolled if iterations differ or have traced operands, without `repeats`, and for
+        fewer than two iterations.
 
         Args:
             n_iterations: the trip count, which must be an ``int``.
             body: ``(carried, index) -> carried``, which applies the gates of one iteration.
             carried: the carried values of the first iteration, a tuple of arrays.
             is_nest: not used.
-
-        Returns:
-            the carried values after the loop.
 
         Raises:
             CompileError: for a dynamic trip count.
@@ -292,7 +293,6 @@ class CliffordCircuit(ProgramCircuit):
         """Try to add a loop as a ``REPEAT`` block of the Stim program.
 
         Args:
-            n: the trip count.
             body: ``(carried, index) -> carried``, which applies the gates of one iteration.
             carried: the carried values of the first iteration.
 
@@ -349,10 +349,14 @@ class CliffordCircuit(ProgramCircuit):
     def branch(self, branches: Branches) -> Any:
         """Add a conditional: controlled Paulis, or branches selected by a traced index.
 
-        An index that depends on outcomes and nothing else gives Paulis controlled by outcomes. One
-        that depends on other traced values selects the lines of a branch when the program runs. Of
-        a constant index, only its branch is applied. The branches' functions apply their gates to
-        this circuit; the result of the selected branch is returned.
+        An index that depends on outcomes and nothing else gives Paulis controlled by outcomes. An
+        index that depends on other traced values selects the lines of a branch when the program
+        runs. With a constant index, only its branch is applied. The branches' functions apply their
+        gates to this circuit; the result of the selected branch is returned.
+
+        Raises:
+            CompileError: for a traced operand in a branch, and if controlled Paulis cannot express
+                the branches.
         """
         last = len(branches.functions) - 1
         number = evaluate_constant(branches.index)
@@ -385,13 +389,15 @@ class CliffordCircuit(ProgramCircuit):
         return result
 
     def _add_branches(self, index: Any, parts: Sequence[tuple[list[Any], int]]) -> None:
-        """Add a conditional to the Stim program: controlled Paulis, or a step of all branches.
+        """Add a conditional to the Stim program: controlled Paulis, or all branches.
+
+        If outcomes decide, it becomes controlled Paulis. Otherwise it is a step from which the
+        branch is chosen at run time; branches with fewer outcomes are padded with zeros to the
+        largest number.
 
         Args:
             index: traced index of the branch to run.
-            parts: for each branch, its Stim lines and its number of mid-circuit outcomes. If no
-                outcome decides, branches with fewer outcomes are padded with zeros to the largest
-                number.
+            parts: for each branch, its Stim lines and its number of mid-circuit outcomes.
         """
         used = find_deciding_inputs(index, [outcome for outcome, _ in self._outcomes])
         if used:
@@ -417,7 +423,8 @@ class CliffordCircuit(ProgramCircuit):
             parts: for each branch, its Stim lines and its number of mid-circuit outcomes.
 
         Raises:
-            CompileError: if the branches are not Paulis that depend linearly on the outcomes.
+            CompileError: if the branches are not Paulis that depend linearly on the outcomes, or
+                the index depends on more than `_MAX_OUTCOMES` outcomes.
         """
         every = list(itertools.product((0, 1), repeat=len(outcomes)))
         if len(outcomes) > _MAX_OUTCOMES:
@@ -458,7 +465,7 @@ class CliffordCircuit(ProgramCircuit):
     def sample(self, asked: Sequence[SampleRequest]) -> list[Any]:
         """Sample all shots once, and compute each requested result from these samples.
 
-        The first call stores the samples' mid-circuit outcomes in ``packed_outcomes``.
+        The first call stores the samples' mid-circuit and final outcomes in ``packed_outcomes``.
 
         Args:
             asked: descriptions of the results, ``Frequencies`` or ``Samples``.

@@ -61,16 +61,14 @@ def run_clifford(call: Circuit, device: Any, wires: WireMap) -> Any:
     """Trace a circuit on ``default.clifford`` with shots into the program.
 
     Args:
-        call: the quantum function, its inputs and settings.
         device: the PennyLane device, whose random generator seeds the samples.
-        wires: maps wire labels to qubit indices.
 
     Returns:
         the measurement results, in the structure of the quantum function's result; ``Declined`` if
         Stim's sampler does not support a measurement.
 
     Raises:
-        CompileError: if the circuit is not a Clifford circuit.
+        CompileError: if the circuit is not a Clifford circuit that Stim supports.
     """
     where = call.where
     offer_device_seed(device)
@@ -91,14 +89,11 @@ def run_clifford(call: Circuit, device: Any, wires: WireMap) -> Any:
         faults = FaultRecorder(wires, where)
 
         def trace_shot(n_bytes: int, repeats: bool) -> _TracedShot | None:
-            """Trace the circuit for one shot.
+            """Trace the circuit for one shot; None if Stim does not support a measurement.
 
             Args:
                 n_bytes: the size of the shot's record of outcomes.
                 repeats: whether loops may become ``REPEAT`` blocks; otherwise, they are unrolled.
-
-            Returns:
-                the traced shot; None if Stim's sampler does not support a measurement.
             """
             record = jax.ShapeDtypeStruct((n_bytes,), np.uint8)
             outputs: Any = None
@@ -167,11 +162,8 @@ def _measure(call: Circuit, circuit: CliffordCircuit, leaves: Sequence[Any], tre
     """Apply the final measurements to a circuit, and sample it.
 
     Args:
-        call: the quantum function, its inputs and settings.
         circuit: the circuit after its last gate. Its ``treatment``, ``is_at_end``, ``needs_tapes``
             and ``packed_outcomes`` are set.
-        leaves: the leaves of the quantum function's result.
-        tree: the tree structure of the result.
 
     Returns:
         the object that computes the QNode's result; without statistics if a measurement is not
@@ -266,9 +258,6 @@ def _combine_shots(
             statistic: the statistic to which the value belongs; its ``is_per_shot`` decides between
                 shots and means.
             leaf: the return value of the quantum function from which the statistic was computed.
-
-        Returns:
-            array ``[shots, ...]`` if the statistic is per shot, otherwise ``[groups, ...]``.
 
         Raises:
             CompileError: if `varies` and `leaf` is a measurement of the final state, not of

@@ -36,7 +36,6 @@ def sample_program(
         steps: the lines of the Stim program, with the placeholder ``$i`` for operand ``i``. A
             conditional is a list of its index's placeholder and its branches.
         n_outcomes: the number of outcomes of a shot, mid-circuit and final.
-        shots: the number of shots.
         key: ``jax.random`` key that seeds Stim.
         operands: traced scalars that replace the placeholders.
         where: the QNode's name and line, for errors.
@@ -65,7 +64,7 @@ def read_bits(packed: Any, places: Any) -> Any:
 class StimSampler(BuiltinFunction):
     """Host function of the callback that samples a Stim program at run time.
 
-    Its static arguments, in ``self.arguments``, are the QNode's name and line, the lines of the
+    Its static arguments, in ``self.arguments``, are the QNode's name and line, the steps of the
     program as JSON, and the number of shots.
     """
 

@@ -27,8 +27,7 @@ _CHANNELS = {
 def find_channel(op: qml.operation.Operator) -> tuple[str, str] | None:
     """Return the Stim instruction of a noise channel, or None for another operation.
 
-    Args:
-        op: the operation. If it is a channel, its last parameter is the error's probability.
+    The last parameter of a channel is the error's probability.
 
     Returns:
         the name of the instruction, such as ``"X_ERROR"``, and a Pauli letter for each wire (such
@@ -72,7 +71,7 @@ def _find_matrix_instructions(entries: bytes, n_wires: int) -> Instructions | No
 
     Returns:
         pairs of an instruction's name and the indices of its target wires; None if no Clifford gate
-        has this matrix.
+        has this matrix up to a phase.
     """
     matrix = np.frombuffer(entries, np.complex128).reshape(2**n_wires, -1)
     try:
@@ -141,9 +140,6 @@ def find_preparation(op: Any) -> Instructions | None:
 
 def find_pauli_product(text: str) -> frozenset[tuple[int, str]] | None:
     """Return the product of Paulis that a Stim program applies.
-
-    Args:
-        text: the program.
 
     Returns:
         pairs of a qubit and "X" or "Z", where a Y is both: ``{(0, "X"), (2, "X"), (2, "Z")}``. None

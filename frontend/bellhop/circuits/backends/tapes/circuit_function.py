@@ -54,7 +54,7 @@ class CircuitFunction:
         template: the tape with placeholders for traced values.
         operands: shape and dtype of each operand that fills the template, without batch axes.
         results: the shape, dtype and measurement process of each result of a tape; with a shot
-            vector, all results of the first entry, then of the next one.
+            vector, all results of the first entry, then of the next entry.
         is_seeded: whether a random seed follows the operands in a call.
         perturbed_operands: indices of the operands with respect to which it is differentiated.
         order: the highest order of the derivatives that are returned after the results; 0 for none.
@@ -85,10 +85,9 @@ class CircuitFunction:
             )
 
     def check_allocations(self) -> None:
-        """Check while tracing that the device has the wires that the circuit allocates.
+        """Raise a `CompileError` if the device lacks wires that ``qml.allocate`` needs.
 
-        Raises:
-            CompileError: if PennyLane cannot find device wires for ``qml.allocate``.
+        Called while tracing.
         """
         if not any(Allocations.is_allocation(part.prototype) for part in self.template.parts):
             return
@@ -114,11 +113,10 @@ class CircuitFunction:
     def get_leading_axes(self, operands: Sequence[Any]) -> tuple[int, ...]:
         """Return the shape of the batch axes that ``jax.vmap`` added to the operands.
 
+        It is ``()`` without such axes, and without operands.
+
         Args:
             operands: the operands of a call, with the seed if any. All have these axes first.
-
-        Returns:
-            the shape of the batch axes; ``()`` without them, and without operands.
         """
         if not operands:
             return ()
@@ -247,7 +245,7 @@ class CircuitFunction:
         return [*values, *(derivative.astype(real) for derivative in derivatives)]
 
     def _get_gradient_kwargs(self) -> dict[str, Any]:
-        """Return the user's ``gradient_kwargs``; in single precision, with a larger step.
+        """Return the user's ``gradient_kwargs``, with a larger step in single precision.
 
         The step ``h`` is a default for finite differences: the user's own value is kept.
         """
@@ -262,8 +260,7 @@ class CircuitFunction:
     def _make_tape(self, values: Sequence[Any]) -> qml.tape.QuantumScript:
         """Fill the template with operand values, and draw seeds for classical shadows.
 
-        Args:
-            values: the value of each operand, without batch axes.
+        `values` has the value of each operand, without batch axes.
         """
         tape = self.template.make_tape(values)
         measured = list(map(self._draw_shadow_bases, tape.measurements))
@@ -272,12 +269,9 @@ class CircuitFunction:
     def _draw_shadow_bases(self, process: qml.measurements.MeasurementProcess) -> Any:
         """Give a classical shadow a random seed for its bases, if the user set none.
 
-        Args:
-            process: a measurement process.
-
-        Returns:
-            a copy with a seed from the device's generator, or from a new generator if the device
-            has none. A process that is not a shadow, or has the user's seed, is returned unchanged.
+        The seed of the returned copy is drawn from the device's generator, or from a new generator
+        if the device has none. Other measurement processes, and shadows with the user's seed, are
+        returned unchanged.
         """
         is_shadow = isinstance(process, _SHADOWS)
         if not is_shadow or user_seed(process) is not None:
@@ -293,7 +287,6 @@ class CircuitFunction:
         """Call ``qml.execute`` on this function's device.
 
         Args:
-            tapes: the tapes.
             options: keyword arguments of ``qml.execute``; the QNode's ``execute_kwargs`` override
                 them.
 
@@ -311,13 +304,10 @@ class CircuitFunction:
         )
 
     def _join_part_results(self, parts: Sequence[Any]) -> list[Any]:
-        """Join the results of tapes with one measurement each into a tape's results.
+        """Join the results of tapes with one measurement each, in the order of `results`.
 
         Args:
             parts: the result of each tape; a single element is the result of a whole tape.
-
-        Returns:
-            a list in the order of `results`.
         """
         if len(parts) == 1:
             return self._flatten_results(parts[0])
@@ -326,13 +316,9 @@ class CircuitFunction:
         return [value for group in zip(*parts, strict=True) for value in group]
 
     def _flatten_results(self, values: Any) -> list[Any]:
-        """Flatten a tape's results, nested by shot vector and measurement, to a list.
+        """Flatten a tape's results to a list in the order of `results`.
 
-        Args:
-            values: the result of one tape from ``qml.execute``.
-
-        Returns:
-            a list in the order of `results`.
+        `values` is a tape's result from ``qml.execute``, nested by shot vector and measurement.
         """
         groups = values if self.template.shots.is_vector else (values,)
         if len(self.template.measured) == 1:
@@ -408,17 +394,18 @@ def evaluate_derivatives(
 def _append_jacobian(function: Function, size: int) -> Function:
     """Return a function that also returns the Jacobian of some of its results.
 
+    Applied repeatedly, it gives derivatives of higher orders.
+
     Args:
         function: maps parameters ``[tapes, n]`` to values ``[tapes, total]``.
         size: the number of values at the end to differentiate.
 
     Returns:
-        a function with values ``[tapes, total + size * n]``. Applied repeatedly, it gives
-        derivatives of higher orders.
+        a function with values ``[tapes, total + size * n]``.
     """
 
     def evaluate_both(parameters: Any) -> Any:
-        """Evaluate ``function``, and append its Jacobian; what `_append_jacobian` returns."""
+        """Evaluate ``function``; append the Jacobian of its last ``size`` values, flattened."""
         vjp, values = make_vjp(function, parameters)
         n_tapes, total = values.shape
         rows = []

@@ -54,7 +54,6 @@ class _DeviceCall(Pure):
         """JVP rule: call the circuit with its next derivatives instead, and contract them.
 
         Args:
-            primals: the operands of the call.
             tangents: the tangents of the operands; symbolic zeros for unperturbed operands.
             target: the call's `DeviceTarget`, whose function may already return derivatives.
 
@@ -62,7 +61,7 @@ class _DeviceCall(Pure):
             the results of the call, and their tangents.
 
         Raises:
-            DifferentiableCompileError: for complex operands, or if no method supports the
+            DifferentiableCompileError: if a complex operand is perturbed, or no method supports the
                 derivative.
         """
         function: CircuitFunction = target.function
@@ -140,7 +139,6 @@ def _make_derivative_target(
     """Return a copy of a call's target whose function also returns derivatives.
 
     Args:
-        target: the target of the call that is being differentiated.
         function: the new function, with derivatives.
         lead: the shape of the batch axes that ``jax.vmap`` added, which all results have.
     """
@@ -179,9 +177,6 @@ def _contract_direction(derivative: Any, direction: Any) -> Any:
     Args:
         derivative: array ``[*lead, m, ..., n]``: batch axes, results, parameters.
         direction: array ``[*lead, n]``.
-
-    Returns:
-        an array without the last axis of ``derivative``.
     """
     inner = derivative.ndim - direction.ndim
     aligned = jnp.reshape(direction, (*direction.shape[:-1], *[1] * inner, direction.shape[-1]))
@@ -194,7 +189,6 @@ def _take_columns(derivative: Any, columns: np.ndarray, order: int) -> Any:
     Args:
         derivative: array with ``order`` axes of parameters at the end.
         columns: integer array, the indices to keep in each of these axes.
-        order: the order of the derivative.
     """
     for axis in range(derivative.ndim - order, derivative.ndim):
         derivative = jnp.take(derivative, columns, axis=axis)

@@ -77,17 +77,15 @@ def choose_method(circuit: CircuitFunction, order: int, operands: Collection[int
 
 
 def _check_shift_rules(circuit: CircuitFunction, operands: Collection[int]) -> None:
-    """Raise an error if the parameter-shift method has no second derivative.
+    """Raise an error if an operation of some operands has no parameter-shift rule.
 
-    PennyLane would differentiate an operation without shift rule by finite differences of finite
-    differences.
+    PennyLane would take its second derivative by finite differences of finite differences.
 
     Args:
-        circuit: the function that executes the circuit.
         operands: indices of the circuit's operands with respect to which it is differentiated.
 
     Raises:
-        DifferentiableCompileError: if such an operation has one of the operands.
+        DifferentiableCompileError: names the first such operation.
     """
     for part in circuit.template.parts:
         if getattr(part.prototype, "grad_method", None) == "F" and not set(operands).isdisjoint(
@@ -105,13 +103,9 @@ def _check_shift_rules(circuit: CircuitFunction, operands: Collection[int]) -> N
 def _check_hadamard(circuit: CircuitFunction, order: int) -> None:
     """Raise an error if PennyLane's ``hadamard`` cannot differentiate a circuit.
 
-    Args:
-        circuit: the function that executes the circuit.
-        order: the order of the derivative, 1 for a first derivative.
-
     Raises:
-        DifferentiableCompileError: for a variance, and for a second derivative unless the mode is
-            "direct".
+        DifferentiableCompileError: for a variance, and for a second derivative unless the mode is a
+            "direct" mode.
     """
     if any(isinstance(r.process, qml.measurements.VarianceMP) for r in circuit.results):
         raise _make_error(
@@ -133,7 +127,6 @@ def _choose_device_method(circuit: CircuitFunction, requested: Any) -> Any:
     """Resolve ``best``, ``adjoint`` and ``device`` to a method the device supports.
 
     Args:
-        circuit: the function that executes the circuit.
         requested: the QNode's ``diff_method``.
 
     Returns:

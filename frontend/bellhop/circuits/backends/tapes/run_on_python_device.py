@@ -30,7 +30,6 @@ def run_on_python_device(call: Circuit, device: qml.devices.Device, _: WireMap) 
     """Trace a circuit, and add a call of its Python device to the program.
 
     Args:
-        call: the quantum function, its inputs and settings.
         device: the PennyLane device that executes the circuit's tapes. It maps wire labels itself.
         _: not used.
 
@@ -91,9 +90,7 @@ def run_on_python_device(call: Circuit, device: qml.devices.Device, _: WireMap) 
         def copy(group: Sequence[Any]) -> Any:
             """Assemble the QNode's result for one entry of the shot vector.
 
-            Args:
-                group: the types of this entry's results. Their values are taken from ``values`` in
-                    order.
+            `group` has the types of the entry's results, whose values are the next of ``values``.
             """
             finished = iter(
                 [recorded.precision.cast_result(result.finish(next(values))) for result in group]

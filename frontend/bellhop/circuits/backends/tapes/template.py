@@ -64,14 +64,12 @@ class TemplatePart:
     def with_values(self, values: Sequence[Any], free: Sequence[Any] = ()) -> Any:
         """Build the operation or measurement process from concrete values.
 
+        A conditional with traced values becomes a `ConditionalOperation`.
+
         Args:
             values: the value of each operand of the template.
             free: wire labels to use for traced wires, for an example tape; empty to use their
                 values.
-
-        Returns:
-            the operation or measurement process; a `ConditionalOperation` for a conditional with
-            traced values.
 
         Raises:
             CircuitError: if the values of an operation's wires are not distinct.
@@ -120,8 +118,7 @@ class Template:
     def make_example_tape(self, values: Sequence[Any]) -> qml.tape.QuantumScript:
         """Build a tape with arbitrary device wires for traced wires, for device queries.
 
-        Args:
-            values: the value of each operand; the values of wires are ignored.
+        `values` are as of `make_tape`; the values of wires are ignored.
         """
         return self.make_tape(values, self.device_wires or ())
 
@@ -187,12 +184,9 @@ def _map_wires(made: Any, values: Sequence[Any], free: Sequence[Any]) -> Any:
     """Replace the wire placeholders of an operation or measurement process by wires.
 
     Args:
-        made: the operation or measurement process.
+        made: the operation or measurement process; returned itself if it has no placeholders.
         values: the value of each operand of the template.
         free: wire labels to use instead of these values; empty to use the values.
-
-    Returns:
-        a copy with these wires; the object itself if it has no placeholders.
 
     Raises:
         CircuitError: if the wires of an operation are not distinct.
@@ -217,12 +211,11 @@ def replace_dynamic_wires(made: Any, operand: Callable[[Any], int]) -> Any:
     """Replace the traced wires of an operation or measurement process by placeholders.
 
     Args:
-        made: the operation or measurement process.
+        made: the operation or measurement process; returned itself if it has no traced wires.
         operand: adds a traced wire to the template's operands, and returns the operand's index.
 
     Returns:
-        a copy whose traced wires are `WirePlaceholder` objects; the object itself if it has no
-        traced wires.
+        a copy whose traced wires are `WirePlaceholder` objects.
     """
     wire_map = {wire: WirePlaceholder(operand(wire)) for wire in made.wires if is_dynamic(wire)}
     if not wire_map:
@@ -237,7 +230,7 @@ def _select_operations(
     """Build the operations of a template from concrete values.
 
     Args:
-        steps: operations, and conditionals, of each of which the chosen branch is built.
+        steps: operations and conditionals. Of a conditional, only the chosen branch is built.
         values: the value of each operand of the template.
         free: wire labels to use for traced wires; empty to use their values.
     """

@@ -38,8 +38,7 @@ class TemplateCircuit(TapeCircuit):
 
     Args:
         where: the QNode's name and line, which begin error messages.
-        rows: the batch row whose gate parameters are used, by a traced index (parameter
-            broadcasting).
+        rows: the batch row whose gate parameters are used, by a traced index (broadcasting).
         device_wires: the wire labels of the device; None for a device without wires.
 
     Attributes:
@@ -60,9 +59,8 @@ class TemplateCircuit(TapeCircuit):
     def _apply(self, op: qml.operation.Operator) -> None:
         """Append one operation to the template.
 
-        Args:
-            op: a PennyLane operation. It is decomposed if PennyLane cannot bind new values to all
-                of its parameters. A `ControlFlow` operation is applied.
+        An operation is decomposed if PennyLane cannot bind new values to all of its parameters, and
+        a `ControlFlow` operation is applied.
         """
         if ControlFlow.is_instance(op):
             self.apply_control_flow(op)
@@ -81,8 +79,7 @@ class TemplateCircuit(TapeCircuit):
     def _make_part(self, made: Any) -> TemplatePart:
         """Convert an operation or measurement process to a part of the template.
 
-        Args:
-            made: the object. Its traced values and traced wires are added to `operands`.
+        Its traced values and traced wires are added to `operands`.
 
         Raises:
             CompileError: for a traced value that cannot be an operand.
@@ -98,13 +95,7 @@ class TemplateCircuit(TapeCircuit):
         return TemplatePart.from_object(made, self._add_operand)
 
     def _add_wire_operand(self, wire: Wire) -> int:
-        """Add the qubit index of a traced wire to the template's operands.
-
-        Args:
-            wire: a traced wire label.
-
-        Returns:
-            the index of the new operand in `operands`.
+        """Add the qubit index of a traced wire as an operand; return the operand's index.
 
         Raises:
             CompileError: if the device has no wires, or wires that are not 0, 1, ... in order, or
@@ -161,20 +152,13 @@ class TemplateCircuit(TapeCircuit):
         steps: list[tuple[Step, ...]] = []
 
         def record_branch(branch: Callable[[], Any]) -> Callable[[], tuple[Any, Any]]:
-            """Return a function that runs a branch and collects its operations separately.
-
-            The function appends the branch's steps to ``steps``, and returns the branch's result
-            and the operands that the steps use, by their index.
-            """
+            """Return a function that runs a branch and collects its operations separately."""
 
             def run() -> tuple[Any, Any]:
                 """Run the branch on new lists of steps and operands; then restore the circuit's.
 
-                The branch's steps are appended as a tuple to ``steps``, the list in `branch`.
-
-                Returns:
-                    the branch's result; and a dictionary of the operands that its steps use, by
-                    their index.
+                The branch's steps are appended as a tuple to ``steps``. Returns the branch's
+                result, and a dictionary of the operands that its steps use, by their index.
                 """
                 outer = self.steps, self.operands
                 self.steps, self.operands = [], {}
@@ -232,11 +216,7 @@ def _unsupported_error(where: str, construct: str) -> CompileError:
 def _list_inner_values(op: qml.operation.Operator) -> list[Any]:
     """List the hyperparameters of an operation and, recursively, of operators in them.
 
-    Args:
-        op: an operation or measurement process.
-
-    Returns:
-        the leaves of all these hyperparameters, without the operators themselves.
+    The result has their leaves, without the operators themselves.
     """
     hyperparameters = getattr(op, "hyperparameters", {})
     parts = [part for part in hyperparameters.values() if isinstance(part, qml.operation.Operator)]
@@ -270,8 +250,8 @@ def _has_traced_product(op: qml.operation.Operator) -> bool:
 def _has_inner_parameters(op: qml.operation.Operator) -> bool:
     """Return whether PennyLane cannot bind new values to all traced parameters.
 
-    ``bind_new_parameters`` cannot for operations inside a PennyLane template, for the generator of
-    an evolution, and for a ``ChangeOpBasis``, whose factors it binds in the wrong order.
+    ``bind_new_parameters`` does not support operations inside a PennyLane template, the generator
+    of an evolution, and a ``ChangeOpBasis``, whose factors it binds in the wrong order.
     """
     if isinstance(op, qml.ops.ChangeOpBasis):
         return True

@@ -83,15 +83,9 @@ class GateParameters:
         numbers = sorted(self._find_dependent_params(before)[tape_index])
 
         def parameters(*args: Any) -> Any:
-            """Record the tape, and return its parameters that depend on the arguments.
+            """Record the tape, and return a vector of its parameters that depend on arguments.
 
-            ``jax.jacobian`` differentiates this function.
-
-            Args:
-                args: the positional arguments of the QNode.
-
-            Returns:
-                vector of the parameters, by increasing index.
+            ``jax.jacobian`` differentiates this function of the QNode's positional arguments.
             """
             values = _list_tape_parameters(before, self._record(*args))[tape_index]
             chosen = [jnp.asarray(values[number]) for number in numbers]
@@ -127,15 +121,9 @@ class GateParameters:
         counts: list[int] = []
 
         def parameters(*chosen: Any) -> Any:
-            """Record the tapes for new values of the arguments ``argnums``.
+            """List the tapes' parameters for new values of the arguments ``argnums``.
 
-            The function is traced, and stores the number of parameters of each tape in ``counts``.
-
-            Args:
-                chosen: the new values; other arguments are unchanged.
-
-            Returns:
-                for each tape, a list of its parameters.
+            Only traced. It stores the number of parameters of each tape in ``counts``.
             """
             args = list(self._args)
             for position, value in zip(differentiated, chosen, strict=True):

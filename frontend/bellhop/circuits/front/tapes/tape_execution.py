@@ -50,9 +50,6 @@ def apply_tape(tape: qml.tape.QuantumScript) -> Any:
     Mid-circuit measurements and conditionals on their outcomes are traced as Bellhop's ``measure``
     and ``cond``.
 
-    Args:
-        tape: PennyLane's tape, with gates, mid-circuit measurements and conditionals.
-
     Returns:
         the measurement processes and returned outcomes: one, or a tuple of several.
     """
@@ -79,10 +76,6 @@ def apply_tape(tape: qml.tape.QuantumScript) -> Any:
 
     def measure_process(process: qml.measurements.MeasurementProcess) -> Any:
         """Queue a measurement process of the tape, with traced outcomes in it.
-
-        Args:
-            process: the process. PennyLane's outcomes in it, if any, are replaced by traced
-                outcomes.
 
         Returns:
             the queued measurement process; for a ``ReturnedOutcome``, the traced outcome.

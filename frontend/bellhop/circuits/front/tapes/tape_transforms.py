@@ -54,14 +54,9 @@ _NEEDS_NUMPY: dict[str, Callable[[qml.tape.QuantumScript], bool]] = {
 
 
 def _sum_in_program(transform: Any) -> Any:
-    """Make ``sign_expand`` combine the results of its tapes as one JAX array.
+    """Make ``sign_expand`` stack the results of its tapes, and sum them as an array.
 
-    Args:
-        transform: PennyLane's bound transform.
-
-    Returns:
-        a transform whose postprocessing stacks the results first; ``transform`` itself if it is not
-        ``sign_expand``.
+    ``transform`` is PennyLane's bound transform. Other transforms are returned unchanged.
     """
     if transform.tape_transform is not _SIGN_EXPAND:
         return transform
@@ -92,10 +87,7 @@ def call_on_tape(
     as a circuit, and the postprocessing of the transforms combines the results.
 
     Args:
-        qnode: the QNode.
-        function: its quantum function, which caches its traced form.
-        args: its positional arguments.
-        kwargs: its keyword arguments.
+        function: the QNode's quantum function, which caches its traced form.
         where: the QNode's name and line, for error messages.
         call: ``call_qnode``, which traces the QNode of each resulting tape.
 
@@ -120,14 +112,7 @@ def call_on_tape(
             )
 
     def make_error(construct: str) -> CompileError:
-        """Make the error for a construct that a tape cannot hold.
-
-        Args:
-            construct: the construct as the message names it, such as "a while_loop".
-
-        Returns:
-            the exception, which ``TapeCircuit`` raises.
-        """
+        """Make the error for a construct, such as "a while_loop", that a tape cannot hold."""
         return CompileError(
             f"{where}: the transform {names} needs a tape of gates, which circuits with "
             f"{construct} do not have. Remove the transform or the construct; for noise, write "
@@ -138,10 +123,7 @@ def call_on_tape(
     tape_circuit = functools.partial(TapeCircuit, where, Rows(where).get_row(None), make_error)
 
     def record(*args: Any) -> tuple[qml.tape.QuantumScript, list[Any], Any]:
-        """Record the QNode's circuit on a tape.
-
-        Args:
-            args: the positional arguments of the QNode.
+        """Record the QNode's circuit for some arguments on a tape.
 
         Returns:
             the tape; and the leaves and the tree structure of the quantum function's result.
@@ -217,12 +199,10 @@ def call_on_tape(
         """Rebuild the quantum function's result from the values of its measurements.
 
         Args:
-            values: the value of the only measurement, or a sequence with a value for each
-                measurement.
+            values: the value of the only measurement, or a sequence of the measurements' values.
 
         Returns:
-            the result, with the values in the place of measurements; ``values`` itself if the
-            transforms changed the number of measurements.
+            the result; ``values`` itself if the transforms changed the number of measurements.
         """
         if len(processes) == 1:
             values = (values,)
@@ -239,11 +219,9 @@ def call_on_tape(
 
 
 def _make_tape_qnode(tape: qml.tape.QuantumScript, qnode: qml.QNode) -> qml.QNode:
-    """Make a QNode that runs a tape with the settings of another QNode.
+    """Make a QNode that runs a tape.
 
-    Args:
-        tape: the tape, whose shots the new QNode has.
-        qnode: the QNode whose device, settings and name are used; its transforms are not.
+    It has the device, settings and name of ``qnode``, the tape's shots and no transforms.
     """
 
     @functools.wraps(qnode.func)

@@ -32,14 +32,12 @@ _ELEMENTWISE = frozenset(getattr(lax, f"{name}_p") for name in _NAMES if hasattr
 
 
 def is_elementwise(eqn: JaxprEqn) -> bool:
-    """Return whether an equation can be merged with similar ones by ``jax.vmap``.
+    """Return whether ``jax.vmap`` can merge an equation with similar equations.
 
     True for elementwise primitives, for slices with strides of one, reshapes and other
     rearrangements, for reductions such as ``reduce_sum``, for ``pack`` and ``unstack``, and for
-    ``jit`` of such equations with one result and without constants.
-
-    Args:
-        eqn: any equation of a jaxpr. An equation with effects is never merged.
+    ``jit`` of such equations with one result and without constants. False for an equation with
+    effects.
     """
     if eqn.effects:
         return False

@@ -59,12 +59,7 @@ batching.primitive_batchers[pack_p] = _batch
 def _lower(ctx: mlir.LoweringRuleContext, *scalars: ir.Value) -> list[Any]:
     """Lower ``pack`` to one reshape for each scalar and one concatenation.
 
-    Args:
-        ctx: JAX's lowering context.
-        scalars: MLIR values, rank-0 tensors of the same element type.
-
-    Returns:
-        a list with the vector.
+    The operands are rank-0 tensors of the same element type.
     """
     element = ir.RankedTensorType(scalars[0].type).element_type
     one = ir.RankedTensorType.get([1], element)

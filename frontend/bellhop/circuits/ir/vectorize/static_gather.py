@@ -72,10 +72,7 @@ def _gather_transpose(cotangent: Operand, places: np.ndarray, size: int) -> Oper
     Args:
         cotangent: vector, the cotangent of the gathered elements.
         places: the indices of the gather, in the order of ``cotangent``.
-        size: the number of elements of the array from which elements were gathered.
-
-    Returns:
-        vector of ``size`` elements, the cotangent of this array.
+        size: the number of elements of the source array, whose cotangent is returned.
     """
     uses = np.bincount(places, minlength=size)
     most = int(uses.max(initial=0))

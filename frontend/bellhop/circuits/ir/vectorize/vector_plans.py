@@ -65,11 +65,7 @@ class VectorPlan:
     is_mapped = True
 
     def evaluate(self, read: AtomReader) -> Any:
-        """Compute the array of all values.
-
-        Args:
-            read: returns the value of a variable.
-        """
+        """Compute the array of all values; ``read`` returns the value of a variable."""
         raise NotImplementedError
 
     def iterate_inputs(self) -> Iterator[Any]:
@@ -83,9 +79,6 @@ class VectorPlan:
         only rearrange elements override it to return their operand's array, without computing
         anything.
 
-        Args:
-            read: returns the value of a variable.
-
         Returns:
             the array, and a NumPy integer array of flat indices; ``array.ravel()[indices]`` is the
             result of ``evaluate``.
@@ -96,11 +89,7 @@ class VectorPlan:
 
 @dataclasses.dataclass
 class _SharedValuePlan(VectorPlan):
-    """Plan for equal values: all atoms have the value of one atom, which is the array.
-
-    Attributes:
-        atom: a variable or literal.
-    """
+    """Plan for equal values: all atoms have the value of ``atom``, which is the array."""
 
     atom: Any
     is_mapped = False
@@ -117,11 +106,7 @@ class _SharedValuePlan(VectorPlan):
 
 @dataclasses.dataclass
 class _ConstantsPlan(VectorPlan):
-    """Plan for literals, whose values are known.
-
-    Attributes:
-        values: array ``[atoms, ...]``, the stacked values.
-    """
+    """Plan for literals, whose values are stacked in the array ``values``."""
 
     values: np.ndarray
 
@@ -143,11 +128,7 @@ class _ScalarsPlan(VectorPlan):
     atoms: Sequence[Any]
 
     def evaluate(self, read: AtomReader) -> Any:
-        """Read the value of each atom, and stack the values along a leading axis.
-
-        Args:
-            read: returns the value of a variable.
-        """
+        """Read the value of each atom, and stack the values along a leading axis."""
         values = [jnp.asarray(read(atom), atom.aval.dtype) for atom in self.atoms]
         aval = self.atoms[0].aval
         return (
@@ -182,14 +163,9 @@ class _MappedPlan(VectorPlan):
     def find_elements(self, read: AtomReader) -> tuple[Any, np.ndarray]:
         """Find an array whose elements at some indices are the values of this plan.
 
-        Args:
-            read: returns the value of a variable.
-
-        Returns:
-            the array and flat indices ``[atoms, ...]`` in it, as of ``VectorPlan.find_elements``.
-            If the primitive only reshapes its operand (``reshaped`` is not None), the operand's
-            array, and the operand's indices reshaped to ``[atoms, *reshaped]``; nothing is
-            computed. Otherwise the evaluated array of this plan, and the indices of all elements.
+        If the primitive only reshapes its operand (``reshaped`` is not None), this is the operand's
+        array, with the operand's indices reshaped to ``[atoms, *reshaped]``; nothing is computed.
+        Otherwise it is the evaluated array of this plan, with the indices of all elements.
         """
         if self.reshaped is None:
             return super().find_elements(read)
@@ -220,9 +196,6 @@ class _SlicesPlan(VectorPlan):
 
     def find_elements(self, read: AtomReader) -> tuple[Any, np.ndarray]:
         """Find the array of the sliced operand, and the flat indices of the slices in it.
-
-        Args:
-            read: returns the value of a variable.
 
         Returns:
             the array, and NumPy integers ``[atoms, *sizes]``.
@@ -257,11 +230,7 @@ class _ConcatenatedPlan(VectorPlan):
     def evaluate(self, read: AtomReader) -> Any:
         """Concatenate the arrays of all parts, and permute them to the order of the atoms.
 
-        Args:
-            read: returns the value of a variable.
-
-        Returns:
-            array with a leading axis for the atoms.
+        The result has a leading axis for the atoms.
         """
         arrays = []
         for part, count in zip(self.parts, self.counts, strict=True):
@@ -325,11 +294,7 @@ class VectorPlanner:
         return None if isinstance(plan, _ScalarsPlan) else plan
 
     def _get_plan(self, atoms: Sequence[Any]) -> VectorPlan:
-        """Return the plan of a list of atoms from the cache, or make it.
-
-        Args:
-            atoms: variables and literals of the jaxpr, of the same type.
-        """
+        """Return the plan of a list of atoms of the same type from the cache, or make it."""
         key = tuple(map(id, atoms))
         if key not in self._plans:
             # The entry holds the atoms, so that no other object gets one of their ids.
@@ -339,10 +304,8 @@ class VectorPlanner:
     def _make_plan(self, atoms: Sequence[Any]) -> VectorPlan:
         """Plan each group of atoms that can be computed together, and concatenate.
 
-        Groups of fewer than `MIN_VECTOR_SIZE` variables are computed as scalars.
-
-        Args:
-            atoms: variables and literals of the jaxpr, of the same type.
+        Groups of fewer than `MIN_VECTOR_SIZE` variables are computed as scalars. All atoms have the
+        same type.
         """
         if all(atom is atoms[0] for atom in atoms):
             return _SharedValuePlan(atoms[0])
@@ -447,11 +410,7 @@ class VectorPlanner:
 
 
 def _make_function(eqn: JaxprEqn) -> Callable[..., Any]:
-    """Make a function of an equation's operands that computes its only result.
-
-    Args:
-        eqn: an equation; its operands are not read.
-    """
+    """Make a function of an equation's operands that computes its only result."""
     if eqn.primitive is jit_p:
         closed = eqn.params["jaxpr"]
         return lambda *operands: eval_jaxpr(closed.jaxpr, closed.consts, *operands)[0]

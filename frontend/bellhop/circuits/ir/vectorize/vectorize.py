@@ -82,9 +82,7 @@ def _choose_rule(eqn: JaxprEqn) -> Rule:
 def _evaluate_plan(eqn: JaxprEqn, *operands: Operand) -> list[Any]:
     """Evaluate a ``pack`` equation by the plan in its parameters.
 
-    Args:
-        eqn: the equation, whose operands are the variables that the plan reads.
-        operands: the values of these variables.
+    ``operands`` are the values of the variables that the plan reads.
 
     Returns:
         a list with the vector.

@@ -49,14 +49,7 @@ class NoiseInserter:
 
     @classmethod
     def from_config(cls, config: CircuitConfig) -> "NoiseInserter | None":
-        """Return the noise of a QNode whose first transform is ``qml.add_noise``.
-
-        Args:
-            config: the QNode's settings.
-
-        Returns:
-            None if the QNode has no transforms, or if its first transform is not ``qml.add_noise``.
-        """
+        """Return a QNode's noise; None unless its first transform is ``qml.add_noise``."""
         if QNodeTransforms(config.transforms).names[:1] != ("add_noise",):
             return None
         first = config.transforms[0]
@@ -69,11 +62,7 @@ class NoiseInserter:
         Otherwise PennyLane adds the noise to a tape, without dynamic loops and conditionals.
         ``add_noise`` must be the first transform, because earlier transforms change the operations
         that get noise; circuits must not be folded, and later transforms must not need the whole
-        circuit.
-
-        Args:
-            config: the QNode's settings, with its transforms.
-            device: the QNode's device; only ``default.mixed`` is supported.
+        circuit. Only the device ``default.mixed`` is supported.
         """
         is_noise_first = QNodeTransforms(config.transforms).names[:1] == ("add_noise",)
         is_mixed = type(device) is qml.devices.DefaultMixed
@@ -191,8 +180,7 @@ class NoiseInserter:
     def _add_noise_to_part(self, op: qml.operation.Operator) -> list[Any]:
         """Return an operation with its noise in order, without decomposing it.
 
-        Args:
-            op: the operation. Control flow gets no noise.
+        Control flow gets no noise.
         """
         if ControlFlow.is_instance(op):
             return [op]
@@ -233,13 +221,7 @@ class NoiseInserter:
         return list(self._call_model(make))
 
     def _call_model(self, ask: Callable[[], Any]) -> Any:
-        """Call a function of the noise model, and explain errors about traced values.
-
-        Args:
-            ask: the call, a function without arguments.
-
-        Returns:
-            the result of ``ask``.
+        """Call a function of the noise model; explain errors about traced values.
 
         Raises:
             CompileError: if the noise model needs the concrete value of a tracer.
@@ -258,12 +240,9 @@ def _list_components(op: qml.operation.Operator) -> list[Any]:
 
 
 def _is_known_equal(one: Any, other: Any) -> bool:
-    """Return whether two values of operations are certainly equal.
+    """Return whether two parameters, wires or operators are certainly equal.
 
-    Args:
-        one: a parameter, wire, hyperparameter or operator.
-        other: a value at the same place in another operation. Traced values are equal only if they
-            are the same object.
+    Traced values are equal only if they are the same object.
     """
     if one is other or is_dynamic(one) or is_dynamic(other):
         return one is other
@@ -275,11 +254,9 @@ def _is_known_equal(one: Any, other: Any) -> bool:
 def _decompose_template(op: qml.operation.Operator) -> Iterator[Any]:
     """Decompose a template or an adjoint recursively, as ``qml.add_noise`` does.
 
-    Args:
-        op: the operation.
-
     Yields:
-        the gates in order; ``op`` itself if it is neither a template nor an adjoint.
+        the gates in order; ``op`` itself if it is neither a template nor an adjoint, or cannot be
+        decomposed.
     """
     is_template = hasattr(qml.templates, op.name) or isinstance(op, qml.ops.Adjoint)
     if ControlFlow.is_instance(op) or not op.has_decomposition or not is_template:
@@ -290,7 +267,7 @@ def _decompose_template(op: qml.operation.Operator) -> Iterator[Any]:
 
 
 class _UnreadableWires:
-    """Stands in for wires of which some are traced; any use of it raises an error.
+    """Replacement for wires of which some are traced; any use of it raises an error.
 
     A noise condition that compares a traced wire would silently be False.
 
@@ -314,11 +291,8 @@ class _UnreadableWires:
 def _hide_traced_wires(op: qml.operation.Operator, where: str) -> Any:
     """Copy an operation so that reading its traced wires raises an error.
 
-    Conditions of noise models get the copy, since they may read wires.
-
-    Args:
-        op: the operation. Without traced wires, it is returned unchanged.
-        where: the QNode's name and line, which begin the error message.
+    Conditions of noise models get the copy, since they may read wires. An operation without traced
+    wires is returned itself.
     """
     if not any(map(is_dynamic, op.wires)):
         return op
@@ -334,11 +308,9 @@ def _hide_traced_wires(op: qml.operation.Operator, where: str) -> Any:
 
 
 def _traced_wires_error(where: str, name: str) -> CompileError:
-    """Return the error for a noise model that reads, or may read, traced wires.
+    """Return the error for a noise model that may read traced wires.
 
-    Args:
-        where: the QNode's name and line.
-        name: the name of the operation or measurement process on these wires.
+    ``name`` is the operation or measurement process on these wires.
     """
     return CompileError(
         f"{where}: the noise model reads, or may read, the wires of {name}, which are "

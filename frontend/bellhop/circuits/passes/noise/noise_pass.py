@@ -97,11 +97,13 @@ class NoisePass(CircuitPass):
     def from_config(
         cls, circuit: ProgramCircuit, config: CircuitConfig, outcomes: Any
     ) -> NoisePass | None:
-        """Return the pass for a circuit, or None if the QNode has no ``qml.add_noise``.
+        """Return the pass for a circuit; None without noise.
+
+        A QNode has noise here if its first transform is ``qml.add_noise``.
 
         Args:
             circuit: the backend's circuit.
-            config: the QNode's settings, of which ``add_noise`` must be the first transform.
+            config: the QNode's settings, with its transforms.
             outcomes: the traced array from which the circuit reads its mid-circuit outcomes.
         """
         noise = NoiseInserter.from_config(config)
@@ -111,19 +113,15 @@ class NoisePass(CircuitPass):
     def can_be_used(config: CircuitConfig, device: qml.devices.Device) -> bool:
         """Return whether this pass can add a QNode's noise, instead of PennyLane.
 
-        Args:
-            config: the QNode's settings, with its transforms.
-            device: the QNode's device.
+        See `NoiseInserter.can_add_piecewise` for the conditions.
         """
         return NoiseInserter.can_add_piecewise(config, device)
 
     def apply(self, operations: Sequence[Any]) -> None:
         """Pass operations on with their noise around them, in order.
 
-        Args:
-            operations: PennyLane operations. A `ControlFlow` operation is applied by this pass, so
-                that the gates in it get noise. In a branch that is not taken, only the noise is
-                passed on.
+        In a branch that is not taken, only the noise is passed on. A `ControlFlow` operation is
+        applied by this pass, so that the gates in it get noise.
         """
         noisy = [each for op in operations for each in self._add_noise(op)]
         for is_control, group in itertools.groupby(noisy, ControlFlow.is_instance):
@@ -138,15 +136,7 @@ class NoisePass(CircuitPass):
     ) -> Any:
         """Measure a wire mid-circuit with noise before and after the measurement.
 
-        Args:
-            label: the wire label, static or traced.
-            reset: whether the wire is reset to zero after the measurement.
-            postselect: the outcome to postselect on, 0 or 1; -1 for none.
-            site: the user's ``file:line``, for errors.
-            is_joint: whether the measurement is a part of a ``pauli_measure``.
-
-        Returns:
-            the outcome, a traced bool scalar.
+        The arguments and the result are as in `Interpreter.mid_measure`.
 
         Raises:
             CompileError: for a ``pauli_measure``, for a measurement in a conditional on an outcome,
@@ -183,16 +173,8 @@ class NoisePass(CircuitPass):
     ) -> tuple[Any, ...]:
         """Pass a for loop on, and record the values that it carries.
 
-        A condition that is computed from these values may depend on mid-circuit outcomes.
-
-        Args:
-            n_iterations: the trip count, an ``int``, or a tracer if it is dynamic.
-            body: ``(carried, index) -> carried``, which applies the gates of one iteration.
-            carried: the carried values of the first iteration, a tuple of arrays.
-            is_nest: whether the loop can be unrolled, as in `Interpreter.for_loop`.
-
-        Returns:
-            the carried values after the loop.
+        A condition that is computed from these values may depend on mid-circuit outcomes. The
+        arguments and the result are as in `Interpreter.for_loop`.
         """
         return super().for_loop(n_iterations, self._record_carried(body), carried, is_nest=is_nest)
 
@@ -219,12 +201,6 @@ class NoisePass(CircuitPass):
 
         As in PennyLane, the noise of a gate in a branch does not depend on the outcome.
 
-        Args:
-            branches: the traced index of the branch to run, and the branches as functions.
-
-        Returns:
-            the result of the branch that runs.
-
         Raises:
             CompileError: if it is unknown whether an outcome decides, or if a branch on an outcome
                 has noise and a callback with an effect.
@@ -238,11 +214,7 @@ class NoisePass(CircuitPass):
         def run(number: int) -> Any:
             """Run one branch with its gates, and the noise of the other branches, in order.
 
-            Args:
-                number: the index of the branch.
-
-            Returns:
-                the result of this branch.
+            ``number`` is the index of the branch, whose result is returned.
             """
             results = {
                 n: self._run_branch(branch, is_taken=n == number and is_outer_taken)
@@ -280,18 +252,14 @@ class NoisePass(CircuitPass):
         return groups
 
     def apply_noise(self, operations: Sequence[Any]) -> None:
-        """Apply noise operations, or operations whose noise was added before."""
+        """Pass on noise, or operations with noise already, which also count for precision."""
         self.precision.include([op.data for op in operations])
         self.target.apply(operations)
 
     def _add_noise(self, op: qml.operation.Operator) -> list[Any]:
-        """Return an operation with its noise; the noise alone in a branch not taken.
+        """Return an operation with its noise, in order.
 
-        Args:
-            op: the operation. Control flow is returned unchanged.
-
-        Returns:
-            a list of operations, in order.
+        In a branch that is not taken, return the noise alone. Control flow is returned unchanged.
         """
         seen = self._state
         is_first, seen.is_first = seen.is_first, False

@@ -45,8 +45,9 @@ class EvaluatedGates(NamedTuple):
 
     Attributes:
         results: the values of the jaxpr's outputs.
-        saved: what another evaluation of the same jaxpr needs so as not to call Python again:
-            callback results and the carried values of loops, one entry per equation that has any.
+        saved: the values with which another evaluation of the same jaxpr does not call Python
+            again: callback results and the carried values of loops, one entry per equation that has
+            any.
         actions: a function ``(interpreter, backwards)`` for each equation with gates, in order. It
             applies the gates or, if ``backwards``, their inverses in reverse order.
     """
@@ -116,15 +117,14 @@ class _GateEvaluator(GateInterpreter):
         return (self._evaluate_call if eqn.effects else self._evaluate_value)(eqn, *operands)
 
     def _save(self, make: Callable[[Any], Any]) -> Any:
-        """Return an equation's saved entry, and append it to this evaluation's entries.
+        """Return an equation's saved entry: the earlier evaluation's, or a new entry.
+
+        The entry is also appended to this evaluation's entries.
 
         Args:
-            make: computes the entry in the first evaluation, with the argument None. If an earlier
-                evaluation saved None for the equation, the argument is `NOTHING_SAVED`: callbacks
-                in the equation are not called, and their results are missing.
-
-        Returns:
-            the entry of the earlier evaluation, or the new one.
+            make: computes the entry, from None in the first evaluation. If the earlier evaluation
+                saved None for the equation, it is called with `NOTHING_SAVED`: callbacks in the
+                equation are not called, and their results are missing.
         """
         if self.saved_before is None:
             kept = make(None)
@@ -142,9 +142,7 @@ class _GateEvaluator(GateInterpreter):
     def _evaluate_call(self, eqn: JaxprEqn, *operands: Operand) -> Sequence[Any]:
         """Call Python in the first evaluation; return the saved results in a later one.
 
-        Args:
-            eqn: an equation with an effect, such as a callback.
-            operands: the values of its operands.
+        The equation has an effect, such as a callback.
 
         Returns:
             the equation's results; `_UNSAVED` for each if the earlier evaluation did not save them.
@@ -158,12 +156,7 @@ class _GateEvaluator(GateInterpreter):
     def _interpret_operations(self, eqn: JaxprEqn, *operands: Operand) -> list[Any]:
         """Append an action that applies the equation's operations or their inverses.
 
-        Args:
-            eqn: the ``quantum_operations`` equation.
-            operands: the values of its operands.
-
-        Returns:
-            an empty list: the equation has no results.
+        The equation has no results, so the list is empty.
 
         Raises:
             CompileError: if an operation allocates wires, or an operand was not saved.
@@ -174,12 +167,7 @@ class _GateEvaluator(GateInterpreter):
             raise allocation_error(self.where, allocating)
 
         def act(interpreter: Interpreter, backwards: bool) -> None:
-            """Apply the operations of this equation; the action appended for the equation.
-
-            Args:
-                interpreter: receives the operations.
-                backwards: whether to apply their adjoints in reverse order.
-            """
+            """Apply the equation's operations; if ``backwards``, their adjoints in reverse."""
             operations, sites = list(queued), list(eqn.params["sites"])
             if backwards:
                 operations, sites = Modifiers.invert_sequence(operations), sites[::-1]
@@ -192,11 +180,10 @@ class _GateEvaluator(GateInterpreter):
         raise measurement_error(self.where, eqn.params["site"])
 
     def _require_saved(self, values: Sequence[Any]) -> Sequence[Any]:
-        """Return values unchanged, or raise an error if one of them was not saved.
+        """Return the operands of an equation, or raise an error if one was not saved.
 
-        Args:
-            values: operands of an equation. `_UNSAVED` marks a callback's result in an iteration
-                that is recomputed, whose callback must not be called again.
+        `_UNSAVED` marks a callback's result in an iteration that is recomputed, whose callback must
+        not be called again.
 
         Raises:
             CompileError: if one is `_UNSAVED`.
@@ -213,12 +200,7 @@ class _GateEvaluator(GateInterpreter):
     def _interpret_region(self, eqn: JaxprEqn, *operands: Operand) -> list[Any]:
         """Evaluate an adjoint or controlled function, and append an action for its gates.
 
-        Args:
-            eqn: the ``quantum_region`` equation.
-            operands: the values of its operands.
-
-        Returns:
-            an empty list: the equation has no results.
+        The equation has no results, so the list is empty.
         """
         gates, controls = GateJaxpr.from_region(eqn, self._require_saved(operands))
         inner: list[EvaluatedGates] = []
@@ -233,12 +215,10 @@ class _GateEvaluator(GateInterpreter):
         [evaluated] = inner
 
         def act(interpreter: Interpreter, backwards: bool) -> None:
-            """Apply the region's gates; the action appended for the equation.
+            """Apply the region's gates, with controls, or inverted for an adjoint.
 
-            Args:
-                interpreter: receives the gates: with controls, or inverted for an adjoint.
-                backwards: whether to apply the inverse of the region; the inverse of an adjoint is
-                    the function itself.
+            If ``backwards``, apply the inverse of the region; the inverse of an adjoint is the
+            function itself.
             """
             if controls is None:
                 evaluated.apply(interpreter, backwards=not backwards)
@@ -276,13 +256,9 @@ class _GateEvaluator(GateInterpreter):
             results, kept = self._save(make)
 
         def act(interpreter: Interpreter, backwards: bool) -> None:
-            """Apply a conditional with gates; the action appended for the equation.
+            """Apply the conditional with its gates, or with the inverse of each branch.
 
-            Each branch recomputes its classical values from the saved ones.
-
-            Args:
-                interpreter: receives the conditional.
-                backwards: whether each branch applies the inverses of its gates in reverse order.
+            Each branch recomputes its classical values from the saved values.
             """
 
             def apply_branch(number: int) -> None:
@@ -299,11 +275,8 @@ class _GateEvaluator(GateInterpreter):
 
         With a static trip count, `jax.lax.scan` saves the carried values of each iteration. With a
         dynamic trip count their array would have no static shape, so each iteration of the loop
-        with gates recomputes them from the first iteration on.
-
-        Args:
-            eqn: the ``quantum_for_loop`` equation.
-            operands: the values of its operands.
+        with gates recomputes them from the first iteration on. A loop without carried values and
+        effects is run with gates only.
 
         Returns:
             the carried values after the loop.
@@ -350,10 +323,6 @@ class _GateEvaluator(GateInterpreter):
         so that it can run backwards; each iteration recomputes its carried values from the first
         iteration on.
 
-        Args:
-            eqn: JAX's ``while`` equation, whose body has gates.
-            operands: the values of its operands.
-
         Returns:
             the carried values after the loop.
         """
@@ -377,7 +346,7 @@ class _GateEvaluator(GateInterpreter):
         return results
 
     def _make_recompute(self, run: Callable[..., EvaluatedGates]) -> Callable[..., Any]:
-        """Return a function that recomputes what a loop carries into an iteration.
+        """Return a function that recomputes a loop's carried values before an iteration.
 
         Args:
             run: ``(index, carried) -> EvaluatedGates``, evaluates one iteration without gates.
@@ -412,12 +381,7 @@ class _GateEvaluator(GateInterpreter):
         """
 
         def act(interpreter: Interpreter, backwards: bool) -> None:
-            """Apply the loop with gates; the action that `_add_loop_action` appends.
-
-            Args:
-                interpreter: receives the loop.
-                backwards: whether to apply the inverse: iterations and gates in reverse order.
-            """
+            """Apply the loop; if ``backwards``, with iterations and gates in reverse order."""
 
             def run_iteration(_: tuple[()], iteration: Any) -> tuple[()]:
                 number = length - 1 - iteration if backwards else iteration
@@ -446,12 +410,8 @@ def _switch_branches(index: Any, functions: Sequence[Callable[[], EvaluatedGates
     def runner(number: int) -> Callable[[], Any]:
         """Return one branch as a function for ``jax.lax.switch``.
 
-        Args:
-            number: the index of the branch.
-
-        Returns:
-            a function that returns its results, and the saved entries of all branches: zeros for
-            the branches other than this one.
+        The function returns the branch's results and the saved entries of all branches: zeros for
+        the branches other than this one.
         """
 
         def run() -> Any:
@@ -475,7 +435,7 @@ def _make_zeros(like: Any) -> Any:
 
 
 class _NothingSaved:
-    """Stands for the saved entries of a loop that saved nothing: each is None.
+    """The saved entries of a loop that saved nothing: each entry is None.
 
     A loop with a dynamic trip count saves nothing per iteration, because an array of all iterations
     has no static shape. Iterating over the object gives None without end; an element is the object

@@ -1,4 +1,4 @@
-"""Errors for what adjoint and controlled functions cannot contain."""
+"""Errors for constructs that adjoint and controlled functions cannot contain."""
 
 from typing import Any
 
@@ -8,11 +8,7 @@ from bellhop.errors import CompileError
 def allocation_error(where: str, op: Any) -> CompileError:
     """Return the error for an allocation in an adjoint or controlled function.
 
-    Folding a circuit as a whole inverts it too.
-
-    Args:
-        where: the QNode's name and line.
-        op: the ``Allocate`` or ``Deallocate`` operation.
+    Folding a circuit as a whole inverts it too. ``op`` is the ``Allocate`` or ``Deallocate``.
     """
     return CompileError(
         f"{where}: {op.name} of wires stands in an adjoint, ctrl or folding of a "
@@ -23,9 +19,7 @@ def allocation_error(where: str, op: Any) -> CompileError:
 def measurement_error(where: str, site: str) -> CompileError:
     """Return the error for a measurement in an adjoint or controlled function.
 
-    Args:
-        where: the QNode's name and line.
-        site: the ``file:line`` of the mid-circuit measurement.
+    ``site`` is the ``file:line`` of the mid-circuit measurement.
     """
     return CompileError(
         f"{where}: a measure ({site}) stands in an adjoint or ctrl of a function, which "

@@ -41,12 +41,7 @@ class RegionPass(CircuitPass):
     def _interpret_region(self, eqn: JaxprEqn, *operands: Operand) -> Sequence[Any]:
         """Apply the gates of an adjoint or controlled function to the next interpreter.
 
-        Args:
-            eqn: the ``quantum_region`` equation.
-            operands: the values of its operands.
-
-        Returns:
-            an empty list: the equation has no results.
+        The ``quantum_region`` equation has no results, so the list is empty.
         """
         gates, controls = GateJaxpr.from_region(eqn, operands)
         if controls is None:

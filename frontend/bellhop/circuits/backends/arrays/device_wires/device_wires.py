@@ -33,14 +33,13 @@ REPLICATED = PartitionSpec()
 class DeviceWires:
     """A mesh over which a state is partitioned; bits of device indices are wires.
 
-    Each mesh axis of size two is one wire of the state. Made by `from_state_axes` for a circuit in
-    a region on a mesh.
+    Made by `from_state_axes` for a circuit in a region on a mesh.
 
     Attributes:
         mesh: mesh that has one axis of size two for each wire, and the axes over which the state is
             not partitioned.
-        axes: names of the axes of size two; the first one is the most significant bit of the
-            device's index.
+        axes: names of the axes of size two; the first is the most significant bit of the device's
+            index.
     """
 
     mesh: Mesh
@@ -79,13 +78,12 @@ class DeviceWires:
     def map_shards(self, function: Callable[..., Any], in_specs: Any, out_specs: Any) -> Any:
         """Return ``jax.jit(jax.shard_map(function))``, manual over `axes` only.
 
+        The result is a function of whole arrays, which returns whole arrays.
+
         Args:
             function: called on each device with the shards of the arguments, returns shards.
             in_specs: partition specs of the arguments, as in `jax.shard_map`.
             out_specs: partition specs of the results.
-
-        Returns:
-            a function of whole arrays, which returns whole arrays.
         """
         mapped = jax.shard_map(
             function,
@@ -103,8 +101,8 @@ class DeviceWires:
         Call it in a function of `map_shards`.
 
         Args:
-            axes: positions in `self.axes`; the first one is the most significant bit of the index.
-                None for all axes.
+            axes: positions in `self.axes`, the most significant bit of the index first. None for
+                all axes.
         """
         chosen = range(len(self.axes)) if axes is None else axes
         number = jnp.int32(0)

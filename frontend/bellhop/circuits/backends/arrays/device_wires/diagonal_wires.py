@@ -39,7 +39,7 @@ class GateWires:
     Attributes:
         wires: indices of all qubits of the gate.
         nondiagonal: the qubits that must be local; the gate's matrix is diagonal on the remaining
-            ones, for instance on controls.
+            qubits, for instance on controls.
     """
 
     wires: frozenset[int]
@@ -52,7 +52,7 @@ class GateWires:
 
 
 def find_gate_wires(op: qml.operation.Operator, qubits: tuple[int, ...]) -> GateWires:
-    """Return the qubits of an operation, and those on which it is not diagonal.
+    """Return the qubits of an operation, and on which of them it is not diagonal.
 
     For instance ``CNOT`` on qubits ``(3, 5)`` gives ``GateWires({3, 5}, nondiagonal={5})``.
     Matrices on more than four wires, apart from controls, count as diagonal on none of them, unless
@@ -70,8 +70,8 @@ def find_gate_wires(op: qml.operation.Operator, qubits: tuple[int, ...]) -> Gate
 def _find_diagonal_positions(op: qml.operation.Operator) -> tuple[int, ...]:
     """Return the positions in ``op.wires`` of the wires on which `op` is diagonal.
 
-    Controls count as diagonal. If parameters are traced, the matrix for random parameters is
-    tested.
+    Controls count as diagonal. If scalar parameters are traced, the matrix for random parameters is
+    tested. For traced arrays, and more than four wires, only PennyLane's list counts.
     """
     wires = list(op.wires)
     split = split_controls(op)
@@ -93,13 +93,7 @@ def _find_diagonal_positions(op: qml.operation.Operator) -> tuple[int, ...]:
 
 
 def _is_diagonal(matrix: np.ndarray, n_wires: int, position: int) -> bool:
-    """Return whether a matrix is diagonal on the wire at `position` (0 is the first).
-
-    Args:
-        matrix: array ``[2**n_wires, 2**n_wires]``.
-        n_wires: number of wires of the matrix.
-        position: position of the wire.
-    """
+    """Return whether a matrix is diagonal on the wire at `position` (0 is the first)."""
     by_wire = np.moveaxis(
         matrix.reshape((2,) * 2 * n_wires), (position, n_wires + position), (0, 1)
     )

@@ -269,15 +269,14 @@ class _PendingGates:
         """Choose greedily which wires index devices, so that few gates remain pending.
 
         A gate remains pending if it is not diagonal on a chosen wire, or depends on a gate that
-        remains pending. Only the wires are chosen; no gate is removed.
+        remains pending. No gate is removed.
 
         Args:
             n_wires: number of wires of the state.
-            before: the current device wires, which are preferred among equally good ones.
+            before: the current device wires, which are preferred among equally good wires.
 
         Returns:
-            as many wires as `before` has. Their order has no meaning yet: `_assign_axes` assigns
-            them to device axes.
+            one wire for each of `before`. `_assign_axes` assigns them to device axes later.
         """
         chosen: Wires = ()
         while len(chosen) < len(before):
@@ -292,8 +291,7 @@ class _PendingGates:
     def _find_remaining(self, devices: int) -> int:
         """Return the pending gates that cannot be applied, as a bit mask.
 
-        Args:
-            devices: the wires that index devices, as a bit mask.
+        `devices` is the bit mask of the wires that index devices.
         """
         waiting = rest = self.gates
         stopped = 0
@@ -357,7 +355,7 @@ def _count_cycles(before: Wires, after: Wires) -> int:
 
 
 def permute_qubits(state: Operand, before: Sequence[int], after: Sequence[int], base: int) -> Any:
-    """Transpose the qubits of a state; neighbours that stay together move as one axis.
+    """Transpose the qubits of a state.
 
     For instance ``permute_qubits(state, [0, 1, 2], [2, 0, 1], 2)`` brings the last qubit to the
     front.
@@ -366,7 +364,6 @@ def permute_qubits(state: Operand, before: Sequence[int], after: Sequence[int], 
         state: array ``[components, base**qubits]``.
         before: the qubits in their order in `state`, first axis first.
         after: the same qubits in their order in the result.
-        base: number of entries per qubit.
 
     Returns:
         array of the shape of `state`.

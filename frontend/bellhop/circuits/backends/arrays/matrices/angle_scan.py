@@ -48,7 +48,7 @@ _WITHOUT_EFFECT = (OperationKind.IGNORED, OperationKind.GLOBAL_PHASE)
 
 
 def _compute_terms(angles: Any, xp: Any) -> Any:
-    """Return ``1, cos(x/2), sin(x/2), cos(x), sin(x)`` of each angle, along a new last axis."""
+    """Return 1, cos(x/2), sin(x/2), cos(x), sin(x) of each angle, on a new last axis."""
     half = angles / 2
     terms = xp.cos(half), xp.sin(half), xp.cos(angles), xp.sin(angles)
     return xp.stack([xp.ones_like(angles), *terms], axis=-1)
@@ -89,12 +89,8 @@ class _Block:
     def multiply(self, after: "_Block") -> "_Block":
         """Return the block that applies this block and then `after`: ``after @ self``.
 
-        Args:
-            after: the next block. At most one of the two blocks may have an angle.
-
-        Returns:
-            a block on the qubits of both blocks, this block's qubits first, with the angle of the
-            two, if any.
+        At most one of the two blocks may have an angle. The result acts on the qubits of both, this
+        block's qubits first.
         """
         qubits = (*self.qubits, *(q for q in after.qubits if q not in self.qubits))
         one, other = self.extend(qubits), after.extend(qubits)
@@ -106,11 +102,13 @@ class _Block:
 class AngleScan:
     """Applies operations in a loop to means of Pauli words, on one device.
 
+    `MixedSimulator` makes an instance for a sequence of operations.
+
     Args:
         compute_matrix: returns the transfer matrix of an operation, a NumPy array if it is static.
 
     Attributes:
-        is_orthogonal: False, since channels are not.
+        is_orthogonal: False, since channels are not orthogonal.
     """
 
     compute_matrix: Callable[[Any], Any]
@@ -122,7 +120,7 @@ class AngleScan:
         """Multiply neighboring operations to blocks with at most one angle each.
 
         Args:
-            operations: pairs of an operation and the indices of its qubits, in order.
+            operations: pairs of an operation and the indices of its qubits, in order; not empty.
 
         Returns:
             the blocks in order; None if the matrix of an operation, or of a part of its
@@ -159,12 +157,11 @@ class AngleScan:
     ) -> Iterator[_Block | None]:
         """Yield the blocks of an operation, decomposed if it has no block itself.
 
-        None is yielded for a part that has no block and is not decomposed further, after 3
-        decompositions or without one.
+        None is yielded for a part that has no block and no decomposition, or is the result of three
+        decompositions.
 
         Args:
-            op: the operation.
-            qubits: its qubits.
+            qubits: the qubits of `op`.
             depth: the number of decompositions that the operation results from.
         """
         block = self._make_block(op, qubits)
@@ -180,12 +177,12 @@ class AngleScan:
                 yield from self._make_blocks_of_operation(part, on, depth + 1)
 
     def _make_block(self, op: Any, qubits: tuple[int, ...]) -> _Block | None:
-        """Return the block of one operation.
+        """Return the block of one operation, from a cache by structure and constants.
 
         Returns:
             the block; None if the matrix is neither constant nor a linear combination of 1 and the
-            cosines and sines of x and x/2, for one traced real scalar x. None for a channel with
-            a traced parameter.
+            cosines and sines of x and x/2, for one traced real scalar x. None for a channel with a
+            traced parameter.
         """
         parameters = get_parameters(op)
         dynamic = [number for number, value in enumerate(parameters) if is_dynamic(value)]
@@ -220,8 +217,7 @@ class AngleScan:
         """Fit the coefficients of an operation's matrix as a function of its angle.
 
         Args:
-            op: the operation.
-            parameters: its parameters, static except for the angle.
+            parameters: the parameters of `op`, static except for the angle.
             number: the index of the angle among the parameters.
 
         Returns:
@@ -266,7 +262,7 @@ def _fill(block: _Block, width: int, in_order: tuple[int, ...]) -> _Block:
     Args:
         block: a block on at most ``width`` qubits.
         width: number of qubits of the result.
-        in_order: all qubits of the state; the first ones that the block lacks are added to it.
+        in_order: all qubits of the state; the first that the block lacks are added to it.
 
     Returns:
         a block with coefficients ``[5, 4**width, 4**width]``; terms that the block lacks are zero.
@@ -279,11 +275,10 @@ def _fill(block: _Block, width: int, in_order: tuple[int, ...]) -> _Block:
 
 
 def _compute_matrices(blocks: Sequence[_Block], dtype: np.dtype) -> Any:
-    """Return the matrices of blocks at their angles, an array ``[blocks, rows, rows]``.
+    """Return the matrices of blocks at their angles, ``[blocks, rows, rows]``.
 
     Args:
         blocks: blocks on equally many qubits, with all five terms (`_fill`).
-        dtype: dtype of the result.
     """
     tables: dict[bytes, int] = {}
     numbers = [tables.setdefault(block.coefficients.tobytes(), len(tables)) for block in blocks]

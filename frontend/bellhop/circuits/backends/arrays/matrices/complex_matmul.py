@@ -22,9 +22,7 @@ def matmul(left: Operand, right: Operand) -> Any:
 
 
 def _matmul_as_real(left: Operand, right: Operand) -> Any:
-    """Multiply real or complex matrices by one product of real matrices.
-
-    This is `matmul` on a TPU.
+    """Multiply matrices by one product of real matrices: `matmul` on a TPU.
 
     Args:
         left: array ``[..., rows, n]``.
@@ -50,7 +48,7 @@ def _join_complex(both: Operand, axis: int) -> jax.Array:
 
 
 def to_real_matrices(matrices: Any, n_components: int) -> Any:
-    """Convert complex matrices to real ones that act on real and imaginary parts.
+    """Convert complex matrices to real matrices that act on real and imaginary parts.
 
     Each matrix ``A`` becomes the block matrix ``[[A_re, -A_im], [A_im, A_re]]``.
 
@@ -60,7 +58,8 @@ def to_real_matrices(matrices: Any, n_components: int) -> Any:
             state, whose matrices are returned unchanged.
 
     Returns:
-        array ``[matrices, n_components * rows, n_components * columns]``.
+        array ``[matrices, n_components * rows, n_components * columns]``; of NumPy if `matrices`
+        is.
     """
     if n_components == 1:
         return matrices

@@ -78,14 +78,9 @@ Placement = MatrixPlacement | ExchangePlacement
 
 
 def count_sizes(places: Sequence[Placement]) -> Counter[int]:
-    """Return how many matrices have each number of qubits.
+    """Count the matrices of each number of qubits, in order of first occurrence.
 
-    Args:
-        places: placements of matrices and exchanges; exchanges are not counted.
-
-    Returns:
-        number of matrices by number of qubits (including device qubits), in order of first
-        occurrence.
+    Qubits that index devices count; exchanges do not.
     """
     return Counter(place.size for place in places if isinstance(place, MatrixPlacement))
 
@@ -94,6 +89,7 @@ def count_sizes(places: Sequence[Placement]) -> Counter[int]:
 class Evolution:
     """A sequence of matrix products and exchanges, applied to a state as one function.
 
+    `MatrixSequence` makes an instance for consecutive blocks with the same differentiation method.
     The matrices themselves are operands, stacked in *tables*: for each entry of `repeats` and, in
     it, for each number of qubits (`count_sizes`), one array ``[n_repeats, matrices, rows,
     columns]``.
@@ -113,7 +109,7 @@ class Evolution:
 
         Args:
             state: real array ``[components, base**qubits]``.
-            tables: for each repeated subsequence and number of qubits, the real matrices, an array
+            *tables: for each repeated subsequence and number of qubits, the real matrices, an array
                 ``[repeats, matrices, rows, columns]``.
 
         Returns:
@@ -124,16 +120,8 @@ class Evolution:
     def apply_with_adjoint(self, state: Operand, *tables: Any) -> Any:
         """Apply all matrices and exchanges, with the adjoint method as reverse mode.
 
-        The backward pass recomputes states with transposed matrices, so all matrices must be
-        orthogonal.
-
-        Args:
-            state: real array ``[components, base**qubits]``.
-            tables: for each repeated subsequence and number of qubits, the real matrices, an array
-                ``[repeats, matrices, rows, columns]``.
-
-        Returns:
-            the final state, an array of the shape of `state`.
+        Arguments and result are as of `apply`. The backward pass recomputes states with transposed
+        matrices, so all matrices must be orthogonal.
         """
         pullback = self._map_shards(self._pull_back, 2, 1 + len(tables))
         return define_adjoint_derivative(self.apply, pullback)(state, *tables)
@@ -141,7 +129,7 @@ class Evolution:
     def _map_shards(self, function: Callable[..., Any], n_states: int, n_results: int) -> Any:
         """Wrap `function`, which each device calls on its shards, for whole arrays.
 
-        Without `devices` it is `function` itself.
+        Without `devices` it is returned unchanged.
 
         Args:
             function: ``function(*states, *tables)``, of shards of states and replicated tables;
@@ -166,22 +154,17 @@ class Evolution:
 
         Args:
             state: array ``[components, base**local_qubits]``.
-            tables: the matrices, as in `apply`.
+            *tables: the matrices, as in `apply`.
 
         Returns:
             the shard of the final state, in the same shape.
         """
 
         def step(place: Placement, state: Any, matrix: Any) -> tuple[Any, None]:
-            """Apply one matrix or exchange; a step of `_scan_steps`.
+            """Apply one matrix or exchange to the shard; a step of `_scan_steps`.
 
-            Args:
-                place: where the matrix or exchange acts.
-                state: the shard before.
-                matrix: the matrix; None for an exchange.
-
-            Returns:
-                the shard after, and None, since matrices yield no values.
+            `matrix` is None for an exchange. Returns the new shard, and None, since matrices yield
+            no values.
             """
             if isinstance(place, ExchangePlacement):
                 return self._exchange(state, place), None
@@ -200,13 +183,13 @@ class Evolution:
 
         Args:
             state: this device's shard of the final state, array ``[components,
-                base**local_qubits]``, with base 2 for state vectors and 4 for density matrices.
+                base**local_qubits]``.
             cotangent: the cotangent of this shard.
-            tables: the matrices, as in `apply_with_adjoint`.
+            *tables: the matrices, as in `apply`.
 
         Returns:
-            the cotangents of the initial state (this device's shard) and of each table (summed
-            over all devices).
+            the cotangents of the initial state (this device's shard) and of each table (summed over
+            all devices).
         """
 
         def step(place: Placement, carried: Sequence[Any], inverse: Any) -> tuple[Any, Any]:
@@ -279,7 +262,6 @@ class Evolution:
                 Args:
                     carried: the value that `step` carries from placement to placement.
                     given: the subsequence's tables of this repetition, arrays ``[matrices, ...]``.
-                    steps: the placements of the subsequence.
 
                 Returns:
                     the new carried value, and the results in the layout of `given`.
@@ -309,8 +291,9 @@ class Evolution:
         """Return the block of a matrix that multiplies this device's shard.
 
         Args:
-            matrix: array ``[rows, rows]``, diagonal along the mesh axes `placement.axes`.
-            placement: where the matrix acts. Without mesh axes the result is `matrix`.
+            matrix: array ``[rows, rows]``, diagonal along the mesh axes `placement.axes`; returned
+                unchanged if there are none.
+            placement: where the matrix acts.
         """
         if not placement.axes:
             return matrix
@@ -328,8 +311,9 @@ class Evolution:
         It is the transpose of `_select_block`, for the cotangent of a matrix.
 
         Args:
-            block: square array, on the local qubits of the matrix.
-            placement: where the matrix acts. Without mesh axes the result is `block`.
+            block: square array, on the local qubits of the matrix; returned unchanged without mesh
+                axes.
+            placement: where the matrix acts.
         """
         if not placement.axes:
             return block
@@ -348,7 +332,7 @@ class Evolution:
 
         Args:
             matrix: square array, on device qubits and local qubits.
-            placement: where the matrix acts, which gives the sizes of the axes.
+            placement: where the matrix acts, which decides the sizes of the axes.
 
         Returns:
             array of six axes, ``(components, device blocks, local entries) * 2``.
@@ -391,13 +375,9 @@ class Evolution:
 
 
 def _unstack(table: PyTree) -> list[Any]:
-    """Split arrays along the first axis, by an equation whose transpose concatenates.
+    """Split arrays along the first axis into a list of pytrees, one per row.
 
-    Args:
-        table: pytree of arrays ``[rows, ...]`` with equally many rows.
-
-    Returns:
-        for each row, the pytree of arrays without the first axis.
+    It is one equation, whose transpose concatenates.
     """
     leaves, structure = jax.tree.flatten(table)
     split = [jax.lax.split(leaf, [1] * len(leaf)) for leaf in leaves]

@@ -57,15 +57,13 @@ def fuse_matrices(
 ) -> list[FusedBlock]:
     """Group neighbouring matrices into blocks of at most `max_qubits` qubits.
 
+    A larger matrix becomes a separate block. Applying the blocks in order equals applying `steps`.
+
     Args:
         steps: the matrices in order of application, as tuples ``(qubits, entry, is_unitary)``. The
             entry is a NumPy array, or the index of a traced matrix; `is_unitary` is whether it is
             unitary for all values of its parameters.
-        max_qubits: largest number of qubits of a block; a larger matrix becomes a separate block.
-        n_qubits: number of qubits of the state.
-
-    Returns:
-        blocks in order of application. Applying them equals applying all `steps` in order.
+        max_qubits: largest number of qubits of a block.
     """
     blocks: list[FusedBlock] = []
     # For each qubit, the index of the last block that acts on it.
@@ -102,7 +100,6 @@ def multiply_blocks(
     Args:
         blocks: at least one block; all have equally many qubits.
         base: number of entries per qubit: 2 for amplitudes, 4 for Pauli expectation values.
-        dtype: dtype of the matrices.
         gather_matrices: ``gather_matrices(n_qubits, entries)`` stacks traced matrices on `n_qubits`
             qubits, given as indices, to an array ``[matrices, rows, columns]``.
 
@@ -148,11 +145,10 @@ def _embed(matrices: Any, places: Sequence[tuple[int, ...]], base: int, k: int) 
     Args:
         matrices: array ``[matrices, rows, columns]``, all on the same number of qubits.
         places: for each matrix, the positions of its qubits among the `k` qubits.
-        base: number of entries per qubit.
         k: number of qubits of the results.
 
     Returns:
-        array ``[matrices, base**k, base**k]``.
+        array ``[matrices, base**k, base**k]``; of NumPy if `matrices` is.
     """
     xp = np if isinstance(matrices, np.ndarray) else jnp
     weights = np.zeros((len(places), k), int)

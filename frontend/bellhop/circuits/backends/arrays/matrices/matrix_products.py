@@ -86,13 +86,11 @@ class MatrixRows:
     def contract(self, one: Operand, other: Operand) -> Any:
         """Return the inner products between the rows of two states.
 
-        Args:
-            one: array ``[components, base**n_qubits]``.
-            other: array of the same shape.
+        Both are arrays ``[components, base**n_qubits]``.
 
         Returns:
             ``rows_of_one @ rows_of_other.T``, a square array of size ``components *
-            base**len(positions)``. It is the cotangent of a matrix that `multiply` applied.
+            base**len(positions)``: the cotangent of a matrix that `multiply` applied.
         """
         return _contraction_p.bind(*vary_like((one, other), (one, other)), rows=self)
 
@@ -115,8 +113,8 @@ class MatrixRows:
 class _Tiles:
     """A state as tiles of columns, which a loop reads, changes and writes back.
 
-    Splitting a state keeps its memory small: a tile fits into a cache. The state is reshaped to
-    `shape`, with an axis for each group of neighbouring qubits.
+    A tile fits into a cache. The state is reshaped to `shape`, with an axis for each group of
+    neighbouring qubits.
 
     Args:
         rows: the qubits that become rows.
@@ -174,7 +172,7 @@ class _Tiles:
 
         Args:
             state: array of shape `self.shape`.
-            number: index of the tile.
+            number: index of the tile, usually traced.
             rows: the new tile, array ``[*batch, rows, columns]``.
         """
         by_row = rows.reshape([self._tile_shape[axis] for axis in self._axes_to_rows])
@@ -186,11 +184,7 @@ class _Tiles:
         return jax.lax.dynamic_update_slice(state, tile, self._compute_start(number))
 
     def _compute_start(self, number: Operand) -> list[Any]:
-        """Return the index of the first entry of a tile in the state, for each axis.
-
-        Args:
-            number: index of the tile, usually traced.
-        """
+        """Return the index of a tile's first entry in the state, for each axis."""
         start: list[Any] = []
         for is_looped, size in zip(reversed(self._is_looped), reversed(self._sizes), strict=True):
             start.append(number % size if is_looped else 0)
@@ -239,27 +233,15 @@ def _step_backwards(
 ) -> list[Any]:
     """Implement the primitive of `MatrixRows.step_backwards`, tile by tile.
 
-    Args:
-        inverse: the inverse (transpose) of the gate's matrix.
-        state: the state after the gate, array ``[*batch, components, base**qubits]``.
-        cotangent: the cotangent of the state after the gate.
-        rows: the qubits on which the matrix acts.
-        at_once: largest number of scalars of a tile with more than one column.
-
-    Returns:
-        the state before the gate, its cotangent, and the cotangent of the matrix.
+    Arguments and results are as of this method, with leading batch axes. A tile has at most
+    `at_once` scalars if it has more than one column.
     """
     tiles = _Tiles(rows, state.shape, at_once)
 
     def step(number: Operand, carried: Any) -> Any:
         """Undo the gate for one tile; the body of the loop over tiles.
 
-        Args:
-            number: index of the tile.
-            carried: state, cotangent, and the cotangent of the matrix, summed over earlier tiles.
-
-        Returns:
-            the carried arrays after this tile.
+        `carried` is state, cotangent, and the cotangent of the matrix, summed over earlier tiles.
         """
         state, cotangent, total = carried
         before, after = (
@@ -300,15 +282,7 @@ def _batch(
 ) -> tuple[Any, Any]:
     """Batching rule: bind a primitive with batch axes in front of all operands.
 
-    Args:
-        primitive: one of the primitives of this module.
-        operands: its operands.
-        dims: the batch axis of each operand; None for an operand that is not batched, which is
-            broadcast.
-        rows: parameter of the primitive.
-
-    Returns:
-        the results, and their batch axes, which are all 0.
+    An operand without a batch axis is broadcast. The results' batch axes are all 0.
     """
     size = next(x.shape[d] for x, d in zip(operands, dims, strict=True) if d is not None)
     all_batched = [
@@ -323,7 +297,7 @@ def _register(primitive: Primitive, function: Callable[..., Any]) -> None:
     """Register a primitive's implementation, batching rule and lowerings.
 
     Args:
-        primitive: the primitive.
+        primitive: the primitive, with `multiple_results` set.
         function: ``function(*operands, rows=..., at_once=...)``, which computes its results in JAX.
     """
     several = primitive.multiple_results
@@ -374,12 +348,9 @@ def _backwards_jvp(
 ) -> tuple[Any, Any]:
     """JVP rule of `MatrixRows.step_backwards`, for derivatives of derivatives.
 
-    It is the JVP of the same computation by `multiply` and `contract`.
-
     Args:
         primals: the inverse matrix, the state after it, and the cotangent of that state.
         tangents: a tangent or symbolic zero for each primal.
-        rows: parameter of the primitive.
 
     Returns:
         the three results of `step_backwards`, and their tangents.
@@ -387,7 +358,7 @@ def _backwards_jvp(
     places = [n for n, tangent in enumerate(tangents) if is_perturbed(tangent)]
 
     def compute_products(*perturbed: Any) -> list[Any]:
-        """Return the three results of `step_backwards`, by primitives that have JVPs.
+        """Return the results of `step_backwards`, by primitives that have JVPs.
 
         Args:
             *perturbed: values of the operands that have a tangent, in order.

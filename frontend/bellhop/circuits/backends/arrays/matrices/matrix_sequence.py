@@ -79,8 +79,8 @@ class _MatrixStep:
 class MatrixSequence:
     """Applies operations on few, static qubits to a state, with few equations.
 
-    It multiplies neighbouring matrices to larger ones, and applies these as an `Evolution`. A new
-    instance is used for each sequence of operations.
+    It multiplies neighbouring matrices to larger matrices, and applies these as an `Evolution`. A
+    new instance is used for each sequence of operations.
 
     Args:
         base: number of entries of a qubit's axis: 2 for amplitudes, 4 for Pauli expectation values.
@@ -92,8 +92,8 @@ class MatrixSequence:
         devices: devices over which the state is partitioned, or None.
 
     Attributes:
-        is_orthogonal: whether all matrices that this instance applied are orthogonal, as real
-            matrices on the state.
+        is_orthogonal: whether all matrices applied so far were differentiated by the adjoint
+            method, as orthogonal real matrices on the state.
     """
 
     base: int
@@ -197,9 +197,6 @@ class MatrixSequence:
             steps: blocks and exchanges in order; this changes the blocks' `qubits`.
             devices: the qubits that index devices before the first step.
             order: the qubits of each shard, in order, before the first step.
-
-        Returns:
-            a placement for each step.
         """
         n_qubits = len(devices) + len(order)
         places: list[Placement] = []
@@ -258,7 +255,7 @@ class MatrixSequence:
         takes or flushes the pending products of its qubits.
 
         Args:
-            entry: static matrix, or the index of a traced one.
+            entry: static matrix, or the index of a traced matrix.
             qubits: the qubits of the matrix.
         """
         if len(qubits) == 1:
@@ -313,8 +310,8 @@ class MatrixSequence:
     def _is_unitary(self, step: _MatrixStep) -> bool:
         """Return whether all matrices of a step are unitary.
 
-        Static matrices are tested numerically. Traced ones count as unitary if their operation is
-        unitary for all values of its parameters.
+        Static matrices are tested numerically. A traced matrix counts as unitary if its operation
+        is unitary for all values of its parameters.
         """
         entries = [(1, entry) for product in step.products for entry in product]
         if step.entry is not None:
@@ -366,7 +363,8 @@ def _use_adjoint_method(blocks: Sequence[FusedBlock | Exchange]) -> list[bool]:
     """Return for each block whether it is differentiated by the adjoint method.
 
     This is so for unitary blocks. Exchanges and constant unitary blocks support both methods, and
-    use the method of the preceding block, so that consecutive blocks form one `Evolution`.
+    use the method of the preceding block (at the beginning, of the next), so that consecutive
+    blocks form one `Evolution`.
     """
     in_one_way = [
         None if isinstance(block, Exchange) or (block.is_constant and block.is_unitary) else block

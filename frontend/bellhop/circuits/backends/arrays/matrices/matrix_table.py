@@ -36,11 +36,7 @@ class MatrixTable:
     _positions: list[tuple[int, int]] = field(default_factory=list)
 
     def append(self, block: Any) -> int:
-        """Append a block of matrices; return the index of the first one.
-
-        Args:
-            block: array ``[matrices, rows, columns]``.
-        """
+        """Append matrices ``[matrices, rows, columns]``; return the index of the first."""
         first = len(self._positions)
         self._positions += [(len(self._blocks), place) for place in range(len(block))]
         self._blocks.append(block.astype(self.dtype))
@@ -53,8 +49,8 @@ class MatrixTable:
         Neighbouring factors of all products are multiplied together, in few batched products.
 
         Args:
-            products: for each product its factors in order of application (the first one acts
-                first): indices in the table and static matrices; at least one.
+            products: for each product its factors in order of application: indices in the table and
+                static matrices; at least one.
 
         Returns:
             for each product an index in the table; the static matrix if that is the only factor.
@@ -106,13 +102,7 @@ class MatrixTable:
         return None if isinstance(entry, np.ndarray) else self._positions[entry][0]
 
     def _gather_by_index(self, entries: Sequence[Entry]) -> Any:
-        """Stack the matrices of entries, by indexing the concatenation of their blocks.
-
-        It is used instead of slices if many slices would be needed.
-
-        Returns:
-            array ``[entries, rows, columns]``.
-        """
+        """Implement `gather` by indexing the concatenation of the blocks, for many slices."""
         known = {entry.tobytes(): entry for entry in entries if isinstance(entry, np.ndarray)}
         rows = [entry for entry in entries if not isinstance(entry, np.ndarray)]
         blocks = sorted({self._positions[row][0] for row in rows})

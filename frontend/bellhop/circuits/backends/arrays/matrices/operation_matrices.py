@@ -27,7 +27,7 @@ _TOLERANCE = 1e-13
 
 @dataclass
 class OperationMatrices:
-    """Computes the matrices of operations, and stores the traced ones in tables.
+    """Computes the matrices of operations, and stores the traced matrices in tables.
 
     Operations that only differ in their parameters are computed together, by one vectorized call.
 
@@ -49,7 +49,7 @@ class OperationMatrices:
         return self._tables.setdefault(n_rows, MatrixTable(self.dtype))
 
     def compute(self, operations: Sequence[tuple[Any, tuple[int, ...]]]) -> list[Entry]:
-        """Compute the matrices of operations; append the traced ones to the tables.
+        """Compute the matrices of operations; append the traced matrices to the tables.
 
         Args:
             operations: pairs of an operation and the indices of its qubits.
@@ -92,15 +92,12 @@ def is_unitary_matrix(matrix: np.ndarray) -> bool:
 
 
 def _stack_parameters(values: Sequence[Any]) -> Any:
-    """Stack the values of one parameter of several operations along a new axis.
+    """Stack the values of one parameter of several operations along a new first axis.
 
     Scalars are stacked by `stack_scalars`, an equation that `vectorize_jaxpr` can replace.
 
     Args:
         values: arrays of equal shapes, static or traced.
-
-    Returns:
-        array ``[operations, *shape]``.
     """
     dtype = jnp.result_type(*values)
     arrays = [jnp.asarray(value, dtype) for value in values]
@@ -114,10 +111,7 @@ def _to_numpy(number: Operand) -> Any:
 def _find_group_key(op: qml.operation.Operator, number: int) -> Any:
     """Return a key that operations share if they only differ in parameters and wires.
 
-    `OperationMatrices.compute` computes the matrices of operations with equal keys together.
-
     Args:
-        op: the operation.
         number: the operation's index; it is the key if the operation's structure is not hashable,
             so that the operation is computed alone.
     """

@@ -43,7 +43,6 @@ def should_scan(dtype: np.dtype, size: int) -> bool:
     True for small states in double precision on a TPU, where compile time matters most.
 
     Args:
-        dtype: real dtype of the state.
         size: number of entries of the state, ``base**qubits``.
     """
     return trace_state().platform == "tpu" and dtype == np.float64 and size <= _MAX_SIZE
@@ -91,13 +90,8 @@ class MatrixScan:
         def pad_matrix(op: Any) -> Any:
             """Return an operation's real matrix, padded to the size of the largest operation.
 
-            The operation's qubits come first; the matrix is the identity on the added ones.
-
-            Args:
-                op: the operation; its parameters may be traced.
-
-            Returns:
-                array ``[components * n_rows, components * n_rows]``.
+            The operation's qubits come first; the matrix is the identity on the added qubits. The
+            result is an array ``[components * n_rows, components * n_rows]``.
             """
             matrix = self.compute_matrix(op)
             xp = np if isinstance(matrix, np.ndarray) else jnp
@@ -148,8 +142,6 @@ def _add_derivatives(compute_matrix: Callable[..., Any]) -> Callable[..., Any]:
     def jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
         """JVP rule of the vectorized function: compute derivatives of matrices early.
 
-        The backward pass then only multiplies with the derivatives.
-
         Args:
             primals: parameters, real arrays ``[operations]``.
             tangents: their tangents, arrays or symbolic zeros.
@@ -181,8 +173,8 @@ def _add_derivatives(compute_matrix: Callable[..., Any]) -> Callable[..., Any]:
 class ScanSteps:
     """A sequence of real matrices, each on the leading qubits of a qubit order.
 
-    `MatrixScan` makes one for each stretch of operations with the same differentiation method, and
-    `angle_scan` one for all gates of a circuit whose outcomes are averaged.
+    `MatrixScan` makes an instance for each stretch of operations with the same differentiation
+    method, `AngleScan` an instance for each sequence of operations.
 
     Attributes:
         bits: bits per qubit in an index of the state: 1 for amplitudes, 2 for Pauli expectation
@@ -197,12 +189,7 @@ class ScanSteps:
     def apply_with_adjoint(self, state: Operand, matrices: Operand) -> Any:
         """Apply orthogonal matrices, with the adjoint method as reverse mode.
 
-        Args:
-            state: array ``[components, entries]``, in the first of `orders`.
-            matrices: array ``[steps, rows, rows]``.
-
-        Returns:
-            the final state, in the last of `orders`.
+        Arguments and result are as of `apply`.
         """
         return define_adjoint_derivative(self.apply, self._pull_back)(state, matrices)
 
@@ -240,15 +227,14 @@ class ScanSteps:
             """Undo one matrix in the scan of `_pull_back`, which runs in reverse.
 
             Args:
-                carried: a pair: state and cotangent after the matrix, in the qubit order in which
-                    the matrix acts.
-                given: a triple: the transposed matrix; ``int32[qubits]``, the bit offset of each
-                    qubit in the order that the state has before the matrix; and
-                    ``int32[qubits]``, the bit offsets in the order in which the matrix acts.
+                carried: state and cotangent after the matrix, in the qubit order in which the
+                    matrix acts.
+                given: the transposed matrix; and the shifts ``int32[qubits]`` (`_compute_shifts`)
+                    of the orders before and at the matrix.
 
             Returns:
-                a pair: state and cotangent before the matrix, transposed to the order before it;
-                and the cotangent of the matrix.
+                a pair: state and cotangent before the matrix, in the order before it; and the
+                cotangent of the matrix.
             """
             inverse, before, at_matrix = given
             state, cotangent = carried
@@ -282,13 +268,12 @@ class ScanSteps:
     def _permute(self, state: Operand, before: Any, after: Any) -> Any:
         """Transpose a state from one qubit order to another, which may be traced.
 
+        Its JVP and transpose are permutations, too.
+
         Args:
             state: array ``[components, entries]``.
             before: ``int32[qubits]``, bit offset of each qubit in an index of `state`.
             after: ``int32[qubits]``, bit offset of each qubit in an index of the result.
-
-        Returns:
-            array of the shape of `state`. Its JVP and transpose are permutations, too.
         """
 
         def permute(state: Operand, before: Any, after: Any) -> Any:

@@ -31,15 +31,12 @@ def apply_to_all_shards(
 ) -> Any:
     """Apply an operation to a partitioned state, by a function of each shard.
 
-    Traced parameters of the operation become operands of ``jax.shard_map``. A value that its
-    function closes over would keep the type that it has outside, which few JAX functions accept.
+    Traced parameters of the operation become operands of ``jax.shard_map``.
 
     Args:
-        op: the operation.
         apply: ``apply(op, shard, *others) -> shard``, called on each device.
-        devices: devices over which the state is partitioned.
         amplitudes: the partitioned state, whole array ``[2, 2**qubits]``.
-        others: replicated arrays.
+        *others: replicated arrays.
 
     Returns:
         the new partitioned state, in the shape of `amplitudes`.
@@ -48,13 +45,7 @@ def apply_to_all_shards(
     computed = list(filter(is_dynamic, parameters))
 
     def run_on_shard(part: Any, computed: Sequence[Any], *others: Any) -> Any:
-        """Rebuild the operation with its traced parameters; return `apply` of a shard.
-
-        Args:
-            part: this device's shard.
-            computed: the traced parameters, replicated.
-            *others: the further operands of `apply`.
-        """
+        """Rebuild the operation with its traced parameters; return `apply` of a shard."""
         next_values = iter(computed)
         values = [next(next_values) if is_dynamic(value) else value for value in parameters]
         return apply(replace_parameters(op, values), part, *others)
@@ -73,7 +64,6 @@ def apply_to_shard(op: qml.operation.Operator, shard: Any, devices: DeviceWires)
         op: operation whose wires are positions in the state's qubit order: first the device qubits,
             then the local qubits.
         shard: array ``[2, entries]``, real and imaginary parts.
-        devices: devices over which the state is partitioned.
 
     Returns:
         the new shard, in the same shape.

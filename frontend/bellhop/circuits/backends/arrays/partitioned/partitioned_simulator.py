@@ -86,7 +86,7 @@ class PartitionedState:
 class PartitionedSimulator(PureSimulator):
     """A simulator of pure states, with a shard of the amplitudes on each device.
 
-    States are `PartitionedState`s. See `choose_pure_simulator` for when it is used.
+    States are `PartitionedState`s. `choose_pure_simulator` decides when it is used.
 
     Args:
         device: PennyLane device.
@@ -121,12 +121,10 @@ class PartitionedSimulator(PureSimulator):
         )
 
     def prepare_inputs(self, inputs: Any) -> Any:
-        """Constrain the inputs of a circuit to be replicated on all devices.
+        """Constrain the arrays of a pytree to be replicated on all devices.
 
-        Values computed from them are small, and XLA would otherwise choose a partition.
-
-        Args:
-            inputs: pytree; leaves other than arrays, and float0 arrays, are unchanged.
+        Values computed from them are small, and XLA would otherwise choose a partition. Leaves
+        other than arrays, and float0 arrays, are unchanged.
         """
         whole = jax.NamedSharding(self.devices.mesh, REPLICATED)
         is_array = lambda leaf: isinstance(leaf, jax.Array) and leaf.dtype != jax.dtypes.float0
@@ -136,7 +134,7 @@ class PartitionedSimulator(PureSimulator):
         )
 
     def prepare(self, preparation: Any = None) -> PartitionedState:
-        """Return the state ``|0...0>`` (for None), or the state that a preparation creates.
+        """Return the state that a preparation creates; ``|0...0>`` for None.
 
         Wires that the preparation does not have are zero.
         """
@@ -169,9 +167,8 @@ class PartitionedSimulator(PureSimulator):
         def fill_shard(device: Operand, place: Any) -> Any:
             """Return this device's shard: zeros, and a one if it holds the basis state.
 
-            Args:
-                device: index of the device that holds the basis state.
-                place: index of the basis state in the shard of that device.
+            `device` is the index of the device that holds the basis state, and `place` its index in
+            this shard.
             """
             is_here = jax.lax.iota(jnp.uint32, 2**self._n_local) == place
             is_here &= self.devices.device_index() == device.astype(jnp.int32)
@@ -228,10 +225,9 @@ class PartitionedSimulator(PureSimulator):
         devices: tuple[int, ...],
         local: tuple[int, ...] | None = None,
     ) -> PartitionedState:
-        """Return a state in another layout: exchange device qubits, transpose local ones.
+        """Return a state in another layout of device qubits and local qubits.
 
         Args:
-            state: the state.
             devices: the qubit of each device axis afterwards.
             local: the order of local qubits afterwards; None for any.
         """
@@ -246,7 +242,7 @@ class PartitionedSimulator(PureSimulator):
         return PartitionedState(sort(state.amplitudes), devices, local)
 
     def _make_local(self, state: PartitionedState, footprint: GateWires) -> PartitionedState:
-        """Return a state in a layout in which `footprint.nondiagonal` qubits are local."""
+        """Exchange qubits so that `footprint.nondiagonal` are local; return the new state."""
         plan = plan_segments(
             [footprint], len(self.wires), state.devices, None, can_choose_start=state.is_zero
         )
@@ -298,9 +294,11 @@ class PartitionedSimulator(PureSimulator):
         """Apply an operation on many or dynamic qubits; return the state in any layout.
 
         Args:
-            op: the operation.
             qubits: the index of the qubit of each of the operation's wires, static or traced.
             state: the state before the operation.
+
+        Raises:
+            CompileError: if qubits are traced, and a shard has fewer qubits than the operation.
         """
         if any(map(is_dynamic, qubits)):
             return self._apply_on_dynamic_wires(op, qubits, state)
@@ -354,9 +352,7 @@ class PartitionedSimulator(PureSimulator):
     def _map_shards(self, function: Callable[..., Any], *others: Any) -> Any:
         """Convert ``function(shard, *arrays) -> shard`` to a function of whole amplitudes.
 
-        Args:
-            function: called on each device.
-            others: partition specs of the further arrays.
+        `others` are the partition specs of the further arrays.
         """
         here = self.devices.state_spec
         return self.devices.map_shards(function, (here, *others), here)
@@ -370,7 +366,6 @@ class PartitionedSimulator(PureSimulator):
 
         Args:
             function: called on each device, returns an array.
-            state: the partitioned state.
             *whole: arrays that are replicated on all devices.
         """
         run = self.devices.map_shards(
@@ -486,7 +481,7 @@ class PartitionedSimulator(PureSimulator):
         order = [*qubits, *(qubit for qubit in state.local if qubit not in qubits)]
 
         def multiply_rows(part: Any) -> Any:
-            """Return a shard's complex contribution ``[2**n, 2**n]`` to the matrix of n qubits."""
+            """Return a shard's complex contribution ``[2**n, 2**n]`` to the density matrix."""
             moved = permute_qubits(part, state.local, order, self.base).reshape(
                 2, 2 ** len(qubits), -1
             )

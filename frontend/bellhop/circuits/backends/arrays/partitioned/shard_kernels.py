@@ -37,7 +37,6 @@ def sample_sharded_state(uniform: Any, shard: Any, devices: DeviceWires) -> tupl
     Args:
         uniform: ``[shots]``, uniform random numbers between zero and one, replicated.
         shard: array ``[2, entries]``, amplitudes on this device.
-        devices: devices over which the state is partitioned.
 
     Returns:
         for each shot, the index of the device and the index in this device's shard that together
@@ -90,7 +89,6 @@ def apply_to_leading_qubits(
         shard: array ``[2, entries]``, amplitudes on this device.
         positions: traced integers ``[n]``, distinct positions among device qubits (first) and local
             qubits.
-        devices: devices over which the state is partitioned.
 
     Returns:
         the new shard, in the same shape.
@@ -115,10 +113,6 @@ def _swap_qubits(shard: Any, local: int, position: Operand, devices: DeviceWires
         shard: array ``[2, entries]``.
         local: position of the first qubit in the shard.
         position: traced position of the other qubit among device qubits (first) and local qubits.
-        devices: devices over which the state is partitioned.
-
-    Returns:
-        the new shard, in the same shape.
     """
     k, n_local = len(devices.axes), shard.shape[1].bit_length() - 1
 
@@ -160,10 +154,9 @@ def apply_words_to_shard(
         coefficients: real array ``[words]``.
         shard: array ``[2, entries]``, real and imaginary parts.
         order: the qubits of the state in order, device qubits first.
-        devices: devices over which the state is partitioned.
 
     Returns:
-        this device's shard of the new state, in the shape of `shard`.
+        this device's shard of the new state.
     """
     k = len(devices.axes)
     place = {qubit: number for number, qubit in enumerate(order)}

@@ -82,18 +82,17 @@ class Batch:
 def merge_batch(
     batch: Batch | None, operands: Sequence[Operand], dims: Sequence[int | None]
 ) -> tuple[Batch, list[Any]]:
-    """Return the batch and its inputs, for the batching rule of a circuit.
+    """Add a mapped axis to a circuit's rows, and move it to the front of the inputs.
 
     If the circuit is batched already, the two axes become one: row ``r`` of element ``e`` of the
     mapped axis gets the index ``e * batch.size + r``.
 
     Args:
         batch: the rows of the circuit; None if it is not batched yet.
-        operands: the inputs.
         dims: the mapped axis of each input, or None; at least one is not None.
 
     Returns:
-        the batch of all rows, and the inputs, each with the axis of rows in front if it is mapped.
+        the batch of all rows, and the inputs. Each mapped input has the axis of rows in front.
     """
     size = next(
         operand.shape[dim] for operand, dim in zip(operands, dims, strict=True) if dim is not None
@@ -122,9 +121,8 @@ def merge_batch(
 def has_row_dependent_effects(closed: ClosedJaxpr, mapped: Sequence[bool]) -> bool:
     """Return whether effects may depend on the row of a batched circuit.
 
-    A row is one element of the axes over which ``vmap`` maps the circuit. If so, the rows must run
-    one by one, to keep the order of effects. An equation with effects that does not depend on the
-    row runs once for the batch.
+    If so, the rows must run one by one, to keep the order of effects. An equation with effects that
+    does not depend on the row runs once for the batch.
 
     Args:
         closed: the jaxpr of a row, from handle and inputs to handle and results.
@@ -137,14 +135,13 @@ def has_row_dependent_effects(closed: ClosedJaxpr, mapped: Sequence[bool]) -> bo
 def _has_diverging_rows(closed: ClosedJaxpr, batch: Batch) -> bool:
     """Return whether rows may differ in the gates and measurements that they execute.
 
-    True if a conditional or a ``while`` loop that depends on the row contains gates or
-    measurements, or if the wire of a mid-circuit measurement depends on the row. A row is one
-    element of the axes over which ``vmap`` maps a circuit. In a batch, all rows have the same
+    True if gates or measurements are in a conditional or a ``while`` loop whose predicate may
+    depend on the row, or if the wire of a mid-circuit measurement does. All rows have the same
     mid-circuit outcomes; see ``outcome_tree``.
 
     Args:
         closed: the jaxpr of a row, from handle and inputs to handle and results.
-        batch: the rows.
+        batch: which inputs differ between rows.
     """
     on_state = [
         eqn
@@ -197,16 +194,14 @@ def vectorize_rows(closed: ClosedJaxpr, batch: Batch) -> ClosedJaxpr | None:
 
 
 def count_rows_per_call(closed: ClosedJaxpr) -> int:
-    """Return how many rows of a batched circuit one call of the runtime executes.
+    """Return how many rows of a batched circuit one call of the runtime may execute.
 
-    The gate parameters and prepared amplitudes of these rows, which the call takes as arrays, are
-    at most ``_MAX_PARAMS_PER_CALL`` numbers; the memory of the states is not counted.
+    The gate parameters and prepared amplitudes of these rows are at most ``_MAX_PARAMS_PER_CALL``
+    numbers; the memory of the states is not counted. The result is at least one, and may exceed the
+    number of rows.
 
     Args:
         closed: the jaxpr of a row, whose final measurements have all parameters as operands.
-
-    Returns:
-        at least one.
     """
     numbers = max(
         (
@@ -225,23 +220,14 @@ def _run_row(closed: ClosedJaxpr, handle: Handle, row: Any, *inputs: Any) -> lis
 
     Args:
         closed: the jaxpr, from handle and inputs to handle and results.
-        handle: the handle of the state, which is not mapped.
         row: the index of the row, which is mapped.
-        inputs: the inputs of the row.
 
     Returns:
         the handle, not mapped, and the results of the row, all mapped.
     """
 
     def bind_measurement(eqn: JaxprEqn, *operands: Any) -> Sequence[Any]:
-        """Return the results of a measurement, with parameters that depend on the row.
-
-        This is the rule of `_run_row` for final measurements and derivatives.
-
-        Args:
-            eqn: the equation.
-            *operands: values of its operands.
-        """
+        """Bind a final measurement or derivative with parameters that depend on the row."""
         named = MeasureOperands.from_names(eqn.params["names"], operands)
         # The parameters may be equal for all rows, and ``vmap`` would then measure only once.
         params = jax.lax.select(row >= 0, named.params, named.params)
@@ -257,13 +243,9 @@ def _move_rows_first(
     """Move the mapped axis of each operand to the front.
 
     Args:
-        operands: the operands of a primitive.
-        dims: the mapped axis of each operand, or None.
+        dims: the mapped axis of each operand; None for an operand to return unchanged.
         shared: the entries of `dims` for operands that all rows share, such as the handle; asserted
             to be None.
-
-    Returns:
-        the operands; those without a mapped axis are unchanged.
     """
     assert all(dim is None for dim in shared)
     return [
@@ -275,12 +257,11 @@ def _move_rows_first(
 def _gates_batch(
     operands: Sequence[Operand], dims: Sequence[int | None], **params: Any
 ) -> tuple[Any, None]:
-    """Batching rule of gates: bind them once, with rows of parameters in front.
+    """Batching rule of gates: bind them once, with rows of parameters and wires.
 
     Args:
-        operands: the operands of the equation.
-        dims: the mapped axis of each operand; None for the handle.
-        **params: the parameters of the equation.
+        dims: the mapped axis of each operand; None for the handle, the offset and the number of
+            iterations.
 
     Returns:
         the handle, and None, since it is not mapped.
@@ -302,10 +283,8 @@ def _measure_batch(
 
     Args:
         primitive: ``measure_p`` or ``derivative_p``.
-        operands: the operands of the equation.
-        dims: the mapped axis of each operand; None for the handle.
-        names: the names of the operands, fields of `MeasureOperands`.
-        **params: the remaining parameters of the equation.
+        dims: the mapped axis of each operand; None for handle, perturbation and basis. If
+            directions are mapped, no other operand may be.
 
     Returns:
         the results and their mapped axes: None for the handle and for the number of a saved
@@ -340,11 +319,10 @@ def _directions_batch(
     Args:
         operands: the operands of ``derivative_p``.
         of: the mapped axis of each operand; only ``directions`` may be mapped.
-        **params: the parameters of the equation.
 
     Returns:
-        the results: handle, derivative (with an axis of the mapped elements in front) and number of
-        the saved derivative; and their mapped axes: None, 0, None.
+        the results and their mapped axes: the handle (None), the derivative with the mapped axis in
+        front (0), and the number of the saved derivative (None).
     """
     assert list(of.to_dict()) == ["directions"]
     size = operands.directions.shape[of.directions]

@@ -158,14 +158,8 @@ register_droppable(circuit_p)
 def _abstract_eval(*avals: Aval, body: CircuitBody, batch: Batch | None) -> tuple[list[Any], Any]:
     """Return the types of a circuit's results, and the circuit's effects.
 
-    Args:
-        *avals: types of the inputs.
-        body: the circuit.
-        batch: the rows; the results then have rows in front. None without a batch.
-
-    Returns:
-        the types of the results, without a handle; and the effects of the quantum function, with a
-        random effect if the circuit draws outcomes or samples.
+    The results do not include the handle. In a batch, the results have rows in front. The effects
+    are the quantum function's, with a random effect if the circuit draws outcomes or samples.
     """
     # The effects of the quantum function, such as a print, are effects of the circuit.
     effects = body.closed.effects
@@ -178,14 +172,13 @@ def _abstract_eval(*avals: Aval, body: CircuitBody, batch: Batch | None) -> tupl
 
 @circuit_p.def_impl
 def _run_eagerly(*inputs: Any, **params: Any) -> Any:
-    """Compile and run a circuit, as a whole, that is bound outside of a trace.
+    """Compile and run a circuit that is bound outside of a trace.
+
+    It is compiled as a whole, under ``jax.disable_jit`` too.
 
     Args:
         *inputs: arrays, the inputs of the circuit.
         **params: the parameters ``body`` and ``batch`` of the primitive.
-
-    Returns:
-        the results of the circuit.
 
     Raises:
         FloatingPointError: for a NaN or infinity in the results that ``jax_debug_nans`` or
@@ -211,12 +204,10 @@ def _batch(
     Two kinds of circuits run one element after another instead: circuits that draw outcomes of
     mid-circuit measurements, since outcomes differ from element to element, and circuits with
     effects that depend on the element, since effects must keep their order. Circuits that run once
-    for each combination of outcomes are batched only if the engine runs them.
+    for each combination of outcomes are batched only if the engine runs them. An axis without
+    elements gives empty results, and no circuit.
 
     Args:
-        operands: the inputs of the circuit.
-        dims: the mapped axis of each input, or None.
-        body: the circuit.
         batch: the rows of the circuit; None if it is not batched yet.
 
     Returns:
@@ -269,14 +260,8 @@ def _lower(
     rows cannot run together or need too much memory. In a plain ``jax.jit``, which Bellhop does not
     lower, the circuit becomes a separate program.
 
-    Args:
-        ctx: JAX's lowering context.
-        *operands: MLIR values of the circuit's inputs.
-        body: the circuit.
-        batch: the rows of the circuit; None without a batch.
-
     Returns:
-        MLIR values of the circuit's results.
+        MLIR values of the results, without the handle.
     """
     lowering = current_lowering()
     if lowering is None:

@@ -90,7 +90,7 @@ class CompiledState(NamedTuple):
             wires: integer array ``[m]`` of the traced wires; for a loop ``[most * m]``.
             n_iterations: how often the gates are repeated; None if the gates are not in a loop.
             obstacle: why the gates have no derivative by ``params``; empty if they have one.
-            is_preparation: whether the only gate prepares the state from ``params``.
+            is_preparation: whether the only gate prepares the state from the amplitudes ``params``.
         """
         handle = gates_p.bind(
             self.handle,
@@ -133,9 +133,6 @@ class CompiledState(NamedTuple):
         """Measure the state at the end of the circuit.
 
         Args:
-            measurements: the measurements.
-            device: the device that runs the circuit.
-            differentiation: how the values are differentiated.
             coefficients: array ``[c]``, the coefficients of observables.
             matrices: array ``[m]``, the data of observables' matrices.
             params: array ``[p]``, the static-count parameters of all gates.
@@ -144,8 +141,7 @@ class CompiledState(NamedTuple):
                 none.
 
         Returns:
-            a list: the handle of the state after the measurement, and an array for each
-            measurement.
+            a list of the handle after the measurement, and an array for each measurement.
         """
         operands = MeasureOperands(
             self.handle, coefficients, matrices, params, amplitudes, perturbation
@@ -158,11 +154,8 @@ class CompiledState(NamedTuple):
 
         Shots with equal mid-circuit outcomes may share one run of the circuit.
 
-        Args:
-            device: the device that runs the circuit.
-
         Returns:
-            the handle of the state afterwards, and an integer array ``[shots]`` of ones and zeros.
+            the handle of the state afterwards, and an array ``u8[shots]`` of ones and zeros.
         """
         nothing = jnp.zeros(0, Precision.real_type())
         by_likelihood = Differentiation(DiffMethod.LIKELIHOOD_RATIO)
@@ -182,12 +175,11 @@ class CompiledState(NamedTuple):
             amplitudes: array ``[a]``, from which the state is prepared.
             perturbation: real scalar that represents dynamic-count parameters; None if there are
                 none.
-            device: the device that runs the circuit.
         """
         return bind_score(self.handle, params, amplitudes, perturbation, device)
 
     def restart(self) -> list[Any]:
-        """End a run of the circuit and start the next one.
+        """End a run of the circuit and start the next run.
 
         Returns:
             a list: the handle of the next run's state, whether there is to be a next run, and

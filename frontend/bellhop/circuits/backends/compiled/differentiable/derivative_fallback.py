@@ -113,12 +113,6 @@ def _jvp(
 ) -> tuple[list[Any], list[Any]]:
     """JVP rule of the two-form primitive.
 
-    Args:
-        primals: the operands.
-        tangents: their tangents, some of them symbolic zeros.
-        call_jaxpr: the jaxpr of the primary form.
-        forms: the function.
-
     Returns:
         the results and their tangents. The tangents come from a ``LinearMap``, whose evaluation and
         transpose are two-form functions again: the JVPs and the VJPs of both forms.
@@ -129,12 +123,13 @@ def _jvp(
     n = len(primals)
 
     def restrict_to_perturbed(form: Form, primals: Sequence[Operand]) -> tuple[Form, list[Operand]]:
-        """Fix a form's unperturbed operands; return the function of the perturbed operands.
+        """Return a form as a function of the perturbed operands alone.
+
+        Operands without a tangent are fixed.
 
         Args:
-            form: one of the function's two forms: takes all operands, and returns a list of arrays.
-            primals: values of all operands. The unperturbed operands, which have no tangent, are
-                fixed at these values.
+            form: one of the function's two forms.
+            primals: values of all operands.
 
         Returns:
             a function that takes the perturbed operands and returns the list of floating-point and
@@ -151,11 +146,8 @@ def _jvp(
     def push(form: Form) -> Form:
         """Return the JVP of a form: ``(*primals, *tangents) -> tangents``.
 
-        The arguments are all operands, then the tangents of the operands that have one in `_jvp`.
-        The results are the tangents of the floating-point and complex results.
-
-        Args:
-            form: function of all operands that returns a list of arrays, one of the two forms.
+        The arguments are all operands, then the tangents of the perturbed operands alone. The
+        results are the tangents of the floating-point and complex results.
         """
 
         def push_forward(*operands: Operand) -> list[Any]:
@@ -197,13 +189,6 @@ def _batch(
     forms: FallbackFunction,
 ) -> tuple[list[Any], list[int | None]]:
     """Batching rule of the two-form primitive: map both forms over the axis.
-
-    Args:
-        axis: JAX's data of the mapped axis, its size and name.
-        operands: the operands.
-        dims: the mapped axis of each operand, or None.
-        call_jaxpr: the jaxpr of the primary form.
-        forms: the function.
 
     Returns:
         the results and their mapped axes: 0, or None if no operand is mapped.

@@ -37,8 +37,9 @@ class Differentiation:
         amplitude_differentiation: how to differentiate if the amplitudes that prepare the state are
             appended to the parameters; None for circuits without amplitudes.
         has_vjp: whether the engine has the VJP of all values, whichever method gives the Jacobian.
-        single_pass: whether the derivative, or the derivative of the Jacobian, is a ``LinearMap``
-            of one adjoint sweep.
+        single_pass: whether the tangents are a ``LinearMap``, which reverse mode transposes to one
+            adjoint sweep without the Jacobian. ``use_single_pass`` sets it. If the measurement
+            returns its Jacobian, it holds for the tangent of the Jacobian.
     """
 
     method: str = DiffMethod.ADJOINT
@@ -76,12 +77,7 @@ class Differentiation:
         options = () if choice.method == DiffMethod.LIKELIHOOD_RATIO else plan.diff_options
 
         def differentiate(choice: DerivativeChoice, frequencies: bytes) -> "Differentiation":
-            """Return the `Differentiation` with a chosen method.
-
-            Args:
-                choice: the method and its obstacle.
-                frequencies: one byte for each parameter: the bit set of its frequencies.
-            """
+            """Return the `Differentiation` with a chosen method and its obstacle."""
             return cls(
                 choice.method,
                 frequencies,
@@ -134,7 +130,7 @@ class Differentiation:
         return self.method in (DiffMethod.ADJOINT, DiffMethod.LIKELIHOOD_RATIO)
 
     def make_basis(self, n_params: int) -> Any:
-        """Draw the random directions of SPSA.
+        """Draw the random directions of SPSA, in each run or once for a user's seed.
 
         Args:
             n_params: the number of static-count parameters.
@@ -155,8 +151,8 @@ class Differentiation:
     def make_shift_rules(self, static_order: int, dynamic_order: int, *, keep: bool) -> ShiftRules:
         """Build the parameter-shift or finite-difference rules of a derivative.
 
-        With an adjoint method, one order is left to this method: a static one if there is any, else
-        a dynamic one.
+        With an adjoint method, one order is left to this method: a static order if there is any,
+        else a dynamic order.
 
         Args:
             static_order: the order in static-count parameters, or along the directions of a basis.
@@ -165,12 +161,13 @@ class Differentiation:
                 parameters.
 
         Returns:
-            a rule for each parameter, as operands and attributes of ``quantum.derivative``.
+            a rule for each parameter (or SPSA direction), as operands and attributes of
+            ``quantum.derivative``.
 
         Raises:
             DifferentiableCompileError: if a parameter has no rule, if the user's shifts do not fit,
-                for a second finite difference, or for a derivative in dynamic-count parameters
-                with SPSA or the user's shifts.
+                for a second finite difference, or for a derivative in dynamic-count parameters with
+                SPSA or the user's shifts.
         """
         options = dict(self.options)
         by_dynamic = dynamic_order > 0 or keep
@@ -210,10 +207,12 @@ class Differentiation:
             ) from None
 
     def compute_difference_terms(self) -> np.ndarray:
-        """Return the coefficient and the shift of each term of a finite difference.
+        """Return coefficient and shift of each term of a finite difference.
+
+        Only for ``diff_method='finite-diff'`` and ``'spsa'``.
 
         Returns:
-            array ``[terms, 2]``, for ``diff_method='finite-diff'`` and ``'spsa'``.
+            array ``[terms, 2]``.
         """
         options = dict(self.options)
         return ShiftRules.compute_difference_terms(

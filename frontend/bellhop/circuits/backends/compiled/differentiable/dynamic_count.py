@@ -149,9 +149,9 @@ class DynamicParams(NamedTuple):
         Args:
             session: any handle of the circuit, which identifies its session.
             params: a vector of parameters.
-            count: the number of parameters that are used, an int or a tracer. The rest of `params`
-                is padding, which is set to zero, so that it has no derivative; its numbers belong
-                to later parameters.
+            count: the number of parameters that are used. An int counts all of `params`; if it is a
+                tracer, the rest of `params` is padding, which is set to zero and has no derivative;
+                its numbers belong to later parameters.
         """
         if not isinstance(count, int):
             params = jnp.where(jnp.arange(params.size) < count, params, 0.0)
@@ -169,7 +169,7 @@ class DynamicParams(NamedTuple):
             outcome: the outcome, a boolean scalar.
 
         Returns:
-            a copy of this object with the next free number, as the outcome is stored by number; the
+            a copy of this object with the next free number, as the outcome takes a number; the
             handle of the state afterwards; and the outcome, tagged so that the reverse pass finds
             it.
         """
@@ -181,8 +181,8 @@ class DynamicParams(NamedTuple):
 def read_saved_outcomes(closed: ClosedJaxpr) -> ClosedJaxpr:
     """Replace the uses of saved outcomes in a jaxpr by reads from the session.
 
-    Reverse mode computes loops a second time, and cannot measure a second time. Only the tagged
-    outcomes are replaced: the measurements stay in the jaxpr, as dead code that the caller removes.
+    Reverse mode computes loops a second time, and cannot measure a second time. The measurements
+    stay in the jaxpr, as dead code that the caller removes.
 
     Args:
         closed: a jaxpr in which saved outcomes are tagged (`SavedOutcomeTag`).
@@ -207,13 +207,12 @@ def has_session_reads(circuit: ClosedJaxpr) -> bool:
 
 
 def compute_perturbation_cotangent(handle: Handle, saved: Any, values_bar: Any) -> Any:
-    """Return the cotangents of the perturbation, f64[rows].
+    """Return the perturbation's cotangents, f64[rows], for cotangents of values.
 
-    Each one is a number that identifies a vector in the session, the cotangents of all
-    dynamic-count parameters.
+    Each is a number that identifies a vector in the session, the cotangents of all dynamic-count
+    parameters.
 
     Args:
-        handle: the handle of the state.
         saved: the number of the Jacobian that the session keeps, i32[].
         values_bar: cotangents of measured values, f64[rows, values].
     """

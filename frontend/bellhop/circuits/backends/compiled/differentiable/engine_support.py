@@ -31,13 +31,11 @@ def find_engine_obstacle(
     classical shadows, and too many qubits unless only the engine has the circuit's derivative.
 
     Args:
-        closed: the jaxpr of a run.
-        device: the device of the circuit.
         derivative_order: how many times the circuit has been differentiated.
         outcomes: how random outcomes are handled.
 
     Returns:
-        the reason, to complete "plugin: ..." in messages; empty if the engine can run the circuit.
+        the reason, to complete "plugin: ..." in messages; empty if the engine runs the circuit.
     """
     if not device.engine:
         has_choice = device.name.startswith(("lightning.", "default.qubit"))
@@ -59,11 +57,6 @@ def _requires_engine(closed: ClosedJaxpr, derivative_order: int, outcomes: Outco
     This is so for adjoint derivatives by amplitudes, of scores, of measurements that plugins do not
     differentiate, and through mid-circuit outcomes, and for products such as VJPs. False if the
     circuit has not been differentiated.
-
-    Args:
-        closed: the jaxpr of a run.
-        derivative_order: how many times the circuit has been differentiated.
-        outcomes: how random outcomes are handled.
     """
     record = choose_record_mode(closed) if derivative_order else 0
     return record == 3 or (record == 2 and outcomes is Outcomes.ALL)
@@ -71,9 +64,6 @@ def _requires_engine(closed: ClosedJaxpr, derivative_order: int, outcomes: Outco
 
 def choose_record_mode(closed: ClosedJaxpr) -> int:
     """Return ``quantum.begin``'s attribute ``record`` for a differentiated circuit.
-
-    Args:
-        closed: the jaxpr of a run.
 
     Returns:
         1 to record gates for derivatives that run the gates again; 2 for the adjoint method of

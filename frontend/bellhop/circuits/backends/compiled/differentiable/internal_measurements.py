@@ -13,7 +13,7 @@ from bellhop.circuits.ir.device_spec import DeviceSpec
 class ShotMembership(Measurement):
     """Whether each shot belongs to this run of the circuit, u8[shots] of 0 and 1.
 
-    Used if shots with equal mid-circuit outcomes share a run, to leave out other runs' shots.
+    It is measured if shots with equal mid-circuit outcomes share a run.
     """
 
     kind = "run"

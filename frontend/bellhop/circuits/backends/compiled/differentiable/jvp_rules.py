@@ -77,10 +77,11 @@ _SAVED_BY_ADJOINT = np.int32(0)
 
 
 def forbid_gate_derivatives(obstacle: str) -> AbstractContextManager[None]:
-    """Return a context in which derivatives by gate parameters raise an error.
+    """Return a context in which derivatives by any gate's parameters raise an error.
 
     Args:
-        obstacle: the message of the ``DifferentiableCompileError``; empty for no error.
+        obstacle: the message of the ``DifferentiableCompileError``. If it is empty, only gates with
+            an obstacle of their own raise.
     """
     return override_trace_state(obstacle=obstacle)
 
@@ -90,20 +91,14 @@ def _gates_jvp(
 ) -> Any:
     """JVP rule of gates: apply them, and return a zero tangent of the handle.
 
-    Tangents of gate parameters reach the final measurement by its own operand ``params``.
     Amplitudes that have a tangent are marked as differentiated.
 
     Args:
-        primals: the operands, see `GateOperands`.
-        tangents: their tangents, some of them symbolic zeros.
         obstacle: why the gates have no derivative by their parameters; empty if they have one.
-        **static: the other parameters of the equation.
-
-    Returns:
-        the handle of the state after the gates, and a symbolic zero.
 
     Raises:
-        DifferentiableCompileError: if the gates' parameters have a tangent but no derivative.
+        DifferentiableCompileError: if the gates' parameters have a tangent, and `obstacle` or
+            `forbid_gate_derivatives` forbids the derivative.
     """
     if type(GateOperands(*tangents).params) is not ad.Zero:
         reason = trace_state().obstacle or obstacle
@@ -131,14 +126,13 @@ def _measure_jvp(
     """JVP rule of a final measurement: of values, or of values with their Jacobian.
 
     Args:
-        primals: the operands of the measurement.
-        tangents: their tangents, some of them symbolic zeros.
-        names: the names of the operands, fields of `MeasureOperands`.
-        measuring: the measurements and how they are differentiated.
-        query: whether the equation returns values only, or their Jacobian as well.
+        query: ``Query.VALUES`` or ``Query.JACOBIAN``.
 
     Returns:
         the results (the handle first) and their tangents.
+
+    Raises:
+        DifferentiableCompileError: if an operand has a tangent and the results have no derivative.
     """
     create = (
         MeasurementJvp.from_operands
@@ -162,13 +156,12 @@ def _values_jvp(jvp: MeasurementJvp, measuring: MeasurementSet) -> tuple[Any, li
     Args:
         jvp: operands and tangents; its measurements are `measuring`, followed by the expectation
             value of each variance's observable.
-        measuring: the measurements.
 
     Returns:
-        the handle of the state afterwards, the measured values, and their tangents.
+        the handle of the state afterwards, the values, and their tangents.
 
     Raises:
-        DifferentiableCompileError: if the values have no derivative.
+        DifferentiableCompileError: if an operand has a tangent and the values have no derivative.
     """
     differentiation = jvp.measuring.differentiation
     if jvp.has_tangents and differentiation.obstacle:
@@ -190,14 +183,11 @@ def _values_jvp(jvp: MeasurementJvp, measuring: MeasurementSet) -> tuple[Any, li
 def _jacobian_jvp(
     jvp: MeasurementJvp, measuring: MeasurementSet
 ) -> tuple[Any, list[Any], list[Any]]:
-    """Measure values with their Jacobian, and compute the tangents of both.
-
-    The adjoint method computes the Jacobian.
+    """Measure values with their adjoint-method Jacobian; compute both tangents.
 
     Args:
         jvp: operands and tangents; its measurements are `measuring`, followed by the expectation
             value of each variance's observable.
-        measuring: the measurements.
 
     Returns:
         the handle of the state afterwards; the values and their Jacobian; and the tangents of the
@@ -215,12 +205,12 @@ def _jacobian_jvp(
 def _compute_tangents_by_rerun(
     handle: Handle, jvp: MeasurementJvp, values: Sequence[Any]
 ) -> tuple[Any, list[Any]]:
-    """Compute the values' tangents by running the gates again, with other parameters.
+    """Compute the values' tangents by parameter shifts or finite differences.
 
-    This is the way of parameter shifts and finite differences.
+    The gates run again, with other parameters. Tangents of observables' coefficients and matrices
+    are included.
 
     Args:
-        handle: the handle of the state.
         jvp: operands and tangents; its measurements are followed by the expectation value of each
             variance's observable.
         values: the measured values, without these expectation values.
@@ -243,10 +233,9 @@ def _compute_tangents_by_adjoint(
 ) -> tuple[Any, list[Any]]:
     """Compute the values' tangents from the adjoint method's Jacobian.
 
-    Tangents of observables' coefficients and matrices are added.
+    Tangents of observables' coefficients and matrices are included.
 
     Args:
-        handle: the handle of the state.
         jvp: operands and tangents; its measurements are followed by the expectation value of each
             variance's observable.
         values: the measured values, without these expectation values.
@@ -273,7 +262,6 @@ def _compute_value_tangents(
     """Compute the values' tangents, with the chain rule of variances.
 
     Args:
-        handle: the handle of the state.
         jvp: operands and tangents; its measurements may be followed by the expectation value of
             each variance's observable, for the chain rule.
         values: the measured values, without these expectation values.
@@ -309,11 +297,6 @@ def _derivative_jvp(
     """JVP rule of ``quantum_derivative``: its tangent is one order higher.
 
     Args:
-        primals: the operands of the equation.
-        tangents: their tangents, some of them symbolic zeros.
-        names: the names of the operands, fields of `MeasureOperands`.
-        measuring: the measurements and how they are differentiated.
-        order: the order of the derivative.
         keep: whether the session keeps the first derivative by dynamic-count parameters.
 
     Returns:
@@ -340,14 +323,13 @@ def _correct_variance_jacobians(handle: Handle, jvp: MeasurementJvp, dot: Any) -
     """Apply the chain rule of variances to the tangent of a Jacobian.
 
     Args:
-        handle: the handle of the state.
         jvp: operands and tangents; its measurements are followed by the expectation value of each
             variance's observable.
         dot: the tangent of the Jacobian f64[values, p], in which variances count as second moments.
 
     Returns:
-        the handle of the state afterwards, and the tangent of the Jacobian without the rows of
-        these expectation values.
+        the handle of the state afterwards, and the tangent without the rows of these expectation
+        values.
     """
     means_jvp = jvp._replace(measuring=jvp.measuring.to_variance_means())
     handle, mean, _ = jvp.bind_derivative(handle, means_jvp.measuring, 0)
@@ -370,16 +352,14 @@ def _compute_derivative_tangent(
     """Compute the tangent of a derivative of any order.
 
     Args:
-        handle: the handle of the state.
         jvp: the measurements, and the tangents of operands.
         order: the order of the derivative; order 0 is the values themselves.
-        more: the derivative of the next order, if it has been computed already.
+        more: the derivative of the next order; None to compute it if ``params`` has a tangent.
         saved: the number under which the session keeps the first derivative by dynamic-count
             parameters; None if it does not.
 
     Returns:
-        the handle of the state afterwards, and the tangent, an array in the shape of the
-        derivative.
+        the handle of the state afterwards, and the tangent, in the shape of the derivative.
     """
     measuring, directions, steps = jvp.measuring, jvp.primals.directions, jvp.primals.steps
     rows = () if directions is None else directions.shape[:1]
@@ -442,14 +422,14 @@ def _add_data_tangents(
 
 
 def _insert_direction_tangents(directions: Any, directions_dot: Any) -> Any:
-    """For each k, replace the k-th direction in all rows by its tangent.
+    """Return, for each k, all rows with the k-th direction replaced by its tangent.
 
     Args:
         directions: array ``[rows, order]``.
         directions_dot: its tangent, of the same shape.
 
     Returns:
-        array ``[order * rows, order]``.
+        array ``[order * rows, order]``; the rows with the first direction replaced come first.
     """
     rows, order = directions.shape
     is_replaced = np.eye(order, dtype=bool)[:, None, :]

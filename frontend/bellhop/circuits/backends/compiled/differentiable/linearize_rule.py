@@ -79,11 +79,13 @@ def bind_circuit(
 ) -> list[Any]:
     """Bind the circuit primitive and return the circuit's results.
 
+    It also applies patches of JAX that the primitive's rules need.
+
     Args:
         body: the circuit: its jaxpr takes the handle of a fresh state and the inputs, and returns
             the handle after the last operation, and the results.
         inputs: arrays; of a batch, the inputs of all rows.
-        batch: the rows, if the circuit is batched; else None.
+        batch: the rows; None without a batch.
 
     Returns:
         an array for each result of the circuit, without the handle; with rows in front in a batch.
@@ -128,7 +130,7 @@ def _linearize(body: CircuitBody, given: Sequence[bool], obstacle: str) -> Linea
 def _find_obstacle(body: CircuitBody) -> str:
     """Return why the gates of a circuit have no derivative; "" if they have one.
 
-    A circuit that draws its mid-circuit outcomes in each run has one only if it returns its score.
+    A circuit that draws its mid-circuit outcomes in each run needs its score for a derivative.
     """
     has_derivative = not body.outcomes.is_drawn_in_each_run or has_score(body.closed)
     return "" if has_derivative else Outcomes.DRAWN_ERROR
@@ -143,14 +145,8 @@ def _jvp(
 ) -> tuple[list[Any], list[Any]]:
     """JVP rule of the circuit primitive.
 
-    Tangents are computed from the Jacobian. If it is cheaper, they are products (VJPs or
+    Tangents are computed from the Jacobian, or, if it is cheaper, as products (VJPs or
     Hessian-vector products) that one pass of the adjoint method computes.
-
-    Args:
-        primals: the inputs of the circuit.
-        tangents: their tangents, some of them symbolic zeros.
-        body: the circuit.
-        batch: the rows of the circuit; None without a batch.
 
     Returns:
         the results and their tangents, which JAX can transpose.
@@ -200,12 +196,6 @@ def _linearize_with_residuals(
     The equations for the tangents have no quantum operations, so JAX transposes and batches them as
     usual. In a batch, the body of one row is linearized, and ``vmap`` maps the linear equations.
 
-    Args:
-        primals: the inputs.
-        tangents: their tangents, some of them symbolic zeros.
-        body: the circuit.
-        batch: the rows, if the circuit is batched.
-
     Returns:
         the results and their tangents.
 
@@ -234,10 +224,9 @@ def _make_derivative_body(
     """Return the body of a circuit's derivative: another jaxpr, one order higher.
 
     Args:
-        body: the circuit.
         closed: the jaxpr of the derivative.
-        again: value of the attribute `make_differentiable_jaxpr`: makes a jaxpr equal to `closed`,
-            to be differentiated instead; None to differentiate `closed`.
+        again: makes a jaxpr with the same results as `closed`, to be differentiated instead; None
+            to differentiate `closed`.
     """
     return replace(
         body,
@@ -283,7 +272,6 @@ class _LinearProducts:
         """Return the tangents of the perturbed results, computed with the Jacobian.
 
         Args:
-            primals: the inputs of the circuit.
             tangents_in: the tangents of the perturbed inputs only.
         """
         tangents = fill_zero_tangents(primals, tangents_in, self.in_perturbed)
@@ -296,7 +284,6 @@ class _LinearProducts:
         Only with a `jvp_body`, that is for the tangents of a gradient.
 
         Args:
-            primals: the inputs of the circuit.
             moving: the tangents of the perturbed inputs only.
         """
         assert self.jvp_body is not None
@@ -313,7 +300,6 @@ class _LinearProducts:
         rows.
 
         Args:
-            primals: the inputs of the circuit.
             cotangents: the cotangents of the perturbed results only.
         """
         assert self.vjp_body is not None
@@ -335,13 +321,12 @@ def _find_products(
     A product, such as a VJP, takes one pass of the adjoint method (one sweep).
 
     Args:
-        body: the circuit.
-        batch: the rows, if the circuit is batched.
         given: for each input, whether it has a tangent.
 
     Returns:
-        the products; None if the Jacobian costs less, if the engine does not support products, or
-        if the circuit has mid-circuit outcomes, effects, or no final measurement.
+        the products; None if the Jacobian costs less, if the engine does not support products, if
+        they need no sweep, or if the circuit has mid-circuit outcomes, effects, or no final
+        measurement.
     """
     # The derivative of a VJP is computed from the Jacobian, which has derivatives of any order.
     closed, differentiable = body.closed, body.make_differentiable_jaxpr
@@ -374,13 +359,10 @@ def _find_products(
     )
 
     def make_product(build_jaxpr: Callable[[LinearizedJaxpr], ClosedJaxpr]) -> CircuitBody | None:
-        """Return the circuit that computes one product with a derivative.
+        """Return the circuit of one product; None if its jaxpr needs no adjoint sweep.
 
         Args:
             build_jaxpr: returns the jaxpr of the product (a VJP or JVP) of a linearized circuit.
-
-        Returns:
-            the body of that circuit; None if its jaxpr needs no pass of the adjoint method.
         """
         product = build_product_circuit(build_jaxpr(linearized))
         again = lambda: build_jaxpr(_linearize(body, given, ""))
@@ -402,10 +384,10 @@ def _find_products(
 
 
 def _use_single_pass(eqn: JaxprEqn) -> JaxprEqn:
-    """Return an equation, marked so that one adjoint pass computes its derivative.
+    """Mark a final measurement so that one adjoint pass computes its derivative.
 
-    The derivative is then a product (VJP or Hessian-vector product) instead of a Jacobian. Only
-    final measurements are marked; other equations are returned unchanged.
+    The derivative is then a product (VJP or Hessian-vector product) instead of a Jacobian. Other
+    equations are returned unchanged.
     """
     if eqn.primitive is not measure_p:
         return eqn

@@ -47,7 +47,7 @@ class MeasurementJvp(NamedTuple):
     Attributes:
         primals: the operands of the measurement.
         tangents: the tangents of the operands, some of them symbolic zeros.
-        measuring: the measurements.
+        measuring: the measurements and how they are differentiated.
         n_params: the number of parameters before amplitudes were appended to them.
     """
 
@@ -63,13 +63,7 @@ class MeasurementJvp(NamedTuple):
         """Return the instance for a measurement equation.
 
         Amplitudes with a tangent are appended to ``params``, so that the circuit is differentiated
-        by them.
-
-        Args:
-            names: the names of the operands, fields of `MeasureOperands`.
-            primals: the operands.
-            tangents: the tangents of the operands, some of them symbolic zeros.
-            measuring: the measurements.
+        by them, and the differentiation becomes its ``amplitude_differentiation``.
         """
         named, named_tangents = (
             MeasureOperands.from_names(names, values) for values in (primals, tangents)
@@ -90,20 +84,14 @@ class MeasurementJvp(NamedTuple):
     def from_derivative_operands(
         cls, names: Sequence[str], primals: Leaves, tangents: Leaves, measuring: MeasurementSet
     ) -> "MeasurementJvp":
-        """Return the instance for an equation that is already a derivative.
+        """Return the instance for a ``quantum_derivative`` or a measurement with Jacobian.
 
-        That is ``quantum_derivative``, or a measurement with its Jacobian.
-
-        Args:
-            names: the names of the operands, fields of `MeasureOperands`.
-            primals: the operands.
-            tangents: the tangents of the operands, some of them symbolic zeros.
-            measuring: the measurements.
+        Args are the same as for `from_operands`.
 
         Raises:
             DifferentiableCompileError: if an operand has a tangent and the method of the first
-                derivative has no second one, or the differentiation has an obstacle; or if the
-                second derivative needs another method.
+                derivative has no second derivative, or the differentiation has an obstacle; or if
+                the derivative by amplitudes needs another method than the first derivative.
         """
         jvp = cls.from_operands(names, primals, tangents, measuring)
         differentiation = jvp.measuring.differentiation
@@ -137,7 +125,6 @@ class MeasurementJvp(NamedTuple):
 
         Args:
             derivative: array whose last `order` axes are axes of parameters.
-            order: the order of the derivative.
 
         Returns:
             the array with `n_params` entries along these axes.
@@ -198,9 +185,9 @@ class MeasurementJvp(NamedTuple):
     def compute_single_pass_tangents(self, measuring: MeasurementSet) -> list[Any]:
         """Return the tangents of the measured values along the tangent of ``params``.
 
-        Call it if `is_single_pass`. The tangents come from a ``LinearMap``. Forward mode evaluates
-        it by the Jacobian, which is multiplied by the tangent of ``params``. Reverse mode
-        transposes it to a VJP, by one adjoint sweep of the engine without the Jacobian.
+        Call it if `is_single_pass`. The tangents come from a ``LinearMap``: forward mode multiplies
+        with the Jacobian, and reverse mode transposes it to a VJP, by one adjoint sweep of the
+        engine without the Jacobian.
 
         Args:
             measuring: the measurements to differentiate, without the means of variances that
@@ -224,10 +211,9 @@ class MeasurementJvp(NamedTuple):
     def compute_second_tangents(self, measuring: MeasurementSet) -> list[Any]:
         """Return the tangents of expectation values and of their Jacobian by ``params``.
 
-        The tangent of the Jacobian is a product of Hessians with the tangent of ``params``, and all
-        tangents are one ``LinearMap``. The Hessian of a single value is symmetric, so the transpose
-        is the same product, along the cotangent of the gradient. With several values, the transpose
-        would need as many directions and is not supported.
+        Call it if `is_single_pass`. All tangents are one ``LinearMap``, evaluated by Hessian-vector
+        products. Its transpose is the same product, along the cotangent of the gradient, and
+        supports a single value only.
 
         Args:
             measuring: the measurements, all of them expectation values.
@@ -239,7 +225,15 @@ class MeasurementJvp(NamedTuple):
         names = tuple(operands)
 
         def evaluate_both(values: Sequence[Any], direction: Any) -> Any:
-            """Return the gradients f64[values, p] and their derivatives along a direction."""
+            """Return the gradients of all expectation values and their tangents.
+
+            Args:
+                values: the operands of the measurement, in the order of ``names``.
+                direction: the tangent of the ``p`` gate parameters, ``f64[p]``.
+
+            Returns:
+                two arrays ``f64[expectation values, p]``.
+            """
             rows = _bind_measurement(
                 names, measuring, values, Query.JACOBIAN_JVP, params_tangent=direction
             )[1]
@@ -276,11 +270,11 @@ class MeasurementJvp(NamedTuple):
         """Bind ``quantum_derivative`` with these operands.
 
         Args:
-            handle: the handle of the state.
             measuring: the measurements to differentiate.
             order: the order of the derivative by ``params``; 0 for the values.
             keep: whether the session keeps the first derivative by dynamic-count parameters.
-            others: replacements of further operands, by name.
+            others: replacements of further operands, by name; ``saved`` is None if it is not among
+                them.
 
         Returns:
             the handle of the state afterwards, the derivative by ``params``, and the number under
@@ -300,7 +294,6 @@ class MeasurementJvp(NamedTuple):
         session holds these vectors; the program has a number for each.
 
         Args:
-            handle: the handle of the state.
             directions: f64[rows, k], numbers of vectors that the session holds. Each row gives one
                 derivative of order k, along its k vectors.
             order: the order of the derivative by ``params``.
@@ -335,11 +328,7 @@ class MeasurementJvp(NamedTuple):
         return linear(list(known.values()), [directions])[0]
 
     def keep_tangents(self, *names: str) -> "MeasurementJvp":
-        """Return a copy in which only the named operands have nonzero tangents.
-
-        Args:
-            names: names of operands, fields of `MeasureOperands`.
-        """
+        """Return a copy in which only the named operands have nonzero tangents."""
         primals, tangents = self.primals._asdict(), self.tangents._asdict()
         zeros = {
             name: make_symbolic_zero(primal)
@@ -374,17 +363,15 @@ def _bind_measurement(
     query: Query,
     **others: Any,
 ) -> list[Any]:
-    """Bind ``quantum_measure`` with operands of these names, and return all results.
+    """Bind ``quantum_measure`` with named operands, and return handle and results.
 
-    This is a function of all operands and no method: JAX keeps the rules of linear maps longer than
-    their operands, so the rules must not close over the operands.
+    A function and not a method: JAX keeps the rules of linear maps longer than their operands, so
+    the rules must not close over the operands.
 
     Args:
         names: the names of ``values``, fields of `MeasureOperands`.
-        measuring: the measurements.
         values: the operands, in the order of ``names``.
         query: which results to return in addition to the handle.
-        others: further operands, by name.
     """
     operands = MeasureOperands.from_names(names, values)._replace(**others)
     return operands.bind(measure_p, measuring=measuring, query=query)
@@ -396,13 +383,10 @@ def _is_given(tangent: Any) -> bool:
 
 
 def _with_amplitudes_last(operands: Any) -> Any:
-    """Append the amplitudes, or their tangents, to the parameters.
+    """Append the amplitudes, or their tangents, to ``params``; empty ``amplitudes``.
 
     Args:
         operands: a ``MeasureOperands`` of operands or of their tangents.
-
-    Returns:
-        a copy with the longer ``params``, and empty ``amplitudes``.
     """
     params = jnp.concatenate([operands.params, operands.amplitudes])
     return operands._replace(params=params, amplitudes=jnp.zeros(0, Precision.real_type()))

@@ -157,7 +157,11 @@ class MeasurementSet:
         return replace(self, measurements=tuple(measurements))
 
     def prepare_rerun(self) -> "MeasurementSet":
-        """Return a copy for derivatives that run the circuit with other parameters."""
+        """Return a copy for derivatives that run the circuit with other parameters.
+
+        Its differentiation is chosen by `Differentiation.select_rerun_method`, which may raise a
+        `DifferentiableCompileError`.
+        """
         method = self.differentiation.select_rerun_method(self.measurements)
         return replace(self, differentiation=method)
 
@@ -203,11 +207,6 @@ class MeasurementSet:
         """Return the abstract value of a derivative by the parameters.
 
         Its shape is ``[*rows, values, n_params, ..., n_params]``, with `order` axes of parameters.
-
-        Args:
-            rows: the leading axes, such as the rows of a batch.
-            n_params: the number of parameters.
-            order: the order of the derivative; order 0 is the values.
         """
         return ShapedArray(
             (*rows, sum(self.list_sizes()), *[n_params] * order), Precision.real_type()
@@ -232,13 +231,10 @@ class MeasurementSet:
         ]
 
     def find_variance_means(self) -> list[int]:
-        """Return for each measurement where the mean of its observable is measured.
+        """Return for each variance the index of its mean's measurement; -1 for others.
 
         The means are the last measurements, in the order of the variances, as after
         `add_variance_means`.
-
-        Returns:
-            for each variance the index of the measurement of its mean; -1 for other measurements.
         """
         variances = [m.to_expval() is not None for m in self.measurements]
         means = iter(range(len(variances) - sum(variances), len(variances)))
@@ -249,14 +245,7 @@ class MeasurementSet:
 def _measure_abstract_eval(
     *avals: Aval, names: Any, measuring: MeasurementSet, query: Query
 ) -> list[Any]:
-    """Return the types of a measurement's results, which its query selects.
-
-    Args:
-        *avals: types of the operands.
-        names: the names of the operands, fields of `MeasureOperands`.
-        measuring: the measurements.
-        query: which results the equation returns in addition to the handle.
-    """
+    """Return the types of the handle and of the results that the query selects."""
     params = MeasureOperands.from_names(names, avals).params
     if query is Query.VJP:
         return [HANDLE, ShapedArray(params.shape, Precision.real_type())]
@@ -283,9 +272,6 @@ def _derivative_abstract_eval(
     Under this integer, the session keeps the first derivative by dynamic-count parameters.
 
     Args:
-        *avals: types of the operands.
-        names: the names of the operands, fields of `MeasureOperands`.
-        measuring: the measurements.
         order: the order of the derivative by ``params``.
         keep: whether the session keeps the first derivative by dynamic-count parameters.
 
@@ -311,13 +297,6 @@ def _measure_lower(
 ) -> Any:
     """Lower a measurement to ``quantum.measure``, or a score to ``quantum.score``.
 
-    Args:
-        ctx: JAX's lowering context.
-        *operands: MLIR values of the operands.
-        names: the names of the operands, fields of `MeasureOperands`.
-        measuring: the measurements.
-        query: which results the equation returns in addition to the handle.
-
     Returns:
         MLIR values of the handle and of the results that the query selects.
     """
@@ -339,13 +318,11 @@ def _score_lower(handle: Handle, types: Sequence[Any], *, has_gradient: bool) ->
     """Lower a score: the constant zero, and its gradient by the runtime.
 
     Args:
-        handle: the handle of the state.
         types: MLIR types of the results after the handle.
         has_gradient: whether the gradient by ``params`` is a result, too.
 
     Returns:
-        MLIR values of the handle, the zero and, with `has_gradient`, the gradient as a matrix of
-        one row.
+        MLIR values of the handle, the zero and, with `has_gradient`, the gradient as one row.
     """
     score = mlir.ir_constant(np.zeros((), Precision.real_type()))
     if not has_gradient:
@@ -361,18 +338,13 @@ def _derivative_lower(
 ) -> list[Any]:
     """Lower a derivative to ``quantum.derivative``, or to ``quantum.jvp`` if saved.
 
-    The operand ``saved`` decides: if it is among `names`, ``quantum.jvp`` multiplies the derivative
-    that the session has kept with the directions f64[rows, 1], and the other arguments do not
+    If the operand ``saved`` is among `names`, ``quantum.jvp`` multiplies the derivative that the
+    session has kept with the directions f64[rows, 1], and `measuring`, `order` and `keep` do not
     matter. Otherwise ``quantum.derivative`` runs the gates again.
 
     Args:
-        ctx: JAX's lowering context.
-        *operands: MLIR values of the operands.
-        names: the names of the operands, fields of `MeasureOperands`.
-        measuring: the measurements.
         order: the order of the derivative by ``params``.
-        keep: whether the session shall keep the first derivative by dynamic-count parameters, which
-            ``quantum.derivative`` computes.
+        keep: whether the session shall keep the first derivative by dynamic-count parameters.
 
     Returns:
         MLIR values of the handle, the derivative, and the number under which the session keeps the
@@ -429,7 +401,6 @@ def encode_measurements(
     Args:
         coefficients: MLIR value f64[..., c], the coefficients of observables.
         matrices: MLIR value f64[..., m], the data of observables' matrices.
-        measurements: the measurements.
 
     Returns:
         the concatenation f64[..., c + m], and the integer code of the measurements (attribute
@@ -458,9 +429,8 @@ def is_derivative_product(eqn: JaxprEqn) -> bool:
 def can_plugin_differentiate(eqn: JaxprEqn) -> bool:
     """Return whether a plugin's adjoint method can compute an equation's derivative.
 
-    True if a plugin's adjoint method differentiates each of the equation's measurements, and if the
-    equation does not query a VJP or Hessian-vector product (``Query.VJP``,
-    ``Query.JACOBIAN_JVP``), which only the engine computes.
+    False if a plugin does not differentiate one of the measurements, or if the equation is a VJP or
+    Hessian-vector product, which only the engine computes.
 
     Args:
         eqn: an equation of the primitive ``quantum_measure``, usually with a Jacobian.

@@ -61,7 +61,8 @@ def iterate_data_changes(
             part of each entry); None if it is zero.
 
     Raises:
-        DifferentiableCompileError: for matrices on many wires.
+        DifferentiableCompileError: if a matrix on more than ``MOST_MATRIX_WIRES`` wires is
+            differentiated.
     """
     n = coefficients.shape[0]
     for number, measurement in enumerate(measurements):
@@ -96,14 +97,13 @@ def _make_second_moment_change(
         variance: the measurement, with the observable A.
         terms: the terms (Pauli or other products) along which the observable changes.
         weights: the rates of change along the terms, an array ``[len(terms)]``.
-        coefficients: array ``[c]``, the coefficients of observables.
         first: the index that the first new coefficient gets when it is appended to `coefficients`.
 
     Returns:
         the change. Its measurements are `Var` objects, of which the caller uses the second moments
         and not the variances: of A + W for each term, then of A - W for each term. Its weights are
-        half the rates, then minus half the rates. Its coefficients are the new ones, to be appended
-        to `coefficients`: A's own and 1 for ``A + W``, then A's own and -1 for ``A - W``.
+        half the rates, then minus half the rates. Its coefficients are to be appended to
+        `coefficients`: A's own and 1 for all ``A + W``, then A's own and -1 for all ``A - W``.
     """
     observable = variance.list_terms()
     own = jnp.stack(
@@ -131,18 +131,17 @@ def _iterate_derivative_terms(
     coefficients_tangent: Any | None,
     matrices_tangent: Any | None,
 ) -> Iterator[tuple[Sequence[Product], Any]]:
-    """Yield the terms by which an observable changes, and the terms' coefficients.
+    """Yield the terms along which an observable changes, with the rates of change.
 
     At most two pairs are yielded: for the coefficients' tangent, and for the matrices' tangent.
 
     Args:
         measurement: an expectation value or variance.
-        coefficients: array ``[c]``, the coefficients of observables.
         coefficients_tangent: the tangent of `coefficients`; None if it is zero.
         matrices_tangent: the tangent of the data of matrices; None if it is zero.
 
     Yields:
-        a sequence of terms, and the rates of change along them, an array ``[terms]``.
+        a sequence of terms, and their rates, an array ``[terms]``.
     """
     observable = measurement.list_terms()
     scaled = [(term, slot) for term, slot in observable if slot is not None]
@@ -168,14 +167,14 @@ def _differentiate_matrices(term: Product, matrices_tangent: Any) -> Iterator[tu
 
     Args:
         term: a product of factors.
-        matrices_tangent: tangent of the entries of all matrices, as real and imaginary parts ``[2 *
-            entries]``.
+        matrices_tangent: tangent of the data of all matrices: real and imaginary part of each
+            entry.
 
     Yields:
         the product with one matrix replaced by a Pauli word, and the weight of this product.
 
     Raises:
-        DifferentiableCompileError: if a matrix is on too many wires.
+        DifferentiableCompileError: if a matrix is on more than ``MOST_MATRIX_WIRES`` wires.
     """
     for position, factor in enumerate(term):
         if not factor.is_matrix:

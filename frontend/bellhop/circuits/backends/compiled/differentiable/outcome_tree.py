@@ -84,17 +84,7 @@ def run_all_outcomes(once: ClosedJaxpr) -> ClosedJaxpr:
         return handle, [sum_ + value for sum_, value in zip(sums, values, strict=True)], more
 
     def runs(handle: Handle, *inputs: Any) -> list[Any]:
-        """Run the circuit in a loop until all outcomes have been executed.
-
-        This is the function of the jaxpr that `run_all_outcomes` returns.
-
-        Args:
-            handle: the handle of a fresh state.
-            *inputs: the inputs of the circuit.
-
-        Returns:
-            the handle of the state afterwards, and the sums of the results over all runs.
-        """
+        """Run `once` for each combination of outcomes; return last handle and sums."""
         zeros = [jnp.zeros(aval.shape, aval.dtype) for aval in once.out_avals[1:]]
         handle, sums, _ = jax.lax.while_loop(
             lambda state: state[2],
@@ -127,7 +117,8 @@ def add_jacobian(
         n_out: the number of results of ``known`` before the residuals, with the handle.
         n_tangents: the number of inputs of ``linear`` after the residuals.
         where: the QNode and its line, for errors.
-        forward: whether to use forward mode, so that the jaxpr can be differentiated again.
+        forward: whether to use forward mode, so that the jaxpr can be differentiated again. False
+            to use the cheaper mode; second derivatives always use forward mode.
 
     Returns:
         a jaxpr that takes handle and inputs. It returns handle, values and Jacobians, each of shape
@@ -151,17 +142,7 @@ def add_jacobian(
     forward |= any(eqn.primitive is derivative_p for eqn in equations)
 
     def run(handle: Handle, *inputs: Any) -> list[Any]:
-        """Run the nonlinear part, and compute the Jacobians from its residuals.
-
-        This is the function of the jaxpr that `add_jacobian` returns.
-
-        Args:
-            handle: the handle of a fresh state.
-            *inputs: the inputs of the circuit.
-
-        Returns:
-            the handle of the state afterwards, the values and the Jacobians.
-        """
+        """Run the nonlinear part; return handle, values and Jacobians."""
         handle, *results = eval_jaxpr(known.jaxpr, known.consts, handle, *inputs)
         residuals = results[len(results) - n_residuals :]
         residuals = [value for value, yes in zip(residuals, are_used, strict=False) if yes]
@@ -202,13 +183,11 @@ def _collect_session_reads(
 ) -> tuple[list[Any], list[Any]]:
     """Evaluate a function, and collect all values that it reads from sessions.
 
-    A session holds a circuit's data in the runtime, and ends with the circuit. The caller makes the
-    end of the circuit depend on the values. Otherwise XLA might schedule a read, even an unused
-    one, after the end.
+    The caller makes the end of the circuit, which ends the session, depend on the values. Otherwise
+    XLA might schedule a read, even an unused read, after the end.
 
     Args:
         function: a function of arrays that returns a list of arrays.
-        inputs: its arguments.
 
     Returns:
         the results of the function; and the results of all equations that take a state handle.

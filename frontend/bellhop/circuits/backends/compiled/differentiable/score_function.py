@@ -76,11 +76,9 @@ def bind_score(
     outcomes' probability.
 
     Args:
-        handle: the handle of the state.
         params: array ``[p]``, the parameters of all gates.
         amplitudes: array ``[a]``, from which the state is prepared.
         perturbation: real scalar that represents dynamic-count parameters; None if there are none.
-        device: the device that runs the circuit.
     """
     nothing = jnp.zeros(0, Precision.real_type())
     operands = MeasureOperands(handle, nothing, nothing, params, amplitudes, perturbation)
@@ -113,7 +111,7 @@ def forbid_unscored_derivatives(
         fewest: the number of shots in the smallest group, if the circuit postselects; else None.
 
     Returns:
-        the statistics; a derivative of a value without one raises ``DifferentiableCompileError``.
+        the statistics, tagged to raise a ``DifferentiableCompileError`` where needed.
     """
 
     def guard_statistic(statistic: Statistic) -> Statistic:

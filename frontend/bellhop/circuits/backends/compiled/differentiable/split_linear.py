@@ -44,8 +44,8 @@ from bellhop.mesh.explicit_mesh import leave_mesh
 class LinearizedJaxpr(NamedTuple):
     """The JVP of a circuit's jaxpr, split by partial evaluation with known primals.
 
-    Rules of the circuit primitive make one by `from_jaxpr`, and build the jaxprs of derivatives
-    from it.
+    Rules of the circuit primitive make an instance by `from_jaxpr`, and build the jaxprs of
+    derivatives from it.
 
     Attributes:
         known: takes handle and inputs; returns handle, values and residuals.
@@ -94,10 +94,10 @@ class LinearizedJaxpr(NamedTuple):
 
         Returns:
             a tuple of three: a jaxpr that takes handle and inputs, and returns handle, values and
-            residuals (or Jacobians); a function ``(residuals, tangents of perturbed inputs) ->
-            tangents of perturbed values``; and None, or a function without arguments that makes a
-            jaxpr with the same results as the first, which JAX can differentiate once more instead
-            of the first.
+            residuals, or Jacobians if `is_summed` or in loops with a dynamic trip count; a function
+            ``(residuals, tangents of perturbed inputs) -> tangents of perturbed values``; and None,
+            or a function without arguments that makes a jaxpr with the same results as the first,
+            which JAX can differentiate once more instead of the first.
         """
         known, linear, n_residuals, out_perturbed = self
         if is_mapped:
@@ -124,22 +124,16 @@ class LinearizedJaxpr(NamedTuple):
     def make_vjp_jaxpr(self, where: str) -> ClosedJaxpr:
         """Return the jaxpr that runs the circuit and computes its VJP.
 
+        It takes handle, inputs and the cotangents of perturbed values; it returns handle and the
+        cotangents of perturbed inputs.
+
         Args:
             where: the QNode and its line, for errors.
-
-        Returns:
-            a jaxpr that takes handle, inputs and the cotangents of perturbed values; it returns
-            handle and the cotangents of perturbed inputs.
         """
         linear = self.linear
 
         def pull_back(residuals: Sequence[Any], bars: Sequence[Any]) -> Any:
-            """Return the cotangents of perturbed inputs: the transpose of the linear part.
-
-            Args:
-                residuals: the residuals of the known part.
-                bars: the cotangents of perturbed values.
-            """
+            """Return the perturbed inputs' cotangents, from residuals and values' cotangents."""
 
             def push_forward(*tangents: Any) -> Any:
                 return eval_jaxpr(linear.jaxpr, linear.consts, *residuals, *tangents)
@@ -153,11 +147,9 @@ class LinearizedJaxpr(NamedTuple):
     def make_jvp_jaxpr(self) -> ClosedJaxpr:
         """Return the jaxpr that runs the circuit and computes its JVP.
 
-        Each `LinearMap` in the linear part is replaced by its evaluation.
-
-        Returns:
-            a jaxpr that takes handle, inputs and the tangents of perturbed inputs; it returns
-            handle and the tangents of perturbed values.
+        It takes handle, inputs and the tangents of perturbed inputs; it returns handle and the
+        tangents of perturbed values. Each `LinearMap` in the linear part is replaced by its
+        evaluation.
         """
         rules = {linear_map_p: _evaluate_linear_map}
 
@@ -169,13 +161,12 @@ class LinearizedJaxpr(NamedTuple):
     def _append_function(self, end: Callable[..., Any], avals: Sequence[Any]) -> ClosedJaxpr:
         """Return a jaxpr that runs the known part and then a function of its residuals.
 
+        It takes handle, inputs and the further arguments, and returns handle and the results of
+        `end`.
+
         Args:
             end: ``end(residuals, arguments)``, which returns a list of results.
             avals: the types of the further arguments.
-
-        Returns:
-            a jaxpr that takes handle, inputs and the further arguments, and returns handle and the
-            results of ``end``.
         """
         known = self.known
         n_known = len(known.in_avals)
@@ -197,11 +188,6 @@ def _select_branch(eqn: JaxprEqn, index: Any, *operands: Operand) -> list[Any]:
 
     It replaces ``cond`` in the linear part of a batched circuit, as JAX cannot transpose the
     batched form of a conditional whose predicate is a residual.
-
-    Args:
-        eqn: the equation of the conditional.
-        index: the index of the branch to take.
-        *operands: the operands of all branches.
     """
     branch_results = [eval_jaxpr(b.jaxpr, b.consts, *operands) for b in eqn.params["branches"]]
     return [jax.lax.select_n(index, *cases) for cases in zip(*branch_results, strict=True)]

@@ -94,11 +94,7 @@ def _gates_lower(
 ) -> Any:
     """Lower gates to ``quantum.gates``; return the MLIR value of the new handle.
 
-    Args:
-        ctx: JAX's lowering context.
-        *operands: MLIR values of `GateOperands`.
-        gates: the gates, with their static parameters and wires.
-        amplitudes: whether the gate prepares the state from its parameters.
+    The operand ``offset`` counts only if the runtime records gates for derivatives.
     """
     allow_bellhop_dialects(ctx)
     state, params, offset, wires, n_iterations = GateOperands(*operands)
@@ -122,18 +118,12 @@ def call(
 
     Args:
         operation: the name of an operation of the quantum dialect, without the prefix ``quantum.``.
-        operands: the operands.
-        results: the types of the results.
-        attributes: the attributes of the operation.
     """
     return _call_p.bind(*operands, operation=operation, results=results, **attributes)
 
 
 def restart_run(handle: Handle) -> list[Any]:
     """Bind the end of a run of a circuit, and the start of the circuit's next run.
-
-    Args:
-        handle: the handle of the state at the end of the run.
 
     Returns:
         the handle of the next run's state, whether there is to be a next run, and whether the ended
@@ -178,9 +168,7 @@ def to_rows(operand: Any, dim: int | None, size: int) -> Any:
 def _call_jvp(primals: Sequence[Operand], tangents: Sequence[Any], **static: Any) -> Any:
     """JVP rule of calls of the runtime: the results, with zero tangents.
 
-    Calls with floating-point operands and results occur only in the rules of a ``LinearMap``, which
-    are differentiated separately. So no call with a tangent has floating-point results, which is
-    asserted.
+    It asserts that a call with a tangent has no floating-point results.
     """
     results = _call_p.bind(*primals, **static)
     dots = [make_symbolic_zero(result) for result in results]
@@ -195,13 +183,7 @@ def _call_batch(
     """Batching rule of calls of the runtime: one call for all elements of an axis.
 
     Real operands and results get more rows, in their leading axis. All elements share the circuit,
-    so other operands, such as handles, are never mapped.
-
-    Args:
-        operands: the operands of the call.
-        dims: the mapped axis of each operand, or None.
-        results: the types of the results for one element.
-        **static: the operation and its attributes.
+    so other operands, such as handles, are never mapped, which is asserted.
 
     Returns:
         the results, each with the mapped axis in front, and these axes, all 0.

@@ -52,11 +52,7 @@ def build_product_circuit(product: ClosedJaxpr) -> ClosedJaxpr | None:
     ]
 
     def rebuild_jaxpr(kept: Sequence[JaxprEqn]) -> ClosedJaxpr:
-        """Return the jaxpr with reordered products, and only some of the measurements.
-
-        Args:
-            kept: the equations of the final measurements to keep.
-        """
+        """Return the jaxpr with reordered products; of the measurements, only `kept`."""
         # Maps the handle after a measurement to the handle after its replacement.
         places = {}
         # Maps the handle after a product to the handle that the product takes in its new place.
@@ -88,7 +84,6 @@ def _rename_variables(
     """Substitute the operands of an equation, and the handle operand of a product.
 
     Args:
-        eqn: the equation.
         substitutions: new variables by old variable; chains are followed.
         product_handles: by the handle that a derivative product returns, the handle that it takes.
     """

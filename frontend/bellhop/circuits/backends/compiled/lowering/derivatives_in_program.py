@@ -59,9 +59,7 @@ def find_missing_derivative(traced: TracedCall) -> str:
 def _find_missing_in_equation(eqn: JaxprEqn, circuit: Jaxpr) -> str:
     """Return why the engine lacks a derivative of an equation; empty if it has all.
 
-    Args:
-        eqn: an equation of the circuit; only gates and final measurements lack derivatives.
-        circuit: the jaxpr of the circuit.
+    Only gates and final measurements lack derivatives.
     """
     params, of_circuit = eqn.params, CircuitEquation(eqn)
     if of_circuit.is_gates:
@@ -83,11 +81,7 @@ def _find_missing_in_equation(eqn: JaxprEqn, circuit: Jaxpr) -> str:
 def _find_missing_with_shots(eqn: JaxprEqn) -> str:
     """Return why the engine lacks a derivative of a measurement with shots.
 
-    Args:
-        eqn: the equation of the final measurement.
-
-    Returns:
-        the reason as a clause about the circuit; empty if the engine has all derivatives.
+    The reason is a clause about the circuit; empty if the engine has all derivatives.
     """
     if not all(each.is_in_engine for each in CircuitEquation(eqn).measurements):
         return "it measures classical shadows"
@@ -101,8 +95,6 @@ def _find_perturbed_operands(eqn: JaxprEqn, circuit: Jaxpr, inputs: Sequence[boo
     """Return for each operand of a measurement whether it depends on perturbed inputs.
 
     Args:
-        eqn: the measurement.
-        circuit: the jaxpr of the circuit.
         inputs: for each input of the circuit, whether it is perturbed.
 
     Returns:
@@ -118,9 +110,7 @@ def _has_derivative(circuit: Jaxpr, inputs: Sequence[bool], order: int) -> bool:
     """Return whether the runtime has a circuit's derivative of a given order.
 
     Args:
-        circuit: the jaxpr of the circuit, without constants.
         inputs: for each input of the jaxpr, whether the derivative is by this input.
-        order: order of the derivative.
     """
     _, equations = find_dependents(circuit, inputs, has_tangent)
     return not any(_lacks_derivative(eqn, circuit, inputs, order) for eqn in equations)
@@ -129,11 +119,7 @@ def _has_derivative(circuit: Jaxpr, inputs: Sequence[bool], order: int) -> bool:
 def _lacks_derivative(eqn: JaxprEqn, circuit: Jaxpr, inputs: Sequence[bool], order: int) -> bool:
     """Return whether an equation has no derivative of a given order in the runtime.
 
-    Args:
-        eqn: an equation of the circuit.
-        circuit: the jaxpr of the circuit, without constants.
-        inputs: for each input of the jaxpr, whether the derivative is by this input.
-        order: order of the derivative.
+    Args are the same as for `_has_derivative`.
     """
     of_circuit = CircuitEquation(eqn)
     if of_circuit.is_gates:
@@ -160,11 +146,6 @@ def run_differentiable(circuit: TracedCall, device: Any, wires: WireMap) -> Any:
     derivative that the runtime lacks. A circuit is bound without these derivatives if it has
     effects, or closes over tracers that are not constants of the quantum function.
 
-    Args:
-        circuit: the circuit, traced for the runtime.
-        device: the circuit's PennyLane device.
-        wires: maps wire labels to qubits.
-
     Returns:
         the measurements' values, in the structure that the quantum function returned.
     """
@@ -184,10 +165,8 @@ def run_differentiable(circuit: TracedCall, device: Any, wires: WireMap) -> Any:
     def run_in_runtime(*operand_values: Any) -> list[Any]:
         """Run the circuit in the runtime; return the leaves of its results.
 
-        It also stores the results' tree structure and dtypes for `run_differentiable`.
-
-        Args:
-            *operand_values: the constants of the quantum function, and the inputs of the call.
+        It also stores the results' tree structure and dtypes for `run_differentiable`. The
+        arguments are the constants of the quantum function, and the inputs of the call.
         """
         nonlocal tree, dtypes
         at = lambda const: operand_values[places[id(const)]] if id(const) in places else const
@@ -199,11 +178,7 @@ def run_differentiable(circuit: TracedCall, device: Any, wires: WireMap) -> Any:
         return leaves
 
     def run_in_program(*operand_values: Any) -> list[Any]:
-        """Run the circuit as JAX operations; return the same leaves as `run_in_runtime`.
-
-        Args:
-            *operand_values: the constants of the quantum function, and the inputs of the call.
-        """
+        """Run the circuit as JAX operations; as `run_in_runtime`, with the same leaves."""
         from bellhop.circuits.backends.arrays.run_qnode import run_on_arrays
 
         plan = plan_arrays("the runtime has not all of its derivatives", device, call.config)
@@ -224,7 +199,6 @@ def run_differentiable(circuit: TracedCall, device: Any, wires: WireMap) -> Any:
         Args:
             is_perturbed: for each constant of the quantum function and then each input of the call,
                 whether the derivative is by it.
-            order: order of the derivative.
         """
         constants_perturbed = [
             id(const) in places and is_perturbed[places[id(const)]]

@@ -21,7 +21,6 @@ def make_device_spec(device: qml.devices.Device, qubits: int) -> DeviceSpec:
 
     Args:
         device: a device with a compiled interface (``get_c_interface``).
-        qubits: the number of qubits.
 
     Returns:
         the spec, without shots; its `engine` is whether the engine may replace the plugin.
@@ -47,13 +46,11 @@ def make_device_spec(device: qml.devices.Device, qubits: int) -> DeviceSpec:
 
 @functools.cache
 def check_version(name: str) -> None:
-    """Raise an error if a Lightning device's plugin is of an untested version.
+    """Raise a `CompileError` if a Lightning device's plugin is of an untested version.
 
     Args:
-        name: PennyLane's name of the device, such as ``lightning.qubit``; others are not checked.
-
-    Raises:
-        CompileError: for an untested version.
+        name: PennyLane's name of the device, such as ``lightning.qubit``. Devices other than
+            Lightning's are not checked.
     """
     if not name.startswith("lightning."):
         return
@@ -85,11 +82,7 @@ def _find_lightning_package(name: str) -> str:
 def check_options(device: qml.devices.Device, where: str) -> None:
     """Raise an error for options of a Lightning device that compiled circuits ignore.
 
-    They are ``mpi=True`` and ``kokkos_args``.
-
-    Args:
-        device: the PennyLane device; devices other than Lightning's are not checked.
-        where: the QNode, for errors.
+    They are ``mpi=True`` and ``kokkos_args``. Devices other than Lightning's are not checked.
 
     Raises:
         CompileError: names the QNode, the option, and a remedy.

@@ -33,13 +33,11 @@ def run_in_runtime(call: Circuit, device: qml.devices.Device, wires: WireMap) ->
     """Trace and bind a circuit, to be run by the engine or the device's plugin.
 
     Args:
-        call: the QNode call.
-        device: the QNode's PennyLane device: one with a compiled interface, or ``default.qubit``.
-        wires: maps wire labels to qubits.
+        device: the QNode's PennyLane device: with a compiled interface, or ``default.qubit``.
 
     Returns:
         the measurements' values, in the structure that the quantum function returned; ``Declined``
-        for a circuit of ``default.qubit`` that the engine does not differentiate.
+        for a circuit of ``default.qubit`` if the engine lacks one of its derivatives.
     """
     if hasattr(device, "get_c_interface"):
         return _run_on_plugin(call, device, wires)
@@ -47,12 +45,7 @@ def run_in_runtime(call: Circuit, device: qml.devices.Device, wires: WireMap) ->
 
 
 def _run_default_qubit(call: Circuit, device: qml.devices.Device, wires: WireMap) -> Any:
-    """Trace a circuit of ``default.qubit`` for the engine, or decline it.
-
-    Args:
-        call: the QNode call.
-        device: the QNode's PennyLane device.
-        wires: maps wire labels to qubits.
+    """Trace a circuit of ``default.qubit`` for the engine, and bind or decline it.
 
     Returns:
         the measurements' values, in the structure that the quantum function returned; ``Declined``
@@ -74,12 +67,7 @@ def _get_lightning_device() -> Any:
 
 
 def _run_on_plugin(call: Circuit, device: qml.devices.Device, wires: WireMap) -> Any:
-    """Trace a circuit of a device with a compiled plugin for the runtime.
-
-    Args:
-        call: the QNode call.
-        device: the QNode's PennyLane device.
-        wires: maps wire labels to qubits.
+    """Trace and bind a circuit of a device with a compiled plugin.
 
     Returns:
         the measurements' values, in the structure that the quantum function returned.

@@ -117,13 +117,10 @@ class TracedCall:
         )
 
     def _finish_results(self, values: Sequence[Any]) -> Any:
-        """Return the results of the QNode, computed from the circuit's values.
+        """Return the results of the QNode, computed from the circuit primitive's results.
 
         With postselection, the first value is the probability of all kept outcomes, or whether the
         run or each shot is accepted.
-
-        Args:
-            values: the results of the circuit primitive.
         """
         total = is_accepted = None
         if self.postselects:
@@ -139,11 +136,10 @@ def _can_runs_differ(once: ClosedJaxpr) -> bool:
     """Return whether callbacks may make two runs with equal outcomes differ.
 
     If so, rejected runs are repeated by ``Outcomes.REPEATED_ANEW``, else by ``Outcomes.REPEATED``.
-    The program's own random numbers, for the bases of classical shadows, do not count: they are
-    drawn after all outcomes.
 
     Args:
-        once: the jaxpr of one run.
+        once: the jaxpr of one run. Its random numbers, for the bases of classical shadows, do not
+            count: they are drawn after all outcomes.
     """
     return any(
         eqn.effects - {random_effect} and eqn.outvars
@@ -164,9 +160,7 @@ def trace_for_runtime(
     If outcomes are drawn, the device's seed is offered to the program, too.
 
     Args:
-        call: the QNode call.
-        device: its PennyLane device, whose generator seeds random numbers.
-        wires: maps wire labels to qubits.
+        device: the PennyLane device, whose generator seeds random numbers.
         gates: the operations that the device supports without decomposition.
         spec: the data by which the runtime opens the device.
 
@@ -241,7 +235,7 @@ class _CircuitTracer:
         call: the QNode call.
         wires: maps wire labels to qubits.
         gates: the operations that the device supports without decomposition.
-        device: the data by which the runtime opens the device.
+        device: the data by which the runtime opens the device; without shots.
         rows: the batch of the gates' parameters.
     """
 
@@ -272,13 +266,10 @@ class _CircuitTracer:
         def run(handle: Handle, row: Any, *inputs: Any) -> list[Any]:
             """Apply the gates and measure, once for each treatment of mid-circuit outcomes.
 
-            `trace` traces this function to a jaxpr. It appends to `variants` of the enclosing
-            function.
+            `trace` traces this function to a jaxpr. It sets `variants` and `deferred`.
 
             Args:
                 handle: the handle of a fresh state.
-                row: the index of the batch row.
-                *inputs: the inputs of the call.
 
             Returns:
                 for each variant the handle and the arrays of the results; empty if deferral fails.
@@ -337,8 +328,6 @@ class _CircuitTracer:
         Args:
             circuit: the circuit, with all gates applied and its treatment of outcomes set. Its
                 device and groups of shots are set here.
-            leaves: the return values of the quantum function.
-            tree: their tree structure.
 
         Returns:
             the variant, and its values: the handle and the results.
@@ -366,10 +355,6 @@ class _CircuitTracer:
         self, circuit: RuntimeCircuit, leaves: Sequence[Any]
     ) -> tuple[list[Any], list[Any], Sequence[Statistic]]:
         """Measure all return values of the quantum function at the end of the circuit.
-
-        Args:
-            circuit: the circuit, with all gates applied.
-            leaves: the return values of the quantum function.
 
         Returns:
             a list of the probability of the run, empty if results are not weighted by it; a list of

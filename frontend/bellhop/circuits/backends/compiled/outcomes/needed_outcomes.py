@@ -31,11 +31,10 @@ def needs_outcomes(closed: ClosedJaxpr, qubits: Collection[int]) -> bool:
 
     With deferral, the measured wire controls later gates in place of the outcome. That is wrong if
     another equation uses the outcome, or if the measurement would have changed a final measurement.
-    The caller then traces the circuit again without deferral.
 
     Args:
         closed: the jaxpr of the recorded circuit, without dead code.
-        qubits: the qubits whose measurements were deferred.
+        qubits: the qubits whose measurements were deferred; empty if there are none.
     """
     if not qubits:
         return False
@@ -50,9 +49,8 @@ def needs_outcomes(closed: ClosedJaxpr, qubits: Collection[int]) -> bool:
 def _find_disturbed_qubits(measurement: Measurement, qubits: Collection[int]) -> set[int]:
     """Return the qubits that must not be measured before a final measurement.
 
-    A mid-circuit measurement of such a qubit would change the result. For an expectation value or
-    variance, they are the wires of non-diagonal factors; for probabilities, samples and
-    frequencies there are none.
+    For an expectation value or variance, they are the wires of non-diagonal factors; for
+    probabilities, samples and frequencies there are none.
 
     Args:
         measurement: the final measurement.

@@ -50,7 +50,7 @@ def make_sampled_execution(once: ClosedJaxpr, where: str, *, until_accepted: boo
     Args:
         once: the jaxpr of one run, from handle and inputs to handle and values.
         where: the QNode and its line, for errors.
-        until_accepted: whether to repeat the run until one is accepted (its postselections hold),
+        until_accepted: whether to repeat the run until a run is accepted (its postselections hold),
             or none can be.
 
     Returns:
@@ -77,6 +77,8 @@ def make_sampled_execution(once: ClosedJaxpr, where: str, *, until_accepted: boo
 
 def convert_constants_to_inputs(closed: ClosedJaxpr, *, n_dropped: int = 0) -> ClosedJaxpr:
     """Turn the constants of a circuit's jaxpr into inputs, directly behind the handle.
+
+    The caller must pass the constants as operands.
 
     Args:
         closed: the jaxpr, from handle and inputs to handle and values.
@@ -108,10 +110,11 @@ def loop_over_shots(
         closed: the jaxpr of one shot, from handle and inputs to handle, whether the shot was
             accepted (if ``postselects``), the shot's score (if ``has_score``), and values, each
             with a leading axis of length one.
-        statistics: the statistics whose arrays the values are; they tell which values are per shot.
+        statistics: the statistics whose arrays the values are; they decide which values are per
+            shot.
         groups: the number of shots of each group to average over.
         inputs: arrays or types, the inputs of the jaxpr.
-        postselects: whether shots may be rejected.
+        postselects: whether shots may be rejected; rejected shots do not count in means.
         has_score: whether ``closed`` returns a score.
 
     Returns:
@@ -124,17 +127,7 @@ def loop_over_shots(
     sizes = np.array(groups)
 
     def loop(handle: Handle, *inputs: Any) -> list[Any]:
-        """Execute all shots, and compute the means over groups.
-
-        This is the function of the jaxpr that `loop_over_shots` returns.
-
-        Args:
-            handle: the handle of a fresh state.
-            *inputs: the inputs of the circuit.
-
-        Returns:
-            the handle, for postselection whether each shot is accepted, and samples and means.
-        """
+        """Execute all shots, and compute the means: the function of the returned jaxpr."""
 
         def step(carried: Any, group: Any) -> tuple[Any, Any]:
             """Execute one shot, and restart the circuit; the body of the scan over shots.
@@ -194,10 +187,7 @@ def _abstract_eval(
 ) -> tuple[list[Any], Any]:
     """Return the types of a sampled run's results, and the run's effects.
 
-    Args:
-        *_: types of the operands.
-        once: the jaxpr of one run.
-        until_accepted: whether runs are repeated; a boolean then follows the handle.
+    With `until_accepted`, a boolean follows the handle.
     """
     handle, *values = once.out_avals
     is_accepted = [ShapedArray((), np.dtype(bool))] if until_accepted else []
@@ -221,11 +211,8 @@ def _jvp(
     """JVP rule of a sampled run: bind it with residuals, and compute the tangents.
 
     Args:
-        primals: the handle and the inputs.
-        tangents: their tangents, some of them symbolic zeros.
         once: the jaxpr of one run.
         where: the QNode and its line, for errors.
-        until_accepted: whether runs are repeated until one is accepted.
 
     Returns:
         the results and their tangents, symbolic zeros for the handle and the acceptance.
@@ -261,7 +248,6 @@ def run_until_accepted(once: ClosedJaxpr, handle: Handle, *inputs: Any) -> list[
     Args:
         once: the jaxpr of one run, from handle and inputs to handle and values.
         handle: the handle of a fresh state.
-        inputs: the inputs of the circuit.
 
     Returns:
         a list: the handle, whether the last run was accepted, and its values.

@@ -63,9 +63,8 @@ def has_outcomes_in_dynamic_loops(circuit: Jaxpr) -> bool:
 def _count_max_outcomes(jaxpr: Jaxpr) -> float:
     """Return an upper bound of the number of mid-circuit outcomes in a run.
 
-    The outcomes of all branches of a conditional are added up, although a run takes only one
-    branch. The outcomes in a loop are multiplied by its trip count: infinity for a loop with a
-    dynamic trip count that measures.
+    It is the sum over all branches of a conditional, and the product with the trip count of a loop:
+    infinity for a loop with a dynamic trip count that measures.
     """
     total = 0.0
     for eqn in jaxpr.eqns:

@@ -55,7 +55,7 @@ class GateSequence:
     _wires: list[Any] = field(default_factory=list)
 
     def append_params(self, values: Any, frequencies: int) -> range:
-        """Append traced parameters.
+        """Append traced parameters, and return their slots.
 
         Args:
             values: a real scalar or array, each element of which is a parameter.
@@ -79,7 +79,7 @@ class GateSequence:
             frequencies: the bits of each parameter's shift-rule frequencies (`FrequencyBits`).
 
         Returns:
-            the slots of the parameters: their indices in this sequence.
+            the slots of the parameters.
         """
         size = values.size * (2 if jnp.iscomplexobj(values) else 1)
         slots = range(self.n_params, self.n_params + size)
@@ -103,9 +103,8 @@ class GateSequence:
     def stack_params(self) -> Any:
         """Return all traced parameters as one vector, which the sequence's equation takes.
 
-        Returns:
-            a real array ``[n_params]``; for a prepared state, its amplitudes in their own dtype,
-            which may be complex (then two parameters each).
+        It is a real array ``[n_params]``; for a prepared state, its amplitudes in their own dtype,
+        which may be complex (then two parameters each).
         """
         if not self._params:
             return jnp.zeros(0, Precision.real_type())
@@ -120,7 +119,7 @@ class GateSequence:
         return self._params[slot]
 
     def copy_empty(self) -> "GateSequence":
-        """Return a sequence without gates and parameters that shares the traced wires.
+        """Return a sequence of the same kind, without gates and parameters.
 
         The list of traced wires is shared, so a wire that is appended to one sequence is in both.
         """
@@ -221,7 +220,7 @@ class RepeatedSequence:
     """A gate sequence that a loop repeats, with the traced values of all iterations.
 
     Attributes:
-        sequence: the gates of one iteration; of the innermost one, if a loop contains a loop.
+        sequence: the gates of one iteration; of the innermost loop, if loops are nested.
         params: the traced parameters of all iterations, ``[n_iterations * sequence.n_params]``.
         wires: int32 array, the traced wires of all iterations, one iteration after another.
         n_iterations: the number of iterations; of nested loops, the product of their trip counts; 1

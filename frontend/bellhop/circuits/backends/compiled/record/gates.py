@@ -39,7 +39,8 @@ _TYPES_OF_AMPLITUDES = frozenset(("float32", "float64", "complex64", "complex128
 class GateList:
     """Converts PennyLane operations to gate sequences, which the runtime applies.
 
-    Attribute ``sequences`` holds the gates between control flow, and `ControlFlow` operations.
+    Made for a list of operations that a circuit applies. Attribute ``sequences`` holds the gates
+    between control flow, and `ControlFlow` operations.
 
     Args:
         gate_set: the operations that the device applies; others are decomposed.
@@ -92,8 +93,10 @@ class GateList:
     def add(self, op: qml.operation.Operator, depth: int = 0) -> None:
         """Append an operation, decomposed into gates that the device applies.
 
+        Control flow is appended as it is; an operation without effect, such as a barrier, is
+        dropped.
+
         Args:
-            op: a PennyLane operation. Control flow is appended as it is, a barrier is dropped.
             depth: the number of decompositions that produced it, 0 for the user's operation.
 
         Raises:
@@ -210,9 +213,10 @@ class GateList:
             self.sequences.append(sequence)
 
     def _get_sequence(self, derivative: DerivativeKind) -> GateSequence:
-        """Return the sequence for gates with this kind of derivative, new if necessary.
+        """Return the sequence for gates with this kind of derivative.
 
-        It is the last one of ``sequences``, to which a new one is appended if the kind differs.
+        It is the last element of ``sequences``, to which a new sequence is appended if the last is
+        of another kind or is control flow.
         """
         # Separate sequences, so that only derivatives by unsupported parameters raise.
         run = self.sequences[-1] if self.sequences else None
@@ -241,10 +245,10 @@ class GateList:
             self.add(identity, depth + 1)
 
     def _can_record(self, base: qml.operation.Operator) -> bool:
-        """Return whether Lightning can put a gate on its tape, which all derivatives need.
+        """Return whether Lightning's tape can hold a gate without decomposing it.
 
-        Lightning cannot differentiate a gate with several parameters (Rot), even if they are
-        constant. True also for gates without parameters, and for matrices and states, not taped.
+        Derivatives need the tape. True for gates that Lightning differentiates, and for all gates
+        without parameters. True also for matrices and prepared states, which are not on the tape.
         """
         is_recorded = self._gate_set.can_differentiate(base.name)
         return not base.data or base.name in _UNRECORDED_GATES or is_recorded
@@ -252,10 +256,14 @@ class GateList:
     def _find_derivative_kind(
         self, base: qml.operation.Operator, is_controlled: bool
     ) -> DerivativeKind:
-        """Return how a gate can be differentiated with respect to its parameters.
+        """Return whether a gate has derivatives: by parameters, by amplitudes, or none.
+
+        ``StatePrep`` has derivatives by its amplitudes. Any other gate has derivatives by its
+        parameters if the circuit's differentiation method supports the gate.
 
         Args:
-            base: the gate without adjoint and controls.
+            base: the gate without adjoint and controls; ``StatePrep`` and ``BasisState`` count as
+                gates.
             is_controlled: whether controls were stripped from it.
         """
         if base.name == "StatePrep":
@@ -277,7 +285,8 @@ class GateList:
     def _can_apply_undifferentiated(self, base: qml.operation.Operator) -> bool:
         """Return whether to apply an operation undecomposed although it has no derivative.
 
-        For ``StatePrep``, for matrices on several wires, and for all if the device keeps matrices.
+        True for ``StatePrep``, and for matrices on several wires, or on one if the device keeps
+        matrices.
         """
         is_large = len(base.wires) > 1 or self._gate_set.keeps_matrices
         return base.name == "StatePrep" or (base.name == "QubitUnitary" and is_large)
@@ -295,8 +304,6 @@ class GateList:
         Args:
             base: the gate without adjoint and controls.
             wires: the labels of its wires.
-            adjoint: whether it is inverted.
-            controls: pairs of control wire and control value.
             derivative: how it is differentiated with respect to its parameters.
         """
         run = self._get_sequence(derivative)
@@ -321,8 +328,6 @@ class GateList:
         Args:
             base: the gate without adjoint and controls.
             wires: the labels of its wires.
-            adjoint: whether it is inverted.
-            controls: pairs of control wire and control value.
             slots: for each parameter, its index in the sequence, or ``-1 - i`` for
                 ``constants[i]``.
             constants: the values of the constant parameters.
@@ -362,10 +367,10 @@ class GateList:
     ) -> None:
         """Append a diagonal matrix as one gate, whose parameters are its entries' phases.
 
+        The entries' moduli are ignored.
+
         Args:
             diagonal: a ``DiagonalQubitUnitary``.
-            adjoint: whether it is inverted.
-            controls: pairs of control wire and control value.
         """
         (entries,) = diagonal.data
         is_traced = is_dynamic(entries)
@@ -378,7 +383,7 @@ class GateList:
         self._append_gate(diagonal, diagonal.wires.labels, adjoint, controls, slots, constants)
 
     def _find_qubits(self, wires: tuple[Any, ...], sequence: GateSequence) -> tuple[int, ...]:
-        """Return the qubit index of each wire, from a cache for static wires.
+        """Return the qubit index of each wire, from a cache if all labels are integers.
 
         A traced wire is appended to ``sequence`` and gets a negative number, see `_resolve_qubits`.
         """
@@ -391,9 +396,7 @@ class GateList:
     def _resolve_qubits(self, wires: Sequence[Any], sequence: GateSequence) -> tuple[int, ...]:
         """Return each wire's qubit index; ``-1 - i`` for a sequence's traced wire ``i``.
 
-        Args:
-            wires: wire labels, static or traced.
-            sequence: the sequence to which traced wires are appended.
+        Traced wires are appended to `sequence`. Repeated static wires raise a `CompileError`.
         """
         found = [self._wires.find_static_qubit(wire) for wire in wires]
         if len({*found} - {None}) < len(found) - found.count(None):
@@ -409,11 +412,6 @@ def _find_gate_key(op: qml.operation.Operator, n_wires: int, depth: int) -> Any:
     """Return a key that is equal for operations that are converted in the same way.
 
     Circuits have many gates of few kinds, so decisions are cached by this key.
-
-    Args:
-        op: the operation.
-        n_wires: the number of its wires.
-        depth: the number of decompositions that produced it.
 
     Returns:
         a hashable key; None, for no caching, if a parameter is an array or of an unusual type.
@@ -437,7 +435,6 @@ def _encode_parameters(
     """Append a gate's traced parameters to a sequence; list its constant parameters.
 
     Args:
-        op: the gate.
         sequence: the sequence to which the gate will be appended.
         bits: the bits of the parameters' shift-rule frequencies (`FrequencyBits`).
         real: the program's floating-point dtype.
@@ -476,13 +473,13 @@ def _is_operand(op: qml.operation.Operator) -> bool:
 
 
 def _amplitudes(value: Any, real: np.dtype) -> Any:
-    """Return the amplitudes of a state as a vector of a dtype that the runtime supports."""
+    """Return a state's amplitudes as a vector of a dtype that the runtime supports."""
     array = jnp.ravel(value)
     return array if array.dtype.name in _TYPES_OF_AMPLITUDES else array.astype(real)
 
 
 def _is_complex(value: Any) -> bool:
-    """Return whether a parameter is traced and complex, or has a nonzero imaginary part."""
+    """Return whether a parameter is complex: traced, or with nonzero imaginary part."""
     is_traced = is_dynamic(value)
     return jnp.iscomplexobj(value) and (is_traced or bool(np.any(np.imag(value))))
 

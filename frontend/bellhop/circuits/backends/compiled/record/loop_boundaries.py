@@ -111,7 +111,7 @@ class LoopEnds:
     after: list[Gate] = field(default_factory=list)
 
     def add_pair(self, pair: _MergeablePair) -> None:
-        """Append a merged pair's front to `before`; put its inverse at the beginning of `after`."""
+        """Append a merged pair's front to `before`; prepend its inverse to `after`."""
         self.before.append(pair.front.gate)
         self.after[:0] = [gate.gate for gate in pair.inverse]
 
@@ -125,8 +125,8 @@ def merge_loop_ends(step: TracedStep, place: int) -> tuple[TracedStep, LoopEnds]
             outputs.
 
     Returns:
-        the iteration with merged gates, and the gates to apply before and after the loop: none if
-        nothing was merged.
+        the iteration with merged gates, and the gates to apply before and after the loop. If
+        nothing was merged, `step` itself and no gates.
     """
     jaxpr, ends = step.closed.jaxpr, LoopEnds()
     start, end = jaxpr.invars[place], jaxpr.outvars[place]
@@ -203,9 +203,7 @@ def merge_iterations(sequence: GateSequence, params: Operand) -> MergedLoop:
 class _GateLoop:
     """A loop of gates and the gates around it, while `merge_iterations` merges them.
 
-    Args:
-        sequence: the gates of one iteration; it is not changed.
-        params: the traced parameters of all iterations, ``[iterations, sequence.n_params]``.
+    Args are the same as for `merge_iterations`; the sequence is not changed.
     """
 
     def __init__(self, sequence: GateSequence, params: Operand) -> None:
@@ -302,14 +300,14 @@ class _GateLoop:
 
 
 def _move_slots(slots: tuple[int, ...] | range, place: dict[int, int]) -> tuple[int, ...] | range:
-    """Renumber a gate's parameters; the range of an array's parameters stays a range.
+    """Renumber a gate's parameters.
 
     Args:
         slots: for each parameter of a gate, its index, or a negative number for a constant.
         place: the new index of each old index.
 
     Returns:
-        the new slots; negative numbers and ranges of constants are unchanged.
+        the new slots; negative numbers are unchanged. The range of an array stays a range.
     """
     if isinstance(slots, range):
         is_constant = slots.start < 0

@@ -58,7 +58,6 @@ def stack_iterations(
     Args:
         body: ``(carried, index) -> (carried, results)``.
         carried: pytree of the carried values of the first iteration.
-        n_iterations: the trip count.
 
     Returns:
         the carried values after the loop, and the results with a leading axis of iterations.
@@ -78,8 +77,8 @@ def consume_iterations(
 ) -> tuple[Any, Any]:
     """Run a ``for`` loop of dynamic trip count, and use its results block by block.
 
-    The results are gate parameters, for instance. Those of all iterations have no static shape, so
-    ``use`` gets the results of up to 64 iterations at a time, and applies their gates by one call.
+    The results are gate parameters, for instance. The results of all iterations have no static
+    shape, so ``use`` gets the results of up to 64 iterations at a time.
 
     Args:
         body: ``(carried, index) -> (carried, results)``, without gates.
@@ -112,10 +111,10 @@ def consume_iterations(
         """Compute the results of a block of iterations at once, and pass them to ``use``.
 
         Args:
-            loop: the index of the first iteration of the block, and the state.
+            loop: the index of the block's first iteration, and the state.
 
         Returns:
-            the index of the first iteration of the next block, and the new state.
+            both for the next block.
         """
         first, state = loop
         count = jnp.minimum(block_size, n_iterations - first)
@@ -140,8 +139,8 @@ def consume_while_iterations(
     """Run a ``while`` loop, and use its results block by block.
 
     The results are gate parameters, for instance, and ``use`` applies the gates of a block by one
-    call. The body is computed exactly once for each iteration, and the condition once more. So
-    callbacks in them are called as often as in a loop without blocks.
+    call. Body and condition are computed as often as in a loop without blocks, so callbacks in them
+    are called as often.
 
     Args:
         condition: ``carried -> bool scalar``, whether another iteration follows.
@@ -166,11 +165,7 @@ def consume_while_iterations(
     def run_block(loop: Any) -> Any:
         """Run the iterations of a block in order; pass their stacked results to ``use``.
 
-        Args:
-            loop: whether another iteration follows, the carried values and the state.
-
-        Returns:
-            the same values after the block.
+        It takes and returns whether another iteration follows, the carried values and the state.
         """
         more, carried, state = loop
         empty = jax.tree.map(lambda like: jnp.zeros((block_size, *like.shape), like.dtype), results)
@@ -231,14 +226,12 @@ def vectorize_elementwise(closed: ClosedJaxpr) -> Callable[..., list[Any]] | Non
 
 
 def _choose_block_size(results: Any) -> int:
-    """Return how many iterations' results to compute in one block.
+    """Return how many iterations' results to compute in one block, from 1 to 64.
+
+    The results of a block have at most 2**16 array elements, if possible.
 
     Args:
         results: pytree of the shapes of one iteration's results.
-
-    Returns:
-        an int from 1 to 64, so that the results of a block have at most 2**16 array elements, if
-        possible.
     """
     numbers = sum(math.prod(result.shape) for result in jax.tree.leaves(results))
     return max(1, min(_MAX_BLOCK_ITERATIONS, _MAX_BLOCK_SIZE // max(1, numbers)))

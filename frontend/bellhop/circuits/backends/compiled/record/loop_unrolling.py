@@ -38,7 +38,7 @@ def unroll_loop(
     """Unroll a loop of gates into one sequence, if it is short with static wires.
 
     Args:
-        repeated: the gates of one iteration (of the innermost one, if the body is itself a loop),
+        repeated: the gates of one iteration (of the innermost loop, if the body is itself a loop),
             with the parameters and the trip count of all iterations, of both loops together. The
             value of its ``wires`` is not used, only whether there are any.
         compute_wires: maps the traced index of an iteration of the (outer) loop to the traced wires
@@ -48,7 +48,7 @@ def unroll_loop(
         qubits: the number of qubits of the device.
 
     Returns:
-        a new sequence of the gates and parameters of all iterations, on static wires. None if these
+        a new sequence of the gates and parameters of all iterations, on static wires. None if there
         are more than `ForLoop.MAX_UNROLLED_GATES` gates, if wires depend on more than the index, or
         if a traced wire is out of range or a gate has a wire twice: the loop then reports the error
         at run time.
@@ -87,14 +87,12 @@ def _resolve_wires(codes: Sequence[int], computed: Sequence[int]) -> tuple[int, 
 def _evaluate_static_wires(
     compute_wires: Callable[[Any], Any], n_iterations: int
 ) -> np.ndarray | None:
-    """Return the wires of each iteration as static integers.
+    """Return the wires of each iteration as static integers, ``[n_iterations, ...]``.
+
+    None if wires depend on more than the index of the iteration.
 
     Args:
         compute_wires: maps the traced index of an iteration to an integer array of wires.
-        n_iterations: the trip count.
-
-    Returns:
-        integer array ``[n_iterations, ...]``; None if wires depend on more than the index.
     """
     found: list[np.ndarray] | None = None
 

@@ -82,7 +82,7 @@ class AdjacentGate:
 
     @property
     def angle(self) -> Angle:
-        """The angle of a rotation, negative for an inverted one.
+        """The angle of a rotation, negated if the gate is inverted.
 
         Only for gates of `_ROTATIONS`, which have one parameter.
         """
@@ -95,13 +95,19 @@ class AdjacentGate:
         return Angle(-constant if self.gate.adjoint else constant)
 
     def is_same_kind(self, other: "AdjacentGate") -> bool:
-        """Return whether both gates have the same name, wires and controls."""
+        """Return whether both gates have the same name, wires and controls.
+
+        Wires that may be permuted, as of CZ, may differ in order; parameters and inversion may
+        differ.
+        """
         return _find_kind(self.gate) == _find_kind(other.gate)
 
     def is_inverse(self, other: "AdjacentGate") -> bool:
         """Return whether this gate is known to be the inverse of ``other``.
 
-        Gates with traced parameters are not: their values are unknown.
+        True for gates of the same kind and with equal constant parameters, if they are self-inverse
+        or one of them is inverted. False if a parameter is traced, and for rotations by opposite
+        angles.
         """
         if (
             self.constants is None
@@ -118,8 +124,7 @@ class AdjacentGate:
     def make_rotation(self, angle: Angle) -> list["AdjacentGate"]:
         """Return this rotation with another angle, as a list of one gate.
 
-        Args:
-            angle: the new angle. If it is the constant zero, the list is empty.
+        The list is empty if the angle is the constant zero.
         """
         if angle.slots:
             return [AdjacentGate(self.gate, angle)]
@@ -130,11 +135,8 @@ class AdjacentGate:
 def _find_kind(gate: Gate) -> tuple[object, ...]:
     """Return a hashable key that is equal for gates that may be merged.
 
-    Args:
-        gate: the gate. Its parameters and its inversion do not matter.
-
-    Returns:
-        the name, the wires and the controls. Wires that may be permuted, as of CZ, are a set.
+    It is made from name, wires and controls; parameters and inversion do not matter. Wires that may
+    be permuted, as of CZ, are a set.
     """
     name = gate.name.partition("@")[0]
     controls = frozenset(zip(gate.control_wires, gate.control_values, strict=True))
@@ -158,10 +160,6 @@ def _cancel_pair(earlier: AdjacentGate, later: AdjacentGate) -> list[AdjacentGat
 
 def _merge_pair(earlier: AdjacentGate, later: AdjacentGate) -> list[AdjacentGate] | None:
     """Merge two adjacent rotations, for the pass merge-rotations.
-
-    Args:
-        earlier: the gate that is applied first.
-        later: the next gate on the same wires.
 
     Returns:
         a list of one rotation, empty if the angles cancel; None to keep both gates.
@@ -251,14 +249,11 @@ def _combine_neighbors(chain: Iterable[AdjacentGate], combine: Any) -> list[Adja
 
 
 def _compute_angle(angle: Angle, sequence: GateSequence) -> Any:
-    """Compute the value of an angle, which adds equations to the program.
+    """Return the traced value of an angle: the constant, plus or minus each parameter.
 
     Args:
         angle: an angle with at least one traced parameter.
         sequence: the gate sequence whose parameters the angle's slots index.
-
-    Returns:
-        traced scalar: the constant, plus or minus each parameter.
     """
     (first, is_negative), *others = angle.slots
     value = -sequence.get_param(first) if is_negative else sequence.get_param(first)

@@ -85,7 +85,7 @@ class GateEquationRecorder:
     Attributes:
         passes: names of the compiler passes that merge gates.
         session: a handle of the circuit, by which the runtime finds its session.
-        amplitudes: the traced amplitudes of a state preparation as real numbers; empty without one.
+        amplitudes: the traced amplitudes of a state preparation as real numbers; else empty.
         amplitude_bits: for each of these numbers, the bits of its shift-rule frequencies.
         has_dynamic_count: whether the circuit has a loop with a dynamic trip count.
         is_dynamic_count: whether the body of such a loop is being traced.
@@ -132,8 +132,8 @@ class GateEquationRecorder:
     def add_sequence(self, sequence: GateSequence) -> None:
         """Append gates to the pending sequence; if they cannot join it, bind it first.
 
-        Args:
-            sequence: the gates. A sequence with another kind of derivative cannot join.
+        A sequence with another kind of derivative cannot join, and none can join a repeated
+        sequence. An empty sequence changes nothing.
         """
         if not sequence.gates:
             return
@@ -168,7 +168,7 @@ class GateEquationRecorder:
 
         Returns:
             the sequence, with merged gates or repeated by an inner loop; None if the body has no
-            gates, or has bound an equation already.
+            gates, or has bound an equation already. It stays pending.
         """
         run = self.pending
         if run is None or self._state is not self._start_state:
@@ -191,7 +191,8 @@ class GateEquationRecorder:
     def flush_carry(self) -> GateState:
         """Bind the pending gates; return the values that a loop or conditional carries.
 
-        These are the values of `flush`, but ``dynamic_params`` is None if the circuit has none.
+        These are the values of `flush`, but ``dynamic_params`` is None if ``has_dynamic_count`` is
+        not set.
         """
         now = self.flush()
         return now if self.has_dynamic_count else now._replace(dynamic_params=None)
@@ -241,7 +242,7 @@ class GateEquationRecorder:
 
     @contextmanager
     def trace_part(self, state: GateState, *, is_dynamic_count: bool = False) -> Iterator[None]:
-        """Record a loop's body or a branch in the ``with`` block, separately from the circuit.
+        """Record a loop's body or a branch in the ``with`` block, apart from the circuit.
 
         After the block, this recorder has its earlier state and parameters again. Gates that are
         pending at the end of the block are dropped, so read or bind them before; ``is_fresh`` stays
@@ -311,8 +312,7 @@ class GateEquationRecorder:
     def _bind_pending(self) -> None:
         """Bind the pending sequence, if there is one, as an equation.
 
-        Its gates are merged before by the circuit's passes, unless it is the repeated sequence of a
-        loop.
+        The circuit's passes merge its gates before, unless it is the repeated sequence of a loop.
         """
         run, self.pending = self.pending, None
         if run is None:
@@ -335,12 +335,11 @@ class GateEquationRecorder:
 
         Parameters that have a derivative are appended to the circuit's static-count parameters, or
         to its dynamic-count parameters if ``is_dynamic_count``. Amplitudes of a prepared state
-        become the circuit's ``amplitudes``.
+        become the circuit's ``amplitudes``. The pending gates are not bound.
 
         Args:
-            sequence: the gates.
-            params: their traced parameters, of all iterations if they are in a loop.
-            wires: their traced wires, of all iterations if they are in a loop.
+            params: the gates' traced parameters, of all iterations if they are in a loop.
+            wires: the gates' traced wires, of all iterations if they are in a loop.
             n_iterations: the number of times that the gates are applied, with the iterations of an
                 inner loop; None for once, outside of a loop.
         """
@@ -378,11 +377,7 @@ class GateEquationRecorder:
 
 
 def _find_obstacle(sequence: GateSequence) -> str:
-    """Return the error message if a sequence's parameters have no derivative.
-
-    Returns:
-        the message; empty if the gates can be differentiated.
-    """
+    """Return the error message if a sequence's parameters have no derivative; else ""."""
     if sequence.derivative is not DerivativeKind.NONE:
         return ""
     names = ", ".join(dict.fromkeys(gate.name for gate in sequence.gates if gate.slots))

@@ -87,8 +87,9 @@ _EXACT_METHODS = (
 class RuntimeCircuit(BackendCircuit):
     """A circuit that the runtime executes, recorded as equations of the program.
 
-    A loop whose body only applies gates and has no side effects becomes one call of the runtime if
-    its trip count is static, else one call per block of iterations.
+    Made for each trace of a QNode call. A loop whose body only applies gates and has no side
+    effects becomes one call of the runtime if its trip count is static, else one call per block of
+    iterations.
 
     Args:
         handle: the handle of a fresh state.
@@ -102,7 +103,8 @@ class RuntimeCircuit(BackendCircuit):
     Attributes:
         gates: the recorder of the equations so far.
         postselects: whether a mid-circuit measurement so far postselects.
-        groups: for each group of shots over which means are taken, the number of its shots.
+        groups: for each group of shots over which means are taken, the number of its shots; set
+            before the circuit is measured.
     """
 
     def __init__(
@@ -137,7 +139,7 @@ class RuntimeCircuit(BackendCircuit):
     def fork(self, treatment: Outcomes) -> "RuntimeCircuit":
         """Return a copy with the same gates, to be measured with another treatment.
 
-        ``treatment`` is how the copy treats outcomes. Measuring it leaves this circuit unchanged.
+        `treatment` is how the copy treats outcomes. Measuring it leaves this circuit unchanged.
         """
         other = copy.copy(self)
         other.gates = copy.copy(self.gates)
@@ -154,13 +156,14 @@ class RuntimeCircuit(BackendCircuit):
 
     @property
     def unrolls_nests(self) -> bool:
-        """Whether nests of loops with few gates are unrolled; compiler passes need the loops."""
+        """Whether nested loops with few gates are unrolled; False with compiler passes."""
         return not self.device.passes
 
     def apply_straight(self, operations: Sequence[Any]) -> bool:
         """Record operations, but only if they are few gates without control flow.
 
-        Used to unroll nested loops. Returns whether the operations were recorded.
+        At most ``ForLoop.MAX_UNROLLED_GATES`` are few. Returns whether the operations were
+        recorded.
         """
         gates = self._build_gate_list(operations, ForLoop.MAX_UNROLLED_GATES)
         is_straight = gates.is_straight(ForLoop.MAX_UNROLLED_GATES)
@@ -250,7 +253,8 @@ class RuntimeCircuit(BackendCircuit):
             run: ``(step, first) -> last``, adds a loop whose iterations ``step`` apply gates.
                 ``first`` and ``last`` are pairs of carried values and circuit state.
             run_in_blocks: ``(body, carried, use, state) -> last``, adds a loop of the classical
-                ``body``, in which ``use`` applies the gates of a block of iterations at a time.
+                ``body``, in which ``use`` applies the gates of a block of iterations at a time. It
+                is called instead of `run` if the loop's gates are separated.
         """
         if loop.gates is None:
             return self._run_traced_loop(loop, functools.partial(run, loop.step))
@@ -265,8 +269,9 @@ class RuntimeCircuit(BackendCircuit):
     ) -> tuple[Any, ...]:
         """Record a for loop with a static trip count; return the carried values after it.
 
-        A short loop becomes one sequence of gates. A loop whose body only applies gates becomes a
-        repeated sequence, any other loop a ``scan``. The arguments are as in `for_loop`.
+        A loop whose body only applies gates becomes a repeated sequence; if it is short with static
+        wires, and no compiler pass needs the loop, one sequence. Any other loop becomes a ``scan``.
+        The arguments are as in `for_loop`.
         """
         gates = self.gates
         # The gates before the loop stay pending, since gates of the loop may join them.
@@ -337,6 +342,8 @@ class RuntimeCircuit(BackendCircuit):
     ) -> Any:
         """Measure a wire mid-circuit, which collapses the state; return the outcome.
 
+        The outcome is a traced boolean scalar.
+
         Args:
             label: the wire label, static or traced.
             reset: whether the wire is reset to zero after the measurement.
@@ -368,6 +375,9 @@ class RuntimeCircuit(BackendCircuit):
 
         Args:
             request: the measurements, with the coefficients and matrices of their observables.
+
+        Raises:
+            CompileError: if a result is too large for the memory.
         """
         if not request.measurements:
             return []
@@ -432,7 +442,8 @@ class RuntimeCircuit(BackendCircuit):
     def can_share_runs(self) -> bool:
         """Return whether shots with equal mid-circuit outcomes may share an execution.
 
-        Not with postselection or gates in dynamic loops. Binds the pending gates: call it last.
+        True if the engine supports the outcomes' score, without postselection and dynamic loops.
+        Binds the pending gates: call it last.
         """
         self.gates.flush()  # Updates `may_change_norm`.
         may_not = self.postselects or self.gates.has_dynamic_count
@@ -440,7 +451,7 @@ class RuntimeCircuit(BackendCircuit):
 
     @functools.cached_property
     def shot_fractions(self) -> Any:
-        """For each shot group, this execution's fraction of the shots; measured on first use."""
+        """The fraction of each group's shots that this execution has; measured once."""
         [found] = self.sample([Frequencies(groups=self.groups)])
         return found[:, 0]
 
@@ -450,7 +461,7 @@ class RuntimeCircuit(BackendCircuit):
         return self.treatment is Outcomes.RUN_PER_SHOT
 
     def _is_replayed(self) -> bool:
-        """Return whether derivatives must run the gates again, so adjoint cannot be used.
+        """Return whether derivatives must run the gates again, without the adjoint method.
 
         True with shots, and with mid-circuit measurements unless the engine goes back through all
         of their outcomes.
@@ -483,7 +494,7 @@ class RuntimeCircuit(BackendCircuit):
     def mask_other_shots(self, statistics: Sequence[Statistic]) -> list[Statistic]:
         """Zero the per-shot values of shots that belong to other executions.
 
-        Shots with equal outcomes share an execution (``Outcomes.SHARED_RUNS``); otherwise the
+        Shots with equal outcomes share an execution under ``Outcomes.SHARED_RUNS``; otherwise the
         statistics are returned unchanged. The sum over all executions has all shots' values.
         """
         is_shared = self.treatment is Outcomes.SHARED_RUNS and any(

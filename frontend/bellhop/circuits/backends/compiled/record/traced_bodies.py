@@ -28,10 +28,11 @@ class TracedLoop(NamedTuple):
         carried: the initial carried values, in the types that they have in every iteration.
         step: runs an iteration: ``((carried, state), *index) -> ((carried, state), params)``, where
             ``state`` is a `GateState` and ``params`` are the traced gate parameters.
-        frequencies: uint8 ``[params]``, the bits of the parameters' shift-rule frequencies.
+        frequencies: uint8 ``[params]``, the bits of the parameters' shift-rule frequencies; of no
+            meaning if the gates are separated.
         gates: the gates of the body, if they form one sequence that can be separated from the
             classical computation; ``step`` then applies no gates and returns the parameters and
-            wires of the sequence.  Else None.
+            wires of the sequence. Else None.
         ends: the gates to apply before and after the loop, which were merged across its iterations.
     """
 
@@ -68,16 +69,10 @@ class TracedLoop(NamedTuple):
         apart: RepeatedSequence | None = None
 
         def flush_iteration(carried: tuple[Any, ...]) -> Any:
-            """Bind the pending gates of an iteration at its end, and note their frequencies.
+            """Bind the pending gates at the end of an iteration, and note their frequencies.
 
-            Called for loops whose gates are applied in each iteration, not in one sequence after
-            the loop. The frequencies of the gates' parameters go to the enclosing function.
-
-            Args:
-                carried: the carried values after the iteration.
-
-            Returns:
-                ``carried``, and a pair: the circuit's state after the gates, and their parameters.
+            Called if each iteration applies its gates. Returns ``carried``, and a pair: the
+            circuit's state after the gates, and their parameters.
             """
             nonlocal frequencies
             state = gates.flush()
@@ -121,8 +116,7 @@ class TracedLoop(NamedTuple):
             ) -> Any:
                 """Run a body with side effects, and apply its separated gates in the iteration.
 
-                It has the arguments of `record_iteration`, and its results for gates that are not
-                separated.
+                Arguments and results are as of `record_iteration` for gates that are not separated.
                 """
                 carried, (_, (params, wires)) = classical(carried, state, *others)
                 with gates.trace_part(state, is_dynamic_count=is_dynamic_count):
@@ -173,12 +167,10 @@ class TracedLoop(NamedTuple):
 def _count_max_separable(gates: GateEquationRecorder, n_iterations: int | None) -> float:
     """Return the largest trip count of an inner loop whose gates may be separated.
 
-    If a loop's body only applies gates, also in an inner loop, they can be separated from the
-    classical computation: one call of the runtime applies the gates of many iterations. It holds
-    the parameters of all these gates, so their number is limited.
+    Gates are separated from a body's classical computation so that one call of the runtime applies
+    the gates of many iterations. The call holds their parameters, so their number is limited.
 
     Args:
-        gates: the recorder of the circuit's gates.
         n_iterations: the trip count of the outer loop; None if it is dynamic.
 
     Returns:
@@ -205,12 +197,7 @@ def record_branches(gates: GateEquationRecorder, branches: Branches) -> Any:
     before = gates.flush()
 
     def record_branch(branch: Callable[[], Any]) -> Step:
-        """Return a function that runs a branch and records its gates.
-
-        The function takes the handle and the dynamic-count parameters. It returns the branch's
-        result, and a triple: the handle of the state after the branch, the dynamic-count
-        parameters, and the branch's static-count parameters.
-        """
+        """Return a function that runs a branch and records its gates."""
 
         def run(handle: Handle, count: DynamicParams) -> tuple[Any, Any]:
             """Run the branch, separately from the circuit; append its bits to ``frequencies``.
@@ -237,11 +224,7 @@ def record_branches(gates: GateEquationRecorder, branches: Branches) -> Any:
     n_params = max(params.shape[0] for *_, params in rest)
 
     def pad_params(runner: Step) -> Step:
-        """Return a branch that pads its vector of parameters with zeros to the longest.
-
-        Args:
-            runner: the traced branch, a function of the handle and the dynamic-count parameters.
-        """
+        """Return a traced branch that pads its vector of parameters with zeros."""
 
         def run(handle: Handle, count: DynamicParams | None) -> tuple[Any, Any]:
             result, (handle, after, params) = runner(handle, count or gates.dynamic_params)
