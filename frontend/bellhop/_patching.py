@@ -3,21 +3,25 @@
 A patch is a function that replaces a part of a library, once::
 
     @patch("the transposition rule of while", "loops with a dynamic trip count have reverse mode")
-    def patch_while_transpose(rule): ad.primitive_transposes[while_p] = rule
+    def patch_while_transpose(rule): replace_item(ad.primitive_transposes, while_p, rule)
 
     patch_while_transpose(rule)      # installed, once per process
     installed_patches()              # {"the transposition rule of while": "loops with ..."}
+
+A patch that raises an error changes nothing: what `replace` and `replace_item` have replaced before
+the error is put back, so that the patch can be installed again.
 
 Importing bellhop does not patch JAX. It patches Lightning as soon as Lightning is imported
 (``call_when_imported``).  The docstring of each patch's file names the replaced part, the reason,
 the versions, the upstream change that would make it needless, when it is installed, and its test.
 """
 
+import contextlib
 import functools
 import importlib.metadata
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, MutableMapping, Sequence
 from importlib.machinery import ModuleSpec
 from typing import Any
 
@@ -30,13 +34,17 @@ _PACKAGES = {"jax": "jax", "malt": "diastatic-malt", "pennylane": "pennylane"}
 _in_force: dict[str, str] = {}
 # Reentrant, as a patch may install a second patch.
 _lock = threading.RLock()
+# For each patch that is being installed, innermost last, the functions that undo its replacements.
+_undo: list[contextlib.ExitStack] = []
+_MISSING = object()
 
 
 def patch(replaced: str, reason: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Return a decorator for a function that replaces a part of a library.
 
     The decorated function installs its patch at the first call. Later calls in the process do
-    nothing, for any arguments.
+    nothing, for any arguments. If it raises an error, its calls of `replace` and `replace_item` are
+    undone, and the next call installs the patch again.
 
     Args:
         replaced: description of the replaced part, such as ``"the lowering of while"``. It
@@ -58,12 +66,51 @@ def patch(replaced: str, reason: str) -> Callable[[Callable[..., None]], Callabl
                 return
             with _lock:
                 if replaced not in _in_force:
-                    install(*arguments)
+                    with contextlib.ExitStack() as undo:
+                        _undo.append(undo)
+                        try:
+                            install(*arguments)
+                        finally:
+                            _undo.pop()
+                        # Installed as a whole: keep the replacements.
+                        undo.pop_all()
                     _in_force[replaced] = reason
 
         return install_once
 
     return decorate
+
+
+def replace(owner: Any, name: str, value: Any) -> None:
+    """Set an attribute of a library, until the patch that is being installed fails.
+
+    Args:
+        owner: module, class, function or object of the library.
+        name: name of the attribute, which may be new.
+        value: the replacement.
+    """
+    # The raw entry, not the attribute: a class method of a class is a bound method.
+    before = vars(owner).get(name, _MISSING)
+    if before is _MISSING and hasattr(getattr(type(owner), name, None), "__set__"):
+        # Such as the code of a function, which is not in its dictionary.
+        before = getattr(owner, name)
+    undo = (delattr, owner, name) if before is _MISSING else (setattr, owner, name, before)
+    setattr(owner, name, value)
+    _undo[-1].callback(*undo)
+
+
+def replace_item(mapping: MutableMapping[Any, Any], key: Any, value: Any) -> None:
+    """Set an entry of a library's dictionary, until the patch that is being installed fails.
+
+    Args:
+        mapping: the dictionary, such as JAX's rules by primitive.
+        key: key of the entry, which may be new.
+        value: the replacement.
+    """
+    before = mapping.get(key, _MISSING)
+    undo = mapping.pop if before is _MISSING else functools.partial(mapping.__setitem__, key)
+    mapping[key] = value
+    _undo[-1].callback(undo, key if before is _MISSING else before)
 
 
 def original(owner: Any, name: str) -> Any:

@@ -17,11 +17,13 @@ from bellhop._jax.private import (
     VALUE_OF,
     backends_are_initialized,
     equation_site,
+    hide_frames,
     trace_state_clean,
 )
 from bellhop.arguments.signature import check_arrays, flatten_result
 from bellhop.arguments.static_arguments import StaticArguments, parse_names, parse_positions
 from bellhop.base.pickling import PickledByName
+from bellhop.base.public_function import public_function
 from bellhop.base.source import (
     callable_site,
     definition_site,
@@ -44,7 +46,9 @@ from bellhop.devices.devices import (
 )
 from bellhop.errors import CompileError, suggest_name
 from bellhop.mesh.recompute_in_backward import recompute_partitioned_states
-from bellhop.tracing.state import NOT_TRACEABLE, override_trace_state
+from bellhop.tracing.state import override_trace_state
+from bellhop.tracing.traced_formatting import explain_formatting
+from bellhop.tracing.traced_value_errors import advise_on_traced_value
 from bellhop_mlir.region_name import RegionName
 
 P = ParamSpec("P")
@@ -93,30 +97,34 @@ class AcceleratedFunction(PickledByName):
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the function on its device."""
-        if (region := self._last_region) is not None and self._can_call_last(args, kwargs):
+        try:
+            if (region := self._last_region) is not None and self._can_call_last(args, kwargs):
+                try:
+                    return region(*args, **kwargs)
+                except (TypeError, OverflowError):
+                    self._check_arrays(args, kwargs)
+                    raise
+            target = resolve_target(self._dev, self._where)
+            region = self._regions.get(target)
+            if region is None:
+                states = find_state_axes(self._dev)
+                region = _make_region(self._function, target, states, self._options)
+                self._regions[target] = region
+            if trace_state_clean():
+                check_device_not_waiting(target_name(target), function_name(self._function))
+                args, kwargs = _move_arrays((args, kwargs), target, commits=self._dev is not None)
+                if isinstance(target, jax.Device) and DEFAULT_DEVICE.value is None:
+                    self._last_region, self._last_target = region, target
             try:
-                return region(*args, **kwargs)
+                if trace_state_clean() or equation_site() is not None:
+                    return region(*args, **kwargs)
+                # The function itself is traced: no line of the user's code calls it.
+                return make_call_from_site(callable_site(self._function))(region, args, kwargs)
             except (TypeError, OverflowError):
                 self._check_arrays(args, kwargs)
                 raise
-        target = resolve_target(self._dev, self._where)
-        region = self._regions.get(target)
-        if region is None:
-            states = find_state_axes(self._dev)
-            region = _make_region(self._function, target, states, self._options)
-            self._regions[target] = region
-        if trace_state_clean():
-            check_device_not_waiting(target_name(target), function_name(self._function))
-            args, kwargs = _move_arrays((args, kwargs), target, commits=self._dev is not None)
-            if isinstance(target, jax.Device) and DEFAULT_DEVICE.value is None:
-                self._last_region, self._last_target = region, target
-        try:
-            if trace_state_clean() or equation_site() is not None:
-                return region(*args, **kwargs)
-            # The function itself is traced: no line of the user's code calls it.
-            return make_call_from_site(callable_site(self._function))(region, args, kwargs)
-        except (TypeError, OverflowError):
-            self._check_arrays(args, kwargs)
+        except Exception as error:
+            hide_frames(error)
             raise
 
     def _can_call_last(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
@@ -291,6 +299,7 @@ def _make_region(
     """
 
     choose_jit_platforms(_find_region_platform)
+    explain_formatting()
     # Residuals between the forward and the backward region must not be partitioned states.
     platform = target_platform(target)
     call = function if state_axes is None else recompute_partitioned_states(function)
@@ -307,8 +316,11 @@ def _make_region(
         try:
             with override_trace_state(in_region=True, platform=platform, state_axes=state_axes):
                 result = call(*args, **kwargs)
-        except NOT_TRACEABLE as error:
-            raise _not_jittable_error(function, error) from error
+        except Exception as error:
+            advice = advise_on_traced_value(error)
+            if advice is None:
+                raise
+            raise _not_jittable_error(function, error, f"At{advice.removeprefix('at')}") from error
         check_no_measurements(describe_derived_function("accelerate", function), result)
         try:
             flatten_result("accelerate", result)
@@ -341,17 +353,21 @@ def _find_region_platform(name: str) -> tuple[str, dict[str, Any]] | None:
     return target_platform(find_target(region.device)), lowering.platform_caches
 
 
-def _not_jittable_error(function: Callable[..., Any], error: Exception) -> CompileError:
+def _not_jittable_error(
+    function: Callable[..., Any], error: Exception, advice: str = ""
+) -> CompileError:
     """Create the error for a function that ``jax.jit`` cannot trace.
 
     Args:
         function: the user's function, named in the message.
         error: the exception that tracing raised; the message quotes its first line.
+        advice: sentences with the user's line and a remedy; empty for general advice.
     """
+    advice = advice or "Write it with jax.numpy."
     cause = str(error).splitlines()[0].rstrip(".")
     return CompileError(
         f"accelerate: '{function_name(function)}' ({definition_site(function)}) cannot be traced "
-        f"by jax.jit: {cause}. Write it with jax.numpy, or call it as it is with pure_callback."
+        f"by jax.jit: {cause}. {advice} Or call the function as it is with pure_callback."
     )
 
 
@@ -361,6 +377,7 @@ def accelerate(func: Callable[P, R], *, dev: Any = None, **jit_options: Any) -> 
 def accelerate(
     func: None = None, *, dev: Any = None, **jit_options: Any
 ) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
+@public_function
 def accelerate(
     func: Callable[..., Any] | None = None, *, dev: Any = None, **jit_options: Any
 ) -> Any:

@@ -7,9 +7,11 @@ from pathlib import Path
 import jax
 
 from bellhop.base.option_checks import check_option
+from bellhop.base.public_function import public_function
 from bellhop.base.source import warn_user
 
 
+@public_function
 def enable_cache(path: str | os.PathLike[str], *, group_may_write: bool = False) -> None:
     """Cache compiled programs in a folder that processes share.
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from bellhop.base.public_function import public_function
 from bellhop.callbacks.callback import callback
 from bellhop.callbacks.check_transpose import check_transpose
 from bellhop.compiled.qjit import QJIT
@@ -39,6 +40,7 @@ def __dir__() -> list[str]:
     return sorted([*__all__, *(name for name in globals() if name.startswith("__"))])
 
 
+@public_function
 def get_compilation_stage(fn: QJIT[..., Any], stage: str) -> str:
     """Return the MLIR module of a function's latest program after a pass.
 
@@ -71,6 +73,7 @@ def get_compilation_stage(fn: QJIT[..., Any], stage: str) -> str:
     return stages[name]
 
 
+@public_function
 def get_compilation_stages_groups(options: Any = None) -> list[tuple[str, list[str]]]:
     """List the MLIR passes by which Bellhop compiles a program, in two groups.
 
@@ -91,6 +94,7 @@ def get_compilation_stages_groups(options: Any = None) -> list[tuple[str, list[s
     return [(name, [pass_.name for pass_ in passes]) for name, passes in groups.items()]
 
 
+@public_function
 def replace_ir(fn: QJIT[..., Any], stage: str, new_ir: str) -> None:
     """Replace the MLIR module of a compiled function's latest program.
 
@@ -165,6 +169,7 @@ def _check_qjit(label: str, fn: Any) -> QJIT[..., Any]:
     return fn
 
 
+@public_function
 @contextlib.contextmanager
 def instrumentation(
     session_name: str, filename: str | Path | None = None, detailed: bool = False

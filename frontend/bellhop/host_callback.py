@@ -19,6 +19,7 @@ import jax
 import numpy as np
 
 from bellhop.arguments.declared_types import ResultTypeError, array_type
+from bellhop.base.public_function import public_function
 from bellhop.base.source import definition_site, function_name
 from bellhop.callbacks.callback_type import CallbackType, ordered_effect
 from bellhop.compiler.callback_target import CallbackTarget
@@ -102,6 +103,7 @@ _HOST_CALL = _HostCall("host_callback.call", primitive="host_call")
 _ID_TAP = Tap("id_tap")
 
 
+@public_function
 def id_tap(
     tap_func: Callable[..., Any],
     arg: Any,
@@ -155,6 +157,7 @@ def id_tap(
     return tapped if result is None else result
 
 
+@public_function
 def id_print(
     arg: Any,
     *,
@@ -203,6 +206,7 @@ def id_print(
     )
 
 
+@public_function
 def call(
     callback_func: Callable[..., Any],
     arg: Any,
@@ -251,6 +255,7 @@ def call(
     return _HOST_CALL.bind(target, leaves)
 
 
+@public_function
 def barrier_wait(logging_name: str | None = None) -> None:
     """Wait until all earlier taps have finished; see ``bellhop.barrier_wait``.
 
@@ -271,6 +276,7 @@ def barrier_wait(logging_name: str | None = None) -> None:
     barrier.barrier_wait()
 
 
+@public_function
 def stop_outfeed_receiver() -> None:
     """Do nothing: Bellhop has no outfeed receiver.
 

@@ -2,12 +2,14 @@
 
 from typing import Any
 
+from bellhop.base.public_function import public_function
 from bellhop.base.source import user_site
 from bellhop.control_flow.eager_mode import is_recording
 from bellhop.errors import CompileError
 from bellhop.tracing.state import current_circuit, is_tracing
 
 
+@public_function
 def measure(wires: Any, reset: bool = False, postselect: int | None = None) -> Any:
     """Measure a wire of a circuit before its end, and collapse the state.
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from bellhop.arguments.accepted_arguments import check_parameters
 from bellhop.base.option_checks import check_mapping
+from bellhop.base.public_function import public_function, with_users_frames
 from bellhop.base.source import name_with_site
 from bellhop.compiled.qjit import QJIT
 from bellhop.tracing.state import override_trace_state
@@ -21,6 +22,7 @@ from bellhop.transformations.inline_trace import trace_inline
 _FOLDINGS = {"global": "global", "local-all": "local-all", "local-random": "local-all"}
 
 
+@public_function
 def mitigate_with_zne(
     fn: Callable[..., Any] | None = None,
     *,
@@ -98,6 +100,7 @@ def mitigate_with_zne(
         return QJIT(mitigated, fn.compile_options)
 
     @functools.wraps(fn)
+    @with_users_frames
     def run(*args: Any, **kwargs: Any) -> Any:
         """Trace `fn` with zero-noise extrapolation of each QNode that it calls."""
         # Imported here, as programs without circuits do not import PennyLane.

@@ -7,6 +7,7 @@ import functools
 from collections.abc import Sequence
 from typing import Any
 
+from bellhop.base.public_function import public_function
 from bellhop.control_flow.cond import cond
 from bellhop.control_flow.for_loop import for_loop
 from bellhop.control_flow.operator_args import dequeue_arguments
@@ -33,6 +34,7 @@ __all__ = [
 ]
 
 
+@public_function
 def adjoint(fn: Any, lazy: bool = True) -> Any:
     """Return the adjoint of an operation, or of a function that applies operations.
 
@@ -90,6 +92,7 @@ def adjoint(fn: Any, lazy: bool = True) -> Any:
     return inverse
 
 
+@public_function
 def ctrl(
     op: Any,
     control: Any,

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from bellhop.base.option_checks import check_option
+from bellhop.base.public_function import public_function
 
 __all__ = [
     "apply_pass",
@@ -102,6 +103,7 @@ def requested_passes(qnode: Any) -> tuple[str, ...] | None:
     return getattr(qnode, _ATTRIBUTE, None)
 
 
+@public_function
 def pipeline(passes: Mapping[str, Mapping[str, Any]]) -> Callable[[Any], Any]:
     """Choose the circuit passes for a QNode in compiled programs.
 
@@ -159,6 +161,7 @@ def pipeline(passes: Mapping[str, Mapping[str, Any]]) -> Callable[[Any], Any]:
     return decorate
 
 
+@public_function
 def apply_pass(name: str, *flags: str, **options: Any) -> Callable[[Any], Any]:
     """Return a decorator that appends a circuit pass to the passes of a QNode.
 
@@ -202,6 +205,7 @@ def apply_pass(name: str, *flags: str, **options: Any) -> Callable[[Any], Any]:
     return lambda qnode: _with_passes(qnode, (*(requested_passes(qnode) or ()), known))
 
 
+@public_function
 def cancel_inverses(qnode: Any) -> Any:
     """Drop pairs of gates that undo each other from the circuits of a QNode.
 
@@ -228,6 +232,7 @@ def cancel_inverses(qnode: Any) -> Any:
     return apply_pass(CANCEL_INVERSES)(qnode)
 
 
+@public_function
 def merge_rotations(qnode: Any) -> Any:
     """Merge adjacent rotations about the same axis in the circuits of a QNode.
 
@@ -257,6 +262,7 @@ def merge_rotations(qnode: Any) -> Any:
     return apply_pass(MERGE_ROTATIONS)(qnode)
 
 
+@public_function
 def merge_loop_boundaries(qnode: Any) -> Any:
     """Cancel and merge gates across the boundary between iterations of a loop.
 
@@ -289,6 +295,7 @@ def merge_loop_boundaries(qnode: Any) -> Any:
     return apply_pass(MERGE_LOOP_BOUNDARIES)(qnode)
 
 
+@public_function
 def pauli_twirling(qnode: Any) -> Any:
     """Surround each CNOT and CZ by random Paulis that cancel without noise.
 

@@ -228,11 +228,14 @@ class LeakedValue(NamedTuple):
 
     Attributes:
         type: its abstract value.
+        owner: the traced function or loop body that it belongs to, ``'name' (file:line)``, or None
+            if unknown.
         created: ``file:line`` of the equation that computes it, or None if unknown.
         used: ``file:line`` of the first equation that uses it, or None if unknown.
     """
 
     type: Any
+    owner: str | None
     created: str | None
     used: str | None
 
@@ -251,8 +254,25 @@ def find_leaked_values(traced: Any) -> list[LeakedValue]:
             continue
         uses = (_source_line(eqn.source_info) for eqn in jaxpr.eqns if variable in eqn.invars)
         origin = _source_line(value._line_info)
-        values.append(LeakedValue(jax.typeof(value), origin, next(uses, None)))
+        owner = describe_owner(value)
+        values.append(LeakedValue(jax.typeof(value), owner, origin, next(uses, None)))
     return values
+
+
+def describe_owner(tracer: Any) -> str | None:
+    """Return the traced function or loop body of a tracer, ``'name' (file:line)``.
+
+    Args:
+        tracer: a tracer, whose trace may have ended.
+
+    Returns:
+        the description; None for tracers of transformations, which have no function.
+    """
+    debug_info = getattr(getattr(tracer._trace, "frame", None), "debug_info", None)
+    if debug_info is None:
+        return None
+    name, _, site = debug_info.func_src_info.partition(" at ")
+    return f"'{name}' ({site})" if site else f"'{name}'"
 
 
 def _source_line(source: Any) -> str | None:

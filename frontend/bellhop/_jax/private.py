@@ -52,7 +52,10 @@ default
 import contextlib
 import enum
 import inspect
+import os
+import traceback
 from collections.abc import Callable, Iterator, Sequence
+from types import FrameType, TracebackType
 from typing import Any
 
 import jax
@@ -186,25 +189,46 @@ def cpu_dispatch_is_asynchronous() -> bool:
 hide_frames_of = traceback_util.register_exclusion
 
 
+_JAX = os.path.dirname(jax.__file__) + os.sep
+
 # If a newer JAX lacks this name, tracebacks are not filtered, and a test fails.
 _filtering_mode: Any = getattr(traceback_util, "_filtering_mode", lambda: "off")
 
 
 def hide_frames(error: BaseException) -> None:
-    """Remove hidden frames from an error's traceback, which is changed in place.
+    """Remove hidden frames from the tracebacks of an error and of its causes, in place.
 
     The frames of files passed to `hide_frames_of`, and of JAX, are hidden. The option
     ``jax_traceback_filtering`` determines how: ``"off"`` changes nothing, and ``"tracebackhide"``
     only marks the frames for IPython.
     """
     mode = _filtering_mode()
-    if error.__traceback__ is None or mode == "off":
+    if mode == "off":
         return
-    if mode == "tracebackhide":
-        traceback_util._add_tracebackhide_to_hidden_frames(error.__traceback__)
-    else:
-        # Not by attribute assignment, which frozen dataclasses reject.
-        BaseException.with_traceback(error, traceback_util.filter_traceback(error.__traceback__))
+    found: BaseException | None = error
+    seen: set[int] = set()
+    while found is not None and id(found) not in seen:
+        seen.add(id(found))
+        frames = list(traceback.walk_tb(found.__traceback__))
+        if mode == "tracebackhide":
+            for frame, _ in frames:
+                if _is_hidden(frame):
+                    # IPython reads this local variable.
+                    frame.f_locals["__tracebackhide__"] = True
+        else:
+            shown = None
+            for frame, line in reversed(frames):
+                if not _is_hidden(frame):
+                    shown = TracebackType(shown, frame, frame.f_lasti, line)
+            # Not by attribute assignment, which frozen dataclasses reject.
+            BaseException.with_traceback(found, shown)
+        found = found.__cause__ or (None if found.__suppress_context__ else found.__context__)
+
+
+def _is_hidden(frame: FrameType) -> bool:
+    """Return whether a frame is in a file of JAX, or in a file passed to `hide_frames_of`."""
+    in_jax = frame.f_code.co_filename.startswith(_JAX)
+    return in_jax or not traceback_util.include_frame(frame)
 
 
 def hold_weakly_in_caches(parameter_type: type[Any]) -> None:

@@ -40,10 +40,12 @@ from bellhop.devices.devices import Target, target_name
 from bellhop.errors import CompileError
 from bellhop_runtime import CONTRACT, DTYPES
 
-_FORMAT = 8
+_FORMAT = 9
 _METADATA = "metadata.json"
 # Bytes of the metadata; Python's objects take 30 times as much memory.
 _LARGEST_METADATA = 2**24
+# Exceptions of a truncated or changed zip archive.
+_ZIP_ERRORS = (zipfile.BadZipFile, zlib.error)
 # Elements of an array in one dimension.
 _LARGEST = 2**48
 _DTYPES = {np.dtype(dtype).name: np.dtype(dtype) for dtype in DTYPES}
@@ -250,6 +252,7 @@ def read_programs(
         # The bytes parsed below are the verified bytes.
         if key is not None:
             verify(content, key)
+        _check_is_saved_function(content)
         metadata, modules, executables = _unpack(content, trust=trust)
         if lacking := allowed.find_missing(metadata):
             given = ", ".join(f"{name!r}: ..." for name in lacking)
@@ -281,17 +284,42 @@ def name_file_errors(path: Any) -> Iterator[None]:
     try:
         yield
     except CompileError as error:
-        raise CompileError(f"{path}: {error}") from error
+        # The message says everything: a cause would show it twice.
+        raise CompileError(f"{path}: {error}") from None
     except (
         # Exceptions of Bellhop, of JSON and of Unicode.
         *(ValueError, RecursionError),
-        # Exceptions of zip archives: missing, encrypted or truncated members, other versions.
-        *(zipfile.BadZipFile, zlib.error, KeyError, RuntimeError, NotImplementedError, EOFError),
+        # A missing member of the zip archive, and exceptions of the standard library.
+        *(KeyError, RuntimeError, NotImplementedError),
     ) as error:
         raise CompileError(
-            f"{path} is not a function that bellhop saved: {error}. Pass a path "
-            "that f.save(path) wrote."
-        ) from error
+            f"{path} is not a function that can be loaded here: {str(error).rstrip('.')}. Save it "
+            "again, with this version of bellhop and for the devices of this machine."
+        ) from None
+
+
+def _check_is_saved_function(content: bytes) -> None:
+    """Raise an error unless a file begins as `save_programs` begins its files.
+
+    Args:
+        content: bytes of the whole file.
+
+    Raises:
+        CompileError: if the file is empty, or is another file; the message tells them apart.
+    """
+    if not content:
+        raise CompileError(
+            "the file is empty, expected a saved function. Copy it again from its origin, or write "
+            "it again by f.save(path)."
+        )
+    # A zip archive begins with the header of its first member, whose name begins at byte 30.
+    name = _METADATA.encode()
+    if not content.startswith(b"PK\3\4") or content[30 : 30 + len(name)] != name:
+        kind = "another zip archive" if content.startswith(b"PK\3\4") else "another kind of file"
+        raise CompileError(
+            f"not a function that bellhop saved, but {kind}, which begins with {content[:16]!r}. "
+            "Pass the path that f.save(path) wrote."
+        )
 
 
 def _unpack(
@@ -309,44 +337,58 @@ def _unpack(
         machines.
 
     Raises:
-        Malformed, KeyError, zipfile.BadZipFile: if the file is damaged.
-        CompileError: if it was saved with another format, version or precision.
+        Malformed, KeyError: if a program did not write it, or wrote it wrongly.
+        CompileError: if it is damaged, or was saved with another format, version or precision.
     """
-    with zipfile.ZipFile(io.BytesIO(content)) as file:
-        members = read_members(file, len(content))
-        if (size := len(members[_METADATA])) > _LARGEST_METADATA:
-            raise Malformed(f"its metadata has {size} bytes, expected at most {_LARGEST_METADATA}")
-        metadata = json.loads(members[_METADATA])
-        # Other formats may have other fields.
-        format_ = read(int, metadata.get("format"), "format") if type(metadata) is dict else None
-        if format_ != _FORMAT:
-            raise CompileError(f"it has format {format_}, expected {_FORMAT}. Save it again.")
-        if get_digest(file.comment) != digest(members):
-            raise Malformed("it was changed after it was saved")
-        metadata = read(_FILE, metadata, _METADATA)
-        if metadata["contract"] != CONTRACT:
-            raise CompileError(
-                "its programs call the runtime of another version of bellhop. Save it again."
+    try:
+        with zipfile.ZipFile(io.BytesIO(content)) as file:
+            members, comment = read_members(file, len(content)), file.comment
+    except (*_ZIP_ERRORS, EOFError, NotImplementedError, RuntimeError) as error:
+        raise CompileError(
+            f"the file is damaged: {error}. Copy it again from its origin, or write it again by "
+            "f.save(path)."
+        ) from None
+    if (size := len(members[_METADATA])) > _LARGEST_METADATA:
+        raise Malformed(f"its metadata has {size} bytes, expected at most {_LARGEST_METADATA}")
+    metadata = json.loads(members[_METADATA])
+    # Other formats may have other fields.
+    format_ = read(int, metadata.get("format"), "format") if type(metadata) is dict else None
+    if format_ != _FORMAT:
+        raise CompileError(
+            f"another version of bellhop saved it: it has format {format_}, expected "
+            f"{_FORMAT}. Save the function again with this version, or load it with the "
+            "version that saved it."
+        )
+    if get_digest(comment) != digest(members):
+        raise CompileError(
+            "the file is damaged: it was changed after it was saved. Copy it again from its "
+            "origin, or write it again by f.save(path)."
+        )
+    metadata = read(_FILE, metadata, _METADATA)
+    if metadata["contract"] != CONTRACT:
+        raise CompileError(
+            "another version of bellhop saved it: its programs call another runtime. Save the "
+            "function again with this version, or load it with the version that saved it."
+        )
+    if metadata["x64"] != jax.config.jax_enable_x64:
+        raise CompileError(
+            f"it was saved with jax_enable_x64={metadata['x64']}, but it is "
+            f"{jax.config.jax_enable_x64} here. Set jax.config.update('jax_enable_x64', "
+            f"{metadata['x64']}) before it is loaded."
+        )
+    numbers = range(len(metadata["programs"]))
+    modules = [members[f"{number}.mlir"].decode() for number in numbers]
+    executables: SequenceOf[bytes | None] = [None] * len(numbers)
+    # Machine code is not restricted, so it is used for trusted files only.
+    if trust and metadata["compiled_for"] is not None:
+        if metadata["compiled_for"] == machine_code.describe_machine():
+            executables = [members[f"{number}.xla"] for number in numbers]
+        else:
+            warn_user(
+                f"'{metadata['name']}' was compiled for {metadata['compiled_for']}, but this "
+                f"is {machine_code.describe_machine()}: it is compiled again. Save it on a "
+                "machine like this one."
             )
-        if metadata["x64"] != jax.config.jax_enable_x64:
-            raise CompileError(
-                f"it was saved with jax_enable_x64={metadata['x64']}, but it is "
-                f"{jax.config.jax_enable_x64} here. Set jax.config.update('jax_enable_x64', "
-                f"{metadata['x64']}) before it is loaded."
-            )
-        numbers = range(len(metadata["programs"]))
-        modules = [members[f"{number}.mlir"].decode() for number in numbers]
-        executables: SequenceOf[bytes | None] = [None] * len(numbers)
-        # Machine code is not restricted, so it is used for trusted files only.
-        if trust and metadata["compiled_for"] is not None:
-            if metadata["compiled_for"] == machine_code.describe_machine():
-                executables = [members[f"{number}.xla"] for number in numbers]
-            else:
-                warn_user(
-                    f"'{metadata['name']}' was compiled for {metadata['compiled_for']}, but this "
-                    f"is {machine_code.describe_machine()}: it is compiled again. Save it on a "
-                    "machine like this one."
-                )
     return metadata, modules, executables
 
 

@@ -4,6 +4,7 @@ The signature is compared before the call, so that the error names the construct
 function, and a ``TypeError`` from inside of the function stays the function's own.
 """
 
+import difflib
 import inspect
 from collections.abc import Callable, Collection
 from types import FunctionType
@@ -13,6 +14,8 @@ from bellhop.errors import suggest_name
 
 # Options of callbacks: a misspelled option is an argument of the function.
 _CALLBACK_OPTIONS = ("asynchronous", "ordered", "partitioned", "result_type", "vmap_method")
+# Name of the option `vmap_method` in older versions of JAX.
+_FORMER_OPTIONS = {"vectorized": "vmap_method"}
 
 
 def check_call(
@@ -37,10 +40,23 @@ def check_call(
     mismatch = _find_mismatch(function, count, names)
     if mismatch is not None:
         signature, error = mismatch
+        kinds = {each.kind for each in signature.parameters.values()}
+        takes_any = inspect.Parameter.VAR_KEYWORD in kinds
+        unknown = [] if takes_any else sorted(set(names) - signature.parameters.keys())
+        # Python may name a missing argument first.
+        keywords = ", ".join(map(repr, unknown))
+        fault = f"got the unknown keyword {keywords}" if unknown else str(error)
         raise TypeError(
-            f"{where}: the arguments do not match: {error}. It takes {signature}.{advice}"
-            f"{''.join(suggest_name(name, _CALLBACK_OPTIONS) for name in sorted(names))}"
+            f"{where}: the arguments do not match: {fault}. It takes {signature}.{advice}"
+            f"{''.join(map(_suggest_option, unknown))}"
         )
+
+
+def _suggest_option(name: str) -> str:
+    """Suggest an option of callbacks for a misspelled or former name, for an error."""
+    similar = difflib.get_close_matches(name, [*_CALLBACK_OPTIONS, *_FORMER_OPTIONS], n=1)
+    known = [_FORMER_OPTIONS.get(each, each) for each in similar]
+    return "".join(suggest_name(each, known) for each in known)
 
 
 def check_parameters(

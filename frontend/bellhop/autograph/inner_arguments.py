@@ -14,7 +14,7 @@ from typing import Any
 
 from malt.pyct.static_analysis.activity import ActivityAnalyzer
 
-from bellhop._patching import original, patch
+from bellhop._patching import original, patch, replace
 
 
 @patch("the arguments of nested functions in malt", "they must not hide outer variables")
@@ -37,4 +37,4 @@ def keep_arguments_inside() -> None:
             return analyzer.generic_visit(node)
         return visit_arg(analyzer, node)
 
-    ActivityAnalyzer.visit_arg = visit_declared_arg
+    replace(ActivityAnalyzer, "visit_arg", visit_declared_arg)

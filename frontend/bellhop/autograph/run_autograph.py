@@ -12,12 +12,14 @@ from bellhop.autograph.converted_calls import (
     with_autograph_modules,
     with_converted_function,
 )
+from bellhop.base.public_function import public_function
 from bellhop.base.source import definition_site, function_name
 from bellhop.errors import AutoGraphError
 from bellhop.tracing.options import check_modules
 from bellhop.tracing.state import override_trace_state
 
 
+@public_function
 def run_autograph(fn: Callable[..., Any], *modules: str) -> Any:
     """Convert the Python control flow of a function and of the functions it calls.
 
@@ -93,6 +95,7 @@ def _wrap_call(fn: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
+@public_function
 def autograph_source(fn: Callable[..., Any]) -> str:
     """Return the source code that autograph generated for a function.
 

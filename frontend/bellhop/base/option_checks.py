@@ -1,41 +1,12 @@
 """Checks of options of public functions, before their values are used."""
 
-import functools
-import inspect
 import numbers
-from collections.abc import Callable, Mapping
-from typing import Any, TypeVar, cast
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
-from bellhop.errors import format_value, unknown_option_error
-
-F = TypeVar("F", bound=Callable[..., Any])
-
-
-def check_option_names(function: F) -> F:
-    """Make a public function suggest the known option for a misspelled keyword.
-
-    Python's own error for an unknown keyword lists no names.
-
-    Args:
-        function: function with named parameters only, which are its options.
-
-    Returns:
-        a wrapper, which raises a `TypeError` for an unknown keyword.
-    """
-    parameters = inspect.signature(function).parameters
-    names = [name for name, each in parameters.items() if each.kind is not each.POSITIONAL_ONLY]
-    known = frozenset(names)
-
-    @functools.wraps(function)
-    def checked(*args: Any, **kwargs: Any) -> Any:
-        for name in kwargs:
-            if name not in known:
-                raise unknown_option_error(function.__name__, name, names)
-        return function(*args, **kwargs)
-
-    return cast(F, checked)
+from bellhop.errors import format_value
 
 
 def check_option(where: str, name: str, value: object, types: Any, expected: str) -> None:

@@ -5,11 +5,13 @@ import contextlib
 import functools
 import importlib.util
 import inspect
+import linecache
 import os
 import sys
+import sysconfig
 import warnings
 from collections.abc import Callable
-from types import FrameType
+from types import FrameType, TracebackType
 from typing import Any
 
 import jax
@@ -78,13 +80,56 @@ def user_site() -> str:
 
     Frames of Bellhop, JAX, PennyLane and NumPy are skipped.
     """
+    frame = _find_user_frame()
+    if frame is None:
+        return "<unknown>"
+    file, line = frame.f_code.co_filename, frame.f_lineno
+    return original_location(file, line) or f"{file}:{line}"
+
+
+def user_function() -> str:
+    """Return the name of the function of the innermost frame in user code.
+
+    Returns:
+        the name, as ``logging`` shows it: ``"<module>"`` outside of functions, ``"<unknown>"`` if
+        no frame is in user code.
+    """
+    frame = _find_user_frame()
+    if frame is None:
+        return "<unknown>"
+    # AutoGraph makes functions of loop bodies and branches, and `make_call_from_site` makes calls.
+    if frame.f_code.co_filename in _generated or frame.f_globals is globals():
+        return _enclosing_function(user_site())
+    return frame.f_code.co_name
+
+
+def _find_user_frame() -> FrameType | None:
+    """Return the innermost frame in user code; None if there is none."""
     frame: FrameType | None = sys._getframe(1)
-    while frame is not None:
-        file = frame.f_code.co_filename
-        if _is_user_file(file):
-            return original_location(file, frame.f_lineno) or f"{file}:{frame.f_lineno}"
+    while frame is not None and not _is_user_file(frame.f_code.co_filename):
         frame = frame.f_back
-    return "<unknown>"
+    return frame
+
+
+def _enclosing_function(site: str) -> str:
+    """Return the name of the innermost function around a line of a source file.
+
+    Args:
+        site: ``file:line``.
+
+    Returns:
+        the name; ``"<module>"`` if no function is around the line, or the file cannot be read.
+    """
+    file, _, line = site.rpartition(":")
+    name = "<module>"
+    with contextlib.suppress(SyntaxError):
+        # `ast.walk` comes to outer functions first.
+        for node in ast.walk(ast.parse("".join(linecache.getlines(file)))):
+            if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                continue
+            if node.lineno <= int(line) <= (node.end_lineno or 0):
+                name = node.name
+    return name
 
 
 def callable_site(function: Callable[..., Any]) -> str:
@@ -123,19 +168,37 @@ def error_site(error: BaseException) -> str:
     If the error hides an exception (`find_hidden_exception`), the hidden traceback is read. The
     result is ``"<unknown>"`` if no frame is in the user's code.
     """
-    site, traceback = "<unknown>", find_hidden_exception(error).__traceback__
+    found = innermost_user_frame(error)
+    if found is None:
+        return "<unknown>"
+    file, line = found.tb_frame.f_code.co_filename, found.tb_lineno
+    return original_location(file, line) or f"{file}:{line}"
+
+
+def innermost_user_frame(error: BaseException) -> TracebackType | None:
+    """Return the entry of the innermost user frame in an exception's traceback, or None."""
+    found, traceback = None, find_hidden_exception(error).__traceback__
     while traceback is not None:
-        file, line = traceback.tb_frame.f_code.co_filename, traceback.tb_lineno
-        if _is_user_file(file):
-            site = original_location(file, line) or f"{file}:{line}"
+        if _is_user_file(traceback.tb_frame.f_code.co_filename):
+            found = traceback
         traceback = traceback.tb_next
-    return site
+    return found
 
 
 # Called for each frame around each gate.
 @functools.lru_cache(maxsize=1024)
 def _is_user_file(file: str) -> bool:
     return not file.startswith(_library_prefixes())
+
+
+def is_in_users_project(file: str) -> bool:
+    """Return whether a file of code is neither in a library nor among the installed packages."""
+    return _is_user_file(file) and not file.startswith(_installed_prefixes())
+
+
+@functools.cache
+def _installed_prefixes() -> tuple[str, ...]:
+    return tuple(sysconfig.get_path(name) + os.sep for name in ("purelib", "platlib", "stdlib"))
 
 
 @functools.cache

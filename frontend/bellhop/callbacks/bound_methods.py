@@ -4,6 +4,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+from bellhop._jax.private import hide_frames
 from bellhop.base.pickling import PickledByName
 from bellhop.base.source import function_name
 from bellhop.base.uncalled_function import UncalledFunction
@@ -51,7 +52,11 @@ class Caller(UncalledFunction, PickledByName):
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the function as a callback."""
-        return self._call(*args, **kwargs)
+        try:
+            return self._call(*args, **kwargs)
+        except Exception as error:
+            hide_frames(error)
+            raise
 
     def __repr__(self) -> str:
         return f"<{self._what}: call it with the arguments>"

@@ -9,6 +9,7 @@ from jax.core import ShapedArray
 
 from bellhop.arguments.declared_types import result_avals
 from bellhop.base.option_checks import check_mapping
+from bellhop.base.public_function import public_function
 from bellhop.base.source import function_name
 from bellhop.callbacks.callback_type import Pure, SideEffects
 from bellhop.callbacks.vmap_method import AT_ONCE, ONE_BY_ONE, check_vmap_method
@@ -21,6 +22,7 @@ BUFFER_WITH_EFFECTS = SideEffects(
 )
 
 
+@public_function
 def buffer_callback(
     callback: Callable[..., None],
     result_shape_dtypes: Any,

@@ -8,6 +8,7 @@ import jax
 
 from bellhop.arguments.accepted_arguments import check_call
 from bellhop.arguments.declared_types import MISSING
+from bellhop.base.public_function import public_function
 from bellhop.base.source import function_name, user_site
 from bellhop.base.types import Operand, PyTree
 from bellhop.callbacks.callback_type import Report
@@ -133,6 +134,7 @@ def callback(
 def callback(
     *, ordered: bool = False, asynchronous: bool = False, partitioned: bool = False
 ) -> Callable[..., Callable[..., None]]: ...
+@public_function
 def callback(
     callback_fn: Any = MISSING,
     *args: Any,

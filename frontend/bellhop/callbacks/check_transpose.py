@@ -7,9 +7,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from bellhop.base.public_function import public_function
 from bellhop.base.source import function_name
 
 
+@public_function
 def check_transpose(
     function: Callable[..., Any],
     *args: Any,

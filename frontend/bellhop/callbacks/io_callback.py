@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from bellhop.arguments.declared_types import MISSING, annotated_result_type, result_avals
+from bellhop.base.public_function import public_function
 from bellhop.base.source import function_name
 from bellhop.callbacks.bound_methods import Caller
 from bellhop.callbacks.call_signature import parse_call
@@ -19,6 +20,7 @@ IO = SideEffects("io_callback")
 ORDERED_IO = Ordered("io_callback", primitive="ordered_io_callback")
 
 
+@public_function
 def io_callback(
     callback_fn: Callable[..., Any] | None = None,
     result_type: Any = MISSING,

@@ -4,12 +4,24 @@ import dataclasses
 import functools
 import inspect
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, Generic, Literal, ParamSpec, TypeVar, cast, overload
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    ClassVar,
+    Generic,
+    Literal,
+    ParamSpec,
+    TypeVar,
+    cast,
+    overload,
+)
 
 import jax
 
+from bellhop._jax.private import hide_frames
 from bellhop.arguments.declared_types import MISSING, annotated_result_type, infer, result_avals
 from bellhop.base.pickling import PickledByName
+from bellhop.base.public_function import public_function
 from bellhop.base.source import function_name, user_site
 from bellhop.base.types import PyTree
 from bellhop.base.uncalled_function import UncalledFunction
@@ -35,6 +47,14 @@ PURE = Pure("pure_callback")
 Rule = TypeVar("Rule", bound=Callable[..., Any])
 P = ParamSpec("P")
 R = TypeVar("R")
+
+
+# How to register the rules that these methods of JAX register.
+_RULES_OF_JAX = {
+    "defvjp": "Put @f.fwd above the forward rule, and @f.bwd above the backward rule.",
+    "defjvp": "Put @f.jvp above the rule.",
+    "def_transpose": "Put @f.transpose above the rule.",
+}
 
 
 class PureCallback(UncalledFunction, PickledByName, Generic[P, R]):
@@ -72,6 +92,16 @@ class PureCallback(UncalledFunction, PickledByName, Generic[P, R]):
         self._bwd: Callable[..., Any] | None = None
         self._jvp: Callable[..., Any] | None = None
         self._linear: LinearCall | None = None
+
+    if not TYPE_CHECKING:
+
+        @public_function
+        def __getattr__(self, name: str) -> Any:
+            """Raise an error that names the method in place of a method of JAX."""
+            message = f"'{type(self).__name__}' object has no attribute '{name}'"
+            if name in _RULES_OF_JAX:
+                message += f" (of jax.custom_vjp and custom_jvp). {_RULES_OF_JAX[name]}"
+            raise AttributeError(message, name=name, obj=self)
 
     def __repr__(self) -> str:
         return f"<{self._described}>"
@@ -287,21 +317,25 @@ class PureCallback(UncalledFunction, PickledByName, Generic[P, R]):
         Outside of tracing, arguments that are not JAX types are passed to the Python function
         directly.
         """
-        if must_run_in_python(args, kwargs):
-            return cast(R, self._function(*args, **kwargs))
-        if self._linear is not None:
+        try:
+            if must_run_in_python(args, kwargs):
+                return cast(R, self._function(*args, **kwargs))
+            if self._linear is not None:
+                ordered = self._order_arguments(args, kwargs)
+                flatten_arguments(self._callback_type.name, self._function, ordered, {})
+                return cast(R, self._linear(ordered, lambda *args: self._call(args, {})))
+            has_half = (self._fwd is None) != (self._bwd is None)
+            if has_half or (self._jvp is None and self._fwd is None):
+                return cast(R, self._call(args, kwargs))
             ordered = self._order_arguments(args, kwargs)
+            # Raises for arguments that are not arrays.
             flatten_arguments(self._callback_type.name, self._function, ordered, {})
-            return cast(R, self._linear(ordered, lambda *args: self._call(args, {})))
-        has_half = (self._fwd is None) != (self._bwd is None)
-        if has_half or (self._jvp is None and self._fwd is None):
-            return cast(R, self._call(args, kwargs))
-        ordered = self._order_arguments(args, kwargs)
-        # Raises for arguments that are not arrays.
-        flatten_arguments(self._callback_type.name, self._function, ordered, {})
-        # Inside `shard_map`, rules need arguments that vary over the same mesh axes.
-        ordered = vary_like(ordered, ordered)
-        return cast(R, self._differentiable(self._results(ordered, {}))(*ordered))
+            # Inside `shard_map`, rules need arguments that vary over the same mesh axes.
+            ordered = vary_like(ordered, ordered)
+            return cast(R, self._differentiable(self._results(ordered, {}))(*ordered))
+        except Exception as error:
+            hide_frames(error)
+            raise
 
     def __get__(self, instance: object, owner: type | None = None) -> "PureCallback[..., R]":
         if instance is None:
@@ -440,6 +474,7 @@ def pure_callback(
     sharding: Any = None,
     **kwargs: Any,
 ) -> Any: ...
+@public_function
 def pure_callback(
     callback_fn: Callable[..., Any] | None = None,
     result_type: Any = MISSING,

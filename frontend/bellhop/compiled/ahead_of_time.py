@@ -12,6 +12,7 @@ import jax
 from bellhop.arguments.signature import DeclaredSignature
 from bellhop.arguments.static_arguments import NO_STATIC, Static, StaticArguments
 from bellhop.base.exception_attributes import reveal_exceptions
+from bellhop.base.public_function import public_function
 from bellhop.base.types import Args, Kwargs
 from bellhop.compiled.inspection import Inspectable
 from bellhop.compiled.stages import Lowered, PinnedRunner, Traced
@@ -38,6 +39,7 @@ class AheadOfTime(Inspectable):
     # Whether the last reported program has not been executed yet.
     _is_unseen = False
 
+    @public_function
     def aot_compile(self) -> None:
         """Compile for the argument types that the function's annotations declare.
 
@@ -69,6 +71,7 @@ class AheadOfTime(Inspectable):
             else:
                 self._runner.trace(call)
 
+    @public_function
     def jit_compile(self, args: Args, *more: Any, **kwargs: Any) -> bool:
         """Compile for arguments without running the program.
 
@@ -107,6 +110,7 @@ class AheadOfTime(Inspectable):
         return not self._static and any(map(operator.is_not, given, taken))
 
     @reveal_exceptions
+    @public_function
     def lower(self, *args: Any, **kwargs: Any) -> Lowered:
         """Lower the function for given arguments, like ``lower`` of ``jax.jit`` functions.
 
@@ -153,6 +157,7 @@ class AheadOfTime(Inspectable):
         return Lowered(lowered, self._traced.name, make_pinned, options)
 
     @reveal_exceptions
+    @public_function
     def trace(self, *args: Any, **kwargs: Any) -> Traced:
         """Trace the function for given arguments, like ``trace`` of ``jax.jit`` functions.
 
@@ -181,6 +186,7 @@ class AheadOfTime(Inspectable):
         return Traced(jax_traced, self._traced.name, cached.program.jaxpr, lower, lower_as_jit)
 
     @reveal_exceptions
+    @public_function
     def eval_shape(self, *args: Any, **kwargs: Any) -> Any:
         """Compute the types of the result, without compiling or running the program.
 

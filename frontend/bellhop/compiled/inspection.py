@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 import jax
 
 from bellhop.base.ir_display import parse
+from bellhop.base.public_function import public_function
 from bellhop.compiled.program_cache import CachedProgram, ProgramCache
 from bellhop.compiler.program import Program
 from bellhop.errors import NotCompiledError
@@ -61,6 +62,7 @@ class Inspectable:
 
     if not TYPE_CHECKING:
 
+        @public_function
         def __getattr__(self, name: str) -> Any:
             # Python comes here too if a property has raised an AttributeError.
             is_property = isinstance(getattr(type(self), name, None), property)

@@ -20,6 +20,7 @@ from bellhop.archive.archive import (
 from bellhop.arguments.signature import array_types
 from bellhop.arguments.static_arguments import NO_STATIC, Static
 from bellhop.base.ir_display import parse
+from bellhop.base.public_function import public_function
 from bellhop.base.types import Args, Kwargs
 from bellhop.compiled.program_cache import CachedProgram
 from bellhop.compiled.qjit import QJIT
@@ -220,6 +221,7 @@ class LoadedFunction(QJIT[Any, Any]):
             raise self._unusable_file_error(error) from error
 
 
+@public_function
 def load(
     path: str | os.PathLike[str],
     functions: Mapping[str, Any] | None = None,

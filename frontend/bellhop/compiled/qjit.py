@@ -16,6 +16,7 @@ from bellhop.archive.call_signatures import encode_signature
 from bellhop.arguments.signature import array_types, declared_signature, describe_leaves
 from bellhop.arguments.static_arguments import Static, StaticArguments
 from bellhop.base.pickling import PickledByName
+from bellhop.base.public_function import public_function
 from bellhop.base.source import warn_user
 from bellhop.base.types import Args, Kwargs
 from bellhop.compiled.call_fallback import CallInterface
@@ -141,6 +142,7 @@ class QJIT(PickledByName, CallInterface, Generic[P, R]):
         """The static arguments; false if there are none."""
         return self._static
 
+    @public_function
     def save(
         self,
         path: str | os.PathLike[str],
@@ -217,6 +219,7 @@ class QJIT(PickledByName, CallInterface, Generic[P, R]):
             ],
         )
 
+    @public_function
     def clear_cache(self) -> None:
         """Drop all programs; the next call of each signature compiles again.
 
@@ -310,6 +313,7 @@ def qjit(fn: Callable[P, R], **options: Unpack[OptionsByName]) -> QJIT[P, R]: ..
 def qjit(
     fn: None = None, **options: Unpack[OptionsByName]
 ) -> Callable[[Callable[P, R]], QJIT[P, R]]: ...
+@public_function
 def qjit(fn: Any = None, **options: Any) -> Any:
     """Compile a hybrid quantum-classical function.
 

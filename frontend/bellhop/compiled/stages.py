@@ -11,6 +11,7 @@ from bellhop.arguments.argument_mismatch import describe_arguments, find_mismatc
 from bellhop.arguments.flat_tree import unflatten_call
 from bellhop.arguments.signature import check_arrays
 from bellhop.arguments.static_arguments import NO_STATIC, Static
+from bellhop.base.public_function import public_function
 from bellhop.base.types import Args, Kwargs
 from bellhop.compiler.failures import run_with_failures
 from bellhop.execution.call_args import CallArgs
@@ -105,6 +106,7 @@ class Lowered(_Stage):
         self._pinned = pinned
         self._compiler_options = compiler_options
 
+    @public_function
     def compile(self, compiler_options: Mapping[str, Any] | None = None) -> Compiled:
         """Compile this lowered program with XLA.
 
@@ -151,6 +153,7 @@ class Traced(_Stage):
         self._lower = lower
         self._lower_as_jit = lower_as_jit
 
+    @public_function
     def lower(self, **options: Any) -> Any:
         """Lower this traced program for XLA.
 

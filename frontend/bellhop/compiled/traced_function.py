@@ -5,7 +5,6 @@ from typing import Any
 
 import jax
 
-from bellhop._jax.private import is_traced_size_error
 from bellhop.arguments.flat_tree import unflatten_call
 from bellhop.arguments.signature import (
     check_arrays,
@@ -16,7 +15,7 @@ from bellhop.arguments.signature import (
 )
 from bellhop.arguments.static_arguments import Static, StaticArguments
 from bellhop.base.exception_attributes import add_note
-from bellhop.base.source import definition_site, error_site, function_name
+from bellhop.base.source import definition_site, function_name
 from bellhop.base.types import Args, Kwargs, Operand, PyTree
 from bellhop.compiled.out_shardings import resolve_out_shardings
 from bellhop.compiled.program_cache import CachedProgram
@@ -29,48 +28,11 @@ from bellhop.execution.pending_results import place_on_targets
 from bellhop.jaxprs.jaxpr_interpreter import interpret
 from bellhop.tracing.options import CompileOptions
 from bellhop.tracing.program_order import order_effects
-from bellhop.tracing.state import CONCRETIZATION_ERRORS, trace_with_options
+from bellhop.tracing.state import trace_with_options
+from bellhop.tracing.traced_value_errors import advise_on_traced_value, is_request_for_value
 from bellhop.transformations.inline_trace import trace_inline
 from bellhop.transformations.qjit_under_transforms import ON_HOST
 from bellhop_runtime import CallbackTable
-
-
-def _advise_on_traced_value(error: Exception) -> str:
-    """Return advice, a sentence, for code that needs the value of a traced array.
-
-    The type of the error determines the kind of code, such as ``if x > 0`` or ``range(n)``.
-    """
-    for error_type, advice in _ADVICE_ON_TRACED_VALUES.items():
-        if isinstance(error, error_type):
-            return advice
-    return "Use jnp functions of fixed shapes, such as jnp.where in place of a boolean index."
-
-
-# By type of the JAX error; subclasses precede their base class.
-_ADVICE_ON_TRACED_VALUES: dict[type[Exception], str] = {
-    jax.errors.TracerBoolConversionError: (
-        "Use qml.cond or bellhop.cond in place of if, or qjit(autograph=True); &, | and ~ in place "
-        "of and, or and not, of outcomes of measurements too; jnp.maximum in place of max, "
-        "jnp.isin in place of in; see help(bellhop.cond)."
-    ),
-    jax.errors.TracerArrayConversionError: (
-        "Use the function of jax.numpy in place of NumPy's or pennylane.numpy's, such as "
-        "jnp.linalg.norm(x) and jnp.asarray(x), or of qml.math, or call NumPy when the program "
-        "runs: see help(bellhop.pure_callback)."
-    ),
-    jax.errors.TracerIntegerConversionError: (
-        "Use bellhop.for_loop in place of range, or qjit(autograph=True), and jnp.asarray(x)[i] to "
-        "index a list or a NumPy array x; see help(bellhop.for_loop)."
-    ),
-    jax.errors.NonConcreteBooleanIndexError: (
-        "Use jnp.where(mask, x, other) in place of x[mask], whose size depends on values."
-    ),
-    jax.errors.ConcretizationTypeError: (
-        "Leave a number as it is in place of x.item(), use x.astype(float) in place of float(x), "
-        "jnp.sin(x) in place of math.sin(x), or run Python when the program runs: see "
-        "help(bellhop.pure_callback)."
-    ),
-}
 
 
 class TracedFunction:
@@ -204,19 +166,18 @@ class TracedFunction:
         names = self.static.dynamic_names()
         check_not_deleted(f"qjit of {self.where}", names, args, kwargs, failed)
 
-    def _locate_concretization(self, error: Exception) -> None:
-        """Add a note to a JAX error: the user's line that needs a traced array's value.
-
-        Other exceptions get no note.
-        """
-        if isinstance(error, CONCRETIZATION_ERRORS) or is_traced_size_error(error):
-            add_note(
-                error,
-                f"bellhop: in qjit of {self.where}, at {error_site(error)}, Python asks for a "
-                f"value that the program computes. {_advise_on_traced_value(error)} If the value "
-                "comes from an argument that may be part of the program, make the argument "
-                "static: qjit(static_argnums=...).",
+    def _explain_traced_value(self, error: Exception) -> None:
+        """Add a note to an error of code that misuses a traced value; none to other errors."""
+        advice = advise_on_traced_value(error)
+        if advice is None:
+            return
+        note = f"bellhop: in qjit of {self.where}, {advice}"
+        if is_request_for_value(error):
+            note += (
+                " If the value comes from an argument that may be part of the program, make the "
+                "argument static: qjit(static_argnums=...)."
             )
+        add_note(error, note)
 
     @preallocate_frames
     def make_program(
@@ -259,8 +220,8 @@ class TracedFunction:
             with trace_with_options(self._options) as seeds:
                 try:
                     result = trace_inline(self.converted)(*args, **kwargs)
-                except (TypeError, IndexError) as error:
-                    self._locate_concretization(error)
+                except Exception as error:
+                    self._explain_traced_value(error)
                     raise
             if seeds:
                 table.seed_unless_given(seeds[0])

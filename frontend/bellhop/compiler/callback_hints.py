@@ -1,12 +1,10 @@
 """Hints for errors of callbacks: read-only arguments, and results of another shape."""
 
-import dis
-from types import CodeType
-
 import jax
 import numpy as np
 
 from bellhop.base.exception_attributes import add_note
+from bellhop.base.instructions import stores_item
 
 _COPY = (
     "bellhop: the arguments of a callback are read-only. To write to one, copy it first: "
@@ -16,7 +14,6 @@ _NUMPY = (
     "bellhop: the arguments of a callback are NumPy arrays, which have no attribute 'at'. Copy the "
     "argument and write to the copy (x = x.copy(); x[0] = 1), or convert it: jnp.asarray(x)."
 )
-_WRITES = ("STORE_SUBSCR", "STORE_SLICE")
 
 
 def add_argument_hint(error: BaseException) -> None:
@@ -45,22 +42,13 @@ def _find_hint(error: BaseException) -> str | None:
     while traceback.tb_next is not None:
         traceback = traceback.tb_next
     # NumPy's own frames are C: the innermost Python frame is the line that writes the array.
-    if not _writes_array(traceback.tb_frame.f_code, traceback.tb_lasti):
+    if not stores_item(traceback.tb_frame.f_code, traceback.tb_lasti):
         return None
     values = traceback.tb_frame.f_locals.values()
     has_read_only = any(
         isinstance(value, np.ndarray) and not value.flags.writeable for value in values
     )
     return _COPY if has_read_only else None
-
-
-def _writes_array(code: CodeType, offset: int) -> bool:
-    """Return whether an instruction, by byte offset, stores items (``x[0] = 1``)."""
-    for instruction in dis.get_instructions(code):
-        if instruction.offset == offset:
-            is_augmented = instruction.opname == "BINARY_OP" and instruction.argrepr.endswith("=")
-            return instruction.opname in _WRITES or is_augmented
-    return False
 
 
 def suggest_type(value: object, declared_shape: tuple[int, ...]) -> str:

@@ -39,6 +39,7 @@ from bellhop.devices.devices import Target
 from bellhop.errors import CompileError
 from bellhop.tracing.dce import drop_unused_calls
 from bellhop.tracing.program_order import order_effects
+from bellhop.tracing.traced_value_errors import ADVICE_ON_LEAKS
 from bellhop_mlir._walk import find_functions
 from bellhop_mlir.errors import PassError
 from bellhop_runtime import CallbackTable
@@ -146,9 +147,9 @@ def compile_program(
         made = f"computed at {leaked.created}" if leaked.created else "an argument of its body"
         raise jax.errors.UnexpectedTracerError(
             f"{where} uses a value of another traced function or loop{used}: a "
-            f"{leaked.type.str_short()}, {made}, which was stored outside of the function in a "
-            "list, an attribute or a global. Return the value from the function, and pass it as "
-            "an argument."
+            f"{leaked.type.str_short()}, {made}, which was stored outside of "
+            f"{leaked.owner or 'the function'} in a list, an attribute or a global. "
+            f"{ADVICE_ON_LEAKS}"
         )
     for value in traced.jaxpr.consts:
         if not isinstance(jax.typeof(value), jax.core.ShapedArray):

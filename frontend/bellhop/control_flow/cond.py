@@ -7,18 +7,23 @@ from typing import Any, Generic, ParamSpec, TypeVar, cast, overload
 import jax.numpy as jnp
 
 from bellhop.arguments.accepted_arguments import check_parameters
-from bellhop.base.option_checks import check_option, check_option_names
+from bellhop.base.public_function import public_function, with_users_frames
 from bellhop.base.source import describe_derived_function, function_name, name_with_site
 from bellhop.base.types import Args, Kwargs
 from bellhop.control_flow.eager_mode import is_outcome
 from bellhop.control_flow.operator_args import dequeue_arguments
 from bellhop.control_flow.scalars import as_predicate
 from bellhop.control_flow.trace_body import run_branch
+from bellhop.errors import format_value
 from bellhop.tracing.state import is_tracing
 
 Function = Callable[..., Any]
 P = ParamSpec("P")
 R = TypeVar("R")
+_USAGE = (
+    "Call the conditional with the arguments of its branches: "
+    "bellhop.cond(pred, true_fn, false_fn)(*args)."
+)
 
 
 @overload
@@ -30,7 +35,7 @@ def cond(
 ) -> "Conditional[P, R]": ...
 @overload
 def cond(pred: Any) -> Callable[[Callable[P, R]], "Conditional[P, R]"]: ...
-@check_option_names
+@public_function(usage=_USAGE)
 def cond(
     pred: Any,
     true_fn: Function | None = None,
@@ -99,7 +104,10 @@ def cond(
                 "cond: false_fn or elifs without true_fn. Pass all functions, or use decorators."
             )
         return lambda function: Conditional(pred, function)
-    check_option("cond", "elifs", elifs, Sequence, "pairs (condition, branch)")
+    if not isinstance(elifs, Sequence) or not all(map(_is_pair, elifs)):
+        raise TypeError(
+            f"cond: elifs is {format_value(elifs)}, expected pairs (condition, branch). {_USAGE}"
+        )
     conditional: Conditional[..., Any] = Conditional(pred, true_fn)
     for condition, function in elifs:
         conditional.else_if(condition)(function)
@@ -150,6 +158,7 @@ class Conditional(Generic[P, R]):
         names = ", ".join(f"'{function_name(function)}'" for function in functions)
         return f"<cond with the branches {names}>"
 
+    @with_users_frames
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Run the branch of the first condition that is true, with these arguments."""
         dequeue_arguments(args, kwargs)
@@ -251,6 +260,11 @@ def _record_if(outcome: Any, function: Function, args: Args, kwargs: Kwargs) -> 
         )
     for operation in operations:
         qml.ops.Conditional(outcome, operation)
+
+
+def _is_pair(value: object) -> bool:
+    """Return whether a value is a pair of a condition and its branch, for ``cond(elifs=...)``."""
+    return isinstance(value, Sequence) and len(value) == 2 and callable(value[1])
 
 
 def _nothing(*_: object, **__: object) -> None:

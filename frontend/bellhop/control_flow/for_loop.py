@@ -7,8 +7,8 @@ import jax
 import jax.numpy as jnp
 
 from bellhop.arguments.accepted_arguments import check_parameters, format_count, get_decorated_body
-from bellhop.base.option_checks import check_option_names
-from bellhop.base.source import describe_derived_function
+from bellhop.base.public_function import public_function, with_users_frames
+from bellhop.base.source import describe_derived_function, set_function_name
 from bellhop.base.types import Operand
 from bellhop.control_flow.eager_mode import is_interpreted, is_unrolling
 from bellhop.control_flow.loop_carry import (
@@ -29,9 +29,13 @@ from bellhop.tracing.state import current_gate_recorder
 Bounds = tuple[Any, Any, Any]
 P = ParamSpec("P")
 R = TypeVar("R")
+_USAGE = (
+    "Pass the body to the loop, and then the initial values: "
+    "bellhop.for_loop(lower, upper, 1)(body)(*init)."
+)
 
 
-@check_option_names
+@public_function(usage=_USAGE)
 def for_loop(
     lower_bound: Any,
     upper_bound: Any = None,
@@ -80,6 +84,11 @@ def for_loop(
             "for_loop: got a function, expected the bounds of the loop. Call for_loop with the "
             "bounds first: @bellhop.for_loop(0, n, 1)."
         )
+    if callable(upper_bound) or callable(step):
+        raise TypeError(
+            f"for_loop: got a function as {'step' if callable(step) else 'upper_bound'}, expected "
+            f"an integer. {_USAGE}"
+        )
     if upper_bound is None:
         lower_bound, upper_bound = 0, lower_bound
     bounds = (
@@ -96,6 +105,7 @@ def for_loop(
         body = get_decorated_body("for_loop", given, "@bellhop.for_loop(0, n, 1)")
         label = describe_derived_function("for_loop", body)
 
+        @with_users_frames
         def loop(*init: Any) -> Any:
             """Run the loop from initial carried values; return the final carried values."""
             passed = f"the index and {format_count(len(init), 'carried value')}"
@@ -109,6 +119,7 @@ def for_loop(
             def run_body(carried: tuple[Any, ...], iteration: Operand) -> tuple[Any, ...]:
                 return as_carry_arrays(label, body(_loop_index(iteration, bounds), *carried), init)
 
+            set_function_name(body, run_body)
             circuit = current_gate_recorder()
             count = len(range(*bounds)) if is_static else count_iterations(bounds)
             run = run_for_loop if circuit is None else circuit.for_loop
@@ -121,6 +132,7 @@ def for_loop(
                 bar.advance(after=after)
                 return after
 
+            set_function_name(body, run_with_bar)
             bar.begin(count)
             last = run(count, run_with_bar, init)
             bar.end(count)
@@ -201,7 +213,8 @@ def run_for_loop(
         run: runs the loop if `count` is an ``int``, called as ``run(step, carried, count)`` with
             the traced body; returns the final carried values.
     """
-    carried, step = trace_step("for_loop", lambda *args: (body(*args), ()), carried, jnp.asarray(0))
+    run_step = set_function_name(body, lambda *args: (body(*args), ()))
+    carried, step = trace_step("for_loop", run_step, carried, jnp.asarray(0))
     if isinstance(count, int):
         return run(step, carried, count)
     return jax.lax.fori_loop(0, count, lambda i, carried: step(carried, i)[0], carried)

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from bellhop.base.public_function import public_function
 from bellhop.control_flow.loop_progress_option import find_construct
 from bellhop.control_flow.scalars import as_integer
 
@@ -39,6 +40,7 @@ class TrackedIterable(Iterable[T]):
 def progress(over: int | jax.Array | np.integer[Any], desc: str = "") -> Callable[[F], F]: ...
 @overload
 def progress(over: Iterable[T], desc: str = "") -> Iterable[T]: ...
+@public_function
 def progress(over: Any, desc: str = "") -> Any:
     """Show the progress of a loop with a `tqdm <https://tqdm.github.io>`_ bar.
 

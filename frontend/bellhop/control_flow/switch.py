@@ -7,14 +7,20 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
+from bellhop.base.public_function import public_function, with_users_frames
 from bellhop.base.source import name_with_site
 from bellhop.control_flow.cond import check_branch
 from bellhop.control_flow.scalars import as_integer
 from bellhop.control_flow.trace_body import run_branch
 
 Function = Callable[..., Any]
+_USAGE = (
+    "Write @bellhop.switch(index) above the default branch, @name.branch(case) above each other "
+    "branch, and call name(*args)."
+)
 
 
+@public_function(usage=_USAGE)
 def switch(index: Any) -> Callable[[Function], "Switch"]:
     """Compile a choice between branches by an integer; only the selected branch runs.
 
@@ -96,6 +102,7 @@ class Switch:
         cases = ", ".join(map(str, self._cases))
         return f"<switch with the cases {cases or 'default'}>"
 
+    @with_users_frames
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run the branch of the case that equals the index, with these arguments."""
         functions = [*self._cases.values(), self._default]

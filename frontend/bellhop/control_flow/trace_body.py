@@ -1,6 +1,7 @@
 """Tracing of branches and loop bodies, with promotion to common result types."""
 
 import functools
+import inspect
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -13,6 +14,7 @@ from jax.tree_util import PyTreeDef
 
 from bellhop.arguments.flat_tree import FlatTree, describe_structure
 from bellhop.arguments.signature import as_array, uncalled_loop_hint
+from bellhop.base.source import set_function_name
 from bellhop.base.types import Operand, PyTree
 from bellhop.tracing.current_circuit import Branches
 from bellhop.tracing.state import current_circuit, current_gate_recorder
@@ -173,7 +175,16 @@ def run_branch(
     """
 
     def check_result(name: str, branch: Callable[[], Any]) -> Callable[[], Any]:
-        return lambda: classical_result(construct, name, branch())
+        """Return a branch that converts its result to arrays, with the name of the user's branch.
+
+        Args:
+            name: description of the branch, for errors.
+            branch: partial function without arguments.
+        """
+        return set_function_name(
+            getattr(branch, "func", branch),
+            lambda: classical_result(construct, name, branch()),
+        )
 
     checked = [check_result(name, branch) for name, branch in zip(names, branches, strict=True)]
     circuit = current_gate_recorder()
@@ -186,7 +197,9 @@ def run_chosen_branch(branches: Branches) -> Any:
 
     The functions in `branches` take no arguments.
     """
-    runners, _ = trace_branches(branches.map_functions(lambda branch: lambda: (branch(), ())))
+    runners, _ = trace_branches(
+        branches.map_functions(lambda branch: set_function_name(branch, lambda: (branch(), ())))
+    )
     return jax.lax.switch(branches.index, runners)[0]
 
 
@@ -205,6 +218,9 @@ def _trace_flat(step: Step, *args: Any) -> tuple[ClosedJaxpr, tuple[FlatTree, An
         result, rest = step(*args)
         return FlatTree.flatten(result), rest
 
+    # JAX's errors name the user's function, without its parameters, which are others.
+    set_function_name(step, flat)
+    flat.__signature__ = inspect.signature(flat, follow_wrapped=False)  # type: ignore[attr-defined]
     closed, types = jax.make_jaxpr(flat, return_shape=True)(*args)
     return closed, types
 

@@ -7,8 +7,8 @@ import jax
 import jax.numpy as jnp
 
 from bellhop.arguments.accepted_arguments import check_parameters, format_count, get_decorated_body
-from bellhop.base.option_checks import check_option_names
-from bellhop.base.source import describe_derived_function
+from bellhop.base.public_function import public_function, with_users_frames
+from bellhop.base.source import describe_derived_function, set_function_name
 from bellhop.control_flow.eager_mode import is_interpreted
 from bellhop.control_flow.loop_carry import (
     as_carry_arrays,
@@ -27,9 +27,13 @@ from bellhop.tracing.state import current_gate_recorder
 
 P = ParamSpec("P")
 R = TypeVar("R")
+_USAGE = (
+    "Pass the body to the loop, and then the initial values: "
+    "bellhop.while_loop(cond_fn)(body)(*init)."
+)
 
 
-@check_option_names
+@public_function(usage=_USAGE)
 def while_loop(
     cond_fn: Callable[..., Any],
     *,
@@ -75,6 +79,7 @@ def while_loop(
         body = get_decorated_body("while_loop", given, "@bellhop.while_loop(condition)")
         label = describe_derived_function("while_loop", body)
 
+        @with_users_frames
         def loop(*init: Any) -> Any:
             """Run the loop from initial carried values; return the final carried values."""
             condition_label = describe_derived_function("while_loop", cond_fn)
@@ -95,6 +100,7 @@ def while_loop(
                 for _ in report_iterations(iterations, progress):
                     carried = as_carry_values(label, body(*carried), init)
                 return unwrap_carry(carried)
+            set_function_name(body, run_body)
             circuit = current_gate_recorder()
             run = run_while_loop if circuit is None else circuit.while_loop
             bar = make_loop_progress(progress)
@@ -107,6 +113,7 @@ def while_loop(
                 bar.advance(after=after)
                 return count + 1, *after
 
+            set_function_name(body, run_with_bar)
             bar.begin()
             count, *last = run(lambda carried: condition(carried[1:]), run_with_bar, (0, *init))
             bar.end(count)
@@ -129,7 +136,8 @@ def run_while_loop(
         body: takes the tuple of carried values; returns the tuple of the next carried values.
         carried: initial carried values.
     """
-    carried, step = trace_step("while_loop", lambda carried: (body(carried), ()), carried)
+    run_step = set_function_name(body, lambda carried: (body(carried), ()))
+    carried, step = trace_step("while_loop", run_step, carried)
     return jax.lax.while_loop(
         lambda carried: jnp.asarray(condition(carried)), lambda carried: step(carried)[0], carried
     )

@@ -15,6 +15,7 @@ import jax
 from bellhop.arguments.flat_tree import make_flat_jaxpr
 from bellhop.arguments.static_arguments import Static
 from bellhop.base.exception_attributes import reveal_exceptions
+from bellhop.base.public_function import public_function, with_users_frames
 from bellhop.base.types import Args, Kwargs
 from bellhop.compiled.out_shardings import resolve_out_shardings
 from bellhop.compiled.qjit import QJIT
@@ -57,6 +58,7 @@ class Drawing:
         """The diagram in Graphviz's DOT language."""
         return to_dot(self.graph)
 
+    @public_function
     def save(self, path: str | Path) -> None:
         """Write the diagram to a file, in the format of the file's ending.
 
@@ -98,6 +100,7 @@ class Drawing:
         return bundle
 
 
+@public_function
 def draw(fn: Callable[..., Any]) -> Callable[..., Drawing]:
     """Draw a hybrid program: host code, circuits, callbacks, regions and data flow.
 
@@ -137,6 +140,7 @@ def draw(fn: Callable[..., Any]) -> Callable[..., Drawing]:
     function = fn.user_function if isinstance(fn, QJIT) else fn
 
     @functools.wraps(function)
+    @with_users_frames
     @reveal_exceptions
     def draw_call(*args: Any, **kwargs: Any) -> Drawing:
         """Trace the drawn function for these arguments or types, and draw it.
@@ -174,6 +178,7 @@ def draw(fn: Callable[..., Any]) -> Callable[..., Drawing]:
     return draw_call
 
 
+@public_function
 def draw_graph(fn: Callable[..., Any], *, level: int | str | None = None) -> Callable[..., Any]:
     """Draw a program as a Matplotlib figure, with Catalyst's interface.
 
@@ -205,6 +210,7 @@ def draw_graph(fn: Callable[..., Any], *, level: int | str | None = None) -> Cal
     drawn = draw(fn)
 
     @functools.wraps(drawn)
+    @with_users_frames
     def draw_figure(*args: Any, **kwargs: Any) -> Any:
         return make_figure(drawn(*args, **kwargs).graph)
 

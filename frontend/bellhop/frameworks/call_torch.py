@@ -13,6 +13,7 @@ from jax.tree_util import PyTreeDef
 from bellhop.arguments.declared_types import MISSING, array_type, result_avals
 from bellhop.arguments.flat_tree import describe_structure
 from bellhop.base.pickling import PickledByName
+from bellhop.base.public_function import public_function
 from bellhop.base.source import definition_site, function_name
 from bellhop.base.types import Args, Kwargs, PyTree
 from bellhop.callbacks.bound_methods import bind_method
@@ -356,6 +357,7 @@ def _as_tensor(leaf: object) -> Any:
     return leaf
 
 
+@public_function
 def call_torch(
     fn: Callable[..., Any] | None = None,
     result_type: Any = MISSING,

@@ -8,6 +8,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from bellhop.base.public_function import public_function, with_users_frames
 from bellhop.base.source import function_name
 from bellhop.base.types import Operand
 from bellhop.compiled.flat_function import FlatFunction
@@ -114,6 +115,7 @@ def _is_differentiable(tensor: Any) -> bool:
     return tensor.is_floating_point() or tensor.is_complex()
 
 
+@public_function
 def to_torch(fn: Callable[..., Any]) -> Callable[..., Any]:
     """Make a JAX function, QNode or qjit function callable from PyTorch.
 
@@ -167,6 +169,7 @@ def to_torch(fn: Callable[..., Any]) -> Callable[..., Any]:
         return jax.tree.unflatten(function.latest.tree, results)
 
     @functools.wraps(fn)
+    @with_users_frames
     def call(*args: Any, **kwargs: Any) -> Any:
         """Call the compiled function: the function that `to_torch` returns.
 

@@ -12,6 +12,7 @@ from jax.core import ShapedArray
 
 from bellhop.arguments.accepted_arguments import format_count
 from bellhop.arguments.declared_types import MISSING, ResultTypeError
+from bellhop.base.public_function import public_function
 from bellhop.base.source import user_site
 from bellhop.base.types import Operand
 from bellhop.callbacks.callback_type import CallbackType, Pure, Results, SideEffects
@@ -403,6 +404,7 @@ def _describe_parameters(parameters: Sequence[Any], avals: Sequence[Any]) -> str
     )
 
 
+@public_function
 def native_callback(
     function: Any = None,
     result_type: Any = MISSING,

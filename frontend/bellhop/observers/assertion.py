@@ -5,6 +5,7 @@ from typing import Any, ClassVar
 import jax
 import numpy as np
 
+from bellhop.base.public_function import public_function
 from bellhop.callbacks.callback import call_for_effect
 from bellhop.callbacks.callback_type import Report
 from bellhop.compiler.builtin_function import BuiltinFunction
@@ -14,6 +15,7 @@ from bellhop.tracing.state import current_options
 ASSERTION = Report("debug_assert")
 
 
+@public_function
 def debug_assert(condition: Any, error: str) -> None:
     """Raise an error if a condition is false when the program reaches this call.
 

@@ -7,6 +7,7 @@ import traceback
 import jax
 
 from bellhop.base.option_checks import check_number
+from bellhop.base.public_function import public_function
 from bellhop.errors import CallbackException
 from bellhop.settings.config import tap_exit_seconds
 from bellhop_runtime import (
@@ -19,6 +20,7 @@ from bellhop_runtime import (
 )
 
 
+@public_function
 def barrier_wait() -> None:
     """Wait until all earlier taps and asynchronous callbacks have finished.
 
@@ -48,6 +50,7 @@ def barrier_wait() -> None:
         raise failure
 
 
+@public_function
 def tap_queue_limit(bytes: int | None = None) -> int:
     """Return the maximal size of the queue of taps in bytes, and optionally set it.
 

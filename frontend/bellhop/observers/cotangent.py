@@ -15,6 +15,7 @@ import numpy as np
 from jax.core import ShapedArray
 
 from bellhop.arguments.accepted_arguments import check_parameters
+from bellhop.base.public_function import public_function
 from bellhop.base.source import name_with_site, user_site
 from bellhop.base.types import PyTree
 from bellhop.callbacks.callback import call_for_effect
@@ -27,6 +28,7 @@ from bellhop.observers.print import print as print_when_run
 _CHECK = Report("debug.cotangent")
 
 
+@public_function
 def cotangent(x: PyTree, show: str | Callable[[Any], Any] | None = None) -> Any:
     """Return `x`, and look at its cotangent when reverse mode computes it.
 

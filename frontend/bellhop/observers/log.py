@@ -14,7 +14,8 @@ from jax.core import ShapedArray
 from jax.extend.core import Effect
 from jax.interpreters import mlir
 
-from bellhop.base.source import user_site
+from bellhop.base.public_function import public_function
+from bellhop.base.source import user_function, user_site
 from bellhop.base.types import Aval, Operand
 from bellhop.callbacks.callback import bind_static_arguments
 from bellhop.callbacks.callback_type import Pure, Report, ordered_effect
@@ -28,6 +29,7 @@ from bellhop_mlir.dialects.callback import set_call_interval
 _DEFAULT_LOGGER = "bellhop"
 
 
+@public_function
 def log(
     level: int | str,
     fmt: str,
@@ -39,9 +41,9 @@ def log(
 ) -> None:
     """Log a message through Python's ``logging`` when the program reaches this call.
 
-    The record carries the file and line of this call. Records keep program order. The compiled
-    program decides whether a message is logged; messages that are not logged make no call of
-    Python.
+    The record carries the file, function and line of this call. Records keep program order. The
+    compiled program decides whether a message is logged; messages that are not logged make no call
+    of Python.
 
     Args:
         level: the level of the record, such as ``logging.INFO`` or ``"INFO"``.
@@ -86,8 +88,8 @@ def log(
         )
     if not isinstance(fmt, str):
         raise TypeError(f"log: the message is {fmt!r}, expected a format string.")
-    check_format("log", fmt, args, kwargs)
-    strings = fmt, str(number), name, user_site()
+    check_format("log", fmt, args, kwargs, ("every", "when", "logger"))
+    strings = fmt, str(number), name, user_site(), user_function()
     function, leaves, in_tree = bind_static_arguments("log", LogRecorder(*strings), args, kwargs)
     counting, *_ = bind_static_arguments("log", LogCounter(*strings, str(every)), args, kwargs)
     target = _LOG.target(
@@ -140,7 +142,8 @@ class LogRecorder(BuiltinFunction):
     """Function that a running program calls to log a message at an enabled level.
 
     Args:
-        *arguments: format string, level number, logger name, and ``file:line`` of the call.
+        *arguments: format string, level number, logger name, and of the user's call ``file:line``
+            and the name of the function that contains it.
     """
 
     __name__ = "log"
@@ -156,7 +159,7 @@ class LogRecorder(BuiltinFunction):
 
         It runs in the context variables of the caller of the program.
         """
-        fmt, level, name, site = self.arguments[:4]
+        fmt, level, name, site, function = self.arguments[:5]
         logger, number = logging.getLogger(name), int(level)
         if not logger.isEnabledFor(number):
             return
@@ -170,6 +173,7 @@ class LogRecorder(BuiltinFunction):
                 fmt.format(*args, **kwargs),
                 (),
                 None,
+                function,
             )
         )
 
@@ -192,7 +196,7 @@ class LogCounter(LogRecorder):
     def __call__(self, *args: Any, **kwargs: Any) -> None:
         """Log the message if this call is the first of n calls."""
         with self._lock:
-            is_due = self._calls % int(self.arguments[4]) == 0
+            is_due = self._calls % int(self.arguments[5]) == 0
             self._calls += 1
         if is_due:
             super().__call__(*args, **kwargs)

@@ -4,13 +4,14 @@ import builtins
 import functools
 import json
 import string
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import jax
 import numpy as np
 
 from bellhop.arguments.declared_types import MISSING
+from bellhop.base.public_function import public_function
 from bellhop.base.source import user_site
 from bellhop.callbacks.callback import call_for_effect
 from bellhop.callbacks.callback_type import Report
@@ -18,12 +19,15 @@ from bellhop.callbacks.infer import make_zeros
 from bellhop.compiler.builtin_function import BuiltinFunction
 from bellhop.compiler.callback_target import describe_value, is_array_like
 from bellhop.concurrency.caller_context import call_in_caller_context
+from bellhop.errors import suggest_name
 from bellhop.tracing.state import trace_state
 
+_OPTIONS = ("asynchronous", "ordered", "partitioned", "skip_format_check")
 PRINT = Report("print")
 PRINT_MEMREF = Report("print_memref")
 
 
+@public_function
 def print(
     fmt: Any = MISSING,
     *args: Any,
@@ -81,7 +85,7 @@ def print(
         )
     if isinstance(fmt, str):
         if not skip_format_check:
-            check_format("print", fmt, args, kwargs)
+            check_format("print", fmt, args, kwargs, _OPTIONS)
     elif kwargs:
         raise ValueError(
             f"print takes keyword arguments ({', '.join(kwargs)}) for a format string only, and "
@@ -100,6 +104,7 @@ def print(
     return None
 
 
+@public_function
 def print_memref(x: Any) -> None:
     """Print an array and its memory layout when the program reaches this call.
 
@@ -209,7 +214,13 @@ def _options_of_program() -> tuple[str, ...]:
         ) from None
 
 
-def check_format(label: str, fmt: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+def check_format(
+    label: str,
+    fmt: str,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    options: Sequence[str],
+) -> None:
     """Raise an error if the fields of a format string do not fit the values.
 
     Args:
@@ -217,19 +228,27 @@ def check_format(label: str, fmt: str, args: tuple[Any, ...], kwargs: dict[str, 
         fmt: the format string.
         args: values of the positional fields, pytrees; traced arrays count by their types.
         kwargs: values of the named fields.
+        options: names of the function's options; a misspelled option comes as a named value.
 
     Raises:
         ValueError: if the numbers or names of fields and values differ, or if a field cannot show
             values of a type.
     """
-    _check_fields(label, fmt, args, kwargs)
+    _check_fields(label, fmt, args, kwargs, options)
     _check_formats(label, fmt, args, kwargs)
 
 
-def _check_fields(label: str, fmt: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+def _check_fields(
+    label: str,
+    fmt: str,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    options: Sequence[str],
+) -> None:
     """Raise an error unless the fields of a format string match the values.
 
-    Of ``args`` only the number counts, of ``kwargs`` only the names.
+    Of ``args`` only the number counts, of ``kwargs`` only the names. The names in ``options``, of
+    the function's options, are suggested for similar names in ``kwargs``.
 
     Raises:
         ValueError: if numbers or names differ, or `fmt` is not a format string.
@@ -260,6 +279,7 @@ def _check_fields(label: str, fmt: str, args: tuple[Any, ...], kwargs: dict[str,
         raise ValueError(
             f"{label}({fmt!r}) has no field for {', '.join(unused)}. Put it into the "
             "text, or leave the value out."
+            f"{''.join(suggest_name(name, options) for name in unused)}"
         )
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+from bellhop.base.public_function import public_function
 from bellhop.compiler.callback_target import must_run_in_python
 from bellhop.observers.tap_type import Tap
 
@@ -18,6 +19,7 @@ class _ImmediateTap(Tap):
 TAP = _ImmediateTap("tap")
 
 
+@public_function
 def tap(fn: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
     """Send values to a Python function, and continue without waiting.
 

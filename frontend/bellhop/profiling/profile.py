@@ -10,6 +10,7 @@ import numpy as np
 
 import bellhop_runtime
 from bellhop.base.option_checks import check_number
+from bellhop.base.public_function import public_function
 from bellhop.compiler.compile_timing import listen_to_xla, observers
 from bellhop.profiling.profile_entry import ProfileRow
 from bellhop_runtime import profile_thread, wait_for_taps
@@ -105,6 +106,7 @@ class Profile:
 
         return make_table(self.rows)
 
+    @public_function
     def plot(self, ax: "Axes | None" = None) -> "Axes":
         """Plot a timeline of the host calls, with a line for each row of the profile.
 
@@ -133,6 +135,7 @@ class Profile:
 
         return plot_timeline(self._recorder.rows(), self._host_calls(), ax)
 
+    @public_function
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the host calls as a trace file, in Chrome's trace event format.
 
@@ -161,6 +164,7 @@ class Profile:
         return np.frombuffer(self._recorder.host_calls(), _HOST_CALL)
 
 
+@public_function
 def profile(*, limit: int = 1_000_000) -> Profile:
     """Count and time all host calls inside a ``with`` block.
 

@@ -5,12 +5,14 @@ import threading
 from typing import Any
 
 from bellhop.base.option_checks import check_number
+from bellhop.base.public_function import public_function
 from bellhop.base.source import definition_site, function_name
 from bellhop.settings.config import read_environment_integer
 from bellhop_runtime import Callback, under_way, waiting_taps
 from bellhop_runtime._interrupts import HELPERS
 
 
+@public_function
 def waiting() -> str:
     """Describe the running compiled functions, by thread, and what each waits for.
 
@@ -61,6 +63,7 @@ def _describe_wait(what: Any) -> str:
     return f"{what.description}{defined}, called from {what.site}"
 
 
+@public_function
 def watchdog(seconds: float | None) -> None:
     """Print the output of ``waiting`` to stderr, once for each long call.
 

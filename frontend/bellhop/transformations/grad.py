@@ -9,7 +9,7 @@ import jax.numpy as jnp
 
 from bellhop.arguments.flat_tree import FlatTree, unflatten_deep
 from bellhop.arguments.static_arguments import parse_positions
-from bellhop.base.option_checks import check_option_names
+from bellhop.base.public_function import public_function, with_users_frames
 from bellhop.base.source import describe_derived_function, function_name
 from bellhop.base.types import PyTree
 from bellhop.base.value_checks import check_no_measurements
@@ -40,7 +40,7 @@ def grad(
     h: float | None = None,
     argnums: Argnums | None = None,
 ) -> Callable[[Callable[P, Any]], Callable[P, Any]]: ...
-@check_option_names
+@public_function
 def grad(
     fn: Function | None = None,
     *,
@@ -101,7 +101,7 @@ def value_and_grad(
     h: float | None = None,
     argnums: Argnums | None = None,
 ) -> Callable[[Callable[P, R]], Callable[P, tuple[R, Any]]]: ...
-@check_option_names
+@public_function
 def value_and_grad(
     fn: Function | None = None,
     *,
@@ -152,7 +152,7 @@ def jacobian(
     h: float | None = None,
     argnums: Argnums | None = None,
 ) -> Callable[[Callable[P, Any]], Callable[P, Any]]: ...
-@check_option_names
+@public_function
 def jacobian(
     fn: Function | None = None,
     *,
@@ -217,6 +217,7 @@ def _derivative(
     scalar = name != "jacobian"
 
     @functools.wraps(fn)
+    @with_users_frames
     def derivative(*args: Any, **kwargs: Any) -> Any:
         """Compute the derivative for these arguments of the user's function.
 

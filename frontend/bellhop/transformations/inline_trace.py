@@ -11,6 +11,7 @@ from bellhop.compiler.jax_callbacks import wrap_for_programs
 from bellhop.tracing.calls_in_operations import forbid_calls_in_operations
 from bellhop.tracing.repeated_calls import drop_repeated_effects
 from bellhop.tracing.state import is_converting, override_trace_state
+from bellhop.tracing.traced_formatting import explain_formatting
 
 
 def trace_inline(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -46,6 +47,7 @@ def _install_patches() -> contextlib.AbstractContextManager[None]:
     drop_repeated_effects()
     forbid_calls_in_operations()
     wrap_jax_callbacks(wrap_for_programs)
+    explain_formatting()
     if "pennylane" not in sys.modules:
         return contextlib.nullcontext()
     from bellhop._pennylane.patches.nested_lists import allow_tracer_lists

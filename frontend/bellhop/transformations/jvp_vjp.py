@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 
 from bellhop.arguments.flat_tree import describe_structure
+from bellhop.base.public_function import public_function
 from bellhop.base.source import describe_derived_function
 from bellhop.base.types import PyTree
 from bellhop.callbacks.linear_map import zero_tangent
@@ -16,6 +17,7 @@ from bellhop.transformations.grad import Argnums, Function, check_arguments
 from bellhop.transformations.inline_trace import trace_inline
 
 
+@public_function
 def jvp(
     f: Function,
     params: Sequence[Any],
@@ -74,6 +76,7 @@ def jvp(
     )
 
 
+@public_function
 def vjp(
     f: Function,
     params: Sequence[Any],

@@ -6,7 +6,7 @@ from typing import Any, ParamSpec, TypeVar, overload
 
 import jax
 
-from bellhop.base.option_checks import check_option_names
+from bellhop.base.public_function import public_function, with_users_frames
 from bellhop.base.source import describe_derived_function
 from bellhop.base.value_checks import check_no_measurements
 from bellhop.transformations.inline_trace import trace_inline
@@ -31,7 +31,7 @@ def vmap(
     out_axes: Any = 0,
     axis_size: int | None = None,
 ) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
-@check_option_names
+@public_function
 def vmap(
     fn: Callable[..., Any] | None = None,
     *,
@@ -75,6 +75,7 @@ def vmap(
     jax.vmap(fn, **options)
 
     @functools.wraps(fn)
+    @with_users_frames
     def call(*args: Any, **kwargs: Any) -> Any:
         """Map the user's function over these arguments.
 

@@ -62,10 +62,10 @@ def test_importing_bellhop_replaces_nothing(run_script):
     changed, nothing, by_program, by_jit = run_script(SNAPSHOT.format(code=USE)).splitlines()
     assert changed == "[]"
     assert nothing == "True"
-    # Six of JAX and ten of PennyLane, which is here; where JAX dropped names that PennyLane asks
+    # Seven of JAX and ten of PennyLane, which is here; where JAX dropped names that PennyLane asks
     # for, these; then three more of JAX.
     n_names = int(jax.__version_info__ >= (0, 11))
-    assert (int(by_program), int(by_jit)) == (16 + n_names, 19 + n_names)
+    assert (int(by_program), int(by_jit)) == (17 + n_names, 20 + n_names)
 
 
 def test_a_part_that_jax_lacks_is_named():
@@ -83,6 +83,35 @@ def test_a_patch_is_put_in_once():
     assert calls == [1]
     assert _patching.installed_patches()["a part of this test"] == "it is counted"
     del _patching._in_force["a part of this test"]
+
+
+def test_a_patch_that_fails_leaves_nothing_replaced():
+    class Base:
+        inherited = 1
+
+    class Library(Base):
+        own = 1
+
+    rules = {"known": 1}
+    is_missing = True
+
+    @_patching.patch("a part of a failing test", "it fails first")
+    def install():
+        _patching.replace(Library, "own", 2)
+        _patching.replace(Library, "inherited", 2)
+        _patching.replace_item(rules, "known", 2)
+        _patching.replace_item(rules, "new", 2)
+        if is_missing:
+            _patching.original(jax, "nothing")
+
+    with pytest.raises(bellhop.CompileError, match="has no jax"):
+        install()
+    assert (Library.own, Library.inherited, rules) == (1, 1, {"known": 1})
+    assert "inherited" not in vars(Library)
+    is_missing = False
+    install()
+    assert (Library.own, Library.inherited, rules) == (2, 2, {"known": 2, "new": 2})
+    del _patching._in_force["a part of a failing test"]
 
 
 def test_the_doctor_lists_what_autograph_and_circuits_replace():

@@ -284,7 +284,8 @@ def test_a_file_that_was_changed(path, name):
     changed[place] ^= 1
     repack(path, members | {name: bytes(changed)}, comment=comment)
     with pytest.raises(
-        bellhop.CompileError, match=f"{path} is not .*: it was changed after it was saved"
+        bellhop.CompileError,
+        match=f"{path}: the file is damaged: it was changed after it was saved",
     ):
         bellhop.load(path, trust=True)
 

@@ -228,15 +228,27 @@ def test_saving_needs_a_program_without_static_arguments(path):
 
 
 def test_files_that_are_something_else(path):
-    path.write_text("nothing")
-    with pytest.raises(bellhop.CompileError, match="is not a function that bellhop saved"):
-        bellhop.load(path, trust=True)
     f = bellhop.qjit(programs.with_a_region)
     f.save(path)
+    content = path.read_bytes()
     changed = path.with_name("changed")
+    flipped = content[:100] + bytes([content[100] ^ 255]) + content[101:]
+    np.savez(archive := path.with_name("arrays.npz"), np.ones(2))
+    for other, message in (
+        (b"", "the file is empty, expected a saved function. Copy"),
+        (b"nothing", "not a function that bellhop saved, but another kind of file, .* b'nothing'"),
+        (archive.read_bytes(), "not a function that bellhop saved, but another zip archive"),
+        (content[: len(content) // 2], "the file is damaged: .*zip"),
+        (flipped, "the file is damaged: .* Copy it again"),
+    ):
+        changed.write_bytes(other)
+        with pytest.raises(bellhop.CompileError, match=f"^{changed}: {message}") as raised:
+            bellhop.load(changed, trust=True)
+        files = {frame.path for frame in raised.traceback[1:]}
+        assert files <= {raised.traceback[0].path}
     for key, value, message in (
-        ("format", 99, "it has format 99, expected"),
-        ("contract", "0" * 64, "call the runtime of another version of bellhop. Save it again"),
+        ("format", 99, "another version of bellhop saved it: it has format 99, expected"),
+        ("contract", "0" * 64, "its programs call another runtime. Save the"),
         ("x64", False, "saved with jax_enable_x64=False"),
     ):
         members = members_of(path)
@@ -263,7 +275,7 @@ def test_results_on_devices(path):
     metadata["programs"][0]["out_devices"] = [""]
     repack(path, members | {"metadata.json": json.dumps(metadata).encode()})
     with pytest.raises(
-        bellhop.CompileError, match="is not a function that bellhop saved: .*on , but"
+        bellhop.CompileError, match="is not a function that can be loaded here: .*on , but"
     ):
         bellhop.load(path)
 
@@ -282,7 +294,7 @@ def test_programs_of_another_version(path):
         },
     )
     with pytest.raises(
-        bellhop.CompileError, match=r"not a function that bellhop saved: .*has kind 'later'"
+        bellhop.CompileError, match=r"not a function that can be loaded here: .*has kind 'later'"
     ):
         bellhop.load(changed, trust=True)(1.0)
 

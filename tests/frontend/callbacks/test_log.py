@@ -34,7 +34,7 @@ def messages(records):
     return [record.getMessage() for record in records]
 
 
-@pytest.mark.parametrize("jit", [bellhop.qjit, jax.jit, lambda f: f])
+@pytest.mark.parametrize("jit", [bellhop.qjit, bellhop.qjit(autograph=True), jax.jit, lambda f: f])
 def test_a_record_has_the_line_of_the_call(jit, records):
     def f(x):
         log("INFO", "100 % of {x:.1f} {what}", x=x, what="text", logger=LOGGER)
@@ -46,6 +46,18 @@ def test_a_record_has_the_line_of_the_call(jit, records):
     line = f.__code__.co_firstlineno + 1
     assert record.getMessage() == "100 % of 2.0 text"
     assert (record.pathname, record.lineno, record.levelname) == (__file__, line, "INFO")
+    assert record.funcName == "f"
+
+
+def test_a_record_in_a_loop_of_autograph_has_the_function_of_the_user(records):
+    @bellhop.qjit(autograph=True)
+    def outer(n):
+        for i in range(n):
+            if i > 0:
+                log("INFO", "{}", i, logger=LOGGER)
+
+    outer(2)
+    assert [record.funcName for record in records] == ["outer"]
 
 
 def test_every_counts_in_the_program(records, monkeypatch):

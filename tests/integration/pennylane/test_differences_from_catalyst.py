@@ -372,6 +372,7 @@ def test_every_row_is_here() -> None:
 
 @pytest.mark.matrix
 @pytest.mark.filterwarnings("ignore")
+@pytest.mark.usefixtures("own_directory")
 @pytest.mark.parametrize(
     ("section", "entry"),
     [(section, entry) for section, rows in SECTIONS.items() for entry in rows],

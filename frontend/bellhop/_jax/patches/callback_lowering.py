@@ -21,7 +21,7 @@ from typing import Any
 from jax._src import callback  # noqa: TID251
 from jax.interpreters import mlir
 
-from bellhop._patching import original, patch
+from bellhop._patching import original, patch, replace
 
 
 @patch("emit_python_callback", "JAX's own callbacks in our programs are calls of ours")
@@ -43,7 +43,8 @@ def patch_callback_lowering(
         return (emit if is_bellhop_module() else emit_by_jax)(*args, **kwargs)
 
     # Other libraries' lowering rules use the public alias ``mlir.emit_python_callback``.
-    callback.emit_python_callback = mlir.emit_python_callback = emit_callback
+    for module in (callback, mlir):
+        replace(module, "emit_python_callback", emit_callback)
 
 
 def unwrap_callback(function: Any) -> Any:

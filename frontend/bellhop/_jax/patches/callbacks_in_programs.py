@@ -20,7 +20,7 @@ from typing import Any
 
 from jax._src import buffer_callback, callback, debugging  # noqa: TID251
 
-from bellhop._patching import original, patch
+from bellhop._patching import original, patch, replace
 
 _PRIMITIVES = (
     (callback, "pure_callback_p"),
@@ -57,4 +57,4 @@ def _wrap_primitive(primitive: Any, change: Callable[[Callable[..., Any]], Any])
     def bind_wrapped(*args: Any, callback: Callable[..., Any], **params: Any) -> Any:
         return bind(*args, callback=change(callback), **params)
 
-    primitive.bind = bind_wrapped
+    replace(primitive, "bind", bind_wrapped)

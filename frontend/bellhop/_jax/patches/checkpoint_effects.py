@@ -18,7 +18,7 @@ from typing import Any
 from jax._src.ad_checkpoint import remat_p  # noqa: TID251
 from jax._src.interpreters import partial_eval  # noqa: TID251
 
-from bellhop._patching import original, patch
+from bellhop._patching import original, patch, replace_item
 
 
 @patch("dead code under jax.checkpoint", "effects whose results nobody uses are kept")
@@ -46,4 +46,4 @@ def keep_effects_under_checkpoint() -> None:
             return [True] * len(eqn.invars), eqn
         return found
 
-    partial_eval.dce_rules[remat_p] = rule
+    replace_item(partial_eval.dce_rules, remat_p, rule)

@@ -23,7 +23,7 @@ from typing import Any
 from jax._src.interpreters import partial_eval  # noqa: TID251
 from jax.extend.core.primitives import while_p
 
-from bellhop._patching import patch
+from bellhop._patching import patch, replace_item
 from bellhop.errors import CompileError
 
 
@@ -66,4 +66,4 @@ def draw_once_in_checkpoints(random_effect: Any) -> None:
         n = len(eqn.outvars)
         return eqn, None, [False] * n, [False] * n, []
 
-    partial_eval.partial_eval_jaxpr_custom_rules[while_p] = rule
+    replace_item(partial_eval.partial_eval_jaxpr_custom_rules, while_p, rule)

@@ -32,7 +32,7 @@ from jax._src.interpreters import partial_eval  # noqa: TID251
 from jax.extend.core import ClosedJaxpr
 from jax.extend.core.primitives import while_p
 
-from bellhop._patching import patch
+from bellhop._patching import patch, replace_item
 
 # Takes the recomputed body or condition and its known part; returns the replacement.
 Change = Callable[[ClosedJaxpr, ClosedJaxpr], ClosedJaxpr]
@@ -74,7 +74,7 @@ def patch_while_partial_eval(without_known_effects: Change) -> None:
                 trace.effect_handles.append(handle)
         return results
 
-    partial_eval.custom_partial_eval_rules[while_p] = rule
+    replace_item(partial_eval.custom_partial_eval_rules, while_p, rule)
 
 
 def _remove_effects(recipe: Any, tracers: Any, is_unknown: list[bool], change: Change) -> Any:

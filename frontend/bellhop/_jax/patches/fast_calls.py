@@ -33,7 +33,7 @@ from jax._src.interpreters import pxla  # noqa: TID251
 
 from bellhop._jax.patches.plain_jit_calls import compilation, patch_plain_jit_calls
 from bellhop._jax.private import is_bellhop_effect
-from bellhop._patching import original, patch
+from bellhop._patching import original, patch, replace
 from bellhop_runtime._interrupts import uninterrupted
 
 # Whether the caller waits for the execution and converts ``ValueError`` to the original exception.
@@ -137,10 +137,10 @@ def run_without_fast_calls(
                 _forget_tokens(run.ordered_effects, devices)
             raise
 
-    pxla.ExecuteReplicated.__call__ = run_to_the_end  # type: ignore[method-assign]
-    pjit._get_fastpath_data = fast_call
+    replace(pxla.ExecuteReplicated, "__call__", run_to_the_end)
+    replace(pjit, "_get_fastpath_data", fast_call)
     patch_plain_jit_calls(lambda executable: keeps_alive(executable, predicate), before_run)
-    pxla.MeshExecutable.create_cpp_call = fast_call_ahead_of_time  # type: ignore[method-assign]
+    replace(pxla.MeshExecutable, "create_cpp_call", fast_call_ahead_of_time)
 
 
 def _wait_for_effects(devices: Iterable[Any]) -> None:

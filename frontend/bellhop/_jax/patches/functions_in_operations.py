@@ -59,10 +59,13 @@ def check_functions_in_operations(check: Callable[[str, Jaxpr], None]) -> None:
         check: takes the public name of the operation, such as ``"jax.lax.reduce"``, and the jaxpr
             of a function in it; raises an error for functions that XLA cannot compile there.
     """
-    for primitive, module, name, operation in _OPERATIONS:
-        mlir.register_lowering(
-            primitive, _make_checked_lowering(original(module, name), operation, check)
-        )
+    # All rules before the first registration, which is not undone.
+    rules = {
+        primitive: _make_checked_lowering(original(module, name), operation, check)
+        for primitive, module, name, operation in _OPERATIONS
+    }
+    for primitive, rule in rules.items():
+        mlir.register_lowering(primitive, rule)
 
 
 def _make_checked_lowering(

@@ -33,7 +33,7 @@ from jax.extend.core import ClosedJaxpr
 from jax.extend.core.primitives import custom_jvp_call_p
 
 from bellhop._jax.private import is_bellhop_effect, is_callback_effect
-from bellhop._patching import original, patch
+from bellhop._patching import original, patch, replace, replace_item
 
 # Primitives that are differentiated only by the ``jax.custom_jvp`` function around them.
 _custom_jvp_primitives: set[Any] = set()
@@ -196,8 +196,9 @@ def keep_effects_in_loops() -> None:
     rules must be kept (see `keep_rules_around`).
     """
     hoist = original(loops, "_scan_known_hoisting")
-    loops._scan_known_hoisting = functools.partial(_hoist_without_effects, hoist)
+    replace(loops, "_scan_known_hoisting", functools.partial(_hoist_without_effects, hoist))
     original(loops, "pe")
-    loops.pe = _partial_eval_of_loops
+    replace(loops, "pe", _partial_eval_of_loops)
     rules = partial_eval.partial_eval_jaxpr_custom_rules
-    rules[loops.scan_p] = functools.partial(_split_without_hoisting_effects, rules[loops.scan_p])
+    split = functools.partial(_split_without_hoisting_effects, rules[loops.scan_p])
+    replace_item(rules, loops.scan_p, split)

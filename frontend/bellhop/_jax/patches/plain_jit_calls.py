@@ -32,7 +32,7 @@ from jax._src import config, core, pjit  # noqa: TID251
 from jax._src.interpreters import pxla  # noqa: TID251
 
 from bellhop._jax.fast_dispatch import UnexecutedProgram, make_fast_call
-from bellhop._patching import original, patch
+from bellhop._patching import original, patch, replace
 
 
 class _Compilation(threading.local):
@@ -226,4 +226,4 @@ def patch_plain_jit_calls(predicate: Callable[[Any], bool], before_run: Callable
                 return result
         return jax_run(p, args_flat, *rest)
 
-    pjit._run_python_pjit = run
+    replace(pjit, "_run_python_pjit", run)

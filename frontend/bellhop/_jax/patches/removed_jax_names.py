@@ -15,7 +15,7 @@ Test: ``tests/frontend/circuits`` on jax 0.11 and 0.12.
 import jax
 from jax._src import core  # noqa: TID251
 
-from bellhop._patching import original, patch
+from bellhop._patching import original, patch, replace
 
 
 def restore_removed_names() -> None:
@@ -28,4 +28,4 @@ def restore_removed_names() -> None:
 def _install() -> None:
     """Define ``is_concrete`` and ``concrete_or_error`` in ``jax.core`` again."""
     for name in ("is_concrete", "concrete_or_error"):
-        setattr(jax.core, name, original(core, name))
+        replace(jax.core, name, original(core, name))

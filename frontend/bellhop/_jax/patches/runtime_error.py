@@ -19,7 +19,7 @@ from typing import Any
 
 import jax
 
-from bellhop._patching import patch
+from bellhop._patching import patch, replace
 
 
 @patch("jax.errors.JaxRuntimeError.__new__", "a plain jax.jit raises what a callback raised")
@@ -54,4 +54,4 @@ def patch_runtime_error(find_exception: Callable[[str], BaseException | None]) -
                 return exception
         return make(cls, *args, **kwargs)
 
-    error_type.__new__ = new
+    replace(error_type, "__new__", new)

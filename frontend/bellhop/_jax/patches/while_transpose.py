@@ -23,7 +23,7 @@ from jax.extend.core import ClosedJaxpr
 from jax.extend.core.primitives import while_p
 from jax.interpreters import ad
 
-from bellhop._patching import patch
+from bellhop._patching import patch, replace_item
 
 
 @patch("the transposition rule of while", "loops with a dynamic trip count have a reverse mode")
@@ -36,7 +36,8 @@ def patch_while_transpose(make_rule: Callable[[Callable[..., Any]], Callable[...
     Args:
         make_rule: takes JAX's rule, returns the new rule, which may call JAX's.
     """
-    ad.primitive_transposes[while_p] = make_rule(ad.primitive_transposes[while_p])
+    rule = make_rule(ad.primitive_transposes[while_p])
+    replace_item(ad.primitive_transposes, while_p, rule)
     patch_while_jvp()
 
 
@@ -62,4 +63,4 @@ def _differentiate_unnamed_conditions() -> None:
             cond_jaxpr = ClosedJaxpr(jaxpr.replace(debug_info=names), cond_jaxpr.consts)
         return apply_jax_rule(primals, tangents, cond_jaxpr=cond_jaxpr, **params)
 
-    ad.primitive_jvps[while_p] = rule
+    replace_item(ad.primitive_jvps, while_p, rule)

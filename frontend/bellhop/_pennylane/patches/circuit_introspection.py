@@ -17,7 +17,7 @@ from typing import Any
 
 import pennylane as qml
 
-from bellhop._patching import original, patch
+from bellhop._patching import original, patch, replace
 
 Tool = Callable[..., Any]
 
@@ -44,13 +44,13 @@ def patch_introspection(
     ):
         tool = wrap_circuit_tool(original(modules[0], name))
         for module in modules:
-            setattr(module, name, tool)
+            replace(module, name, tool)
     _replace_estimate(wrap_circuit_tool)
-    qml.iterative_qpe = wrap_loop_tool(original(qml, "iterative_qpe"))
+    replace(qml, "iterative_qpe", wrap_loop_tool(original(qml, "iterative_qpe")))
     execute = wrap_tape_tool(original(qml, "execute"))
     # Replaced only where transforms execute tapes; QNodes keep the original.
     for module in (qml, qml.workflow, qml.gradients.fisher):
-        module.execute = execute
+        replace(module, "execute", execute)
 
 
 def _replace_estimate(wrap_circuit_tool: Callable[[Tool], Tool]) -> None:
@@ -64,4 +64,4 @@ def _replace_estimate(wrap_circuit_tool: Callable[[Tool], Tool]) -> None:
     def estimate(workflow: Any, *args: Any, **options: Any) -> Any:
         return dispatch(workflow, *args, **options)
 
-    module._estimate_resources_dispatch = wrap_circuit_tool(estimate)
+    replace(module, "_estimate_resources_dispatch", wrap_circuit_tool(estimate))

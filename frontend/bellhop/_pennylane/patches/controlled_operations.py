@@ -18,7 +18,7 @@ from typing import Any
 
 import pennylane as qml
 
-from bellhop._patching import original, patch
+from bellhop._patching import original, patch, replace
 
 Make = Callable[..., Any]
 
@@ -44,7 +44,8 @@ def patch_controlled(make: Callable[[type, str, Make], Make]) -> None:
     for name, (module, values) in _CONTROLLED.items():
         kind = original(module, name)
         has_constructor = kind.__new__ is not object.__new__
-        kind.__new__ = make(kind, values, kind.__new__ if has_constructor else _make_from_object)
+        make_own = kind.__new__ if has_constructor else _make_from_object
+        replace(kind, "__new__", make(kind, values, make_own))
 
 
 def _make_from_object(cls: type, *_: Any, **__: Any) -> Any:

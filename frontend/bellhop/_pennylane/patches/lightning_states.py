@@ -36,7 +36,7 @@ import importlib.metadata
 from collections.abc import Callable
 from typing import Any
 
-from bellhop._patching import call_when_imported, patch
+from bellhop._patching import call_when_imported, patch, replace
 from bellhop._versions import is_supported
 
 _LIGHTNING = "pennylane_lightning.lightning_base.lightning_base"
@@ -90,16 +90,16 @@ def _replace_methods(base: Any) -> None:
         This function replaces ``LightningBase.__init_subclass__``, which it calls first.
         """
         init_subclass(cls, **kwargs)
-        _wrap_methods(cls)
+        _wrap_methods(cls, setattr)
 
-    base.__init_subclass__ = classmethod(wrap_subclass)
+    replace(base, "__init_subclass__", classmethod(wrap_subclass))
     for device in (base, *base.__subclasses__()):
-        _wrap_methods(device)
+        _wrap_methods(device, replace)
 
 
-def _wrap_methods(device: type) -> None:
+def _wrap_methods(device: type, set_method: Callable[[type, str, Any], None]) -> None:
     for name in vars(device).keys() & _METHODS:
-        setattr(device, name, _wrap_method(vars(device)[name]))
+        set_method(device, name, _wrap_method(vars(device)[name]))
 
 
 def _wrap_method(method: Callable[..., Any]) -> Callable[..., Any]:

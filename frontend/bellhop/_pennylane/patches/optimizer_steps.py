@@ -16,7 +16,7 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
-from bellhop._patching import original, patch
+from bellhop._patching import original, patch, replace
 
 Method = Callable[..., Any]
 
@@ -41,6 +41,6 @@ def patch_optimizers(module: ModuleType, wrap: Callable[[str, Method], Method]) 
             method = vars(optimizer)[name]
             full_name = f"{class_name}.{name}"
             if isinstance(method, staticmethod):
-                setattr(optimizer, name, staticmethod(wrap(full_name, method.__func__)))
+                replace(optimizer, name, staticmethod(wrap(full_name, method.__func__)))
             else:
-                setattr(optimizer, name, wrap(full_name, method))
+                replace(optimizer, name, wrap(full_name, method))

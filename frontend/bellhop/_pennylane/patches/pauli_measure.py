@@ -14,7 +14,7 @@ from typing import Any
 
 import pennylane as qml
 
-from bellhop._patching import original, patch
+from bellhop._patching import original, patch, replace
 
 
 @patch("qml.pauli_measure", "programs measure Pauli words")
@@ -25,4 +25,4 @@ def patch_pauli_measure(make: Callable[[Callable[..., Any]], Callable[..., Any]]
         make: takes the original function, returns the replacement.
     """
     module: Any = sys.modules[original(qml.ops, "PauliMeasure").__module__]
-    module._pauli_measure_impl = make(original(module, "_pauli_measure_impl"))
+    replace(module, "_pauli_measure_impl", make(original(module, "_pauli_measure_impl")))

@@ -18,7 +18,7 @@ from typing import Any
 import jax
 import pennylane as qml
 
-from bellhop._patching import original, patch
+from bellhop._patching import original, patch, replace
 
 
 @patch("qml.pow", "exponents may be traced")
@@ -37,4 +37,4 @@ def patch_pow() -> None:
 
     for module in (qml, qml.ops, qml.ops.op_math):
         if hasattr(module, "pow"):
-            module.pow = power
+            replace(module, "pow", power)

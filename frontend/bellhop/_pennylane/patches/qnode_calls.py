@@ -18,7 +18,7 @@ from typing import Any
 
 import pennylane as qml
 
-from bellhop._patching import original, patch
+from bellhop._patching import original, patch, replace
 
 
 @patch("QNode.__call__", "QNodes in a program become its circuits")
@@ -28,4 +28,4 @@ def patch_qnode_call(make: Callable[[Callable[..., Any]], Callable[..., Any]]) -
     Args:
         make: takes the original method, returns the replacement.
     """
-    qml.QNode.__call__ = make(original(qml.QNode, "__call__"))
+    replace(qml.QNode, "__call__", make(original(qml.QNode, "__call__")))

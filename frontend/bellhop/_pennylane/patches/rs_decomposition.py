@@ -16,7 +16,7 @@ from typing import Any
 
 import pennylane as qml
 
-from bellhop._patching import original, patch
+from bellhop._patching import original, patch, replace
 
 # PennyLane's implementation, for concrete angles.
 decompose_value = original(qml.ops, "rs_decomposition")
@@ -31,4 +31,4 @@ def patch_rs_decomposition(rs_decomposition: Callable[..., Any]) -> None:
     """
     for module in (qml.ops, qml.ops.op_math, qml.ops.op_math.decompositions):
         original(module, "rs_decomposition")
-        module.rs_decomposition = rs_decomposition
+        replace(module, "rs_decomposition", rs_decomposition)

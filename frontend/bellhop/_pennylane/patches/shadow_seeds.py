@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import pennylane as qml
 
-from bellhop._patching import patch
+from bellhop._patching import patch, replace
 
 
 class DrawnSeed(int):
@@ -33,7 +33,7 @@ def mark_drawn_seeds() -> None:
     A drawn seed is then a `DrawnSeed`, so that `user_seed` can distinguish it from the user's seed.
     """
     module: Any = sys.modules[qml.measurements.ClassicalShadowMP.__module__]
-    module.np = _Numpy()
+    replace(module, "np", _Numpy())
 
 
 def user_seed(process: Any) -> int | None:

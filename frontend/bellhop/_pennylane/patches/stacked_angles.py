@@ -20,7 +20,7 @@ from typing import Any
 import jax
 import pennylane as qml
 
-from bellhop._patching import original, patch
+from bellhop._patching import original, patch, replace
 
 
 @patch("qml.math.stack", "traced angles may follow constant angles")
@@ -38,4 +38,4 @@ def stack_traced_angles() -> None:
             like = "jax"
         return stack_like(values, axis=axis, like=like)
 
-    qml.math.stack = stack
+    replace(qml.math, "stack", stack)

@@ -20,7 +20,7 @@ from typing import Any
 
 from pennylane.queuing import AnnotatedQueue, QueuingManager
 
-from bellhop._patching import patch
+from bellhop._patching import patch, replace
 
 
 class _Contexts(threading.local, UserList[AnnotatedQueue]):
@@ -78,5 +78,6 @@ def _remove_lock() -> None:
     """Replace the code of ``stop_recording`` and the lock of the queues in PennyLane."""
     # Functions decorated with stop_recording() reference the function object, so its code is
     # replaced.
-    QueuingManager.stop_recording.__func__.__wrapped__.__code__ = _stop_recording.__code__
-    AnnotatedQueue._lock = _NoLock()
+    stop = QueuingManager.stop_recording.__func__.__wrapped__
+    replace(stop, "__code__", _stop_recording.__code__)
+    replace(AnnotatedQueue, "_lock", _NoLock())

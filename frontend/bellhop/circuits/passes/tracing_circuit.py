@@ -26,7 +26,7 @@ from pennylane.operation import Operator
 from pennylane.queuing import AnnotatedQueue, QueuingManager, process_queue
 from pennylane.tape import QuantumScript
 
-from bellhop.base.source import user_site
+from bellhop.base.source import set_function_name, user_site
 from bellhop.base.types import Operand, PyTree, Wire
 from bellhop.circuits.gates.allocation import Allocations
 from bellhop.circuits.gates.half_precision import promote_half_precision
@@ -309,7 +309,7 @@ class TracingCircuit:
             with self.open_queue():
                 return function(*args), ()
 
-        return run
+        return set_function_name(function, run)
 
     def mid_measure(
         self, label: Wire, *, reset: bool, postselect: int, site: str, is_joint: bool = False

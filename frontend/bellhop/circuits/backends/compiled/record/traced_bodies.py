@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from bellhop.base.source import set_function_name
 from bellhop.base.types import Handle
 from bellhop.circuits.backends.compiled.differentiable.dynamic_count import DynamicParams
 from bellhop.circuits.backends.compiled.record.gate_sequence import RepeatedSequence
@@ -103,6 +104,7 @@ class TracedLoop(NamedTuple):
 
         gates.has_dynamic_count |= is_dynamic_count
         state, first = gates.flush(), carried
+        set_function_name(body, record_iteration)
         carried, run = trace_step(construct, record_iteration, first, state, *others)
         if apart is not None and run.has_effects:
             # An iteration's side effect comes after the gates of the iterations before it, so
@@ -214,7 +216,7 @@ def record_branches(gates: GateEquationRecorder, branches: Branches) -> Any:
                 frequencies.append(gates.stack_frequencies())
                 return result, (after.handle, after.dynamic_params, gates.stack_params())
 
-        return run
+        return set_function_name(branch, run)
 
     runners, rest = trace_branches(
         branches.map_functions(record_branch), before.handle, before.dynamic_params

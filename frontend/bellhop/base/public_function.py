@@ -1,0 +1,98 @@
+"""Checks of the arguments of public functions, and tracebacks with the user's frames only."""
+
+import functools
+import inspect
+from collections.abc import Callable
+from typing import Any, TypeVar, cast, overload
+
+from bellhop._jax.private import hide_frames
+from bellhop.errors import unknown_option_error
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+@overload
+def public_function(function: F) -> F: ...
+@overload
+def public_function(*, usage: str) -> Callable[[F], F]: ...
+def public_function(function: Any = None, *, usage: str = "") -> Any:
+    """Decorate a public function or method, to help users who call it wrongly.
+
+    Python's own error for an unknown keyword or too many arguments lists no names, and the
+    traceback of any error contains frames of Bellhop. The decorated function raises an error that
+    lists its options, and hides these frames.
+
+    Args:
+        function: the function or method; if it takes any keywords (``**kwargs``), or any number of
+            positional arguments, these are not checked here.
+        usage: a sentence that shows a right call, for the error for too many arguments.
+
+    Returns:
+        a wrapper, which raises a `TypeError` for arguments that do not fit; without `function`, a
+        decorator.
+    """
+    if function is None:
+        return functools.partial(_decorate, usage=usage)
+    return _decorate(function, usage)
+
+
+def with_users_frames(function: F) -> F:
+    """Decorate a function that Bellhop returns to users, to show users their frames only.
+
+    Args:
+        function: makes the calls of the user's function; its arguments are not checked.
+    """
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        """Call the function; hide the frames of Bellhop and JAX in its errors."""
+        try:
+            return function(*args, **kwargs)
+        except Exception as error:
+            hide_frames(error)
+            raise
+
+    return cast(F, call)
+
+
+def _decorate(function: F, usage: str) -> F:
+    """Make the wrapper of `public_function`.
+
+    Args:
+        function: the public function.
+        usage: a sentence that shows a right call; may be empty.
+    """
+    name = function.__name__
+    # The instance of a method is not an option.
+    parameters = [
+        each for each in inspect.signature(function).parameters.values() if each.name != "self"
+    ]
+    is_method = len(parameters) < len(inspect.signature(function).parameters)
+    kinds = {each.kind for each in parameters}
+    names = [each.name for each in parameters if each.kind is not each.POSITIONAL_ONLY]
+    positional = [
+        each.name
+        for each in parameters
+        if each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD)
+    ]
+    known = None if inspect.Parameter.VAR_KEYWORD in kinds else frozenset(names)
+    takes_any = inspect.Parameter.VAR_POSITIONAL in kinds
+
+    @functools.wraps(function)
+    def checked(*args: Any, **kwargs: Any) -> Any:
+        """Check the arguments and call the public function; hide frames in its errors."""
+        try:
+            if known is not None and not known.issuperset(kwargs):
+                unknown = next(each for each in kwargs if each not in known)
+                raise unknown_option_error(name, unknown, names)
+            if not takes_any and len(args) - is_method > len(positional):
+                raise TypeError(
+                    f"{name}: got {len(args) - is_method} positional arguments, expected at most "
+                    f"{len(positional)}: {', '.join(positional)}.{usage and ' ' + usage}"
+                )
+            return function(*args, **kwargs)
+        except Exception as error:
+            hide_frames(error)
+            raise
+
+    return cast(F, checked)

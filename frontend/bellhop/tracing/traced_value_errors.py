@@ -1,0 +1,96 @@
+"""Advice for errors of Python code that misuses the traced values of a program."""
+
+import os
+
+import jax
+
+from bellhop._jax.private import is_traced_size_error
+from bellhop.base.exception_attributes import find_hidden_exception
+from bellhop.base.instructions import stores_item
+from bellhop.base.source import error_site, innermost_user_frame
+from bellhop.tracing.state import CONCRETIZATION_ERRORS
+
+_JAX = os.path.dirname(jax.__file__) + os.sep
+
+ADVICE_ON_LEAKS = (
+    "Return the value from there: the body of a loop returns its carried values, such as an array "
+    "updated by x.at[i].set(value), and jax.lax.scan stacks the values that its body returns."
+)
+_ADVICE_ON_ITEMS = (
+    "Make it a JAX array, such as a = jnp.zeros(3) or a = jnp.asarray(a), and write "
+    "a = a.at[i].set(value) in place of a[i] = value."
+)
+# By type of the JAX error; subclasses precede their base class.
+_ADVICE_ON_VALUES: dict[type[Exception], str] = {
+    jax.errors.TracerBoolConversionError: (
+        "Use bellhop.cond, qml.cond, jax.lax.cond or jnp.where in place of if, or "
+        "qjit(autograph=True); &, | and ~ in place of and, or and not, of outcomes of measurements "
+        "too; jnp.maximum in place of max, jnp.isin in place of in; see help(bellhop.cond)."
+    ),
+    jax.errors.TracerArrayConversionError: (
+        "Use the function of jax.numpy in place of NumPy's or pennylane.numpy's, such as "
+        "jnp.linalg.norm(x) and jnp.asarray(x), or of qml.math, or call NumPy when the program "
+        "runs: see help(bellhop.pure_callback)."
+    ),
+    jax.errors.TracerIntegerConversionError: (
+        "Use bellhop.for_loop in place of range, or qjit(autograph=True), and jnp.asarray(x)[i] to "
+        "index a list or a NumPy array x; see help(bellhop.for_loop)."
+    ),
+    jax.errors.NonConcreteBooleanIndexError: (
+        "Use jnp.where(mask, x, other) in place of x[mask], whose size depends on values."
+    ),
+    jax.errors.ConcretizationTypeError: (
+        "Leave a number as it is in place of x.item(), use x.astype(float) in place of float(x), "
+        "jnp.sin(x) in place of math.sin(x), or run Python when the program runs: see "
+        "help(bellhop.pure_callback)."
+    ),
+}
+
+
+def is_request_for_value(error: Exception) -> bool:
+    """Return whether JAX raised an error since Python needs the value of a traced array."""
+    return isinstance(error, CONCRETIZATION_ERRORS) or is_traced_size_error(error)
+
+
+def advise_on_traced_value(error: Exception) -> str | None:
+    """Say at which line of the user a traced value is misused, and what to write instead.
+
+    Args:
+        error: an exception of tracing, with its traceback.
+
+    Returns:
+        the sentences, which begin with ``at file:line,``; None for errors of other kinds.
+    """
+    site = error_site(error)
+    if isinstance(error, jax.errors.UnexpectedTracerError):
+        return f"at {site}, a value of another traced function or loop is used. {ADVICE_ON_LEAKS}"
+    if _is_item_assignment(error):
+        return f"at {site}, an item of an array is changed in place. {_ADVICE_ON_ITEMS}"
+    if not is_request_for_value(error):
+        return None
+    advice = "Use jnp functions of fixed shapes, such as jnp.where in place of a boolean index."
+    for error_type, sentence in _ADVICE_ON_VALUES.items():
+        if isinstance(error, error_type):
+            advice = sentence
+            break
+    return f"at {site}, Python asks for a value that the program computes. {advice}"
+
+
+def _is_item_assignment(error: Exception) -> bool:
+    """Return whether an error is of a statement like ``a[i] = x`` with a traced value.
+
+    A NumPy array asks for the value of ``x`` or ``i``, and JAX rejects assignments to its arrays.
+
+    Args:
+        error: an exception of tracing, with its traceback.
+    """
+    found = innermost_user_frame(error)
+    if found is None or not stores_item(found.tb_frame.f_code, found.tb_lasti):
+        return False
+    # NumPy raises a second error, whose cause is the error of JAX.
+    if any(isinstance(each, CONCRETIZATION_ERRORS) for each in (error, error.__cause__)):
+        return True
+    last = find_hidden_exception(error).__traceback__
+    while last is not None and last.tb_next is not None:
+        last = last.tb_next
+    return last is not None and last.tb_frame.f_code.co_filename.startswith(_JAX)
