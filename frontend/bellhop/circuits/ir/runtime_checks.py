@@ -223,7 +223,7 @@ class FaultCheck(BuiltinFunction):
 
     Calling it with faults ``i32[..., 2]`` returns True for each row, or raises ``CircuitError`` for
     the first fault. A fault is the number of its location, from 1 (negative if a wire occurs
-    twice), and the wire; zeros if there is no fault. The static arguments are texts: the QNode's
+    twice), and the wire; zeros if all succeeded. The static arguments are texts: the QNode's
     name and line, the locations (one per line), and the number of wires.
     """
 
