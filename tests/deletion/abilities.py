@@ -48,7 +48,10 @@ ABILITIES = {
         tests=(f"{TESTS}/circuits/measure/*shadow*",),
     ),
     "user measurements": Ability(
-        files=(f"{CIRCUITS}/measure/user_measurements.py",),
+        files=(
+            f"{CIRCUITS}/measure/user_measurements.py",
+            f"{CIRCUITS}/measure/sample_mean_derivative.py",
+        ),
         mentions={f"{CIRCUITS}/measure/measurement_registry.py": ("UserSampleProcess",)},
     ),
     "host_callback": Ability(

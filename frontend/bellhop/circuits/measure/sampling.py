@@ -260,7 +260,11 @@ class SamplingRounds:
         self._snapshots: list[ShadowSnapshots] = []
 
     def request_frequencies(
-        self, diagonals: Sequence[DiagonalFactor], wires: Sequence[int], signs: Sequence[int] = ()
+        self,
+        diagonals: Sequence[DiagonalFactor],
+        wires: Sequence[int],
+        signs: Sequence[int] = (),
+        groups: Sequence[int] | None = None,
     ) -> Callable[[SampledValues], Any]:
         """Request the relative frequencies of outcomes in each group of shots.
 
@@ -269,12 +273,16 @@ class SamplingRounds:
             wires: qubit indices of the wires whose outcomes are counted.
             signs: qubit indices; a shot counts as -1 if the outcomes of these qubits have odd
                 parity.
+            groups: the number of shots of each group, in the order of the shots; None for the
+                entries of the shot vector. Parts of entries need a circuit without mid-circuit
+                measurements.
 
         Returns:
             a function from the result of ``sample()`` to the frequencies, a real array
             ``[groups, 2**len(wires)]``.
         """
-        return self._add_request(diagonals, Frequencies(tuple(wires), tuple(signs), self._groups))
+        sizes = self._groups if groups is None else tuple(groups)
+        return self._add_request(diagonals, Frequencies(tuple(wires), tuple(signs), sizes))
 
     def counts(
         self, diagonals: Sequence[DiagonalFactor], wires: Sequence[int]
@@ -293,10 +301,15 @@ class SamplingRounds:
         return lambda values: jnp.round(take(values) * sizes).astype(int)
 
     def request_outcomes(
-        self, diagonals: Sequence[DiagonalFactor]
+        self, diagonals: Sequence[DiagonalFactor], *, is_processed: bool = False
     ) -> Callable[[SampledValues], Any]:
-        """Request bits ``[shots, qubits]``; return a function that reads them."""
-        return self._add_request(diagonals, Samples())
+        """Request bits ``[shots, qubits]``; return a function that reads them.
+
+        Args:
+            diagonals: factors in whose bases the wires are measured.
+            is_processed: see ``Samples``: whether the derivative of the bits is zero.
+        """
+        return self._add_request(diagonals, Samples(is_processed))
 
     def request_snapshots(self, what: ShadowSnapshots) -> Callable[[SampledValues], Any]:
         """Request samples with a basis for each shot; return a function that reads them."""

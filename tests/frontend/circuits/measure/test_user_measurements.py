@@ -106,9 +106,108 @@ def test_it_needs_shots():
         bellhop.qjit(circuit_of(Parity, shots=None))(ANGLE)
 
 
-def test_it_has_no_derivative():
-    with pytest.raises(bellhop.DifferentiableCompileError, match="these have no derivative"):
-        bellhop.qjit(bellhop.grad(lambda x: circuit_of(Parity)(x)[0]))(ANGLE)
+class Ones(SampleMeasurement):
+    """The mean number of ones, plus a constant that has no derivative."""
+
+    def process_samples(self, samples, wire_order, shot_range=None, bin_size=None):
+        return 10 + qml.math.mean(1.0 * qml.math.sum(samples, axis=-1))
+
+    def process_counts(self, counts, wire_order):
+        raise NotImplementedError
+
+
+class OnesOfEachWire(Ones):
+    """The mean of each column, by NumPy."""
+
+    def process_samples(self, samples, wire_order, shot_range=None, bin_size=None):
+        return np.asarray(samples).mean(axis=0)
+
+
+def two_rotations(kind, shots, name):
+    @qml.set_shots(shots)
+    @qml.qnode(qml.device(name, wires=2))
+    def circuit(x):
+        qml.RX(x, 0)
+        qml.RX(x, 1)
+        return kind(wires=[1, 0])
+
+    return circuit
+
+
+@pytest.mark.parametrize(
+    ("name", "shots"),
+    [
+        ("lightning.qubit", 4),
+        ("default.qubit", 4),
+        ("default.qubit", 1),
+        pytest.param("default.mixed", 4, marks=pytest.mark.matrix),
+    ],
+)
+def test_the_derivative_of_a_mean_is_unbiased_for_few_shots(name, shots):
+    gradient = bellhop.vmap(bellhop.grad(two_rotations(Ones, shots, name)))
+    each = np.asarray(bellhop.qjit(gradient, seed=7)(jnp.full(1000, 0.7)))
+    assert abs(each.mean() - np.sin(0.7)) < 4.5 * each.std() / len(each) ** 0.5
+    if shots > 1:
+        # The score function without a baseline has 16 times this variance.
+        assert each.var() * shots < 12
+
+
+def test_a_shot_vector_has_the_derivative_of_each_entry():
+    jacobian = bellhop.jacobian(two_rotations(OnesOfEachWire, (2000, 3000), "default.qubit"))
+    for each in bellhop.qjit(jacobian, seed=3)(0.7):
+        np.testing.assert_allclose(each, np.sin(0.7) / 2, atol=0.1)
+
+
+def test_the_second_derivative_by_parameter_shifts():
+    second = bellhop.grad(bellhop.grad(two_rotations(Ones, 20000, "lightning.qubit")))
+    assert bellhop.qjit(second, seed=3)(0.7) == pytest.approx(np.cos(0.7), abs=0.1)
+
+
+class Spread(Ones):
+    """A function of the samples that is not a mean."""
+
+    def process_samples(self, samples, wire_order, shot_range=None, bin_size=None):
+        return qml.math.std(1.0 * samples)
+
+
+class Total(Ones):
+    """The number of ones, an integer."""
+
+    def process_samples(self, samples, wire_order, shot_range=None, bin_size=None):
+        return qml.math.sum(samples)
+
+
+@pytest.mark.parametrize("name", ["lightning.qubit", "default.qubit"])
+def test_other_functions_have_no_derivative(name):
+    circuit = two_rotations(Spread, 100, name)
+    assert np.isfinite(bellhop.qjit(circuit)(0.7))
+    with pytest.raises(bellhop.CircuitError, match="is not a mean over shots"):
+        bellhop.qjit(bellhop.grad(circuit))(0.7)
+    of_integers = bellhop.grad(lambda x: 1.0 * two_rotations(Total, 100, name)(x))
+    with pytest.raises(bellhop.DifferentiableCompileError, match="expected real numbers"):
+        bellhop.qjit(of_integers)(0.7)
+
+
+def test_means_that_have_no_derivative():
+    @qml.set_shots(10)
+    @qml.qnode(qml.device("lightning.qubit", wires=13))
+    def on_many_wires(x):
+        qml.RX(x, 0)
+        return Ones()
+
+    assert bellhop.qjit(on_many_wires)(0.0) == 10
+    with pytest.raises(bellhop.DifferentiableCompileError, match="more than 12 wires"):
+        bellhop.qjit(bellhop.grad(on_many_wires))(ANGLE)
+
+    @qml.set_shots(10)
+    @qml.qnode(qml.device("lightning.qubit", wires=2), mcm_method="one-shot")
+    def after_an_outcome(x):
+        qml.RX(x, 0)
+        bellhop.measure(0)
+        return Ones(wires=[0])
+
+    with pytest.raises(bellhop.DifferentiableCompileError, match="after mid-circuit measurements"):
+        bellhop.qjit(bellhop.grad(after_an_outcome))(ANGLE)
 
 
 def test_transforms_are_not_supported():

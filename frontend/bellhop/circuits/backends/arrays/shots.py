@@ -132,7 +132,9 @@ class BranchShots:
     def _compute_frequencies(self, bits: Any, weights: Any, request: Frequencies) -> Any:
         outcomes, signs = (bits[:, np.array(each, int)] for each in (request.wires, request.signs))
         sums = request.sum_weights(outcomes, signs, weights)
-        return sums / self.n_accepted[:, None]
+        # Parts of groups are requested only where no shot is dropped.
+        is_whole = request.groups == self.groups
+        return sums / (self.n_accepted if is_whole else np.array(request.groups))[:, None]
 
     def _sample_snapshots(
         self, simulator: Simulator, state: Any, key: Any, request: ShadowSnapshots
