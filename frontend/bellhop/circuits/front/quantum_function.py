@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import jax
+import numpy as np
 import pennylane as qml
 from jax.extend.core import ClosedJaxpr
 from pennylane.operation import Operator
@@ -52,6 +53,11 @@ class TracedQuantumFunction:
     leaves: TracedOperator
     sites: Sequence[tuple[str, str]]
     tree: Any
+
+    def make_example_leaves(self) -> list[Any]:
+        """Return the leaves with zeros in place of tracers, to look at their classes."""
+        zeros = [np.zeros(aval.shape, aval.dtype) for aval in self.closed.out_avals]
+        return list(self.leaves.with_values(zeros))
 
 
 def _trace_function(
