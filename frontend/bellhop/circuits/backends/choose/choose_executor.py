@@ -16,6 +16,7 @@ from bellhop.circuits.ir.execution_plan import Declined, ExecutionPlan
 from bellhop.circuits.ir.executors import Executor, Outcomes
 from bellhop.circuits.ir.precision import Precision
 from bellhop.circuits.ir.wires import WireMap
+from bellhop.errors import CompileError
 from bellhop.tracing.state import trace_state
 
 # For each executor, the module and the function that runs circuits.  A module is imported on first
@@ -120,10 +121,20 @@ def get_runner(plan: ExecutionPlan, device: Any) -> Callable[..., Any]:
         a function ``(circuit, device, wires) -> results``, whose module this call imports. For the
         engine, the function runs some circuits as density matrices on arrays instead
         (`_run_cheaper`).
+
+    Raises:
+        CompileError: if `_RUNNERS` has no entry of the executor, which may be deleted.
     """
     registered = find_backend(type(device))
     if plan.executor is Executor.REGISTERED and registered is not None:
         return registered
+    if plan.executor not in _RUNNERS:
+        raise CompileError(
+            f"{device.name}: the circuit needs the backend '{plan.executor.name.lower()}', since "
+            f"{plan.reason}, and this installation of bellhop has no such backend, expected one "
+            f"of {', '.join(each.name.lower() for each in _RUNNERS)}. Use "
+            "qml.device('lightning.qubit', wires=...), or install bellhop anew."
+        )
     module, function = _RUNNERS[plan.executor]
     run: Callable[..., Any] = getattr(importlib.import_module(f"{_BACKENDS}.{module}"), function)
     return functools.partial(_run_cheaper, run) if plan.executor is Executor.ENGINE else run
@@ -145,7 +156,7 @@ def _run_cheaper(
         if the engine's runner declines the circuit.
     """
     reason = explain_density_matrix(call, wires)
-    if not reason:
+    if not reason or Executor.ARRAYS not in _RUNNERS:
         return run_in_engine(call, device, wires)
     plan = replace(plan_arrays(reason, device, call.config), outcomes=Outcomes.ALL)
     return get_runner(plan, device)(replace(call, plan=plan), device, wires)
