@@ -18,7 +18,6 @@ from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import jax
-import numpy as np
 import pennylane as qml
 from jax.extend.core import ClosedJaxpr
 from pennylane.operation import Operator
@@ -46,18 +45,18 @@ class TracedQuantumFunction:
             ``leaves.with_values`` fills with the results of ``closed``.
         sites: for each leaf, the user's ``file:line`` of the leaf and of its observable, or empty
             texts.
+        leaf_types: the class of each leaf.
+        measures_at_end: whether all leaves are measurements at the end of the circuit: no numbers,
+            and no measurements of mid-circuit outcomes.
         tree: the tree structure of the function's result.
     """
 
     closed: ClosedJaxpr
     leaves: TracedOperator
     sites: Sequence[tuple[str, str]]
+    leaf_types: Sequence[type]
+    measures_at_end: bool
     tree: Any
-
-    def make_example_leaves(self) -> list[Any]:
-        """Return the leaves with zeros in place of tracers, to look at their classes."""
-        zeros = [np.zeros(aval.shape, aval.dtype) for aval in self.closed.out_avals]
-        return list(self.leaves.with_values(zeros))
 
 
 def _trace_function(
@@ -102,7 +101,8 @@ def _trace_function(
             (tracing.find_site(leaf), tracing.find_site(getattr(leaf, "obs", None)))
             for leaf in leaves
         ]
-        static_parts = template, sites, tree
+        measures_at_end = all(is_measurement(leaf) and leaf.mv is None for leaf in leaves)
+        static_parts = template, sites, list(map(type, leaves)), measures_at_end, tree
         return operands
 
     closed = jax.make_jaxpr(run)(*inputs)

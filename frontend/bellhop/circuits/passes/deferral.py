@@ -77,11 +77,6 @@ class _DeferredTag(ValueTag):
     """
 
 
-def _is_at_end(leaf: Any) -> bool:
-    """Return whether a leaf is a measurement at the end of the circuit, not of an outcome."""
-    return is_measurement(leaf) and leaf.mv is None
-
-
 @dataclass
 class _Deferral:
     """Progress of deferring the measurements of one circuit, shared by its passes.
@@ -203,7 +198,7 @@ class DeferralPass(CircuitPass):
         self._circuit = circuit
 
     @staticmethod
-    def is_needed(closed: ClosedJaxpr, leaves: Sequence[Any], config: CircuitConfig) -> bool:
+    def is_needed(closed: ClosedJaxpr, measures_at_end: bool, config: CircuitConfig) -> bool:
         """Return whether a circuit has mid-circuit measurements that may be deferred.
 
         All of them must be outside of loops and branches, without reset and postselection, and the
@@ -214,15 +209,17 @@ class DeferralPass(CircuitPass):
 
         Args:
             closed: the quantum function, a jaxpr with gate equations.
-            leaves: the leaves of its result, with any values.
+            measures_at_end: whether it returns only measurements at the end of the circuit.
             config: the QNode's settings.
         """
         jaxpr = closed.jaxpr
         outcomes = GateJaxpr(closed, ()).outcomes
         is_plain = lambda eqn: not eqn.params["reset"] and eqn.params["postselect"] < 0
-        return bool(outcomes) and (
+        return (
+            measures_at_end
+            and bool(outcomes)
             # A measurement in a loop or a branch may be executed several times, or never.
-            set(map(id, outcomes)) <= set(map(id, jaxpr.eqns))
+            and set(map(id, outcomes)) <= set(map(id, jaxpr.eqns))
             and all(map(is_plain, outcomes))
             and not any(map(has_other_effects, jaxpr.eqns))
             and all(
@@ -234,7 +231,6 @@ class DeferralPass(CircuitPass):
                 for branch in inner_jaxprs(eqn)
                 for inner in iterate_equations(branch)
             )
-            and all(map(_is_at_end, leaves))
             and not has_deferral_obstacle(closed, rewrites=make_rewrite(config) is not None)
         )
 
@@ -250,7 +246,8 @@ class DeferralPass(CircuitPass):
                 outcome or a number, counts as needing it.
         """
         deferral = self._deferral
-        return not deferral.fails and (not deferral.outcomes or all(map(_is_at_end, leaves)))
+        is_at_end = lambda leaf: is_measurement(leaf) and leaf.mv is None
+        return not deferral.fails and (not deferral.outcomes or all(map(is_at_end, leaves)))
 
     @property
     def qubits(self) -> set[int]:

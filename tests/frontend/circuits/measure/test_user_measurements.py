@@ -1,4 +1,4 @@
-"""Measurement classes that users derive from `SampleMeasurement`."""
+"""Measurement classes that users derive from `SampleMeasurement` and `MeasurementTransform`."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -36,7 +36,22 @@ class ParityByNumpy(Parity):
         return np.float64(super().process_samples(np.asarray(samples), wire_order))
 
 
-class Transform(MeasurementTransform):
+class Doubled(MeasurementTransform):
+    """Twice an expectation value, from a tape of its own, which may have traced parameters."""
+
+    def process(self, tape, device):
+        measured = tape.copy(measurements=[qml.expval(qml.Z(self.wires[0]))])
+        return 2 * device.execute([measured])[0]
+
+    def shape(self, shots=None, num_device_wires=0):
+        return ()
+
+    @property
+    def numeric_type(self):
+        return float
+
+
+class Undeclared(MeasurementTransform):
     def process(self, tape, device):
         return 1.0
 
@@ -210,6 +225,31 @@ def test_means_that_have_no_derivative():
         bellhop.qjit(bellhop.grad(after_an_outcome))(ANGLE)
 
 
-def test_transforms_are_not_supported():
-    with pytest.raises(bellhop.CompileError, match="Transform with shots: not supported"):
-        bellhop.qjit(circuit_of(Transform))(ANGLE)
+@pytest.mark.parametrize("name", ["lightning.qubit", "default.qubit", "default.mixed"])
+def test_transforms_process_the_tape(name):
+    exact, mean = bellhop.qjit(circuit_of(Doubled, shots=None, name=name))(ANGLE)
+    assert exact == pytest.approx(2 * mean) == pytest.approx(2 * np.cos(ANGLE))
+    several = bellhop.qjit(circuit_of(Doubled, shots=(4000, 5000), name=name))(ANGLE)
+    np.testing.assert_allclose(several, 2 * [(2 * np.cos(ANGLE), np.cos(ANGLE))], atol=0.1)
+
+
+def test_transforms_in_batches_and_alone():
+    alone = lambda x: circuit_of(Doubled, shots=None)(x)[0]
+    angles = jnp.array([0.1, 0.7])
+    np.testing.assert_allclose(bellhop.qjit(bellhop.vmap(alone))(angles), 2 * np.cos(angles))
+
+
+def test_what_transforms_do_not_support():
+    with pytest.raises(bellhop.DifferentiableCompileError, match="returns Doubled and is diff"):
+        bellhop.qjit(bellhop.grad(lambda x: circuit_of(Doubled)(x)[0]))(ANGLE)
+    with pytest.raises(bellhop.CompileError, match="Define its method shape and its property"):
+        bellhop.qjit(circuit_of(Undeclared))(ANGLE)
+
+    @qml.qnode(qml.device("default.qubit", wires=1))
+    def after_an_outcome(x):
+        qml.RX(x, 0)
+        bellhop.measure(0)
+        return Doubled(wires=[0])
+
+    with pytest.raises(bellhop.CompileError, match="after mid-circuit measurements is not supp"):
+        bellhop.qjit(after_an_outcome)(ANGLE)

@@ -90,8 +90,9 @@ def choose_fallback(
 ) -> ExecutionPlan:
     """Choose what executes a circuit that a backend has declined.
 
-    A circuit of ``default.qubit`` that the engine declines becomes JAX operations. Every other
-    circuit becomes a tape for its device, which the program calls through Python.
+    A circuit of ``default.qubit`` that the engine declines becomes JAX operations, unless it needs
+    a tape. Every other circuit becomes a tape for its device, which the program calls through
+    Python.
 
     Args:
         declined: the backend's answer, with the unsupported feature as its reason.
@@ -99,7 +100,8 @@ def choose_fallback(
         device: the QNode's PennyLane device.
         config: the QNode's settings.
     """
-    if plan.executor is Executor.ENGINE and is_simulated_in_program(device):
+    is_for_engine = plan.executor is Executor.ENGINE and not declined.needs_tape
+    if is_for_engine and is_simulated_in_program(device):
         return plan_arrays(declined.reason, device, config)
     return ExecutionPlan(
         Executor.TAPES,

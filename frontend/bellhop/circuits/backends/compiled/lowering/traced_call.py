@@ -296,7 +296,7 @@ class _CircuitTracer:
             deferral = None
             function = call.function.get_traced(call.where, inputs, circuit)
             if defers and DeferralPass.is_needed(
-                function.closed, function.make_example_leaves(), call.config
+                function.closed, function.measures_at_end, call.config
             ):
                 deferral = DeferralPass(circuit, function.closed, call.config)
             leaves, tree = call.function.apply_to_circuit(circuit, inputs, deferral)
