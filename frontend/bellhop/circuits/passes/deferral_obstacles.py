@@ -12,7 +12,7 @@ the last gate changes the measured wire, so that the wire no longer holds the ou
 from collections.abc import Iterator
 from typing import Any
 
-from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal
+from jax.extend.core import ClosedJaxpr, JaxprEqn, Literal
 from jax.extend.core.primitives import cond_p
 
 from bellhop.circuits.gates.decompositions import Modifiers
@@ -36,7 +36,7 @@ def has_deferral_obstacle(closed: ClosedJaxpr, *, rewrites: bool) -> bool:
         rewrites: whether operations are replaced by others before the deferral, so that they tell
             nothing about the wires that are changed.
     """
-    return _uses_outcomes(closed.jaxpr) or (not rewrites and _changes_measured_wire(closed))
+    return _uses_outcomes(closed) or (not rewrites and _changes_measured_wire(closed))
 
 
 def _changes_measured_wire(closed: ClosedJaxpr) -> bool:
@@ -79,20 +79,20 @@ def _is_unknown(wire: Any) -> bool:
     return isinstance(wire, UnknownValue) or is_dynamic(wire)
 
 
-def _uses_outcomes(jaxpr: Jaxpr) -> bool:
+def _uses_outcomes(closed: ClosedJaxpr) -> bool:
     """Return whether outcomes do more than to decide conditionals without results.
 
     An outcome is an angle or another operand of gates, is carried by a loop, is used by a branch,
     or is returned; or more than `MAX_OUTCOMES` decide a conditional.
 
     Args:
-        jaxpr: a jaxpr with gate equations, and without other effects.
+        closed: a jaxpr with gate equations, and without other effects.
     """
-    measured = {id(eqn) for eqn in GateJaxpr(ClosedJaxpr(jaxpr, ()), ()).outcomes}
+    measured = {id(eqn) for eqn in GateJaxpr(closed, ()).outcomes}
     # For each variable that depends on outcomes, the equations of these outcomes.
     outcomes_of: dict[Any, set[int]] = {}
     find = lambda var: set() if isinstance(var, Literal) else outcomes_of.get(var, set())
-    for eqn in jaxpr.eqns:
+    for eqn in closed.jaxpr.eqns:
         if id(eqn) in measured:
             outcomes_of[eqn.outvars[0]] = {id(eqn)}
             continue
@@ -107,4 +107,4 @@ def _uses_outcomes(jaxpr: Jaxpr) -> bool:
             return True
         else:
             outcomes_of |= dict.fromkeys(eqn.outvars, outcomes)
-    return any(map(find, jaxpr.outvars))
+    return any(map(find, closed.jaxpr.outvars))
