@@ -130,6 +130,16 @@ class BranchShots:
         return jnp.where(is_here, samples, jnp.zeros_like(samples))
 
     def _compute_frequencies(self, bits: Any, weights: Any, request: Frequencies) -> Any:
+        """Compute this branch's contribution to the frequencies of outcomes.
+
+        Args:
+            bits: array ``[shots, qubits]``, the sample of each shot.
+            weights: array ``[shots]``, see `_compute_weights`.
+            request: the outcomes, and the groups of shots or parts of these groups.
+
+        Returns:
+            array ``[groups, outcomes]``.
+        """
         outcomes, signs = (bits[:, np.array(each, int)] for each in (request.wires, request.signs))
         sums = request.sum_weights(outcomes, signs, weights)
         # Parts of groups are requested only where no shot is dropped.
