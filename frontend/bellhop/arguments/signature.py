@@ -423,7 +423,7 @@ def _advice(value: object, is_part: bool = False) -> str:
     if framework == "torch":
         return "Convert the function for PyTorch by bellhop.to_torch."
     if framework == "autograd":
-        return "Pass arrays of PennyLane's autograd by position, or use bellhop.grad."
+        return "Pass arrays of PennyLane's autograd one by one, or use bellhop.grad."
     if isinstance(value, np.ndarray):
         # NumPy arrays are not hashable, so they cannot be static.
         return _dtype_advice(value.dtype)

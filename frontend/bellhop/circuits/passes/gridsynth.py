@@ -26,7 +26,7 @@ from bellhop.circuits.gates.decompositions import find_parts
 from bellhop.circuits.gates.tape_control_flow import ControlFlow
 from bellhop.circuits.ir.precision import Precision
 from bellhop.circuits.ir.wires import is_dynamic
-from bellhop.errors import CompileError
+from bellhop.errors import CircuitError, CompileError
 from bellhop.tracing.current_circuit import Branches, CurrentCircuit, GateRecorder
 from bellhop.tracing.state import current_circuit, is_tracing
 
@@ -167,6 +167,12 @@ def _decompose_at_runtime(
         with qml.QueuingManager.stop_recording():
             *gates, phase = decompose_value(kind(float(angle), wires=0), epsilon, **options)
         codes = [_NAMES.index(gate.name) for gate in gates]
+        if len(codes) > most:
+            raise CircuitError(
+                f"the decomposition of {rotation.name}({float(angle)}) with epsilon={epsilon} has "
+                f"{len(codes)} gates, expected at most {most}, the size of the program's array. "
+                "Make the angle static, or write the rotation as two rotations."
+            )
         padded = np.array(codes + [0] * (most - len(codes)), np.int32)
         return padded, np.int32(len(codes)), np.asarray(phase.data[0], Precision.real_type())
 

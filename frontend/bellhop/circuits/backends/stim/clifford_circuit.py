@@ -495,10 +495,10 @@ class CliffordCircuit(ProgramCircuit):
             self.packed_outcomes = packed
         place = {qubit: self.n_outcomes + number for number, qubit in enumerate(sorted(qubits))}
         bits = lambda some: read_bits(packed, np.array([place[qubit] for qubit in some], int))
-        sizes = np.array(self.groups)
-        ones = jnp.ones(sizes.sum())
+        ones = jnp.ones(sum(self.groups))
         return [
-            request.sum_weights(bits(request.wires), bits(request.signs), ones) / sizes[:, None]
+            request.sum_weights(bits(request.wires), bits(request.signs), ones)
+            / np.array(request.groups)[:, None]
             if isinstance(request, Frequencies)
             else bits(range(len(self.wires)))
             for request in asked

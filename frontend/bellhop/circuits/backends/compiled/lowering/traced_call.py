@@ -286,7 +286,9 @@ class _CircuitTracer:
             )
             deferral = None
             function = call.function.get_traced(call.where, inputs, circuit)
-            if defers and DeferralPass.is_needed(function.closed):
+            if defers and DeferralPass.is_needed(
+                function.closed, function.measures_at_end, call.config
+            ):
                 deferral = DeferralPass(circuit, function.closed, call.config)
             leaves, tree = call.function.apply_to_circuit(circuit, inputs, deferral)
             if deferral is not None:
