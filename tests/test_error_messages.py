@@ -15,9 +15,9 @@ from tests.raise_sites import ROOT, find_sites, is_quoted, read_reviewed, read_t
 # How a message says what to do: by a verb that asks for it, or by what there is to choose from.
 ADVICE = re.compile(
     r"\b(Add|Annotate|Apply|Call|Carry|Cast|Change|Choose|Compile|Compute|Convert|Correct|Count|"
-    r"Declare|Decompose|Define|Give|Install|Keep|Leave|Loop|Make|Map|Measure|Move|Multiply|Name|"
-    r"Number|Partition|Pass|Put|Read|Register|Reinstall|Remove|Return|Save|Say|Set|Show|Swap|Take|"
-    r"Use|Write)\b"
+    r"Create|Declare|Decompose|Define|Give|Install|Keep|Leave|Loop|Make|Map|Measure|Move|"
+    r"Multiply|Name|Number|Partition|Pass|Put|Read|Register|Reinstall|Remove|Return|Save|Say|Set|Show|Swap|"
+    r"Take|Use|Write)\b"
     r"|\b(call|give|leave|pass|register|report|use|write) \S"
     r"|\bmust\b|\b(takes?|needs?|expected|declared)\b|\bthere (is|are)\b|\bin place of\b"
     r"|\b(returns|has|have|argument is|is from|is one of|are) [^.]*\{|\b[Oo]nly\b"

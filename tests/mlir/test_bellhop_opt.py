@@ -165,15 +165,15 @@ def test_tool_runs_as_a_process() -> None:
         ),
         (
             f"module attributes {{a = {'9' * 100_000} : i64}} {{}}",
-            "it has a number of more than 80 digits",
+            "the module has a number of more than 80 digits",
         ),
         (
             f"func.func @f(%x: tensor<{'9' * 100_000}xf64>) {{ return }}",
-            "it has a number of more than 80 digits",
+            "the module has a number of more than 80 digits",
         ),
         (
             f"module attributes {{a = 0x{'f' * 100_000} : i64}} {{}}",
-            "it has a number of more than 80 digits",
+            "the module has a number of more than 80 digits",
         ),
     ],
     ids=["brackets", "attributes", "names", "number", "shape", "hexadecimal"],

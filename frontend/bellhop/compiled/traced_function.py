@@ -245,10 +245,10 @@ class TracedFunction:
         if isinstance(error, CONCRETIZATION_ERRORS) or is_traced_size_error(error):
             add_note(
                 error,
-                f"bellhop: in qjit of {self.where}, at {error_site(error)}, Python asks for a "
-                f"value that the program computes. {_advise_on_traced_value(error)} If the value "
-                "comes from an argument that may be part of the program, make the argument "
-                "static: qjit(static_argnums=...).",
+                f"bellhop: in qjit of {self.where}, at {error_site(error)}, Python needs the "
+                f"value of a traced array. {_advise_on_traced_value(error)} If the value comes "
+                "from an argument that may be part of the program, make the argument static: "
+                "qjit(static_argnums=...).",
             )
 
     @preallocate_frames

@@ -199,8 +199,8 @@ class State(Measurement):
 
 
 _SAMPLES_OR_COUNTS = (
-    "it returns sample or counts and is differentiated; these have no derivative, nor have "
-    "subclasses of SampleMeasurement. Return expval, var or probs."
+    "it returns sample, counts or a subclass of SampleMeasurement and is differentiated; these "
+    "have no derivative. Return expval, var or probs."
 )
 
 

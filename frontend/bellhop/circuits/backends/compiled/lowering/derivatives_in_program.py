@@ -206,7 +206,7 @@ def run_differentiable(circuit: TracedCall, device: Any, wires: WireMap) -> Any:
         """
         from bellhop.circuits.backends.arrays.run_qnode import run_on_arrays
 
-        plan = plan_arrays("the runtime has not all of its derivatives", device, call.config)
+        plan = plan_arrays("the runtime lacks some of its derivatives", device, call.config)
         program_call = replace(call, inputs=operand_values[len(constants) :], plan=plan)
         with function.override_constants(operand_values[: len(constants)]):
             results = run_on_arrays(program_call, device, wires)
