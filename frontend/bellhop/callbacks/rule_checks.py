@@ -110,8 +110,8 @@ def check_result(result: PyTree, label: str, tree: PyTree, avals: Sequence[Any])
     """
     if (observed := jax.tree.structure(result)) != tree:
         raise TypeError(
-            f"{label} returned a result of structure {describe_structure(observed)}; the callback "
-            f"returns {describe_structure(tree)}."
+            f"{label} returned a result of structure {describe_structure(observed)}, expected "
+            f"{describe_structure(tree)}, the structure of the callback's result."
         )
     for leaf, aval in zip(jax.tree.leaves(result), avals, strict=True):
         if not _is_array(leaf) or not _matches_aval(leaf, aval):
@@ -252,8 +252,8 @@ def _check_leaves(
         leaves = tree.flatten_up_to(tangent)
     except ValueError as error:
         raise TypeError(
-            f"{label} a value of structure {describe_structure(jax.tree.structure(tangent))}; "
-            f"{owner} has {describe_structure(tree)}."
+            f"{label} a value of structure {describe_structure(jax.tree.structure(tangent))}, "
+            f"expected {describe_structure(tree)}, the structure of {owner}."
         ) from error
 
     def checked(leaf: object, aval: Aval) -> Any:

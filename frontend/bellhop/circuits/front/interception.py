@@ -295,9 +295,9 @@ def _prepare_twirling(qnode: qml.QNode, config: CircuitConfig) -> None:
     on_tape = needs_tape(qnode) and not NoisePass.can_be_used(config, qnode.device)
     if on_tape and QNodeTransforms(config.transforms).adds_noise:
         raise CompileError(
-            f"{config.where}: pauli_twirling together with noise that is not added piece by piece "
-            "is not supported. Make one qml.add_noise the first transform of a QNode on "
-            "default.mixed that is not mitigated."
+            f"{config.where}: pauli_twirling with these transforms of noise is not supported. "
+            "Make one qml.add_noise the first transform of a QNode on default.mixed that is not "
+            "mitigated."
         )
 
 

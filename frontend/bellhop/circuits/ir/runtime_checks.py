@@ -73,8 +73,8 @@ class DrawCheck(BuiltinFunction):
         # The same text as the engine's error, runtime/devices/error.h.
         if np.isnan(totals).any():
             raise CircuitError(
-                f"{where}: probabilities of outcomes are NaN. A parameter of the circuit is no "
-                "number."
+                f"{where}: the probabilities of outcomes are NaN. A circuit parameter is NaN or "
+                "infinite."
             )
         return np.ones(np.shape(totals), bool)
 
@@ -183,8 +183,8 @@ class FaultRecorder:
         rounding = 100 * float(jnp.finfo(stack.dtype).eps)
         preserves_trace = jnp.allclose(total, np.eye(stack.shape[-1]), atol=max(1e-8, rounding))
         problem = (
-            "only trace preserving channels can be applied, whose Kraus matrices K have one as the "
-            "sum of K^dagger K"
+            "only trace preserving channels can be applied: the sum of K^dagger K over the Kraus "
+            "matrices K must be the identity"
         )
         number = self._add_location(
             f"{_describe_location(subject, site)}{_PROBLEM_SEPARATOR}{problem}"

@@ -30,8 +30,8 @@ from bellhop.circuits.ir.likelihood_ratio import make_zero_with_ratio_tangent
 from bellhop.circuits.ir.postselection import mask_impossible
 
 _SECOND_DERIVATIVE_ERROR = (
-    "the samples of a device in the program are differentiated twice; their likelihood tells the "
-    "first derivative only. Use qml.device('lightning.qubit', wires=...), or no shots."
+    "averages over shots on this device are differentiated twice, and the score function gives "
+    "first derivatives only. Use qml.device('lightning.qubit', wires=...), or no shots."
 )
 
 

@@ -280,7 +280,7 @@ class CliffordCircuit(ProgramCircuit):
             CompileError: for a dynamic trip count.
         """
         if not isinstance(n_iterations, int):
-            raise self._unsupported_error("a for_loop whose bounds are computed in the program")
+            raise self._unsupported_error("a for_loop with traced bounds")
         if self._use_repeat and n_iterations > 1:
             repeated = self._add_repeat(n_iterations, body, carried)
             if repeated is not None:
@@ -366,7 +366,7 @@ class CliffordCircuit(ProgramCircuit):
         before, place = self.fault, self._position
         obstacle = CompileError(
             f"{self.where}: in a branch of a conditional, a traced condition, wire or probability "
-            "is not supported. Use one conditional without such values in its branches."
+            "is not supported. Use one conditional without traced values in its branches."
         )
 
         def make_branch(function: Callable[[], Any]) -> Callable[[], Any]:

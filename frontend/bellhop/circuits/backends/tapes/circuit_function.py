@@ -96,8 +96,9 @@ class CircuitFunction:
             self.make_example_tape()
         except (AllocationError, KeyError) as error:
             raise CompileError(
-                f"{self.where}: the wires that it allocates are not available: {error}. Give the "
-                "device more wires, and use each between qml.allocate and qml.deallocate."
+                f"{self.where}: the wires that it allocates are not available: {error}. Use a "
+                "device with more wires, and use each allocated wire between qml.allocate and "
+                "qml.deallocate."
             ) from error
 
     def differentiate(self, operands: Sequence[int], method: Any) -> "CircuitFunction":

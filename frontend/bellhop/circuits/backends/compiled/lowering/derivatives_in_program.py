@@ -183,7 +183,7 @@ def run_differentiable(circuit: TracedCall, device: Any, wires: WireMap) -> Any:
         Args:
             *operand_values: the constants of the quantum function, and the inputs of the call.
         """
-        plan = plan_arrays("the runtime has not all of its derivatives", device, call.config)
+        plan = plan_arrays("the runtime lacks some of its derivatives", device, call.config)
         program_call = replace(call, inputs=operand_values[len(constants) :], plan=plan)
         with function.override_constants(operand_values[: len(constants)]):
             results = get_runner(plan, device)(program_call, device, wires)
