@@ -351,7 +351,9 @@ def _unpack(
             "f.save(path)."
         ) from None
     if (size := len(members[_METADATA])) > _LARGEST_METADATA:
-        raise Malformed(f"the file's metadata has {size} bytes, expected at most {_LARGEST_METADATA}")
+        raise Malformed(
+            f"the file's metadata has {size} bytes, expected at most {_LARGEST_METADATA}"
+        )
     metadata = json.loads(members[_METADATA])
     # Other formats may have other fields.
     format_ = read(int, metadata.get("format"), "format") if type(metadata) is dict else None
