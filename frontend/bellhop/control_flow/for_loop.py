@@ -213,8 +213,8 @@ def run_for_loop(
         run: runs the loop if `count` is an ``int``, called as ``run(step, carried, count)`` with
             the traced body; returns the final carried values.
     """
-    run_step = set_function_name(body, lambda *args: (body(*args), ()))
-    carried, step = trace_step("for_loop", run_step, carried, jnp.asarray(0))
+    run_step = lambda *args: (body(*args), ())
+    carried, step = trace_step("for_loop", run_step, carried, jnp.asarray(0), body=body)
     if isinstance(count, int):
         return run(step, carried, count)
     return jax.lax.fori_loop(0, count, lambda i, carried: step(carried, i)[0], carried)

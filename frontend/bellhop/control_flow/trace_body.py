@@ -76,6 +76,7 @@ def trace_step(
     step: Step,
     carried: tuple[Any, ...],
     *others: Any,
+    body: Callable[..., Any],
 ) -> tuple[tuple[Any, ...], TracedStep]:
     """Trace one iteration of a loop, promoting the types of carried values.
 
@@ -88,6 +89,7 @@ def trace_step(
             results.
         carried: tuple of initial carried values, pytrees of arrays and numbers.
         others: example arguments, arrays.
+        body: the user's function, whose name JAX's errors have.
 
     Returns:
         the initial carried values in their promoted types, and the traced iteration.
@@ -95,6 +97,7 @@ def trace_step(
     Raises:
         TypeError: if an initial value is not an array or a number.
     """
+    step = set_function_name(body, step)
     first = _map_leaves(functools.partial(_to_initial_array, construct), FlatTree.flatten(carried))
     while True:
         closed, (result, rest) = _trace_flat(step, first.unflatten(), *others)
@@ -197,9 +200,7 @@ def run_chosen_branch(branches: Branches) -> Any:
 
     The functions in `branches` take no arguments.
     """
-    runners, _ = trace_branches(
-        branches.map_functions(lambda branch: set_function_name(branch, lambda: (branch(), ())))
-    )
+    runners, _ = trace_branches(branches.map_functions(lambda branch: lambda: (branch(), ())))
     return jax.lax.switch(branches.index, runners)[0]
 
 

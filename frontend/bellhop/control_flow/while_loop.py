@@ -136,8 +136,8 @@ def run_while_loop(
         body: takes the tuple of carried values; returns the tuple of the next carried values.
         carried: initial carried values.
     """
-    run_step = set_function_name(body, lambda carried: (body(carried), ()))
-    carried, step = trace_step("while_loop", run_step, carried)
+    run_step = lambda carried: (body(carried), ())
+    carried, step = trace_step("while_loop", run_step, carried, body=body)
     return jax.lax.while_loop(
         lambda carried: jnp.asarray(condition(carried)), lambda carried: step(carried)[0], carried
     )

@@ -26,7 +26,7 @@ from pennylane.operation import Operator
 from pennylane.queuing import AnnotatedQueue, QueuingManager, process_queue
 from pennylane.tape import QuantumScript
 
-from bellhop.base.source import set_function_name, user_site
+from bellhop.base.source import user_site
 from bellhop.base.types import Operand, PyTree, Wire
 from bellhop.circuits.gates.allocation import Allocations
 from bellhop.circuits.gates.half_precision import promote_half_precision
@@ -266,7 +266,9 @@ class TracingCircuit:
             carried: pytree of the carried values of the first iteration.
         """
         self.flush_queue("for_loop")
-        first, step = trace_step("for_loop", self._make_part(body), carried, jnp.asarray(0))
+        first, step = trace_step(
+            "for_loop", self._make_part(body), carried, jnp.asarray(0), body=body
+        )
         leaves, tree = jax.tree.flatten(first)
 
         def iteration(number: Any, *leaves: Operand) -> Any:
@@ -284,7 +286,7 @@ class TracingCircuit:
             carried: the carried values of the first iteration.
         """
         self.flush_queue("while_loop")
-        first, step = trace_step("while_loop", self._make_part(body), carried)
+        first, step = trace_step("while_loop", self._make_part(body), carried, body=body)
         return jax.lax.while_loop(
             lambda carried: self._evaluate_condition(condition, carried),
             lambda carried: step(carried)[0],
@@ -309,7 +311,7 @@ class TracingCircuit:
             with self.open_queue():
                 return function(*args), ()
 
-        return set_function_name(function, run)
+        return run
 
     def mid_measure(
         self, label: Wire, *, reset: bool, postselect: int, site: str, is_joint: bool = False
