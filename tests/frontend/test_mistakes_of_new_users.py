@@ -227,7 +227,7 @@ def test_what_jax_says_of_a_leaked_value_has_the_line_of_the_user():
 
 
 @pytest.mark.parametrize(
-    "transform, function",
+    ("transform", "function"),
     [
         (jax.grad, "a function that jax.grad or jax.linearize differentiates"),
         (lambda f: lambda x: jax.jvp(f, (x,), (x,)), "a function that jax.jvp or"),
