@@ -1,6 +1,7 @@
 """Runtime side of one callback: the function to call, and its types."""
 
 import contextlib
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -12,6 +13,7 @@ from jax.typing import DTypeLike
 
 from bellhop._jax.private import trace_state_clean
 from bellhop.arguments.flat_tree import describe_structure
+from bellhop.arguments.mutable_references import check_no_references
 from bellhop.base.source import definition_site, function_name, qualified_name, user_site
 from bellhop.base.types import Operand
 from bellhop.compiler.batching import ThreadedBatchFunction
@@ -428,8 +430,11 @@ def flatten_arguments(
         the list of leaves, and the ``PyTreeDef`` of ``(args, kwargs)``.
 
     Raises:
-        TypeError: naming the callback and the argument that is not an array.
+        TypeError: naming the callback and the argument that is not an array, or is a mutable
+            reference.
     """
+    describe = functools.partial(describe_call, callback_name, function)
+    check_no_references(describe, tuple(args), kwargs)
     leaves, in_tree = jax.tree.flatten((tuple(args), kwargs))
     if not all(map(is_array_like, leaves)):
         for path, leaf in jax.tree_util.tree_leaves_with_path((tuple(args), kwargs)):
@@ -437,11 +442,20 @@ def flatten_arguments(
                 part, *rest = path
                 where = ("args" if part.idx == 0 else "kwargs") + jax.tree_util.keystr(tuple(rest))
                 raise TypeError(
-                    f"{callback_name} '{function_name(function)}' (called from {user_site()}) "
+                    f"{describe()} "
                     f"takes arrays and numbers, and {where} is {describe_value(leaf)}. Bind other "
                     "arguments by functools.partial or in a closure."
                 )
     return leaves, in_tree
+
+
+def describe_call(callback_name: str, function: Callable[..., Any]) -> str:
+    """Return the callback's name and the user's line that calls it, for errors.
+
+    The name is the public function's (``callback_name``), and the name of the user's function.
+    """
+    name = "" if isinstance(function, BuiltinFunction) else f" '{function_name(function)}'"
+    return f"{callback_name}{name} (called from {user_site()})"
 
 
 def must_run_in_python(args: Sequence[Any], kwargs: dict[str, Any]) -> bool:
