@@ -12,8 +12,8 @@ from jax.core import ShapedArray
 from jax.typing import DTypeLike
 
 from bellhop._jax.private import trace_state_clean
-from bellhop.arguments.flat_tree import describe_structure
 from bellhop.arguments.mutable_references import check_no_references
+from bellhop.arguments.structure_difference import describe_structures
 from bellhop.base.source import definition_site, function_name, qualified_name, user_site
 from bellhop.base.types import Operand
 from bellhop.compiler.batching import ThreadedBatchFunction
@@ -241,9 +241,8 @@ class CallbackTarget:
         try:
             flat = self.out_tree.flatten_up_to(result)
         except ValueError as error:
-            observed = describe_structure(jax.tree.structure(result))
+            observed, declared = describe_structures(jax.tree.structure(result), self.out_tree)
             returned = f"{self.public_name} '{self.name}' returned a value of structure {observed}"
-            declared = describe_structure(self.out_tree)
             if self.inferred:
                 raise self._inferred_mismatch(returned, declared) from error
             raise TypeError(
