@@ -12,6 +12,7 @@ from jax.core import ShapedArray
 from jax.typing import DTypeLike
 
 from bellhop._jax.private import trace_state_clean
+from bellhop._jax.slow_dispatch import is_searching
 from bellhop.arguments.mutable_references import check_no_references
 from bellhop.arguments.structure_difference import describe_structures
 from bellhop.base.source import definition_site, function_name, qualified_name, user_site
@@ -20,6 +21,7 @@ from bellhop.compiler.batching import ThreadedBatchFunction
 from bellhop.compiler.builtin_function import BuiltinFunction
 from bellhop.compiler.callback_hints import suggest_type
 from bellhop.compiler.gates_in_callbacks import current_circuit_name, forbid_gates
+from bellhop.compiler.invalid_results import check_results_in_search
 from bellhop.compiler.overflow_checks import accepts_number, cast_to_declared
 from bellhop.concurrency.workers import StartableFunction, Workers
 from bellhop.errors import DifferentiableCompileError
@@ -153,6 +155,9 @@ class CallbackTarget:
             )
         else:
             function = self._leaf_function()
+            if is_searching():
+                n_outputs = len(self.result_avals) if self.writes else None
+                function = check_results_in_search(function, self.name_and_site, n_outputs)
         if not isinstance(self.function, BuiltinFunction):
             function = forbid_gates(function, self.circuit)
         if workers is not None and self.can_start:
