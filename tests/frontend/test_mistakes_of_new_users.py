@@ -320,3 +320,10 @@ def test_loaded_function_names_the_types_that_it_was_compiled_for(tmp_path):
     with pytest.raises(TypeError, match=r"x is of type str.*compiled for .*float64") as raised:
         compiled("a")
     assert "static" not in str(raised.value)
+
+
+def test_options_that_are_passed_by_position_are_listed():
+    with pytest.raises(TypeError, match=r"Pass in_axes by keyword: vmap\(fn, in_axes=\(0, None\)"):
+        bellhop.vmap(lambda x, y: x * y, (0, None))
+    with pytest.raises(TypeError, match="Pass options by keyword: .*argnums"):
+        bellhop.grad(lambda x, y: x * y, 1)
