@@ -205,7 +205,7 @@ def check_arrays(
         if are_values and isinstance(leaf, jax.ShapeDtypeStruct):
             raise TypeError(
                 f"{where}: the argument {leaf_name(names, path)} is a jax.ShapeDtypeStruct, the "
-                "type of an array. Pass an array, or give the type to lower, trace or eval_shape."
+                "type of an array. Pass an array, or pass the type to lower, trace or eval_shape."
             )
         try:
             type_ = jax.typeof(leaf)
@@ -216,7 +216,7 @@ def check_arrays(
             if describe_types is None:
                 advice = _advice(leaf, is_part=len(path) > 2)
             else:
-                advice = f"{describe_types()} Pass such arguments."
+                advice = f"{describe_types()} Pass arguments of these types."
             raise TypeError(
                 f"{where}: the argument {leaf_name(names, path)} is {_describe_non_array(leaf)}. "
                 f"{advice}"
@@ -390,7 +390,7 @@ def _advice(value: object, is_part: bool = False) -> str:
     if framework == "torch":
         return "Convert the function for PyTorch by bellhop.to_torch."
     if framework == "autograd":
-        return "Pass arrays of PennyLane's autograd by position, or use bellhop.grad."
+        return "Pass arrays of PennyLane's autograd one by one, or use bellhop.grad."
     if isinstance(value, np.ndarray):
         # NumPy arrays are not hashable, so they cannot be static.
         return _dtype_advice(value.dtype)

@@ -70,7 +70,7 @@ class Unset(Undefined):  # type: ignore[misc]
         Raises:
             AutoGraphError: always.
         """
-        raise AutoGraphError(f"{self._error} It is read at {user_site()}.")
+        raise AutoGraphError(f"{self._error} The variable is read at {user_site()}.")
 
 
 def can_be_unset(name: str) -> bool:
@@ -180,7 +180,7 @@ class CarriedVariables:
                 )
                 raise AutoGraphError(
                     f"the loop at {user_site()} changes the structure of '{name}': {before_text} "
-                    f"before, {after_text} after an iteration. Keep one structure, with all its "
-                    "parts before the loop."
+                    f"before, {after_text} after an iteration. Use one structure before and in the "
+                    "loop."
                 )
         return jax.tree.leaves(self._arrays(values))

@@ -193,7 +193,8 @@ def callback(
     if callback_fn is MISSING:
         if kwargs:
             raise TypeError(
-                f"callback has arguments ({', '.join(kwargs)}) and no function to call."
+                f"callback: got arguments ({', '.join(kwargs)}) and no function. Pass the "
+                "function first."
             )
         return functools.partial(callback, asynchronous=asynchronous, partitioned=partitioned)
     if not callable(callback_fn):

@@ -112,7 +112,8 @@ def check_result(result: PyTree, label: str, tree: PyTree, avals: Sequence[Any])
     if (observed := jax.tree.structure(result)) != tree:
         returned, expected = describe_structures(observed, tree)
         raise TypeError(
-            f"{label} returned a result of structure {returned}; the callback returns {expected}."
+            f"{label} returned a result of structure {returned}, expected {expected}, the "
+            "structure of the callback's result."
         )
     for leaf, aval in zip(jax.tree.leaves(result), avals, strict=True):
         if not _is_array(leaf) or not _matches_aval(leaf, aval):
@@ -254,7 +255,8 @@ def _check_leaves(
     except ValueError as error:
         returned, expected = describe_structures(jax.tree.structure(tangent), tree)
         raise TypeError(
-            f"{label} a value of structure {returned}; {owner} has {expected}."
+            f"{label} a value of structure {returned}, expected {expected}, the structure of "
+            f"{owner}."
         ) from error
 
     def checked(leaf: object, aval: Aval) -> Any:

@@ -145,10 +145,11 @@ class CallInterface(AheadOfTime, CompiledCall):
         """
         if not trace_state_clean():
             return self._call_transformed(args, kwargs)
-        if any(type(arg) in self._autograd_types for arg in args):
-            from bellhop.compiled.autograd_interface import call_from_autograd
+        if self._autograd_types:
+            from bellhop.compiled.autograd_interface import call_from_autograd, is_from_autograd
 
-            return call_from_autograd(self, args, kwargs)
+            if is_from_autograd(args, kwargs):
+                return call_from_autograd(self, args, kwargs)
         call = self._split_static(args, kwargs)
         if self._programs.print:
             save_context()

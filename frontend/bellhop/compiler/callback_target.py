@@ -251,8 +251,8 @@ class CallbackTarget:
             if self.inferred:
                 raise self._inferred_mismatch(returned, declared) from error
             raise TypeError(
-                f"{returned}, declared {declared}. Return what was declared, or declare what is "
-                "returned."
+                f"{returned}, declared {declared}. Return the declared structure, or declare the "
+                "returned structure."
             ) from error
         return flat[0] if len(flat) == 1 else tuple(flat)
 

@@ -57,9 +57,11 @@ def is_classical(closed: ClosedJaxpr) -> bool:
 
 
 def _is_jax_equation(eqn: JaxprEqn) -> bool:
-    """Return whether JAX alone can lower an equation.
+    """Return whether JAX alone can lower an equation, apart from jaxprs inside of it.
 
-    False for callbacks, circuits, regions, and transfers to a device.
+    False for callbacks, circuits, regions, transfers to a device, and for primitives that
+    ``jax.lax`` does not export, such as sharding constraints. True for a loop or a ``jit`` whose
+    body calls a callback: the caller visits inner jaxprs.
     """
     primitive, params = eqn.primitive, eqn.params
     if primitive is primitives.jit_p:

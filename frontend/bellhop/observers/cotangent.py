@@ -119,7 +119,7 @@ def _make_observer(show: Any, site: str) -> Callable[[Any], Any]:
         check_parameters(where, f"show, {name_with_site(show)},", show, 1, "the cotangent")
         return show
     raise TypeError(
-        f"debug.cotangent: got {show!r} as show, expected a format string, a function or None."
+        f"debug.cotangent: show is {show!r}, expected a format string, a function or None."
     )
 
 

@@ -57,7 +57,8 @@ def test_wrong_donations_are_refused():
     with pytest.raises(ValueError, match="donate_argnames has 'z', expected names of parameters"):
         bellhop.qjit(lambda x: x, donate_argnames="z")
     with pytest.raises(
-        ValueError, match="donate_argnames has 'x', which is static. Name dynamic arguments"
+        ValueError,
+        match="donate_argnames has 'x', which is a static argument. Name dynamic arguments",
     ):
         bellhop.qjit(lambda x: x, static_argnames="x", donate_argnames="x")
 

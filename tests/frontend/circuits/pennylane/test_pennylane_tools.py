@@ -243,7 +243,7 @@ def test_specs_at_several_levels():
         ValueError, match="qml.specs: 7 is not a level of this circuit, expected 0 to 4, or one of"
     ):
         qml.specs(circuit, level=[7])
-    with pytest.raises(ValueError, match=r"level=\[\] names no level"):
+    with pytest.raises(ValueError, match="names no level. Use level=.all. for all"):
         qml.specs(circuit, level=[])
 
 
