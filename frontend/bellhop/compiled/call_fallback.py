@@ -172,6 +172,7 @@ class CallInterface(AheadOfTime, CompiledCall):
             failure = find_python_failure(error)
             if failure is None:
                 self._traced.check_not_deleted(call.args, call.kwargs, error)
+                self._traced.check_not_passed_twice(call.args, call.kwargs, error)
                 hide_frames(error)
                 raise
         except BaseException as error:

@@ -5,10 +5,10 @@ from typing import Any
 
 import jax
 
+from bellhop.arguments.donation_errors import check_not_deleted, check_not_passed_twice
 from bellhop.arguments.flat_tree import unflatten_call
 from bellhop.arguments.signature import (
     check_arrays,
-    check_not_deleted,
     describe_leaves,
     flatten_result,
     make_leaf_signature,
@@ -165,6 +165,19 @@ class TracedFunction:
         """
         names = self.static.dynamic_names()
         check_not_deleted(f"qjit of {self.where}", names, args, kwargs, failed)
+
+    def check_not_passed_twice(self, args: Args, kwargs: Kwargs, failed: Exception) -> None:
+        """Raise a clear error if an execution failed since a donated array was passed twice.
+
+        Does nothing if no array was passed twice, or none is donated.
+
+        Raises:
+            ValueError: naming both arguments; `failed` becomes its cause.
+        """
+        donated = self.jit_options.donated
+        if donated:
+            names = self.static.dynamic_names()
+            check_not_passed_twice(f"qjit of {self.where}", names, donated, args, kwargs, failed)
 
     def _explain_traced_value(self, error: Exception) -> None:
         """Add a note to an error of code that misuses a traced value; none to other errors."""

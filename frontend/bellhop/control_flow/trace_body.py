@@ -12,8 +12,9 @@ from jax.core import eval_jaxpr
 from jax.extend.core import ClosedJaxpr, JaxprEqn
 from jax.tree_util import PyTreeDef
 
-from bellhop.arguments.flat_tree import FlatTree, describe_structure
+from bellhop.arguments.flat_tree import FlatTree
 from bellhop.arguments.signature import as_array, uncalled_loop_hint
+from bellhop.arguments.structure_difference import describe_structures
 from bellhop.base.source import set_function_name
 from bellhop.base.types import Operand, PyTree
 from bellhop.tracing.current_circuit import Branches
@@ -323,9 +324,10 @@ def check_same_structure(
         TypeError: if they differ.
     """
     if first_tree.tree != second_tree.tree:
+        texts = describe_structures(first_tree.tree, second_tree.tree)
         raise TypeError(
-            f"{construct}: the structures differ: {first} {describe_structure(first_tree.tree)}, "
-            f"and {second} {describe_structure(second_tree.tree)}. Return the same structure."
+            f"{construct}: the structures differ: {first} {texts[0]}, and {second} {texts[1]}. "
+            "Return the same structure."
         )
     if list(map(jnp.shape, first_tree.leaves)) != list(map(jnp.shape, second_tree.leaves)):
         raise TypeError(
