@@ -390,3 +390,47 @@ def test_in_a_plain_jit_they_are_left_to_jax():
 def test_a_qjit_function_inside_a_plain_jit():
     inner = bellhop.qjit(lambda x: jax.pure_callback(np.sin, SCALAR, x))
     np.testing.assert_allclose(jax.jit(lambda x: inner(x) + 1)(0.3), np.sin(0.3) + 1)
+
+
+def call_with_buffers(host, x):
+    def write(_, out, x):
+        np.asarray(out)[...] = host(np.asarray(x))
+
+    return buffer_callback(write, SCALAR)(x)
+
+
+JAX_CALLS = {
+    "pure": lambda host, x: jax.pure_callback(host, SCALAR, x),
+    "io": lambda host, x: io_callback(host, SCALAR, x),
+    "ordered io": lambda host, x: io_callback(host, SCALAR, x, ordered=True),
+    "debug": lambda host, x: jax.debug.callback(host, x) or x,
+    "ordered debug": lambda host, x: jax.debug.callback(host, x, ordered=True) or x,
+    "buffer": call_with_buffers,
+}
+
+
+@pytest.mark.parametrize("call", JAX_CALLS.values(), ids=JAX_CALLS)
+def test_functions_that_a_program_has_traced_fail_in_jax_jit_as_before(call):
+    def host(x):
+        if x > 1:
+            raise KeyError("no such thing")
+        return np.asarray(x)
+
+    library = jax.jit(lambda x: call(host, x))
+    step = lambda x, _: (call(host, x), None)
+    loop = lambda x: jax.lax.scan(step, x, None, length=2)[0]
+    f = bellhop.qjit(lambda x: x + library(jax.lax.stop_gradient(x)) + loop(0.5))
+    jax.block_until_ready(f(0.5))
+    # JAX runs this program, and Bellhop converts its errors.
+    with pytest.raises(KeyError, match="no such thing"):
+        jax.block_until_ready(jax.jvp(f, (2.0,), (1.0,)))
+    ways = {
+        "itself": library,
+        "in a jit": jax.jit(lambda x: 2 * library(x)),
+        "ahead of time": jax.jit(library).lower(2.0).compile(),
+        "loop": jax.jit(loop),
+    }
+    for name, f in ways.items():
+        with pytest.raises(jax.errors.JaxRuntimeError, match="KeyError: 'no such thing'") as raised:
+            jax.block_until_ready(f(2.0))
+        assert "[bellhop" not in str(raised.value), name
