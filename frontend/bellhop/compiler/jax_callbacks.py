@@ -20,7 +20,7 @@ from typing import Any
 
 import jax
 import numpy as np
-from jax.extend.core import ClosedJaxpr
+from jax.extend.core import ClosedJaxpr, Jaxpr
 from jax.interpreters import mlir
 from jax.interpreters.mlir import ir
 from jax.tree_util import PyTreeDef
@@ -29,12 +29,19 @@ from bellhop._jax.patches.callback_lowering import patch_callback_lowering, unwr
 from bellhop._jax.patches.callbacks_in_programs import wrapped_primitives
 from bellhop._jax.private import (
     buffer_callback_p,
+    equation_lines,
     equation_site,
+    is_hidden_file,
     keepalive_functions,
     lower_with_rules,
 )
 from bellhop.arguments.declared_types import array_type
-from bellhop.base.source import callable_site, qualified_name, set_function_name
+from bellhop.base.source import (
+    callable_site,
+    is_in_users_project,
+    qualified_name,
+    set_function_name,
+)
 from bellhop.base.types import Operand
 from bellhop.compiler.buffer_callback_target import BufferCallbackTarget
 from bellhop.compiler.callback_target import CallbackTarget
@@ -42,7 +49,7 @@ from bellhop.compiler.failures import pass_by_failure_id
 from bellhop.compiler.gates_in_callbacks import current_circuit_name, forbid_gates
 from bellhop.compiler.lowering_context import current_lowering
 from bellhop.errors import CompileError
-from bellhop.jaxprs.equations import change_params
+from bellhop.jaxprs.equations import change_params, inner_jaxprs
 from bellhop.tracing.state import is_tracing
 from bellhop_mlir._walk import find_operations, source_line
 from bellhop_runtime import call_in_default_environment
@@ -153,6 +160,50 @@ def keep_exceptions(closed: ClosedJaxpr) -> ClosedJaxpr:
     return change_params(closed, wrapped_primitives(), change)
 
 
+def _find_calling_site(callback: Callable[..., Any]) -> str | None:
+    """Return ``file:line`` of the user's code that calls the callback being lowered.
+
+    A library may call it inside of a function, loop or branch, whose equations know the library's
+    lines only. Then the line is the user's call of that function.
+
+    Args:
+        callback: the parameter of the callback's equation.
+
+    Returns:
+        the library's line if no line of the user's code is known; None if no line is known.
+    """
+    site = equation_site()
+    if site is not None and _is_users_file(site.rpartition(":")[0]):
+        return site
+    lowering = current_lowering()
+    jaxpr = None if lowering is None else lowering.jaxpr
+    return (jaxpr and _find_user_line(jaxpr, callback)) or site
+
+
+def _is_users_file(file: str) -> bool:
+    return is_in_users_project(file) and not is_hidden_file(file)
+
+
+def _find_user_line(jaxpr: Jaxpr, callback: Callable[..., Any]) -> str | None:
+    """Return ``file:line`` of the innermost user code around a callback's equation.
+
+    Args:
+        jaxpr: jaxpr in which the equation is searched, at any depth.
+        callback: the parameter of the callback's equation.
+
+    Returns:
+        None if the equation is not found, and an empty string if no line around it is the user's.
+    """
+    for eqn in jaxpr.eqns:
+        line = "" if eqn.params.get("callback") is callback else None
+        for inner in inner_jaxprs(eqn):
+            line = _find_user_line(inner, callback) if line is None else line
+        if line is not None:
+            lines = (f"{file}:{n}" for file, n in equation_lines(eqn) if _is_users_file(file))
+            return line or next(lines, "")
+    return None
+
+
 def _to_canonical_array(value: object) -> np.ndarray:
     array = np.asarray(value)
     return array.astype(jax.dtypes.canonicalize_dtype(array.dtype), copy=False)
@@ -195,7 +246,7 @@ def _emit(
         in_tree=jax.tree.structure(((0,) * len(operands), {})),
         out_tree=jax.tree.structure((0,) * len(result_avals)),
         result_avals=tuple(result_avals),
-        site=equation_site() or callable_site(user_function),
+        site=_find_calling_site(traced_function) or callable_site(user_function),
         vmap_method=None,
     )
     call_ctx = ctx.replace(avals_in=operand_avals, avals_out=result_avals)
@@ -228,7 +279,7 @@ def _lower_buffer_callback(
         in_tree=in_tree,
         out_tree=out_tree,
         result_avals=tuple(ctx.avals_out),
-        site=equation_site() or callable_site(function),
+        site=_find_calling_site(callback) or callable_site(function),
         vmap_method=None,
         aliases=tuple(input_output_aliases),
         command_buffer_compatible=command_buffer_compatible,
@@ -273,6 +324,8 @@ def lower_for_program(traced: Any) -> ir.Module:
             function and the line of the call.
     """
     patch_callback_lowering(_emit, lambda: current_lowering() is not None)
+    if (lowering := current_lowering()) is not None:
+        lowering.jaxpr = traced.jaxpr.jaxpr
     lowered = lower_with_rules(traced, ((buffer_callback_p, _lower_buffer_callback),))
     module = lowered.compiler_ir("stablehlo")
     if kept := keepalive_functions(lowered):

@@ -2,6 +2,7 @@
 
 import functools
 import gc
+import sysconfig
 import weakref
 
 import jax
@@ -270,6 +271,30 @@ def test_the_note_of_an_exception_names_the_function(call):
         bellhop.qjit(lambda x: call(boom, x))(0.5)
     (note,) = (note for note in raised.value.__notes__ if "raised in" in note)
     assert note.startswith("raised in callback 'boom', called from ")
+
+
+def test_the_note_of_a_callback_in_a_library_names_the_users_line():
+    source = """
+def check(x):
+    return jax.lax.cond(x > 1, lambda: jax.pure_callback(fail, scalar, x), lambda: x)
+"""
+
+    def fail(x):
+        raise KeyError(x)
+
+    library = {"jax": jax, "fail": fail, "scalar": SCALAR}
+    exec(compile(source, sysconfig.get_path("purelib") + "/some_library.py", "exec"), library)
+    check = jax.jit(library["check"])
+    # JAX traces the library's function for the first program only.
+    programs = [
+        bellhop.qjit(lambda x: check(x)),
+        bellhop.qjit(lambda x: 2 * check(x)),
+    ]
+    for f in programs:
+        with pytest.raises(KeyError) as raised:
+            f(2.0)
+        line = f"{__file__}:{f.original_function.__code__.co_firstlineno}"
+        assert any(f"'fail', called from {line}" in note for note in raised.value.__notes__)
 
 
 def test_an_exception_is_the_same_object_and_later_calls_work():
