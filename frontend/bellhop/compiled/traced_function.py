@@ -21,6 +21,7 @@ from bellhop.compiled.out_shardings import resolve_out_shardings
 from bellhop.compiled.program_cache import CachedProgram
 from bellhop.compiled.python_frame_memory import preallocate_frames
 from bellhop.compiler.compile import compile_program
+from bellhop.compiler.jax_callbacks import keep_exceptions
 from bellhop.devices.devices import Target
 from bellhop.errors import CompileError
 from bellhop.execution.jit_options import JitOptions
@@ -78,7 +79,7 @@ class TracedFunction:
         """Return a ``jax.jit`` of the function, to call under eager JAX transformations.
 
         ``jax.grad(f)(x)`` of a qjit function ``f`` calls this ``jax.jit``. Its calls with effects
-        are in program order, as in a qjit program.
+        are in program order, and exceptions of JAX's callbacks are kept, as in a qjit program.
 
         Returns:
             a function ``(static, *args, **kwargs)``, where ``static`` holds the values of the
@@ -96,7 +97,7 @@ class TracedFunction:
                 arrays, out_tree = flatten_result(f"qjit of {self.where}", result)
                 return arrays
 
-            closed = order_effects(jax.make_jaxpr(flat_function)(*leaves))
+            closed = keep_exceptions(order_effects(jax.make_jaxpr(flat_function)(*leaves)))
             return jax.tree.unflatten(out_tree, interpret(closed, {}, *leaves))
 
         run.__name__ = self.name + ON_HOST

@@ -369,6 +369,33 @@ def test_a_callback_in_control_flow_that_returns_nan_is_named(run):
     assert np.isnan(f(-1.0))
 
 
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda f, x: bellhop.io_callback(f, float)(x),
+        lambda f, x: bellhop.callback(f)(x) or x,
+        lambda f, x: bellhop.tap(f, x) or x,
+        lambda f, x: jax.experimental.io_callback(f, jax.ShapeDtypeStruct((), float), x),
+    ],
+    ids=["io", "callback", "tap", "jax"],
+)
+def test_effects_of_a_program_whose_result_is_not_finite_are_not_repeated(call):
+    seen = []
+
+    @bellhop.qjit
+    def program(x):
+        return jnp.log(call(lambda v: seen.append(float(v)) or v, x))
+
+    where = rf"'program' \({__file__}:\d+\): a result is NaN or infinite"
+    with jax.debug_nans(True):
+        for _ in range(3):
+            with pytest.raises(FloatingPointError, match=where):
+                program(-1.0)
+        assert program(1.0) == 0
+    bellhop.barrier_wait()
+    assert seen == [-1.0, -1.0, -1.0, 1.0]
+
+
 @pytest.mark.parametrize("size", [(), (30000,)], ids=["scalar", "array that XLA copies later"])
 def test_a_first_call_whose_result_is_not_finite(size):
     """It is JAX's ``Compiled``, which has another exception, that runs then."""
