@@ -17,6 +17,7 @@ from bellhop.archive.archive import (
     name_file_errors,
     read_programs,
 )
+from bellhop.archive.escaping import escape_controls
 from bellhop.arguments.signature import array_types
 from bellhop.arguments.static_arguments import NO_STATIC, Static
 from bellhop.base.ir_display import parse
@@ -160,8 +161,9 @@ class LoadedFunction(QJIT[Any, Any]):
             raise self._unusable_file_error(error) from error
 
     def _unusable_file_error(self, error: Exception) -> CompileError:
+        said = escape_controls(str(error))
         return CompileError(
-            f"{self!r} of {self._path} cannot run here: {error}. Save it again with this version "
+            f"{self!r} of {self._path} cannot run here: {said}. Save it again with this version "
             "of bellhop, and for the devices of this machine."
         )
 
