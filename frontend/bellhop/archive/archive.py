@@ -261,7 +261,8 @@ def name_file_errors(path: Any) -> Iterator[None]:
         yield
     except CompileError as error:
         # The message says everything: a cause would show it twice.
-        raise CompileError(f"{path}: {escape_controls(str(error))}") from None
+        said = escape_controls(str(error))
+        raise CompileError(f"{path}: {said}") from None
     except Warning:
         # The user's filters make exceptions of warnings.
         raise
@@ -370,8 +371,8 @@ def _unpack(
             f"{metadata['x64']}) before it is loaded."
         )
     numbers = range(len(metadata["programs"]))
-    if len(numbers) > MOST_PROGRAMS:
-        raise Malformed(f"it has {len(numbers)} programs, expected at most {MOST_PROGRAMS}")
+    if not 0 < len(numbers) <= MOST_PROGRAMS:
+        raise Malformed(f"its number of programs is {len(numbers)}, not 1 to {MOST_PROGRAMS}")
     modules = [members[f"{number}.mlir"].decode() for number in numbers]
     executables: SequenceOf[bytes | None] = [None] * len(numbers)
     # Machine code is not restricted, so it is used for trusted files only.

@@ -8,7 +8,7 @@ import dataclasses
 import functools
 import types
 import typing
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 
@@ -74,7 +74,7 @@ def _convert(form: Any, value: Any) -> Any:
         _require(len(value) == len(arguments))
         return tuple(_convert_each(arguments, value))
     if dataclasses.is_dataclass(form):
-        return form(**_convert(_get_fields(form), value))  # type: ignore[operator]
+        return form(**_convert(_get_fields(form), value))  # type: ignore[operator, arg-type]
     if isinstance(form, Mapping):
         _require(type(value) is dict and value.keys() == form.keys())
         each = _convert_each(form.values(), [value[name] for name in form], list(form))
@@ -121,7 +121,7 @@ def _matches_form(form: Any, value: object) -> bool:
         return type(value) is list
     if dataclasses.is_dataclass(form):
         kind = value.get("kind") if type(value) is dict else None
-        return _matches_form(_get_fields(form)["kind"], kind)
+        return _matches_form(_get_fields(form)["kind"], kind)  # type: ignore[arg-type]
     if form is str:
         # JSON strings may have surrogates, which are not valid Unicode.
         return type(value) is str and not any("\ud800" <= c <= "\udfff" for c in value)
@@ -143,6 +143,6 @@ def _require(is_fitting: bool) -> None:
 
 
 @functools.cache
-def _get_fields(form: Any) -> dict[str, Any]:
+def _get_fields(form: Hashable) -> dict[str, Any]:
     """Return the forms of a dataclass's fields by name."""
-    return typing.get_type_hints(form)
+    return typing.get_type_hints(form)  # type: ignore[arg-type]

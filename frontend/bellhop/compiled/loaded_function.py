@@ -239,9 +239,9 @@ def load(
 
     Damaged and foreign files raise errors. A program that calls Python functions, or has named
     tuples as arguments or results, uses the functions and classes in ``functions``; quantum devices
-    are the installed devices; format strings of prints can access only ``shape``, ``dtype`` and
-    other attributes of arrays; and the module may contain only operations that JAX's lowerings
-    emit. ``trust=True`` imports the names in the file, allows calls of any function registered with
+    are the installed Lightning devices, and others whose modules are imported; format strings of
+    prints can access only ``shape``, ``dtype`` and other attributes of arrays; and the module may
+    contain only operations that JAX's lowerings emit. ``trust=True`` imports the names in the file, allows calls of any function registered with
     XLA, and runs machine code: use it for files that you would run as scripts.
 
     ``key`` authenticates a file: it must be signed with the same key, by ``f.save(path, key=key)``,

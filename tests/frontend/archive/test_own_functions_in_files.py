@@ -140,11 +140,11 @@ def test_a_kind_of_call_that_no_program_makes(path, printing):
         ),
         (
             ("bellhop.circuits.backends.stim.sampler:StimSampler", "q", "{}", "1"),
-            "steps of a Stim program are not a list",
+            "a step of the program is {}, expected a line",
         ),
         (
             ("bellhop.circuits.backends.stim.sampler:StimSampler", "q", "[1]", "1"),
-            "neither a line nor a conditional",
+            "a step of the program is 1, expected a line",
         ),
     ],
 )

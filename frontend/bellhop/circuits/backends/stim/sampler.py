@@ -119,19 +119,17 @@ class StimSampler(BuiltinFunction):
 
 def _check_steps(steps: Any) -> None:
     """Raise a ValueError unless JSON is steps: lines, or conditionals of such steps."""
-    if type(steps) is not list:
-        raise ValueError("the steps of a Stim program are not a list. Save the program again.")
-    for step in steps:
+    for step in steps if type(steps) is list else [steps]:
         match step:
-            case str():
+            case str() if type(steps) is list:
                 continue
             case [str(), [_, *_] as branches]:
                 for branch in branches:
                     _check_steps(branch)
             case _:
                 raise ValueError(
-                    "a step of a Stim program is neither a line nor a conditional. Save the "
-                    "program again."
+                    f"StimSampler: a step of the program is {str(step)[:99]}, expected a line or a "
+                    "conditional. Pass a list of steps."
                 )
 
 
