@@ -241,8 +241,9 @@ def load(
     tuples as arguments or results, uses the functions and classes in ``functions``; quantum devices
     are the installed Lightning devices, and others whose modules are imported; format strings of
     prints can access only ``shape``, ``dtype`` and other attributes of arrays; and the module may
-    contain only operations that JAX's lowerings emit. ``trust=True`` imports the names in the file, allows calls of any function registered with
-    XLA, and runs machine code: use it for files that you would run as scripts.
+    contain only operations that JAX's lowerings emit. ``trust=True`` imports the names in the file,
+    allows calls of any function registered with XLA, and runs machine code: use it for files that
+    you would run as scripts.
 
     ``key`` authenticates a file: it must be signed with the same key, by ``f.save(path, key=key)``,
     and unchanged. Authentication and ``trust`` are independent. A file is a program, and XLA, which
