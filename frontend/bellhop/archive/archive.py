@@ -6,7 +6,6 @@ import inspect
 import io
 import json
 import os
-import typing
 import zipfile
 import zlib
 from collections.abc import Iterator, Mapping
@@ -16,39 +15,42 @@ from typing import Any
 
 import jax
 import jaxlib
-import numpy as np
 from jax.core import ShapedArray
 from jax.tree_util import PyTreeDef
 
 from bellhop.archive import machine_code
 from bellhop.archive.call_signatures import SavedSignature, decode_signature
+from bellhop.archive.callback_targets import (
+    TARGET,
+    SavedAval,
+    decode_target,
+    decode_typed,
+    encode_aval,
+    encode_target,
+)
+from bellhop.archive.escaping import escape_controls
 from bellhop.archive.files import as_path, read_file, replace_file
-from bellhop.archive.functions import Allowed, Function, encode_function
-from bellhop.archive.members import digest, read_members
+from bellhop.archive.functions import Allowed
+from bellhop.archive.members import MOST_PROGRAMS, digest, read_members, verify_number_of_members
 from bellhop.archive.modules import decode_module, encode_module, find_local_device
 from bellhop.archive.schema import Malformed, read
 from bellhop.archive.signatures import PLACEHOLDER, as_key, get_digest, sign, verify
-from bellhop.archive.trees import Dictionary, Sequence, Tree, decode_tree, encode_tree
+from bellhop.archive.trees import Dictionary, Sequence, Tree, encode_tree
 from bellhop.archive.trust import find_trust_reason
 from bellhop.base.source import warn_user
-from bellhop.base.types import Aval
-from bellhop.compiler.buffer_callback_target import BufferCallbackTarget
 from bellhop.compiler.callback_target import CallbackTarget
-from bellhop.compiler.native_target import NativeSymbol, NativeTarget
 from bellhop.compiler.program import Program
 from bellhop.devices.devices import Target, target_name
 from bellhop.errors import CompileError
-from bellhop_runtime import CONTRACT, DTYPES
+from bellhop_runtime import CONTRACT
 
 _FORMAT = 9
 _METADATA = "metadata.json"
-# Bytes of the metadata; Python's objects take 30 times as much memory.
+# Bytes of the metadata, and separators in it, of which each begins a Python object.
 _LARGEST_METADATA = 2**24
+_MOST_SEPARATORS = 2**20
 # Exceptions of a truncated or changed zip archive.
 _ZIP_ERRORS = (zipfile.BadZipFile, zlib.error)
-# Elements of an array in one dimension.
-_LARGEST = 2**48
-_DTYPES = {np.dtype(dtype).name: np.dtype(dtype) for dtype in DTYPES}
 
 
 @dataclass(frozen=True)
@@ -93,43 +95,13 @@ class SavedProgram:
     machine_code: bytes | None = None
 
 
-@dataclass(frozen=True)
-class _Aval:
-    """Type of an array in a file; ``weak`` is JAX's weak type, ``dtype`` NumPy's name."""
-
-    shape: tuple[int, ...]
-    dtype: str
-    weak: bool
-
-
-_COMMON_FIELDS = typing.get_type_hints(CallbackTarget)
-
-
-def _added_fields(kind: type[CallbackTarget]) -> dict[str, Any]:
-    """Return the fields that a subclass of CallbackTarget adds, with optional types."""
-    hints = typing.get_type_hints(kind)
-    return {name: form | None for name, form in hints.items() if name not in _COMMON_FIELDS}
-
-
-_BUFFER_FIELDS = _added_fields(BufferCallbackTarget)
-_NATIVE_FIELDS = _added_fields(NativeTarget) | {"argument_avals": tuple[_Aval, ...] | None}
-# Format of a callback; fields that refer to Python objects have their own formats.
-_TARGET = {
-    **_COMMON_FIELDS,
-    **_BUFFER_FIELDS,
-    **_NATIVE_FIELDS,
-    "function": Function,
-    "in_tree": Tree,
-    "out_tree": Tree,
-    "result_avals": tuple[_Aval, ...],
-}
 _PROGRAM = {
     "in_tree": Tree,
-    "in_avals": tuple[_Aval, ...],
+    "in_avals": tuple[SavedAval, ...],
     "out_tree": Tree,
-    "out_avals": tuple[_Aval, ...],
+    "out_avals": tuple[SavedAval, ...],
     "out_devices": [str | None],
-    "targets": [_TARGET],
+    "targets": [TARGET],
 }
 _FILE = {
     "format": int,
@@ -195,10 +167,13 @@ def save_programs(
         "programs": [_encode(*program, f"'{name}'") for program in programs],
     }
     members = {_METADATA: json.dumps(metadata, indent=1, default=dataclasses.asdict).encode()}
-    if len(members[_METADATA]) > _LARGEST_METADATA:
+    excess = _describe_excess(members[_METADATA])
+    if len(programs) > MOST_PROGRAMS:
+        excess = f"{len(programs)} programs, expected at most {MOST_PROGRAMS}"
+    if excess is not None:
         raise CompileError(
-            f"'{name}' cannot be saved: its metadata has {len(members[_METADATA])} bytes, expected "
-            f"at most {_LARGEST_METADATA}. Save a function that is compiled for fewer types."
+            f"'{name}' cannot be saved: its metadata has {excess}. Save a function that is "
+            "compiled for fewer types."
         )
     for number, (program, *_) in enumerate(programs):
         members[f"{number}.mlir"] = encode_module(program.mlir_opt).encode()
@@ -269,14 +244,15 @@ def read_programs(
             for each in zip(metadata["programs"], modules, executables, strict=True)
         ]
         if not metadata["name"].isprintable():
-            # Errors show the name, and terminals obey control characters.
-            raise Malformed(f"the function's name {metadata['name']!r} has control characters")
+            # Errors show the name.
+            raise Malformed(f"its name {metadata['name']!r} has control characters")
         described: SavedSignature = metadata["signature"]
         if described.declared is not None and not 0 <= described.declared < len(programs):
             raise Malformed("the file declares the types of a program that the file does not have")
         signature = decode_signature(described, allowed)
+        doc = None if described.doc is None else escape_controls(described.doc)
     options = {name: metadata[name] for name in ("seed", "concurrent_callbacks")}
-    function = SavedFunction(metadata["name"], described.doc, signature, described.declared)
+    function = SavedFunction(metadata["name"], doc, signature, described.declared)
     return function, programs, options
 
 
@@ -287,17 +263,18 @@ def name_file_errors(path: Any) -> Iterator[None]:
         yield
     except CompileError as error:
         # The message says everything: a cause would show it twice.
-        raise CompileError(f"{path}: {error}") from None
-    except (
-        # Exceptions of Bellhop, of JSON and of Unicode.
-        *(ValueError, RecursionError),
-        # A missing member of the zip archive, and exceptions of the standard library.
-        *(KeyError, RuntimeError, NotImplementedError),
-    ) as error:
+        said = escape_controls(str(error))
+        raise CompileError(f"{path}: {said}") from None
+    except Warning:
+        # The user's filters make exceptions of warnings.
+        raise
+    except Exception as error:
+        # A crafted file may cause any exception of the libraries that read it.
+        said = escape_controls(str(error).rstrip(".") or type(error).__name__)
         raise CompileError(
-            f"{path} is not a function that can be loaded here: {str(error).rstrip('.')}. Save it "
+            f"{path} is not a function that can be loaded here: {said}. Save it "
             "again, with this version of bellhop and for the devices of this machine."
-        ) from None
+        ) from (None if isinstance(error, Malformed) else error)
 
 
 def _check_is_saved_function(content: bytes) -> None:
@@ -324,6 +301,22 @@ def _check_is_saved_function(content: bytes) -> None:
         )
 
 
+def _describe_excess(metadata: bytes) -> str | None:
+    """Describe by how much JSON is larger than the metadata of any saved function.
+
+    Returns:
+        text such as ``"17000000 bytes, expected at most 16777216"``; None if it is not larger.
+    """
+    n_separators = sum(map(metadata.count, (b",", b"[", b"{")))
+    for number, limit, unit in (
+        (len(metadata), _LARGEST_METADATA, "bytes"),
+        (n_separators, _MOST_SEPARATORS, "separators"),
+    ):
+        if number > limit:
+            return f"{number} {unit}, expected at most {limit}"
+    return None
+
+
 def _unpack(
     content: bytes, *, trust: bool
 ) -> tuple[dict[str, Any], list[str], SequenceOf[bytes | None]]:
@@ -342,6 +335,7 @@ def _unpack(
         Malformed, KeyError: if a program did not write it, or wrote it wrongly.
         CompileError: if it is damaged, or was saved with another format, version or precision.
     """
+    verify_number_of_members(content)
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as file:
             members, comment = read_members(file, len(content)), file.comment
@@ -350,10 +344,8 @@ def _unpack(
             f"the file is damaged: {error}. Copy it again from its origin, or write it again by "
             "f.save(path)."
         ) from None
-    if (size := len(members[_METADATA])) > _LARGEST_METADATA:
-        raise Malformed(
-            f"the file's metadata has {size} bytes, expected at most {_LARGEST_METADATA}"
-        )
+    if (excess := _describe_excess(members[_METADATA])) is not None:
+        raise Malformed(f"its metadata has {excess}")
     metadata = json.loads(members[_METADATA])
     # Other formats may have other fields.
     format_ = read(int, metadata.get("format"), "format") if type(metadata) is dict else None
@@ -381,6 +373,8 @@ def _unpack(
             f"{metadata['x64']}) before it is loaded."
         )
     numbers = range(len(metadata["programs"]))
+    if not 0 < len(numbers) <= MOST_PROGRAMS:
+        raise Malformed(f"its number of programs is {len(numbers)}, not 1 to {MOST_PROGRAMS}")
     modules = [members[f"{number}.mlir"].decode() for number in numbers]
     executables: SequenceOf[bytes | None] = [None] * len(numbers)
     # Machine code is not restricted, so it is used for trusted files only.
@@ -416,11 +410,11 @@ def _encode(program: Program, signature: Any, out_tree: PyTreeDef, what: str) ->
             )
     return {
         "in_tree": encode_tree(in_tree, f"the arguments of {what}"),
-        "in_avals": [_encode_aval(leaf) for leaf in leaves],
+        "in_avals": [encode_aval(leaf) for leaf in leaves],
         "out_tree": encode_tree(out_tree, f"the result of {what}"),
-        "out_avals": [_encode_aval(aval) for aval in program.code.out_avals],
+        "out_avals": [encode_aval(aval) for aval in program.code.out_avals],
         "out_devices": [target and target_name(target) for target in program.code.targets],
-        "targets": [_encode_target(target) for target in program.targets],
+        "targets": [encode_target(target) for target in program.targets],
     }
 
 
@@ -438,16 +432,16 @@ def _decode(
         Malformed: if arguments, callbacks and module do not match.
         CompileError: for a function, class or PennyLane device that this process cannot use.
     """
-    in_tree, in_avals = _decode_typed(record, "in_tree", "in_avals", allowed)
-    out_tree, out_avals = _decode_typed(record, "out_tree", "out_avals", allowed)
+    in_tree, in_avals = decode_typed(record, "in_tree", "in_avals", allowed)
+    out_tree, out_avals = decode_typed(record, "out_tree", "out_avals", allowed)
     match record["in_tree"]:
         case Sequence("tuple", (Sequence("tuple"), Dictionary(keys=names))) if all(
             type(name) is str for name in names
         ):
             pass
         case _:
-            raise Malformed("the program's arguments have the wrong structure")
-    targets = tuple(_decode_target(target, allowed) for target in record["targets"])
+            raise Malformed("its arguments have the wrong structure")
+    targets = tuple(decode_target(target, allowed) for target in record["targets"])
     bytecode = decode_module(module, targets, in_avals, out_avals, trust=allowed.trust)
     names = record["out_devices"]
     if len(names) not in (0, len(out_avals)):
@@ -456,99 +450,3 @@ def _decode(
     return SavedProgram(
         bytecode, targets, in_tree, in_avals, out_tree, out_avals, out_targets, executable
     )
-
-
-def _encode_target(target: CallbackTarget) -> dict[str, Any]:
-    """Convert a callback to data in the form ``_TARGET``; `CompileError` on failure."""
-    what = target.name_and_site
-    if target.public_name.startswith("jax."):
-        raise CompileError(
-            f"{what} cannot be saved: callbacks of JAX itself contain functions of this process. "
-            "Use bellhop.pure_callback, bellhop.io_callback or bellhop.debug."
-        )
-    return (
-        dict.fromkeys((*_BUFFER_FIELDS, *_NATIVE_FIELDS))
-        | vars(target)
-        | {
-            "function": encode_function(target.function, what),
-            "in_tree": encode_tree(target.in_tree, f"the arguments of {what}"),
-            "out_tree": encode_tree(target.out_tree, f"the result of {what}"),
-            "result_avals": [_encode_aval(aval) for aval in target.result_avals],
-        }
-        | (
-            {"argument_avals": [_encode_aval(aval) for aval in target.argument_avals]}
-            if isinstance(target, NativeTarget)
-            else {}
-        )
-    )
-
-
-def _decode_target(record: dict[str, Any], allowed: Allowed) -> CallbackTarget:
-    """Build a `CallbackTarget`, or an object of a subclass, from its data in a file.
-
-    A C function gives a `NativeTarget`, and fields of buffers give a `BufferCallbackTarget`.
-
-    Args:
-        record: data of the callback, in the form ``_TARGET``.
-
-    Raises:
-        Malformed: if a parameter of a C function is missing, or a type or structure is invalid.
-    """
-    out_tree, result_avals = _decode_typed(record, "out_tree", "result_avals", allowed)
-    fields = record | {
-        "function": allowed.function(record["function"]),
-        "in_tree": decode_tree(record["in_tree"], allowed),
-        "out_tree": out_tree,
-        "result_avals": result_avals,
-    }
-    kind, names = CallbackTarget, set(_COMMON_FIELDS)
-    if isinstance(fields["function"], NativeSymbol):
-        if any(fields[name] is None for name in _NATIVE_FIELDS):
-            raise Malformed(
-                "the program calls a C function whose parameters are missing in the file"
-            )
-        kind, names = NativeTarget, names | _NATIVE_FIELDS.keys()
-        fields["argument_avals"] = tuple(map(_decode_aval, record["argument_avals"]))
-    elif all(fields[name] is not None for name in _BUFFER_FIELDS):
-        kind, names = BufferCallbackTarget, names | _BUFFER_FIELDS.keys()
-    return kind(**{name: fields[name] for name in names})
-
-
-def _decode_typed(record: dict[str, Any], tree: str, avals: str, allowed: Allowed) -> Any:
-    """Read a ``PyTreeDef`` and the tuple of its leaves' types from a record of a file.
-
-    Args:
-        record: data of a program or callback.
-        tree: key of the structure in the record, such as ``"in_tree"``.
-        avals: key of the leaves' types in the record, such as ``"in_avals"``.
-
-    Raises:
-        Malformed: if the numbers of leaves and of types differ.
-    """
-    structure = decode_tree(record[tree], allowed)
-    if structure.num_leaves != len(record[avals]):
-        raise Malformed(
-            f"the file's field {avals} does not have one entry for each leaf of the field {tree}"
-        )
-    return structure, tuple(map(_decode_aval, record[avals]))
-
-
-def _encode_aval(aval: Aval) -> _Aval:
-    """Convert an array type to its form in a file; `CompileError` for random keys."""
-    if jax.dtypes.issubdtype(aval.dtype, jax.dtypes.extended):
-        raise CompileError(
-            f"functions with arguments or results of type {aval.dtype} cannot be saved. Pass and "
-            "return jax.random.key_data(key)."
-        )
-    weak = bool(getattr(aval, "weak_type", False))
-    return _Aval(tuple(aval.shape), np.dtype(aval.dtype).name, weak)
-
-
-def _decode_aval(aval: _Aval) -> ShapedArray:
-    """Convert an array type in a file to a `ShapedArray`; `Malformed` if invalid."""
-    if aval.dtype not in _DTYPES or not all(0 <= size < _LARGEST for size in aval.shape):
-        raise Malformed(
-            f"the file has an array of dtype {aval.dtype} and shape {list(aval.shape)}, expected "
-            f"a dtype of JAX and sizes below {_LARGEST}"
-        )
-    return ShapedArray(aval.shape, _DTYPES[aval.dtype], weak_type=aval.weak)

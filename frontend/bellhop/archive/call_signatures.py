@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 import jax
 
+from bellhop.archive.escaping import escape_controls
 from bellhop.archive.functions import Allowed
 from bellhop.archive.schema import Malformed
 from bellhop.archive.trees import Tree, decode_tree, encode_tree
@@ -187,7 +188,7 @@ def _decode_default(default: PlainDefault | ShownDefault, allowed: Allowed) -> A
         Malformed: if the numbers of leaves in structure and data differ.
     """
     if isinstance(default, ShownDefault):
-        return Shown(default.text)
+        return Shown(escape_controls(default.text))
     tree = decode_tree(default.tree, allowed)
     if tree.num_leaves != len(default.leaves):
         raise Malformed("the file has a default value with a wrong number of leaves")
@@ -203,4 +204,4 @@ def _encode_annotation(annotation: object) -> str | None:
 def _decode_annotation(text: str | None) -> Any:
     if text is None:
         return inspect.Parameter.empty
-    return _BUILTIN.get(text) or Shown(text)
+    return _BUILTIN.get(text) or Shown(escape_controls(text))

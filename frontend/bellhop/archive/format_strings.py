@@ -4,49 +4,140 @@
 Programs of this process may use them, like any Python code; files may not.
 """
 
+import json
 import re
 import string
 from _string import formatter_field_name_split  # type: ignore[import-not-found]
+from typing import Any
+
+import numpy as np
 
 # Attributes of arrays that are allowed.
 ATTRIBUTES = ("shape", "dtype", "ndim", "size", "real", "imag", "T")
 # Widths and precisions with more digits would exhaust memory.
-_LONG_NUMBER = re.compile(r"\d{5,}")
+_LARGEST_WIDTH = 9999
+# Sum of the widths and precisions of all fields.
+_LARGEST_TOTAL = 10**6
 # Maximum nesting of fields in str.format.
 _MAX_DEPTH = 2
+_NUMBER = re.compile(r"\d+")
 
 
-def verify_format(fmt: str, *, depth: int = 1) -> None:
+def verify_format(fmt: str) -> None:
     """Raise an error unless a format string in a file can only display values.
 
     Fields may have items, and the attributes of arrays in `ATTRIBUTES`:
     ``"{x[0].shape}"`` passes, and ``"{x.__class__}"`` does not.
 
+    Raises:
+        ValueError: for a field with another attribute, a width of more than four digits, widths of
+            more than a million characters together, or deeply nested fields; names it.
+    """
+    _verify_fields(fmt, depth=1)
+
+
+def _verify_fields(fmt: str, *, depth: int) -> int:
+    """Verify the fields of a format string; return the sum of their widths.
+
+    The width of a nested field, such as ``{:{width}}``, is known when values are shown;
+    `format_limited` checks it. It counts as the largest.
+
     Args:
         depth: nesting depth of the string in format specifications; 1 for the outermost.
 
     Raises:
-        ValueError: for a field with another attribute, a width of more than four digits, or deeply
-            nested fields; names it.
+        ValueError: as `verify_format`.
     """
+    total = 0
     for _, name, specification, _ in string.Formatter().parse(fmt):
         if name is None:
             continue
         if depth > _MAX_DEPTH:
             raise ValueError(
-                f"the format string {fmt!r} has more than two levels of nested fields. Use "
+                f"the format string {_shorten(fmt)} has more than two levels of nested fields. Use "
                 "one level."
             )
         _, parts = formatter_field_name_split(name)
         for is_attribute, part in parts:
             if is_attribute and part not in ATTRIBUTES:
                 raise ValueError(
-                    f"the format string {fmt!r} uses the attribute '{part}', expected one of "
-                    f"{', '.join(ATTRIBUTES)}"
+                    f"the format string {_shorten(fmt)} uses the attribute '{part}', expected one "
+                    f"of {', '.join(ATTRIBUTES)}"
                 )
-        if _LONG_NUMBER.search(specification or ""):
+        if depth == _MAX_DEPTH:
+            total += _LARGEST_WIDTH
+        total += _verify_widths(specification or "")
+        total += _verify_fields(specification or "", depth=depth + 1)
+        if total > _LARGEST_TOTAL:
             raise ValueError(
-                f"the format string {fmt!r} has a width of more than four digits. Use a "
-                "smaller width."
+                f"the format string {_shorten(fmt)} has widths of more than {_LARGEST_TOTAL} "
+                "characters together. Use smaller widths."
             )
-        verify_format(specification or "", depth=depth + 1)
+    return total
+
+
+def _verify_widths(specification: str) -> int:
+    """Return the sum of the numbers in a format specification, its width and precision.
+
+    Raises:
+        ValueError: for a number of more than four digits.
+    """
+    numbers = _NUMBER.findall(specification)
+    if any(len(number) > len(str(_LARGEST_WIDTH)) for number in numbers):
+        raise ValueError(
+            f"the format specification {_shorten(specification)} has a width of more than four "
+            "digits. Use a smaller width."
+        )
+    return sum(map(int, numbers))
+
+
+class _LimitedFormatter(string.Formatter):
+    """Formatter that checks widths which values determine, as in ``{:{width}}``."""
+
+    def format_field(self, value: Any, format_spec: str) -> str:
+        """Format a value, if the specification has no large number."""
+        _verify_widths(format_spec)
+        return str(super().format_field(value, format_spec))
+
+
+def format_limited(fmt: str, *args: Any, **kwargs: Any) -> str:
+    """Fill a verified format string of an untrusted file, as ``str.format`` does.
+
+    Raises:
+        ValueError: for a width of more than four digits that a value determines.
+    """
+    return _LimitedFormatter().vformat(fmt, args, kwargs)
+
+
+def verify_print_options(text: str = "{}") -> None:
+    """Raise an error unless NumPy print options in a file are valid and harmless.
+
+    Args:
+        text: the options as JSON.
+
+    Raises:
+        ValueError: for a precision of more than four digits.
+        TypeError, ValueError, LookupError: for options that NumPy rejects, when they are set or
+            when an array is shown.
+    """
+    options = json.loads(text)
+    if type(options) is not dict or options.get("formatter") is not None:
+        raise ValueError(
+            f"the print options {_shorten(text)} are not numbers and strings by name. Save the "
+            "program again."
+        )
+    precision = options.get("precision")
+    if precision is not None and not (type(precision) is int and 0 <= precision <= _LARGEST_WIDTH):
+        raise ValueError(
+            f"the print options {_shorten(text)} have a precision of more than four digits. Use a "
+            "smaller precision."
+        )
+    with np.printoptions(**options):
+        for dtype in (float, complex, bool, int):
+            str(np.array([[0], [1]], dtype))
+        str(np.array([np.inf, np.nan]))
+
+
+def _shorten(text: str) -> str:
+    """Return the ``repr`` of a text, of which a long text keeps the beginning."""
+    return repr(text) if len(text) <= 200 else f"{text[:200]!r}..."

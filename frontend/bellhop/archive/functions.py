@@ -1,9 +1,7 @@
 """Functions and classes by name in files, and the policy for resolving them."""
 
-import contextlib
 import dataclasses
 import functools
-import importlib
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -11,8 +9,8 @@ from typing import Any, Literal, TypeAlias
 
 import jax
 
-from bellhop.archive.format_strings import verify_format
-from bellhop.archive.schema import Malformed
+from bellhop.archive.importing import import_by_name, resolve
+from bellhop.archive.own_functions import make_own_function
 from bellhop.base.option_checks import check_mapping
 from bellhop.compiler.builtin_function import BuiltinFunction
 from bellhop.compiler.native_target import NativeSymbol, find_symbol
@@ -147,7 +145,9 @@ class Allowed:
             Malformed: if it is not a function of Bellhop but claims to be.
         """
         if isinstance(function, Ours):
-            return _make_builtin(function, trust=self.trust)
+            if function == Ours("bellhop", _PRINT, None):
+                return print
+            return make_own_function(function.name, function.arguments, trust=self.trust)
         if isinstance(function, CFunction):
             return self._find_c_function(function)
         found = self._object(function.name)
@@ -215,44 +215,6 @@ class Allowed:
             ) from error
 
 
-def _make_builtin(ours: Ours, *, trust: bool) -> Callable[..., Any]:
-    """Create one of Bellhop's own functions from its data in a file.
-
-    Args:
-        ours: name of its class, and the strings for the class's constructor.
-        trust: whether format strings are unrestricted.
-
-    Returns:
-        an instance of the class, which is callable; or ``print``.
-
-    Raises:
-        Malformed: if Bellhop does not have the class, the class rejects the strings, or a
-            format string without trust can do more than display values.
-    """
-    if ours == Ours("bellhop", _PRINT, None):
-        return print
-    module, _, qualname = ours.name.partition(":")
-    package = module.split(".")
-    # Importing any other module of bellhop has no side effects.
-    if package[0] == "bellhop" and "__main__" not in package and ours.arguments is not None:
-        found: Any = None
-        with contextlib.suppress(ImportError, AttributeError, ValueError, TypeError):
-            found = _resolve(module, qualname)
-        is_builtin = isinstance(found, type) and issubclass(found, BuiltinFunction)
-        # The base class does not define `__call__`.
-        if is_builtin and found is not BuiltinFunction:
-            try:
-                if found.is_formatter and ours.arguments and not trust:
-                    verify_format(ours.arguments[0])
-                return found(*ours.arguments)
-            except (ValueError, TypeError) as error:
-                raise Malformed(
-                    f"the saved program has a function '{ours.name}' with invalid arguments: "
-                    f"{error}"
-                ) from error
-    raise Malformed(f"the saved program calls a function '{ours.name}' that bellhop does not have")
-
-
 def _iterate_names(record: Any) -> Iterator[Named]:
     """Yield all functions and classes that a file stores by name, in any order.
 
@@ -292,7 +254,7 @@ def get_importable_name(function: Callable[..., Any], what: str) -> str:
         reason = "it is defined in the main script, which no other process can import"
     else:
         try:
-            found = _resolve(module, qualname)
+            found = resolve(module, qualname)
         except (ImportError, AttributeError, ValueError):
             reason = f"{module}.{qualname} cannot be imported"
         else:
@@ -318,12 +280,6 @@ def _find_module(function: Callable[..., Any], name: str | None) -> str | None:
     ]
     is_private = lambda path: any(part.startswith("_") for part in path.split("."))
     return min(modules, key=lambda path: (is_private(path), len(path), path), default=None)
-
-
-def import_by_name(name: str) -> Any:
-    """Return the function or class with a name from ``get_importable_name``."""
-    module, _, qualname = name.partition(":")
-    return _resolve(module, qualname)
 
 
 def encode_function(function: Callable[..., Any], what: str) -> Function:
@@ -370,10 +326,6 @@ def encode_type(type_: type[Any], what: str) -> Named:
     if _find_linalg_type(name) is type_:
         return Named("named", name, wrapped=False)
     return Named("named", get_importable_name(type_, what), wrapped=False)
-
-
-def _resolve(module: str, qualname: str) -> Any:
-    return functools.reduce(getattr, qualname.split("."), importlib.import_module(module))
 
 
 def _is_or_wraps(found: Any, function: Callable[..., Any]) -> bool:

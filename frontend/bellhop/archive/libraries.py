@@ -8,6 +8,8 @@ from typing import Any
 from bellhop.errors import CompileError
 
 _DEVICES = "pennylane.plugins"
+# Devices with a compiled plugin that ``load`` imports because a file names them.
+_IMPORTED = ("lightning.qubit", "lightning.kokkos", "lightning.gpu", "lightning.amdgpu")
 
 
 def find_device_name(library: str) -> str:
@@ -37,11 +39,15 @@ def find_device_name(library: str) -> str:
     )
 
 
-def find_plugin(name: str) -> tuple[str, str]:
+def find_plugin(name: str, *, import_any: bool = False) -> tuple[str, str]:
     """Find the compiled plugin of a PennyLane device on this machine.
+
+    A device that is neither one of Lightning's nor imported is not imported, since another module
+    would run because a file names it.
 
     Args:
         name: entry point name of the device, such as ``"lightning.qubit"``.
+        import_any: whether to import any installed device.
 
     Returns:
         the name of the factory function in the library, and the path of the library.
@@ -51,7 +57,11 @@ def find_plugin(name: str) -> tuple[str, str]:
             not supported.
     """
     for device in importlib.metadata.entry_points(group=_DEVICES, name=name):
-        factory, library = _interface(device.load())
+        if not import_any and name not in _IMPORTED:
+            class_ = getattr(sys.modules.get(device.module), device.attr, None)
+        else:
+            class_ = device.load()
+        factory, library = _interface(class_)
         if library is not None:
             from bellhop.circuits.backends.compiled.lowering.plugin_devices import check_version
 
@@ -59,7 +69,8 @@ def find_plugin(name: str) -> tuple[str, str]:
             return factory, library
     raise CompileError(
         f"the saved program runs circuits on the device '{name}', but no such device with a "
-        "compiled plugin is installed here. Install its package."
+        "compiled plugin is installed and imported here. Install its package, and import its "
+        "module before you load the file."
     )
 
 

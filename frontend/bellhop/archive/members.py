@@ -7,9 +7,15 @@ from collections.abc import Mapping
 from bellhop.archive.schema import Malformed
 
 # Bytes that the members of any file may take together.
-_SMALL = 2**26
+_SMALL = 2**25
 # Bytes of the members for each byte of a larger file.
 _LARGEST_RATIO = 100
+# Programs in a file, each for other types of arguments.
+MOST_PROGRAMS = 1000
+# The metadata, and a module and machine code for each program.
+_MOST_MEMBERS = 1 + 2 * MOST_PROGRAMS
+# Begins the entry of each member in the directory of a zip archive.
+_ENTRY = b"PK\1\2"
 
 
 def digest(members: Mapping[str, bytes]) -> bytes:
@@ -31,6 +37,22 @@ def digest(members: Mapping[str, bytes]) -> bytes:
     return whole.hexdigest().encode()
 
 
+def verify_number_of_members(content: bytes) -> None:
+    """Raise an error if an archive has more members than a saved function can have.
+
+    They are counted before ``zipfile`` makes an object for each.
+
+    Args:
+        content: bytes of the whole archive.
+
+    Raises:
+        Malformed: for more than 2001 members.
+    """
+    # Twice as many: compressed data may contain the bytes too.
+    if content.count(_ENTRY) > 2 * _MOST_MEMBERS:
+        raise Malformed(f"it has more than {_MOST_MEMBERS} members")
+
+
 def read_members(file: zipfile.ZipFile, size: int) -> dict[str, bytes]:
     """Read all members of a saved file into memory, up to a limit.
 
@@ -42,7 +64,7 @@ def read_members(file: zipfile.ZipFile, size: int) -> dict[str, bytes]:
         the content of each member by name, in the order of the file.
 
     Raises:
-        Malformed: if the members together have more than 64 MiB and more than 100 times `size`,
+        Malformed: if the members together have more than 32 MiB and more than 100 times `size`,
             are compressed by a method other than deflate, or share a name: other programs might
             read the other member.
     """

@@ -10,13 +10,22 @@ from jax.core import ShapedArray
 from jax.interpreters import mlir
 from jax.interpreters.mlir import ir
 
+from bellhop.archive.callback_targets import verify_call, verify_shape
+from bellhop.archive.escaping import escape_controls
 from bellhop.archive.libraries import find_device_name, find_plugin
 from bellhop.archive.schema import Malformed
 from bellhop.base.ir_display import parse
 from bellhop.base.types import to_aval
 from bellhop.compiler.callback_target import CallbackTarget
 from bellhop.devices.devices import Target, all_devices, available_devices, device_name
-from bellhop_mlir._walk import find_functions, find_operations, function_type, string_attribute
+from bellhop_mlir._walk import (
+    find_functions,
+    find_operations,
+    function_type,
+    list_operations,
+    string_attribute,
+)
+from bellhop_mlir.allowed_operations import OWN_DIALECTS
 from bellhop_mlir.dialects import callback
 from bellhop_mlir.dialects.callback import CallOp, FuncOp, find_declarations
 from bellhop_mlir.errors import VerificationError
@@ -71,11 +80,12 @@ def decode_module(
         raise Malformed(f"the file's module cannot be compiled: {error}") from error
     with module.context:
         _check_main(module, in_avals, out_avals)
+        _escape_texts(module)
         _check_declarations(module, targets)
         for op in find_operations(module.operation, "callback.accelerate"):
             find_local_device(string_attribute(op, "device"))
         for op in find_operations(module.operation, "quantum.begin"):
-            _localize_circuit(op)
+            _localize_circuit(op, trust=trust)
         if find_operations(module.operation, "stablehlo.custom_call"):
             _load_lapack()
         return mlir.module_to_bytecode(module)
@@ -128,13 +138,38 @@ def _check_declarations(module: ir.Module, targets: Sequence[CallbackTarget]) ->
             raise Malformed(f"the file's module declares @{name} of the unexpected type {type_}")
     for op in find_operations(module.operation, "callback.call"):
         call = CallOp(op)
-        target = targets[FuncOp(declared[call.callee]).id]
+        declaration = FuncOp(declared[call.callee])
+        target = targets[declaration.id]
+        verify_call(target, call.kind, _to_avals(declaration.function_type.inputs))
         is_awaited, is_progress = call.traits.is_awaited, call.traits.is_host_only
         if (is_awaited, is_progress) != (not target.asynchronous, target.bars is not None):
             raise Malformed(
                 f"the file's module calls a {target.public_name} with the kind {call.kind}, which "
                 "this callback does not have"
             )
+
+
+def _to_avals(types: Sequence[ir.Type]) -> list[ShapedArray]:
+    """Convert the MLIR types of a callback's arguments; `Malformed` if JAX does not have one."""
+    try:
+        avals = list(map(to_aval, types))
+    except (KeyError, ValueError) as error:
+        raise Malformed(f"its module passes a value of an unexpected type: {error}") from error
+    for aval in avals:
+        verify_shape(aval)
+    return avals
+
+
+def _escape_texts(module: ir.Module) -> None:
+    """Escape control characters in the texts of circuits and callbacks, which errors show."""
+    for op in list_operations(module.operation):
+        if op.name.partition(".")[0] not in OWN_DIALECTS:
+            continue
+        for name in list(op.attributes):
+            attribute = op.attributes[name]
+            # Calls refer to symbols by their text.
+            if isinstance(attribute, ir.StringAttr) and name != "sym_name":
+                op.attributes[name] = ir.StringAttr.get(escape_controls(attribute.value))
 
 
 def _have_types(types: Sequence[ir.Type], avals: Sequence[ShapedArray]) -> bool:
@@ -167,18 +202,19 @@ def find_local_device(name: str) -> Target:
     return here[name]
 
 
-def _localize_circuit(begin: ir.Operation) -> None:
+def _localize_circuit(begin: ir.Operation, *, trust: bool) -> None:
     """Replace a circuit's device name by the path of its plugin library here.
 
     Args:
         begin: a ``quantum.begin`` operation, which is changed.
+        trust: whether the device may be any that is installed.
 
     Raises:
         Malformed: if its factory function or its options are not valid.
         CompileError: if the device is not installed.
     """
     attributes = {name: string_attribute(begin, name) for name in ("library", "factory", "kwargs")}
-    factory, library = find_plugin(attributes["library"])
+    factory, library = find_plugin(attributes["library"], import_any=trust)
     if attributes["factory"] != factory:
         raise Malformed(
             f"the saved program creates devices by '{attributes['factory']}', expected '{factory}'"

@@ -5,9 +5,10 @@ is looked up.
 """
 
 import dataclasses
+import functools
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 
@@ -25,7 +26,7 @@ def read(form: Any, value: Any, where: str) -> Any:
             tuple, a dataclass, a dictionary with the form of each value, a list with the form of
             all elements, or a union of these; dataclasses in a union need a literal field ``kind``.
         value: nested lists, dictionaries, numbers, strings and None, as `json.loads` returns them.
-        where: path of the value in the file, for errors.
+        where: name of the value in the file, for errors.
 
     Returns:
         the value as `form`. Where `form` is ``Any``, lists become tuples.
@@ -33,29 +34,74 @@ def read(form: Any, value: Any, where: str) -> Any:
     Raises:
         Malformed: if the value does not have the expected type; names the path.
     """
+    try:
+        return _convert(form, value)
+    except _Mismatch as mismatch:
+        path = where + "".join(reversed(mismatch.steps))
+    raise Malformed(f"its {path} has an unexpected type or value")
+
+
+class _Mismatch(Exception):
+    """A JSON value does not have the expected type.
+
+    A path for each value would take more memory than the values, so it is built for errors only.
+
+    Attributes:
+        steps: the steps from the whole value to this one, innermost first, such as ``"[3]"``.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.steps: list[str] = []
+
+
+def _convert(form: Any, value: Any) -> Any:
+    """Convert a JSON value to a type, as `read` does; raise `_Mismatch` on failure."""
     if form is Any:
         return _freeze(value)
     if isinstance(form, list):
-        value = _or_fail(value, type(value) is list, where)
-        return [read(form[0], each, f"{where}[{number}]") for number, each in enumerate(value)]
+        _require(type(value) is list)
+        return _convert_each(form * len(value), value)
     origin, arguments = typing.get_origin(form), typing.get_args(form)
     if origin in (typing.Union, types.UnionType):
         form = next((each for each in arguments if _matches_form(each, value)), None)
-        return read(_or_fail(form, form is not None, where), value, where)
+        _require(form is not None)
+        return _convert(form, value)
     if origin is tuple:
-        value = _or_fail(value, type(value) is list, where)
+        _require(type(value) is list)
         if arguments[1:] == (...,):
             arguments = arguments[:1] * len(value)
-        value = _or_fail(value, len(value) == len(arguments), where)
-        places = [f"{where}[{number}]" for number in range(len(value))]
-        return tuple(map(read, arguments, value, places))
+        _require(len(value) == len(arguments))
+        return tuple(_convert_each(arguments, value))
     if dataclasses.is_dataclass(form):
-        return form(**read(typing.get_type_hints(form), value, where))  # type: ignore[operator]
+        return form(**_convert(_get_fields(form), value))  # type: ignore[operator, arg-type]
     if isinstance(form, Mapping):
-        is_record = type(value) is dict and value.keys() == form.keys()
-        value = _or_fail(value, is_record, where)
-        return {name: read(each, value[name], f"{where}.{name}") for name, each in form.items()}
-    return _or_fail(value, _matches_form(form, value), where)
+        _require(type(value) is dict and value.keys() == form.keys())
+        each = _convert_each(form.values(), [value[name] for name in form], list(form))
+        return dict(zip(form, each, strict=True))
+    _require(_matches_form(form, value))
+    return value
+
+
+def _convert_each(
+    forms: Iterable[Any], values: Sequence[Any], names: Sequence[str] | None = None
+) -> list[Any]:
+    """Convert the elements of a list, or the values of a dictionary, each to its form.
+
+    Args:
+        forms: the expected types.
+        values: as many JSON values.
+        names: their keys in the dictionary; None for a list.
+    """
+    converted: list[Any] = []
+    try:
+        for form, value in zip(forms, values, strict=True):
+            converted.append(_convert(form, value))
+    except _Mismatch as mismatch:
+        number = len(converted)
+        mismatch.steps.append(f"[{number}]" if names is None else f".{names[number]}")
+        raise
+    return converted
 
 
 def _matches_form(form: Any, value: object) -> bool:
@@ -75,7 +121,7 @@ def _matches_form(form: Any, value: object) -> bool:
         return type(value) is list
     if dataclasses.is_dataclass(form):
         kind = value.get("kind") if type(value) is dict else None
-        return _matches_form(typing.get_type_hints(form)["kind"], kind)
+        return _matches_form(_get_fields(form)["kind"], kind)  # type: ignore[arg-type]
     if form is str:
         # JSON strings may have surrogates, which are not valid Unicode.
         return type(value) is str and not any("\ud800" <= c <= "\udfff" for c in value)
@@ -91,7 +137,12 @@ def _freeze(value: object) -> Any:
     return value
 
 
-def _or_fail(value: object, is_fitting: bool, where: str) -> Any:
+def _require(is_fitting: bool) -> None:
     if not is_fitting:
-        raise Malformed(f"the file's {where} has an unexpected type or value")
-    return value
+        raise _Mismatch()
+
+
+@functools.cache
+def _get_fields(form: Hashable) -> dict[str, Any]:
+    """Return the forms of a dataclass's fields by name."""
+    return typing.get_type_hints(form)  # type: ignore[arg-type]

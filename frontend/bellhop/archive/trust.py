@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
-from bellhop.archive.format_strings import verify_format
+from bellhop.archive.own_functions import verify_strings
 from bellhop.compiler.builtin_function import BuiltinFunction
 from bellhop.compiler.callback_target import CallbackTarget
 from bellhop_mlir.errors import VerificationError
@@ -24,8 +24,8 @@ def find_trust_reason(programs: Iterable[tuple[str, Sequence[CallbackTarget]]]) 
             parse_untrusted(text)
             for target in targets:
                 function = target.function
-                if isinstance(function, BuiltinFunction) and function.is_formatter:
-                    verify_format(function.arguments[0])
+                if isinstance(function, BuiltinFunction):
+                    verify_strings(type(function), function.arguments)
         except (VerificationError, ValueError) as error:
             return str(error)
     return None

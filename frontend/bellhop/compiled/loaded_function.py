@@ -17,6 +17,7 @@ from bellhop.archive.archive import (
     name_file_errors,
     read_programs,
 )
+from bellhop.archive.escaping import escape_controls
 from bellhop.arguments.signature import array_types
 from bellhop.arguments.static_arguments import NO_STATIC, Static
 from bellhop.base.ir_display import parse
@@ -160,8 +161,9 @@ class LoadedFunction(QJIT[Any, Any]):
             raise self._unusable_file_error(error) from error
 
     def _unusable_file_error(self, error: Exception) -> CompileError:
+        said = escape_controls(str(error))
         return CompileError(
-            f"{self!r} of {self._path} cannot run here: {error}. Save it again with this version "
+            f"{self!r} of {self._path} cannot run here: {said}. Save it again with this version "
             "of bellhop, and for the devices of this machine."
         )
 
@@ -237,10 +239,11 @@ def load(
 
     Damaged and foreign files raise errors. A program that calls Python functions, or has named
     tuples as arguments or results, uses the functions and classes in ``functions``; quantum devices
-    are the installed devices; format strings of prints can access only ``shape``, ``dtype`` and
-    other attributes of arrays; and the module may contain only operations that JAX's lowerings
-    emit. ``trust=True`` imports the names in the file, allows calls of any function registered with
-    XLA, and runs machine code: use it for files that you would run as scripts.
+    are the installed Lightning devices, and others whose modules are imported; format strings of
+    prints can access only ``shape``, ``dtype`` and other attributes of arrays; and the module may
+    contain only operations that JAX's lowerings emit. ``trust=True`` imports the names in the file,
+    allows calls of any function registered with XLA, and runs machine code: use it for files that
+    you would run as scripts.
 
     ``key`` authenticates a file: it must be signed with the same key, by ``f.save(path, key=key)``,
     and unchanged. Authentication and ``trust`` are independent. A file is a program, and XLA, which

@@ -107,3 +107,29 @@ class BufferCallbackTarget(CallbackTarget):
             f"{self.name_and_site} is differentiated but has no "
             "derivative. Define a derivative by jax.custom_jvp or jax.custom_vjp."
         )
+
+
+@dataclass(frozen=True, repr=False)
+class ZeroedBufferCallbackTarget(BufferCallbackTarget):
+    """A buffer callback of an untrusted file, whose output buffers are zeroed before each call.
+
+    A file may call any function that ``load`` is given as a buffer callback. A function that writes
+    nothing would return what another program left in the memory.
+    """
+
+    __hash__ = CallbackTarget.__hash__
+
+    def _leaf_function(self) -> Callable[..., Any]:
+        """Return the function that the runtime calls, which zeroes the output buffers first."""
+        function = super()._leaf_function()
+        # An output that reuses an argument's memory holds the argument.
+        reused = {result for _, result in self.aliases}
+        fresh = [i for i in range(self.out_tree.num_leaves) if i not in reused]
+
+        def call_with_zeros(*leaves: Any) -> Any:
+            """Zero the output buffers, and call the function."""
+            for i in fresh:
+                leaves[i][...] = 0
+            return function(*leaves)
+
+        return call_with_zeros

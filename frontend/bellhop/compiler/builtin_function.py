@@ -1,6 +1,9 @@
 """Base class of Bellhop's own functions that programs call, such as formatters."""
 
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
+
+from jax.core import ShapedArray
 
 
 class BuiltinFunction:
@@ -16,22 +19,58 @@ class BuiltinFunction:
         prints: whether the function prints.
         is_of_circuit: whether circuits call it; then errors show only the QNode, its first
             argument.
-        is_formatter: whether its only argument is a format string.
+        is_formatter: whether its first argument is a format string.
+        has_print_options: whether NumPy print options, as JSON, may follow the format string.
+        kinds: kinds of calls that programs make of it, of ``callback_kinds``. Saved files with
+            other calls are errors.
         bars: progress bars of the loop whose iterations it counts, or None.
         arguments: strings from which another process builds an equal function.
+        format_text: what replaces ``str.format`` for a format string from an untrusted file; None
+            for ``str.format`` itself.
     """
 
     prints: ClassVar[bool] = False
     is_of_circuit: ClassVar[bool] = False
     is_formatter: ClassVar[bool] = False
+    has_print_options: ClassVar[bool] = False
+    kinds: ClassVar[tuple[str, ...]] = ("debug", "tap")
     bars: Any = None
+    format_text: Callable[..., str] | None = None
 
     def __init__(self, *arguments: str) -> None:
+        self.check_strings(*arguments)
         self.arguments = arguments
+
+    @staticmethod
+    def check_strings(*arguments: str) -> None:
+        """Raise an error for strings with which no call could succeed; subclasses define it.
+
+        Raises:
+            TypeError: for a wrong number of strings.
+            ValueError: for a string that is not valid, such as a level that is not a number.
+        """
+
+    def takes(self, arguments: Sequence[ShapedArray], results: Sequence[ShapedArray]) -> bool:
+        """Return whether programs may call the function with these types.
+
+        Args:
+            arguments: types of the leaves of the arguments.
+            results: types of the declared results.
+
+        Returns:
+            True if `results` are the types that the function returns for the arguments; by default
+            if there are none.
+        """
+        del arguments
+        return not results
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run the function; subclasses define it."""
         raise NotImplementedError
+
+    def format(self, fmt: str, args: Sequence[Any], kwargs: dict[str, Any]) -> str:
+        """Fill a format string with values, as ``str.format`` does."""
+        return (self.format_text or str.format)(fmt, *args, **kwargs)
 
     def __eq__(self, other: object) -> bool:
         return type(other) is type(self) and self.arguments == other.arguments  # type: ignore[attr-defined]

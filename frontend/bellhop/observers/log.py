@@ -150,6 +150,12 @@ class LogRecorder(BuiltinFunction):
     prints = True
     is_formatter = True
 
+    @staticmethod
+    def check_strings(fmt: str, level: str, name: str, site: str, function: str) -> None:  # type: ignore[override]
+        """Raise a ValueError unless the level is a number."""
+        del fmt, name, site, function
+        int(level)
+
     def __call__(self, *args: Any, **kwargs: Any) -> None:
         """Log the message with these values."""
         call_in_caller_context(self._record, args, kwargs)
@@ -169,8 +175,8 @@ class LogRecorder(BuiltinFunction):
                 name,
                 number,
                 file or "<unknown>",
-                int(line) if line.isdigit() else 0,
-                fmt.format(*args, **kwargs),
+                int(line) if line.isascii() and line.isdigit() else 0,
+                self.format(fmt, args, kwargs),
                 (),
                 None,
                 function,
@@ -193,6 +199,19 @@ class LogCounter(LogRecorder):
         self._lock = threading.Lock()
         self._calls = 0
 
+    @staticmethod
+    def check_strings(*arguments: str) -> None:
+        """Raise an error unless the level and the number of calls are numbers.
+
+        Raises:
+            TypeError: for a wrong number of strings.
+            ValueError: for a level that is not a number, or fewer than one call.
+        """
+        *others, every = arguments
+        LogRecorder.check_strings(*others)
+        if int(every) < 1:
+            raise ValueError(f"log: every is {every}, expected an integer of at least 1.")
+
     def __call__(self, *args: Any, **kwargs: Any) -> None:
         """Log the message if this call is the first of n calls."""
         with self._lock:
@@ -210,6 +229,17 @@ class LevelCheck(BuiltinFunction):
     """
 
     __name__ = "log_level"
+    kinds = ("pure",)
+
+    @staticmethod
+    def check_strings(level: str, name: str) -> None:  # type: ignore[override]
+        """Raise a ValueError unless the level is a number."""
+        del name
+        int(level)
+
+    def takes(self, arguments: Sequence[ShapedArray], results: Sequence[ShapedArray]) -> bool:
+        """Return whether there is no argument and one result, a bool."""
+        return not arguments and [(x.shape, x.dtype) for x in results] == [((), np.dtype(bool))]
 
     def __call__(self) -> np.bool_:
         """Return whether the level is enabled."""

@@ -9,6 +9,7 @@ from typing import Any
 
 import jax
 import numpy as np
+from jax.core import ShapedArray
 
 from bellhop.arguments.declared_types import MISSING
 from bellhop.base.public_function import public_function
@@ -140,6 +141,14 @@ class _MemrefPrinter(BuiltinFunction):
     __name__ = "print_memref"
     prints = True
 
+    @staticmethod
+    def check_strings() -> None:  # type: ignore[override]
+        """Take no strings."""
+
+    def takes(self, arguments: Sequence[ShapedArray], results: Sequence[ShapedArray]) -> bool:
+        """Return whether there is one argument and no result."""
+        return len(arguments) == 1 and not results
+
     def __call__(self, x: Any) -> None:
         strides = [stride // x.itemsize for stride in x.strides]
         data = call_in_caller_context(str, x)
@@ -159,17 +168,29 @@ class _Formatter(BuiltinFunction):
     __name__ = "print"
     prints = True
     is_formatter = True
+    has_print_options = True
+
+    @staticmethod
+    def check_strings(fmt: str, options: str = "{}") -> None:  # type: ignore[override]
+        """Raise an error unless the options are JSON that NumPy accepts.
+
+        Raises:
+            TypeError, ValueError: for other options.
+        """
+        del fmt
+        with np.printoptions(**json.loads(options)):
+            pass
 
     def __call__(self, *args: Any, **kwargs: Any) -> None:
+        _print_line(call_in_caller_context(self._show, args, kwargs))
+
+    def _show(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+        """Format values, with the NumPy print options if there are any."""
         fmt, *options = self.arguments
-        show = fmt.format if not options else functools.partial(_format, fmt, options[0])
-        _print_line(call_in_caller_context(show, *args, **kwargs))
-
-
-def _format(fmt: str, options: str, *args: Any, **kwargs: Any) -> str:
-    """Format values with NumPy print options, which are JSON."""
-    with np.printoptions(**json.loads(options)):
-        return fmt.format(*args, **kwargs)
+        if not options:
+            return self.format(fmt, args, kwargs)
+        with np.printoptions(**json.loads(options[0])):
+            return self.format(fmt, args, kwargs)
 
 
 def _print_line(text: str) -> None:

@@ -10,9 +10,12 @@ import os
 import sys
 import threading
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+from jax.core import ShapedArray
 from tqdm.auto import tqdm
 
 from bellhop.compiler.builtin_function import BuiltinFunction
@@ -23,6 +26,9 @@ from bellhop_runtime import (
     look_at_bars,
     stop_watching_bars,
 )
+
+# Types of the numbers of iterations that programs report.
+_COUNTS = [[((), np.dtype(kind))] for kind in (np.int32, np.int64)]
 
 _IS_NOTEBOOK = any(cls.__module__ == "tqdm.notebook" for cls in tqdm.__mro__)
 
@@ -43,6 +49,7 @@ class LoopLabel(BuiltinFunction):
     """
 
     __name__ = "progress"
+    kinds = ("progress",)
 
     # Labels are compared by identity: different loops may have equal descriptions.
     __eq__ = object.__eq__
@@ -53,6 +60,12 @@ class LoopLabel(BuiltinFunction):
         self.description = description
         self.bars = Bars()
         self._python_bar: Any = None
+
+    def takes(self, arguments: Sequence[ShapedArray], results: Sequence[ShapedArray]) -> bool:
+        """Return whether two numbers and the result are integers of one type."""
+        types = [(x.shape, x.dtype) for x in (*arguments, *results)]
+        one = types[:1]
+        return len(results) == 1 and types == one * 3 and one in _COUNTS
 
     def __call__(self) -> None:
         """Start a thread that displays bars as long as there are any."""

@@ -15,6 +15,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import ShapedArray
 
 from bellhop.callbacks.pure_callback import PureCallback
 from bellhop.circuits.ir.wires import WireMap, is_dynamic
@@ -66,6 +67,17 @@ class DrawCheck(BuiltinFunction):
 
     __name__ = "draw_check"
     is_of_circuit = True
+    kinds = ("pure",)
+
+    @staticmethod
+    def check_strings(where: str) -> None:  # type: ignore[override]
+        """Take one string."""
+
+    def takes(self, arguments: Sequence[ShapedArray], results: Sequence[ShapedArray]) -> bool:
+        """Return whether there is a bool for each of the sums."""
+        if len(arguments) != 1 or not jnp.issubdtype(arguments[0].dtype, jnp.floating):
+            return False
+        return _are_bools(results, arguments[0].shape)
 
     def __call__(self, totals: np.ndarray) -> np.ndarray:
         """Return True for each sum of probabilities, or raise ``CircuitError`` for a NaN."""
@@ -89,6 +101,18 @@ class MeanCheck(BuiltinFunction):
 
     __name__ = "mean_check"
     is_of_circuit = True
+    kinds = ("pure",)
+
+    @staticmethod
+    def check_strings(where: str, name: str) -> None:  # type: ignore[override]
+        """Take two strings."""
+
+    def takes(self, arguments: Sequence[ShapedArray], results: Sequence[ShapedArray]) -> bool:
+        """Return whether there is a bool for each row of three numbers."""
+        if len(arguments) != 1 or not jnp.issubdtype(arguments[0].dtype, jnp.floating):
+            return False
+        *rows, last = arguments[0].shape or (0,)
+        return last == 3 and _are_bools(results, tuple(rows))
 
     def __call__(self, values: np.ndarray) -> np.ndarray:
         """Raise ``CircuitError`` for the first row that differs; else return True for each."""
@@ -102,6 +126,11 @@ class MeanCheck(BuiltinFunction):
                     "function from several means."
                 )
         return np.ones(values.shape[:-1], bool)
+
+
+def _are_bools(results: Sequence[ShapedArray], shape: tuple[int, ...]) -> bool:
+    """Return whether the types of results are one array of bools of this shape."""
+    return [(x.shape, x.dtype) for x in results] == [(shape, np.dtype(bool))]
 
 
 class FaultRecorder:
@@ -274,6 +303,20 @@ class FaultCheck(BuiltinFunction):
 
     __name__ = "fault_check"
     is_of_circuit = True
+    kinds = ("pure",)
+
+    @staticmethod
+    def check_strings(where: str, locations: str, n_wires: str) -> None:  # type: ignore[override]
+        """Raise a ValueError unless the number of wires is a number."""
+        del where, locations
+        int(n_wires)
+
+    def takes(self, arguments: Sequence[ShapedArray], results: Sequence[ShapedArray]) -> bool:
+        """Return whether there is a bool for each row ``i32[2]`` of the faults."""
+        if len(arguments) != 1 or arguments[0].dtype != np.int32:
+            return False
+        *rows, last = arguments[0].shape or (0,)
+        return last == 2 and _are_bools(results, tuple(rows))
 
     def __call__(self, faults: np.ndarray) -> np.ndarray:
         """Raise ``CircuitError`` for the first fault; else return True for each row."""

@@ -12,6 +12,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import ShapedArray
 
 from bellhop.callbacks.pure_callback import PureCallback
 from bellhop.circuits.backends.stim.stim_gates import import_stim
@@ -70,6 +71,26 @@ class StimSampler(BuiltinFunction):
 
     __name__ = "stim_sampler"
     is_of_circuit = True
+    kinds = ("pure",)
+
+    @staticmethod
+    def check_strings(where: str, steps: str, shots: str) -> None:  # type: ignore[override]
+        """Raise a ValueError unless there are steps and a number of shots.
+
+        Raises:
+            ValueError: if the steps are not nested lists of lines, or the shots not a number.
+        """
+        del where
+        int(shots)
+        _check_steps(json.loads(steps))
+
+    def takes(self, arguments: Sequence[ShapedArray], results: Sequence[ShapedArray]) -> bool:
+        """Return whether the types are a key and scalars, and bytes of the shots."""
+        types = [(x.shape, x.dtype) for x in arguments]
+        is_valid = types[:1] == [((2,), np.dtype(np.uint32))] and len(results) == 1
+        if not is_valid or any(shape for shape, _ in types[1:]) or results[0].dtype != np.uint8:
+            return False
+        return results[0].ndim == 2 and results[0].shape[0] == int(self.arguments[2])
 
     def __call__(self, key: np.ndarray, *operands: np.ndarray) -> np.ndarray:
         """Sample the program.
@@ -94,6 +115,22 @@ class StimSampler(BuiltinFunction):
         high, low = map(int, key)
         sampler = circuit.compile_sampler(seed=high << 32 | low, reference_sample=reference)
         return sampler.sample(int(shots), bit_packed=True)
+
+
+def _check_steps(steps: Any) -> None:
+    """Raise a ValueError unless JSON is steps: lines, or conditionals of such steps."""
+    for step in steps if type(steps) is list else [steps]:
+        match step:
+            case str() if type(steps) is list:
+                continue
+            case [str(), [_, *_] as branches]:
+                for branch in branches:
+                    _check_steps(branch)
+            case _:
+                raise ValueError(
+                    f"StimSampler: a step of the program is {str(step)[:99]}, expected a line or a "
+                    "conditional. Pass a list of steps."
+                )
 
 
 def _render_program(steps: Sequence[Step], values: Sequence[Any]) -> str:
