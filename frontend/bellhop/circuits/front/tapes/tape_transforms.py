@@ -20,6 +20,7 @@ from bellhop.base.source import function_name
 from bellhop.circuits.front.quantum_function import CachedFunction
 from bellhop.circuits.front.tapes.gate_parameters import GateParameters
 from bellhop.circuits.front.tapes.tape_execution import ReturnedOutcome, apply_tape
+from bellhop.circuits.front.tapes.traced_wires_check import check_traced_wires
 from bellhop.circuits.ir.broadcasting import Rows
 from bellhop.circuits.ir.measurement_types import is_measurement
 from bellhop.circuits.ir.wires import is_dynamic
@@ -97,8 +98,8 @@ def call_on_tape(
         that returns a property of the tape, the property.
 
     Raises:
-        CompileError: if the circuit cannot be a tape, or a transform draws random numbers or needs
-            the value of a tracer.
+        CompileError: if the circuit cannot be a tape, or a transform draws random numbers, needs
+            the value of a tracer, or may compare wires of which some are traced.
     """
     original = QNodeTransforms(qnode.compile_pipeline)
     names = ", ".join(original.names)
@@ -144,6 +145,8 @@ def call_on_tape(
 
     tape, leaves, tree = record(*args)
     processes = tape.measurements
+    # Noise models have an error of their own.
+    check_traced_wires(qnode.compile_pipeline, tape, where)
     transforms, is_folded = original.insert_folding()
     pipeline = CompilePipeline(QNodeTransforms(transforms).support_traced_angles())
     in_program = QNodeTransforms(list(map(_sum_in_program, pipeline)))
