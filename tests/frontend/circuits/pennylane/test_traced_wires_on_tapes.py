@@ -2,6 +2,7 @@
 
 import functools
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pennylane as qml
@@ -74,6 +75,16 @@ def test_gradients_need_static_wires(name):
     transform = getattr(qml, name, None) or getattr(qml.gradients, name)
     with pytest.raises(bellhop.CompileError, match=rf"transform {name} compares wires, .* CNOT\."):
         bellhop.qjit(transform(ON(circuit)))(0.4, 0)
+
+
+def test_wires_that_vmap_maps_over():
+    def circuit(w):
+        qml.X(w)
+        return qml.probs(wires=[0, 1])
+
+    mapped = jax.vmap(qml.transforms.undo_swaps(ON(circuit)))
+    with pytest.raises(bellhop.CompileError, match="undo_swaps does not support .* wires jax.vmap"):
+        bellhop.qjit(mapped)(jnp.array([0, 1]))
 
 
 def test_transforms_that_do_not_compare_wires():
