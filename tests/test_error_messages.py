@@ -14,7 +14,7 @@ from tests.raise_sites import ROOT, find_sites, is_quoted, read_reviewed, read_t
 
 # How a message says what to do: by a verb that asks for it, or by what there is to choose from.
 ADVICE = re.compile(
-    r"\b(Add|Annotate|Apply|Call|Carry|Cast|Change|Choose|Compile|Compute|Convert|Copy|Correct|Count|"
+    r"\b(Add|Annotate|Apply|Call|Carry|Cast|Change|Choose|Compile|Compute|Convert|Copy|Correct|Count|Create|"
     r"Declare|Decompose|Define|Give|Install|Keep|Leave|Loop|Make|Map|Measure|Move|Multiply|Name|"
     r"Number|Partition|Pass|Put|Read|Register|Reinstall|Remove|Return|Save|Say|Set|Show|Swap|Take|"
     r"Use|Write)\b"

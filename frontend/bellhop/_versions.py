@@ -53,8 +53,8 @@ def warn_of_unknown_jax() -> None:
     """
     if not is_supported("jax", jax.__version__):
         warnings.warn(
-            f"jax {jax.__version__} is not a version that bellhop knows, and parts of JAX that it "
-            "uses may have changed. Supported is jax" + SUPPORTED["jax"] + ": "
+            f"jax {jax.__version__} is not a version that bellhop supports, and parts of JAX that "
+            "bellhop uses may have changed. Supported is jax" + SUPPORTED["jax"] + ": "
             f'pip install "jax{SUPPORTED["jax"]}".',
             stacklevel=3,
         )

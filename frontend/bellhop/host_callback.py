@@ -146,8 +146,8 @@ def id_tap(
     del callback_flavor
     if kwargs:
         raise TypeError(
-            f"id_tap takes no keyword arguments for the function, got {', '.join(kwargs)}. Give "
-            "it functools.partial(tap_func, ...) or a closure."
+            f"id_tap takes no keyword arguments for the function, got {', '.join(kwargs)}. Pass "
+            "functools.partial(tap_func, ...) or a closure."
         )
     _check_callable("id_tap", tap_func)
     _check_device_index(device_index)

@@ -138,7 +138,7 @@ def ctrl(
     wires, values = _length(control, one=1), _length(control_values, one=None)
     if values is not None and values != wires:
         raise ValueError(
-            f"ctrl: there are {wires} control wires and {values} control_values. Give a value for "
+            f"ctrl: there are {wires} control wires and {values} control_values. Pass a value for "
             "each wire."
         )
     circuit = current_circuit()

@@ -23,18 +23,18 @@ _PASSES = (CANCEL_INVERSES, MERGE_LOOP_BOUNDARIES, MERGE_ROTATIONS, PAULI_TWIRLI
 # Catalyst passes that are PennyLane transforms.
 _TRANSFORMS = ("combine_global_phases", "diagonalize_measurements", "gridsynth")
 
-NO_PLUGINS = "there are no plugins of MLIR"
-_PAULI = "circuits are of gates here, not of Pauli product rotations and measurements"
+NO_PLUGINS = "plugins of MLIR are not supported"
+_PAULI = "bellhop's circuits consist of gates, not of Pauli product rotations and measurements"
 # Catalyst passes that Bellhop does not have, and the reason.
 _FOREIGN = {
     "Pass": 'a pass is its name: bellhop.pipeline({"merge-rotations": {}})',
     "PassPlugin": NO_PLUGINS,
     "apply_pass_plugin": NO_PLUGINS,
-    "disentangle_cnot": "gates are kept that act on what the circuit prepares",
-    "disentangle_swap": "gates are kept that act on what the circuit prepares",
+    "disentangle_cnot": "bellhop does not simplify gates on known states",
+    "disentangle_swap": "bellhop does not simplify gates on known states",
     "graph_decomposition": "qml.transforms.decompose(gate_set=...) decomposes circuits",
     "ions_decomposition": "qml.transforms.decompose(gate_set=...) decomposes circuits",
-    "parity_synth": "phase polynomials are not looked for",
+    "parity_synth": "bellhop does not optimize phase polynomials",
 } | dict.fromkeys(
     (
         *("commute_ppr", "decompose_arbitrary_ppr", "merge_ppr_ppm", "ppm_compilation"),
@@ -81,8 +81,8 @@ def pass_names(label: str, passes: Mapping[str, Mapping[str, Any]]) -> tuple[str
     """
     if not isinstance(passes, Mapping):
         raise TypeError(
-            f"{label}: expected a dictionary of passes and their options, got {passes!r}. "
-            'Give {"merge-rotations": {}}, for example.'
+            f"{label}: expected a dictionary of passes and their options, got {passes!r}. Pass "
+            '{"merge-rotations": {}}, for example.'
         )
     names = []
     for key, options in passes.items():
@@ -91,9 +91,7 @@ def pass_names(label: str, passes: Mapping[str, Mapping[str, Any]]) -> tuple[str
             there_are = ", ".join(_PASSES)
             raise ValueError(f"{label}: there is no circuit pass '{key}'; there are {there_are}.")
         if options:
-            raise ValueError(
-                f"{label}: the pass '{key}' has no options; given are {dict(options)}."
-            )
+            raise ValueError(f"{label}: the pass '{key}' has no options, got {dict(options)}.")
         names.append(name)
     return tuple(names)
 

@@ -67,7 +67,7 @@ class _Comparator:
             return self.known[value]
         if len(self.known) > _MAX_VALUES:
             raise VerificationError(
-                f"its sort has a comparator of more than {_MAX_VALUES} operations"
+                f"the module's sort has a comparator of more than {_MAX_VALUES} operations"
             )
         if value in self.numbers:
             number = self.numbers[value]
@@ -191,4 +191,4 @@ def _operation(value: ir.Value) -> ir.Operation:
 
 
 def _refusal(what: str) -> VerificationError:
-    return VerificationError(f"its sort has a comparator that is not an order: {what}")
+    return VerificationError(f"the module's sort has a comparator that is not an order: {what}")

@@ -75,7 +75,9 @@ def verify_call(op: ir.Operation) -> None:
     match = _TARGET.fullmatch(target)
     form = None if match is None else _find_form(op, match["kernel"], is_real=match["type"] in "sd")
     if match is None or form is None:
-        raise VerificationError(f"it calls {target}, which is not a function of JAX")
+        raise VerificationError(
+            f"the module calls {target}, which is not a function of JAX's linear algebra"
+        )
     operands, _, results = form.partition(" -> ")
     values = [*op.operands, *op.results]
     count = len(operands.split()), len(results.split())
@@ -83,7 +85,7 @@ def verify_call(op: ir.Operation) -> None:
     if (len(op.operands), len(op.results)) != count or not _match_forms(
         [ir.RankedTensorType(value.type) for value in values], forms, _ELEMENTS[match["type"]]
     ):
-        raise VerificationError(f"it calls {target} with other types than ({form})")
+        raise VerificationError(f"the module calls {target} with wrong types, expected ({form})")
     _verify_configuration(op, target)
 
 
@@ -99,12 +101,16 @@ def _verify_configuration(op: ir.Operation, target: str) -> None:
     if "called_computations" in op.attributes and len(
         ir.ArrayAttr(op.attributes["called_computations"])
     ):
-        raise VerificationError(f"it calls {target} with a function, which is not supported")
+        raise VerificationError(
+            f"the module calls {target} with a function, which is not supported"
+        )
     if (
         "api_version" in op.attributes
         and ir.IntegerAttr(op.attributes["api_version"]).value != _VERSION
     ):
-        raise VerificationError(f"it calls {target} by another version of XLA's interface")
+        raise VerificationError(
+            f"the module calls {target} with a version of XLA's interface other than {_VERSION}"
+        )
     if "mhlo.backend_config" not in op.attributes:
         return
     size = ir.RankedTensorType(op.operands[0].type).shape[-1]
@@ -116,7 +122,9 @@ def _verify_configuration(op: ir.Operation, target: str) -> None:
             else chr(max(value, 0)) in _CHARACTERS.get(named.name, "")
         )
         if not is_known:
-            raise VerificationError(f"it calls {target} with {named.name} = {value}")
+            raise VerificationError(
+                f"the module calls {target} with {named.name} = {value}, which JAX does not emit"
+            )
 
 
 def _find_form(op: ir.Operation, kernel: str, *, is_real: bool) -> str | None:

@@ -69,7 +69,7 @@ def parse_untrusted(text: str, *, any_operation: bool = False) -> ir.Module:
         raise
     except (ir.MLIRError, TypeError, ValueError, LookupError) as error:
         # The bindings raise these exceptions for unknown attributes and types.
-        raise VerificationError(f"it is not an MLIR module: {error}") from error
+        raise VerificationError(f"the text is not an MLIR module: {error}") from error
     return module
 
 
@@ -89,14 +89,17 @@ def _verify_allowed(op: ir.Operation) -> None:
             del op.attributes[attribute]
     is_own = name.partition(".")[0] in OWN_DIALECTS
     if not is_own and name not in ATTRIBUTES:
-        raise VerificationError(f"it has an operation {name}, which saved programs do not have")
+        raise VerificationError(
+            f"the module has an operation {name}, which saved programs do not have"
+        )
     for attribute in op.attributes:
         # The verifiers of Bellhop's dialects check all their attributes, which have no dialect
         # prefix.
         is_known = "." not in attribute if is_own else attribute in ATTRIBUTES[name]
         if not is_known and not attribute.startswith(HARMLESS):
             raise VerificationError(
-                f"its {name} has an attribute '{attribute}', which saved programs do not have"
+                f"the module's {name} has an attribute '{attribute}', which saved programs do not "
+                "have"
             )
     verify = _VERIFIERS.get(name)
     if verify is not None:
@@ -134,7 +137,9 @@ def _verify_windows(op: ir.Operation) -> None:
     sizes = list(ir.DenseI64ArrayAttr(op.attributes["window_dimensions"]))
     edges = [int(each) for each in ir.DenseIntElementsAttr(padding)]
     if any(not 0 <= edge < sizes[i // 2] for i, edge in enumerate(edges)):
-        raise VerificationError("its select_and_scatter has windows of nothing but padding")
+        raise VerificationError(
+            "the module's select_and_scatter has windows that contain padding only"
+        )
 
 
 def _verify_composite(op: ir.Operation) -> None:
@@ -145,7 +150,9 @@ def _verify_composite(op: ir.Operation) -> None:
     """
     name = ir.StringAttr(op.attributes["name"]).value
     if name.startswith(_OPERATION_PREFIXES):
-        raise VerificationError(f"it has a composite {name}, which saved programs do not have")
+        raise VerificationError(
+            f"the module has a composite {name}, which saved programs do not have"
+        )
 
 
 _VERIFIERS = {
@@ -199,13 +206,18 @@ def _verify_type(type_: ir.Type, *, any_element: bool) -> None:
     if callback.is_token(type_):
         return
     if not isinstance(type_, ir.RankedTensorType) or not type_.has_static_shape:
-        raise VerificationError(f"it has a value of type {type_}, which is not an array")
+        raise VerificationError(
+            f"the module has a value of type {type_}, expected an array of static shape"
+        )
     if not any_element and str(type_.element_type) not in ELEMENTS:
         raise VerificationError(
-            f"it has a value of type {type_}, whose element type is not supported"
+            f"the module has a value of type {type_}, whose element type is not supported"
         )
     if 16 * math.prod(type_.shape) > _LARGEST_VALUE:
-        raise VerificationError(f"it has a value of type {type_}, which exceeds the supported size")
+        raise VerificationError(
+            f"the module has a value of type {type_}, expected at most {_LARGEST_VALUE // 16} "
+            "elements"
+        )
 
 
 def _verify_calls(module: ir.Module) -> None:
@@ -226,13 +238,19 @@ def _verify_calls(module: ir.Module) -> None:
     for name in _sort_callees_first(graph):
         depths[name] = 1 + max((depths[callee] for callee in graph[name]), default=0)
         if depths[name] > _DEEPEST_CALLS:
-            raise VerificationError(f"its calls are nested deeper than {_DEEPEST_CALLS}")
+            raise VerificationError(
+                f"the module's calls are nested {depths[name]} deep, expected at most "
+                f"{_DEEPEST_CALLS}"
+            )
         ops = list_operations(by_name[name])
         sizes[name] = len(ops) + sum(
             sizes.get(callee, 0) for op in ops for callee in iterate_references(op)
         )
         if sizes[name] > _MOST_OPERATIONS:
-            raise VerificationError(f"the calls of @{name} inline to too many operations")
+            raise VerificationError(
+                f"inlining all calls of @{name} gives {sizes[name]} operations, expected at most "
+                f"{_MOST_OPERATIONS}"
+            )
 
 
 def _sort_callees_first(graph: CallGraph) -> Iterator[str]:

@@ -44,14 +44,14 @@ def verify_text(text: str, *, may_name_attributes: bool = True) -> None:
     for match in _TOKEN.finditer(text):
         token = match[0]
         if match["number"]:
-            raise VerificationError(f"it has a number of more than {_MAX_DIGITS} digits")
+            raise VerificationError(f"the module has a number of more than {_MAX_DIGITS} digits")
         if token in _CLOSING:
             depths[_CLOSING[token]] -= 1
             continue
         if match["defined"] or token == "{-#":
             if not may_name_attributes:
                 raise VerificationError(
-                    f"it defines the alias {token.strip()}, which is not supported"
+                    f"the module defines the alias {token.strip()}, which is not supported"
                 )
             name = (match["defined"] or "").strip()
             continue
@@ -65,6 +65,6 @@ def verify_text(text: str, *, may_name_attributes: bool = True) -> None:
                 name = ""
         depth = sum(depths.values()) + inside
         if depth > _MAX_DEPTH:
-            raise VerificationError(f"its brackets are nested deeper than {_MAX_DEPTH}")
+            raise VerificationError(f"the module's brackets are nested deeper than {_MAX_DEPTH}")
         if name:
             named[name] = max(named.get(name, 0), depth + 1)

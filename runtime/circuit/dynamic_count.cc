@@ -29,7 +29,7 @@ std::vector<double> allocate_zeros(std::size_t rows, std::size_t columns) {
 void check_bits(std::int64_t bits) {
   if (bits >= 1 && bits < 64) return;
   throw CircuitError("perturbation: expected 1 to 63 bits, got " +
-                     std::to_string(bits) + ".");
+                     std::to_string(bits) + "." + kDamaged);
 }
 
 std::int32_t DynamicCount::begin(std::size_t values, std::size_t parameters) {
@@ -46,7 +46,8 @@ const DynamicCount::Derivative& DynamicCount::derivative(std::int32_t number) co
   if (number < 0 || static_cast<std::size_t>(number) >= derivatives_.size()) {
     throw CircuitError(
         "internal error: expected the index of a stored derivative, below " +
-        std::to_string(derivatives_.size()) + ", got " + std::to_string(number) + ".");
+        std::to_string(derivatives_.size()) + ", got " + std::to_string(number) +
+        ". Please report this as a bug in Bellhop.");
   }
   return derivatives_[static_cast<std::size_t>(number)];
 }
@@ -58,7 +59,8 @@ double DynamicCount::vjp(std::int32_t number, std::span<const double> cotangents
   if (values != all.values) {
     throw CircuitError(
         "internal error: VJP of a stored derivative: expected cotangents of " +
-        std::to_string(all.values) + " values, got " + std::to_string(values) + ".");
+        std::to_string(all.values) + " values, got " + std::to_string(values) +
+        ". Please report this as a bug in Bellhop.");
   }
   // Each id is a power of two, so integers of this many bits can represent the sums of
   // as many ids.

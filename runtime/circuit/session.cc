@@ -45,7 +45,8 @@ std::uint32_t claim_place() {
   }
   if (all.used == kPlaces) {
     throw CircuitError("too many open circuits: expected at most " +
-                       std::to_string(kPlaces) + " at a time.");
+                       std::to_string(kPlaces) +
+                       " at a time. Execute fewer circuits concurrently.");
   }
   // Reserves memory for every index, so that release_place cannot throw.
   if (all.free.capacity() <= all.used) all.free.reserve(2 * all.used + 16);

@@ -25,10 +25,11 @@ double TangentVectors::add(double id, std::int64_t number, std::span<const doubl
   if (!is_dynamic_count(number)) throw_unknown();
   if (std::ranges::all_of(part, [](double value) { return value == 0; })) return id;
   if (parts_.size() >> bits != 0) {
-    throw CircuitError("the derivative of a loop with a dynamic trip count needs " +
-                       std::to_string(parts_.size()) +
-                       " tangents, more than the program's precision can number. Set "
-                       "jax.config.update('jax_enable_x64', True).");
+    throw CircuitError(
+        "the derivative of a loop with a dynamic trip count needs " +
+        std::to_string(parts_.size() + 1) + " tangents, expected at most " +
+        std::to_string(std::size_t{1} << bits) +
+        " in single precision. Set jax.config.update('jax_enable_x64', True).");
   }
   parts_.push_back({before, column_of(number), numbers_.size(), part.size()});
   numbers_.insert(numbers_.end(), part.begin(), part.end());

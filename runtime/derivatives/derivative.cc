@@ -113,7 +113,7 @@ double dot(std::span<const double> a, std::span<const double> b) {
 void check_size(std::size_t expected, std::size_t given) {
   if (given == expected) return;
   throw CircuitError("derivative buffer: expected " + std::to_string(expected) +
-                     " elements, got " + std::to_string(given) + ".");
+                     " elements, got " + std::to_string(given) + "." + kDamaged);
 }
 
 // Computes the derivatives with respect to all static-count parameters. A derivative

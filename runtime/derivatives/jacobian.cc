@@ -12,7 +12,7 @@ void check(const Session& session, std::size_t expvals, std::size_t parameters) 
   if (!session.record) {
     throw CircuitError(
         "internal error: the circuit was started without recording on the device "
-        "(record=2).");
+        "(record=2). Please report this as a bug in Bellhop.");
   }
   if (tape.is_behind) {
     throw CircuitError(
@@ -23,14 +23,14 @@ void check(const Session& session, std::size_t expvals, std::size_t parameters) 
   if (expvals != tape.expvals) {
     throw CircuitError("Jacobian: expected " + std::to_string(tape.expvals) +
                        " rows, one for each expectation value, got " +
-                       std::to_string(expvals) + ".");
+                       std::to_string(expvals) + "." + kDamaged);
   }
   if (tape.last_parameter >= static_cast<std::int64_t>(parameters)) {
     throw CircuitError("Jacobian: expected more than " +
                        std::to_string(tape.last_parameter) +
                        " columns, since a gate uses differentiable parameter " +
                        std::to_string(tape.last_parameter) + ", got " +
-                       std::to_string(parameters) + ".");
+                       std::to_string(parameters) + "." + kDamaged);
   }
   if (!tape.obstacle.empty()) {
     throw CircuitError("gate '" + tape.obstacle +

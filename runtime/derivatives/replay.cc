@@ -155,7 +155,7 @@ void check(const Session& recorded, std::size_t params, const Points& points) {
   if (!recorded.keeps_steps)
     throw CircuitError(
         "internal error: the circuit was started without recording its steps "
-        "(record=1).");
+        "(record=1). Please report this as a bug in Bellhop.");
   for (const Step& step : recorded.steps) {
     if (is_dynamic_count(step.offset)) continue;
     const auto least = step.offset == kLastParameters
@@ -163,7 +163,7 @@ void check(const Session& recorded, std::size_t params, const Points& points) {
                            : step.offset;
     if (least > static_cast<std::int64_t>(params)) {
       throw CircuitError("expected at least " + std::to_string(least) +
-                         " parameters, got " + std::to_string(params) + ".");
+                         " parameters, got " + std::to_string(params) + "." + kDamaged);
     }
   }
   const bool has_basis = !points.basis.empty();
@@ -174,7 +174,8 @@ void check(const Session& recorded, std::size_t params, const Points& points) {
       if (shift.number < 0 || static_cast<std::size_t>(shift.number) >= known) {
         throw CircuitError("internal error: shift of parameter " +
                            std::to_string(shift.number) + ", expected 0 to " +
-                           std::to_string(static_cast<std::int64_t>(known) - 1) + ".");
+                           std::to_string(static_cast<std::int64_t>(known) - 1) +
+                           ". Please report this as a bug in Bellhop.");
       }
     }
   }

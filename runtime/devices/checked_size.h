@@ -18,8 +18,8 @@ namespace bellhop {
 
 [[noreturn]] inline void throw_too_large(const char* what) {
   throw CircuitError(std::string(what) +
-                     ": expected a size that fits into 64 bits, got a larger one. The "
-                     "program is damaged, or was not written by Bellhop.");
+                     ": expected a size that fits into 64 bits, got a larger one." +
+                     kDamaged);
 }
 
 inline std::size_t checked_product(std::size_t a, std::size_t b, const char* what) {
@@ -51,7 +51,7 @@ inline std::size_t checked_size(std::int64_t value, std::size_t most,
                                 const char* what) {
   if (value < 0 || static_cast<std::uint64_t>(value) > most) [[unlikely]] {
     throw CircuitError(std::string(what) + ": expected 0 to " + std::to_string(most) +
-                       ", got " + std::to_string(value) + ".");
+                       ", got " + std::to_string(value) + "." + kDamaged);
   }
   return static_cast<std::size_t>(value);
 }
@@ -61,7 +61,7 @@ inline void expect_count(std::size_t expected, std::size_t given, const char* wh
   if (expected == given) [[likely]]
     return;
   throw CircuitError(std::string(what) + ": expected " + std::to_string(expected) +
-                     " elements, got " + std::to_string(given) + ".");
+                     " elements, got " + std::to_string(given) + "." + kDamaged);
 }
 
 // Returns the `count` elements from index `first` on; throws CircuitError if the span
@@ -72,7 +72,7 @@ std::span<T> checked_part(std::span<T> all, std::size_t first, std::size_t count
   if (first > all.size() || count > all.size() - first) [[unlikely]] {
     throw CircuitError(std::string(what) + ": expected " + std::to_string(count) +
                        " elements from element " + std::to_string(first) + " on, got " +
-                       std::to_string(all.size()) + " elements in all.");
+                       std::to_string(all.size()) + " elements in all." + kDamaged);
   }
   return all.subspan(first, count);
 }

@@ -85,7 +85,7 @@ Slots read_slots(CodeReader& reader, std::int64_t count) {
   constexpr std::int64_t kMost = std::int64_t{1} << 48;
   const std::int64_t first = reader.next();
   if (count < -kMost || first > kMost || first < -kMost) {
-    reader.fail("an array of parameters is larger than any memory");
+    reader.fail("size of a parameter array: expected at most 2**48, got more");
   }
   return {first, static_cast<std::size_t>(-count)};
 }
@@ -234,8 +234,9 @@ GateTable::GateTable(std::string_view names, std::span<const std::int64_t> code,
       }
       if (smallest < 0 &&
           -1 - smallest >= static_cast<std::int64_t>(constants_.size())) {
-        reader.fail("refers to constant " + std::to_string(-1 - smallest) + " of " +
-                    std::to_string(constants_.size()));
+        reader.fail("index of a constant: expected 0 to " +
+                    std::to_string(static_cast<std::int64_t>(constants_.size()) - 1) +
+                    ", got " + std::to_string(-1 - smallest));
       }
     }
     if (gate.kind == Gate::Kind::kBasisState) {

@@ -269,7 +269,7 @@ void GateTable::check_sizes(std::size_t params, std::size_t dynamic_wires,
                             std::int32_t offset, std::int32_t iterations) const {
   if (iterations < 0) {
     throw CircuitError("gates of a loop: expected 0 or more iterations, got " +
-                       std::to_string(iterations) + ".");
+                       std::to_string(iterations) + "." + kDamaged);
   }
   const auto check = [&](const char* what, std::size_t of_iteration,
                          std::size_t given) {
@@ -277,7 +277,7 @@ void GateTable::check_sizes(std::size_t params, std::size_t dynamic_wires,
                                              of_iteration, "A run of gates");
     if (used <= given) return;
     throw CircuitError("sequence of gates: expected " + std::to_string(used) + what +
-                       ", got " + std::to_string(given) + ".");
+                       ", got " + std::to_string(given) + "." + kDamaged);
   };
   check(" parameters", params_, params);
   check(" dynamic wires", dynamic_wires_, dynamic_wires);
@@ -288,7 +288,8 @@ void GateTable::check_sizes(std::size_t params, std::size_t dynamic_wires,
       (offset >= 0 && taken > kMost - static_cast<std::size_t>(offset))) {
     throw CircuitError("offset of " + std::to_string(taken) +
                        " gate parameters: expected -2 to " + std::to_string(kMost) +
-                       " for each parameter, got " + std::to_string(offset) + ".");
+                       " for each parameter, got " + std::to_string(offset) + "." +
+                       kDamaged);
   }
 }
 

@@ -32,7 +32,7 @@ Outcomes parse_tree(std::int64_t value) {
   if (value < 0 || value > kMostOutcomes) {
     throw CircuitError("attribute tree of a circuit: expected 0 to " +
                        std::to_string(kMostOutcomes) + ", got " +
-                       std::to_string(value) + ".");
+                       std::to_string(value) + "." + kDamaged);
   }
   return static_cast<Outcomes>(value);
 }
@@ -54,8 +54,7 @@ ffi::ErrorOr<std::unique_ptr<BeginState>> prepare_begin(
     }
     if (rows > 0 && outcomes == Outcomes::kSharedRuns) {
       throw CircuitError(
-          "executions that several shots share are not supported for a batch of "
-          "circuits.");
+          "shots that share an execution are not supported for a batch of circuits.");
     }
     return std::make_unique<BeginState>(
         parse_beginning(

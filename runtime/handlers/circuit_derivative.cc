@@ -49,7 +49,8 @@ void check(const DerivativeState& state) {
   if (!is_right) {
     throw CircuitError(
         "internal error: the attributes sizes and squares do not match the " +
-        std::to_string(count) + " measurements of a derivative.");
+        std::to_string(count) +
+        " measurements of a derivative. Please report this as a bug in Bellhop.");
   }
   std::int64_t last = 0;
   for (const std::int64_t end : ends) {
@@ -62,7 +63,7 @@ void check(const DerivativeState& state) {
         "shift rules: expected ascending ends up to the number of terms, got ends up "
         "to " +
         std::to_string(last) + ", " + std::to_string(coefficients.size()) +
-        " coefficients and " + std::to_string(amounts.size()) + " amounts.");
+        " coefficients and " + std::to_string(amounts.size()) + " amounts." + kDamaged);
   }
 }
 
@@ -96,7 +97,8 @@ Differentiation read_differentiation(const DerivativeState& state,
   const auto known = static_cast<std::int32_t>(session.steps.size());
   if (steps > known) {
     throw CircuitError("derivative: expected at most " + std::to_string(known) +
-                       " steps, the recorded ones, got " + std::to_string(steps) + ".");
+                       " steps, the recorded ones, got " + std::to_string(steps) + "." +
+                       kDamaged);
   }
   const std::span<const std::int32_t> of_parameters = span_of(rules);
   for (const std::int32_t rule : of_parameters) {
@@ -104,7 +106,7 @@ Differentiation read_differentiation(const DerivativeState& state,
     throw CircuitError(
         "shift rules of parameters: expected indices 0 to " +
         std::to_string(static_cast<std::int64_t>(state.ends.size()) - 1) + ", got " +
-        std::to_string(rule) + ".");
+        std::to_string(rule) + "." + kDamaged);
   }
   const auto rows = static_cast<std::size_t>(basis.dimensions()[0]);
   const auto columns = static_cast<std::size_t>(basis.dimensions()[1]);
@@ -116,7 +118,7 @@ Differentiation read_differentiation(const DerivativeState& state,
                        " columns" + (state.adjoint ? " and no rows" : "") + ", got " +
                        std::to_string(of_parameters.size()) +
                        " shift rules and a basis of " + std::to_string(rows) +
-                       " rows and " + std::to_string(columns) + " columns.");
+                       " rows and " + std::to_string(columns) + " columns." + kDamaged);
   }
   const auto shape = directions.dimensions();
   checked_size(shape[1], kMostOrder, "order of a derivative along directions");

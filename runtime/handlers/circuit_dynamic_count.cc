@@ -82,7 +82,7 @@ ffi::Error direction_handler(Integer<"bits"> bits, ffi::RunId run, HandleBuffer 
     if (static_cast<std::size_t>(parts.dimensions()[0]) != ids.element_count()) {
       throw CircuitError("tangents of a direction: expected " +
                          std::to_string(ids.element_count()) + " rows, got " +
-                         std::to_string(parts.dimensions()[0]) + ".");
+                         std::to_string(parts.dimensions()[0]) + "." + kDamaged);
     }
     expect_count(ids.element_count(), results->element_count(),
                  "perturbations of tangents");

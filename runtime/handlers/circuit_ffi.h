@@ -46,7 +46,7 @@ template <typename Buffer>
 std::uint32_t* handle_words(const Buffer& buffer) {
   if (buffer.element_count() != 2) {
     throw CircuitError("handle of a circuit: expected 2 words, got " +
-                       std::to_string(buffer.element_count()) + ".");
+                       std::to_string(buffer.element_count()) + "." + kDamaged);
   }
   return buffer.typed_data();
 }

@@ -96,7 +96,7 @@ engine::Precision parse_precision(std::int64_t bits) {
   if (bits == 64) return engine::Precision::kDouble;
   if (bits == 32) return engine::Precision::kSingle;
   throw CircuitError("attribute precision of a circuit: expected 32 or 64, got " +
-                     std::to_string(bits) + ".");
+                     std::to_string(bits) + "." + kDamaged);
 }
 
 }  // namespace
@@ -126,7 +126,8 @@ std::int32_t parse_offset(std::int64_t value) {
   constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
   if (value < kLastParameters || value > kMost) {
     throw CircuitError("offset of the parameters of gates: expected -2 to " +
-                       std::to_string(kMost) + ", got " + std::to_string(value) + ".");
+                       std::to_string(kMost) + ", got " + std::to_string(value) + "." +
+                       kDamaged);
   }
   return static_cast<std::int32_t>(value);
 }
@@ -134,7 +135,7 @@ std::int32_t parse_offset(std::int64_t value) {
 Derivative parse_derivative(std::int64_t value) {
   if (value < 0 || value > static_cast<std::int64_t>(Derivative::kAlong)) {
     throw CircuitError("attribute jacobian of a measurement: expected 0 to 3, got " +
-                       std::to_string(value) + ".");
+                       std::to_string(value) + "." + kDamaged);
   }
   return static_cast<Derivative>(value);
 }
@@ -165,7 +166,7 @@ GivenNumbers read_numbers(const ffi::AnyBuffer& buffer, std::size_t rows) {
     return {{}, {{numbers, count}, stride}};
   }
   throw CircuitError(
-      "The parameters of a run of gates: expected type f64, f32, c128 or c64, got "
+      "parameters of a run of gates: expected type f64, f32, c128 or c64, got "
       "another.");
 }
 
@@ -225,12 +226,13 @@ void take_measurements(Session& session, std::uint32_t place,
     profile_engine(place);
   } else if (has_vector) {
     throw CircuitError(
-        "VJPs of measured values, and derivatives along a direction, are not supported "
-        "by the device, only by Bellhop's engine.");
+        "vector-Jacobian products and derivatives along a direction are supported only "
+        "by Bellhop's engine, which does not support an operation of this circuit. Use "
+        "engine='plugin'.");
   } else if (session.branches.is_drawn()) {
     throw CircuitError(
-        "executions that several shots share are not supported by the device, only by "
-        "Bellhop's engine.");
+        "shots that share an execution are supported only by Bellhop's engine, which "
+        "does not support an operation of this circuit. Use engine='plugin'.");
   } else if (session.rows > 0) {
     run_batch(session, measuring, asked, helpers);
   } else {

@@ -19,8 +19,9 @@ ffi::Error score_handler(ffi::RunId run, HandleBuffer handle, HandleResult resul
     const std::span found(by->typed_data(), by->element_count());
     if (!engine::may_score(lease.session, found.size())) {
       throw CircuitError(
-          "the score function of drawn outcomes is supported only by Bellhop's engine, "
-          "and the engine does not differentiate a gate of this circuit.");
+          "the derivative with respect to gates before drawn outcomes is supported "
+          "only by Bellhop's engine, which cannot differentiate a gate of this "
+          "circuit. Decompose the gate, or use no shots.");
     }
     *saved->typed_data() = engine::score(lease.session, found);
   });

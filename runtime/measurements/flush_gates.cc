@@ -15,8 +15,9 @@ void apply_waiting(Session& session) {
   if (!session.waits || session.rows > 0) return;
   if (session.has_forgotten) {
     throw CircuitError(
-        "an operation that Bellhop's engine does not support, after more runs of gates "
-        "than it stores for the device. Use engine='plugin'.");
+        "the circuit has an operation that Bellhop's engine does not support, after "
+        "more runs of gates than the engine stores for the device. Use "
+        "engine='plugin'.");
   }
   stop_waiting(session);
   // Applying a step appends it again if the circuit records its steps.

@@ -60,8 +60,8 @@ void expect(const Output& output, std::size_t size, Output::Type type) {
 // Returns 2 ** qubits. No device has 48 qubits, and the shift must not overflow.
 std::size_t dimension(std::size_t qubits) {
   if (qubits > 48)
-    throw CircuitError(
-        "the circuit has too many qubits for a result of this measurement.");
+    throw CircuitError("a result of this measurement has 2**" + std::to_string(qubits) +
+                       " elements: expected at most 48 qubits. Measure fewer wires.");
   return std::size_t{1} << qubits;
 }
 
@@ -210,7 +210,8 @@ void measure_samples(Session& session, const Measurement& measurement, Samples& 
 void check_shots(const Measurement& measurement, std::size_t shots) {
   if (measurement.shots() == shots) return;
   throw CircuitError("shot groups: expected " + std::to_string(shots) +
-                     " shots in all, got " + std::to_string(measurement.shots()) + ".");
+                     " shots in all, got " + std::to_string(measurement.shots()) + "." +
+                     kDamaged);
 }
 
 void measure_frequencies(Session& session, const Measurement& measurement,
@@ -260,7 +261,8 @@ void MeasurementList::measure(Session& session, std::span<const double> data,
   }
   if (data.size() < data_) {
     throw CircuitError("data of observables: expected " + std::to_string(data_) +
-                       " elements, got " + std::to_string(data.size()) + ".");
+                       " elements, got " + std::to_string(data.size()) + "." +
+                       kDamaged);
   }
   Samples samples(*session.device);
   const auto take = [&](std::size_t i) {
@@ -288,8 +290,9 @@ void MeasurementList::measure(Session& session, std::span<const double> data,
                                             outputs[i]);
             case MeasurementKind::kRun:
               throw CircuitError(
-                  "executions that several shots share are not supported by the "
-                  "device, only by Bellhop's engine.");
+                  "shots that share an execution are supported only by Bellhop's "
+                  "engine, which does not support an operation of this circuit. Use "
+                  "engine='plugin'.");
           }
         });
   };

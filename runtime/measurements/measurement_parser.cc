@@ -19,7 +19,7 @@ constexpr std::int64_t kMostNumbers = std::int64_t{1} << 40;
 std::vector<std::int64_t> read_wires(CodeReader& reader, std::size_t count) {
   std::vector<std::int64_t> wires = reader.take(count);
   for (std::int64_t wire : wires) {
-    if (wire < 0) reader.fail("wire " + std::to_string(wire) + ", expected 0 or more");
+    if (wire < 0) reader.fail("wire: expected 0 or more, got " + std::to_string(wire));
   }
   check_distinct(wires);
   return wires;
@@ -35,7 +35,8 @@ std::vector<std::size_t> read_groups(CodeReader& reader) {
   std::vector<std::size_t> groups;
   std::size_t all = 0;
   for (std::int64_t shots : reader.take(reader.next_count("the number of groups"))) {
-    if (shots <= 0) reader.fail("a group of no shots");
+    if (shots <= 0)
+      reader.fail("shots of a group: expected 1 or more, got " + std::to_string(shots));
     groups.push_back(static_cast<std::size_t>(shots));
     all = checked_sum(all, groups.back(), "shots of groups");
   }
@@ -45,7 +46,8 @@ std::vector<std::size_t> read_groups(CodeReader& reader) {
 // Reads the wires of snapshots, and the index in the data of their bases.
 void read_snapshots(CodeReader& reader, Measurement& measurement, std::size_t& used) {
   measurement.wires = read_wires(reader, reader.next_count("the number of wires"));
-  if (measurement.wires.empty()) reader.fail("snapshots of no wires");
+  if (measurement.wires.empty())
+    reader.fail("wires of snapshots: expected 1 or more, got 0");
   const auto numbers =
       static_cast<std::size_t>(reader.next_below(kMostNumbers, "the number of bases"));
   if (numbers == 0) return;
@@ -62,14 +64,19 @@ std::vector<std::int64_t> read_words(CodeReader& reader, std::size_t wires) {
 // Reads an observable in prefix order and appends its steps in postfix order.
 void read_observable(CodeReader& reader, std::vector<ObservableStep>& steps,
                      std::size_t& used, int depth = 0) {
-  if (depth > kMaxDepth) reader.fail("an observable is nested too deep");
+  if (depth > kMaxDepth)
+    reader.fail("nesting of an observable: expected at most " +
+                std::to_string(kMaxDepth) + " levels, got more");
   ObservableStep step;
   const std::int64_t code = reader.next_below(8, "an observable");
   switch (code) {
     case 5: {
       step.kind = StepKind::kHermitian;
       step.wires = read_wires(reader, reader.next_count("the number of wires"));
-      if (step.wires.size() > 24) reader.fail("a Hermitian has too many wires");
+      if (step.wires.size() > 24) {
+        reader.fail("wires of a Hermitian observable: expected at most 24, got " +
+                    std::to_string(step.wires.size()));
+      }
       step.data =
           read_data_index(reader, std::size_t{2} << (2 * step.wires.size()), used);
       break;
@@ -78,7 +85,8 @@ void read_observable(CodeReader& reader, std::vector<ObservableStep>& steps,
     case 7: {
       step.kind = code == 6 ? StepKind::kTensor : StepKind::kCombination;
       step.operands = reader.next_count("the number of operands");
-      if (step.operands == 0) reader.fail("an observable made of nothing");
+      if (step.operands == 0)
+        reader.fail("operands of an observable: expected 1 or more, got 0");
       if (code == 7) step.data = read_data_index(reader, step.operands, used);
       for (std::size_t i = 0; i < step.operands; ++i) {
         read_observable(reader, steps, used, depth + 1);

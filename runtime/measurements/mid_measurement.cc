@@ -96,8 +96,7 @@ bool next_outcome(Session& session, const MidMeasurement& measurement,
     return session.branches.next_outcome(both, session.device->generator);
   }
   if (session.branches.is_drawn()) {
-    throw CircuitError(
-        "postselection is not supported in executions that several shots share.");
+    throw CircuitError("postselection is not supported if shots share an execution.");
   }
   const bool outcome = measurement.postselect == 1;
   if (const double sum = both[0] + both[1]; sum > 0) {

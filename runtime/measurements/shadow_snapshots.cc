@@ -81,7 +81,7 @@ class Snapshots {
       // Converting an out-of-range number to an integer is undefined behaviour.
       if (!(basis >= 0 && basis < 3)) {
         throw CircuitError("basis of a snapshot: expected 0, 1 or 2, got " +
-                           std::to_string(basis) + ".");
+                           std::to_string(basis) + "." + kDamaged);
       }
       return static_cast<std::uint8_t>(basis);
     }

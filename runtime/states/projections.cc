@@ -145,7 +145,8 @@ void restore(const States& states, const Amplitudes& ket, const Projection& proj
     states.multiply(ket, 1 / factor);
     if (removed.size() < bytes_removed<Real>(states)) {
       throw CircuitError(
-          "internal error: the amplitudes before a projection were not stored.");
+          "internal error: the amplitudes before a projection were not stored. Please "
+          "report this as a bug in Bellhop.");
     }
     const std::size_t first = removed.size() - bytes_removed<Real>(states);
     const Real* next = reinterpret_cast<const Real*>(removed.data() + first);

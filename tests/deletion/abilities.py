@@ -40,6 +40,18 @@ ABILITIES = {
         mentions={CHOOSE: ("null.qubit", "NULL")},
         tests=(f"{TESTS}/circuits/in_program/test_null_device.py",),
     ),
+    "tapes": Ability(
+        files=(f"{CIRCUITS}/backends/tapes",),
+        mentions={CHOOSE: ("run_on_python_device",)},
+        tests=(f"{TESTS}/circuits/python_devices",),
+    ),
+    "arrays": Ability(
+        files=(f"{CIRCUITS}/backends/arrays",),
+        mentions={CHOOSE: ("run_on_arrays",)},
+        tests=(f"{TESTS}/circuits/in_program",),
+        # default.qubit's circuits that the engine does not differentiate need arrays.
+        deselected="arrays or default.qubit",
+    ),
     "shadows": Ability(
         files=(f"{CIRCUITS}/measure/shadows.py",),
         mentions={
@@ -48,7 +60,10 @@ ABILITIES = {
         tests=(f"{TESTS}/circuits/measure/*shadow*",),
     ),
     "user measurements": Ability(
-        files=(f"{CIRCUITS}/measure/user_measurements.py",),
+        files=(
+            f"{CIRCUITS}/measure/user_measurements.py",
+            f"{CIRCUITS}/measure/sample_mean_derivative.py",
+        ),
         mentions={f"{CIRCUITS}/measure/measurement_registry.py": ("UserSampleProcess",)},
     ),
     "host_callback": Ability(

@@ -2,10 +2,15 @@
 
 import datetime
 
+import pennylane as qml
 import pytest
 from tests.deletion import __main__ as script
 from tests.deletion.abilities import ABILITIES
 from tests.deletion.forget import forget
+
+import bellhop
+from bellhop.circuits.backends.choose import choose_executor
+from bellhop.circuits.ir.executors import Executor
 
 REGISTRY = """\
 from a import shadow, mean
@@ -66,7 +71,22 @@ def test_what_an_ability_deletes_exists(name):
 
 
 def test_abilities_take_turns(monkeypatch):
-    days = iter([datetime.date(2026, 1, day) for day in range(1, 6)])
+    days = iter([datetime.date(2026, 1, day) for day in range(1, 7)])
     monkeypatch.setattr(script, "today", lambda: next(days))
-    chosen = [script.choose_names(2) for _ in range(5)]
-    assert len({name for names in chosen for name in names}) == len(ABILITIES) == 10
+    chosen = [script.choose_names(2) for _ in range(6)]
+    assert len({name for names in chosen for name in names}) == len(ABILITIES) == 12
+
+
+def test_a_circuit_that_needs_a_deleted_backend_is_an_error(monkeypatch):
+    monkeypatch.delitem(choose_executor._RUNNERS, Executor.ARRAYS)
+
+    @bellhop.qjit
+    @qml.qnode(qml.device("default.mixed", wires=1))
+    def circuit(x):
+        qml.RX(x, 0)
+        return qml.expval(qml.Z(0))
+
+    with pytest.raises(bellhop.CompileError, match="needs the backend 'arrays', since default.mix"):
+        circuit(0.4)
+    with pytest.raises(bellhop.CompileError, match="this installation of bellhop has no such"):
+        circuit(0.4)

@@ -30,7 +30,7 @@ def test_options_of_qjit():
         ("target must be one of binary", {"target": "gpu"}),
         ("keep_intermediate must be a bool,", {"keep_intermediate": 7}),
         (
-            "has no options; given are",
+            "has no options, got",
             {"circuit_transform_pipeline": {"cancel_inverses": {"a": 1}}},
         ),
     ]:
@@ -77,7 +77,7 @@ def test_rules_of_pure_callback():
     pair = bellhop.pure_callback(lambda x: (x, x), (float, float))
     pair.jvp(lambda primals, tangents: (pair(primals[0]), tangents[0]))
     total = lambda x: sum(pair(x))
-    raises("; the result has (array, array)", bellhop.grad(total), 1.0, error=TypeError)
+    raises(", expected (array, array), the structure of", bellhop.grad(total), 1.0, error=TypeError)
 
 
 def test_an_annotation_that_cannot_be_evaluated():
@@ -130,7 +130,7 @@ def test_pictures(tmp_path, monkeypatch):
 def test_functions_that_cannot_be_saved(tmp_path):
     partial = bellhop.qjit(bellhop.pure_callback(functools.partial(abs), float))
     partial(1.0)
-    raises("it is a functools.partial. Define", partial.save, tmp_path / "f")
+    raises("a functools.partial has no name", partial.save, tmp_path / "f")
 
     odd_keys = bellhop.qjit(lambda tree: tree[2.5])
     odd_keys({2.5: 1.0})
@@ -177,7 +177,7 @@ def _circuit(*gates, result=lambda: qml.expval(qml.Z(0)), **options):
 
 def test_circuits():
     by_pennylane = _circuit(lambda x: qml.ops.MidMeasure(0))
-    raises("was made by PennyLane alone", bellhop.qjit(by_pennylane), 0.1)
+    raises("was created without bellhop.measure", bellhop.qjit(by_pennylane), 0.1)
     wrong_outcome = _circuit(lambda x: bellhop.measure(0, postselect=2))
     raises("postselect must be 0 or", bellhop.qjit(wrong_outcome), 0.1)
     without_shots = _circuit(result=lambda: qml.sample(wires=0))

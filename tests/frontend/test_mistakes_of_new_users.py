@@ -226,6 +226,30 @@ def test_what_jax_says_of_a_leaked_value_has_the_line_of_the_user():
     assert "jax.lax.scan stacks the values that its body returns" in said
 
 
+@pytest.mark.parametrize(
+    ("transform", "function"),
+    [
+        (jax.grad, "a function that jax.grad or jax.linearize differentiates"),
+        (lambda f: lambda x: jax.jvp(f, (x,), (x,)), "a function that jax.jvp or"),
+        (lambda f: lambda x: jax.vmap(f)(x[None]), "a function that jax.vmap maps"),
+    ],
+)
+def test_a_value_that_leaves_a_transformation_is_named(transform, function):
+    """Tracers of transformations have no source location; the values they wrap have."""
+    values = []
+
+    def program(x):
+        transform(lambda v: (values.append(2 * v), v)[1])(x)
+        return values.pop()
+
+    line = program.__code__.co_firstlineno + 1
+    with pytest.raises(jax.errors.UnexpectedTracerError) as raised:
+        bellhop.qjit(program)(1.0)
+    assert f"computed at {__file__}:{line}, which was stored outside of {function}" in str(
+        raised.value
+    )
+
+
 def test_an_if_in_a_region_names_the_conditionals():
     def absolute(x):
         return x if x > 0 else -x
@@ -296,3 +320,10 @@ def test_loaded_function_names_the_types_that_it_was_compiled_for(tmp_path):
     with pytest.raises(TypeError, match=r"x is of type str.*compiled for .*float64") as raised:
         compiled("a")
     assert "static" not in str(raised.value)
+
+
+def test_options_that_are_passed_by_position_are_listed():
+    with pytest.raises(TypeError, match=r"Pass in_axes by keyword: vmap\(fn, in_axes=\(0, None\)"):
+        bellhop.vmap(lambda x, y: x * y, (0, None))
+    with pytest.raises(TypeError, match="Pass options by keyword: .*argnums"):
+        bellhop.grad(lambda x, y: x * y, 1)

@@ -239,7 +239,9 @@ def test_modules_with_callbacks_are_replaced_after_a_pass(own_directory):
     bellhop.debug.replace_ir(f, stage, text.replace("stablehlo.add", "stablehlo.multiply"))
     assert f(2.0) == pytest.approx(2 * np.cos(2))
     bellhop.debug.replace_ir(f, stage, "no module")
-    with pytest.raises(bellhop.CompileError, match=f"in place of '{stage}': Unable to parse"):
+    with pytest.raises(
+        bellhop.CompileError, match=f"replaces the stage '{stage}': Unable to parse"
+    ):
         f(2.0)
 
 

@@ -8,7 +8,7 @@ REFUSALS = {
     # What is traced need not run, and no device of these programs has such a wire.
     r"CompileError: the QNode .* there is no wire (-?\d+) on the device; its wires are "
     r"\[(?!.*\b\1\b)": "a wire that is known",
-    r"has fwd and bwd rules, which are of reverse mode": "forward mode of what does not run",
+    r"its fwd and bwd rules define reverse mode only": "forward mode of what does not run",
     # Mapped, both branches run for every row.
     r"CircuitError: .* Row \d+ of a batch of .* wire -?\d+ is not in": "a wire of another branch",
     # Its steps back compute the iterations again, effects too.

@@ -172,15 +172,15 @@ def test_an_alias_may_be_used_often():
         ),
         (
             f"module attributes {{a = {'9' * 100_000} : i64}} {{}}",
-            "it has a number of more than 80 digits",
+            "the module has a number of more than 80 digits",
         ),
         (
             f"func.func @f(%x: tensor<{'9' * 100_000}xf64>) {{ return }}",
-            "it has a number of more than 80 digits",
+            "the module has a number of more than 80 digits",
         ),
         (
             f"module attributes {{a = 0x{'f' * 100_000} : i64}} {{}}",
-            "it has a number of more than 80 digits",
+            "the module has a number of more than 80 digits",
         ),
     ],
     ids=["brackets", "attributes", "names", "number", "shape", "hexadecimal"],

@@ -8,7 +8,7 @@ from bellhop_mlir.errors import VerificationError
 from bellhop_mlir.module_validation import parse_untrusted
 
 # Registered with XLA, and no function of LAPACK's.
-OTHER_CALLS = {"approx_max_k": "it calls ApproxTopK"}
+OTHER_CALLS = {"approx_max_k": "the module calls ApproxTopK"}
 
 
 def check(name):

@@ -24,7 +24,9 @@ Each name, its purpose, and the reason why no public name serves:
 * ``Traced._consts``: the tracers of outer functions that a traced function closes over.  The public
   API has only the number of inputs of its jaxpr.
 * ``DynamicJaxprTracer``: the class of tracers in a jaxpr trace, a subclass of the public
-  ``Tracer``.
+  ``Tracer``.  ``LinearizeTracer``, ``JVPTracer``, ``JaxprTracer``, ``BatchTracer``, ``RematTracer``
+  and ``ShardMapTracer``: the classes of tracers of transformations; the class is all that an error
+  can tell of a value that left its transformation.
 * ``pxla._dce_jaxpr``: a cache that never releases programs, and so users' functions.  The public
   ``jax.clear_caches`` clears all caches.
 """
@@ -33,8 +35,14 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import jax
-from jax._src import core, source_info_util  # noqa: TID251
-from jax._src.interpreters import ad, partial_eval, pxla  # noqa: TID251
+from jax._src import core, shard_map, source_info_util  # noqa: TID251
+from jax._src.interpreters import (  # noqa: TID251
+    ad,
+    batching,
+    partial_eval,
+    pxla,
+    remat,
+)
 from jax.extend.core import ClosedJaxpr, Jaxpr
 
 jvp_jaxpr = ad.jvp_jaxpr
@@ -228,16 +236,29 @@ class LeakedValue(NamedTuple):
 
     Attributes:
         type: its abstract value.
-        owner: the traced function or loop body that it belongs to, ``'name' (file:line)``, or None
-            if unknown.
+        owner: the traced function or loop body that it belongs to, ``'name' (file:line)``, or the
+            function of a transformation, ``a function that jax.vmap maps``; None if unknown.
         created: ``file:line`` of the equation that computes it, or None if unknown.
+        is_argument: whether it is an argument of `owner`.
         used: ``file:line`` of the first equation that uses it, or None if unknown.
     """
 
     type: Any
     owner: str | None
     created: str | None
+    is_argument: bool
     used: str | None
+
+
+# By class of the tracer: the function in which values of a transformation are valid.
+_TRANSFORMED_FUNCTIONS = {
+    ad.LinearizeTracer: "a function that jax.grad or jax.linearize differentiates",
+    ad.JVPTracer: "a function that jax.jvp or jax.jacfwd differentiates",
+    partial_eval.JaxprTracer: "a function that jax.vjp or jax.linearize differentiates",
+    batching.BatchTracer: "a function that jax.vmap maps",
+    remat.RematTracer: "a function of jax.checkpoint",
+    shard_map.ShardMapTracer: "a function of jax.shard_map",
+}
 
 
 def find_leaked_values(traced: Any) -> list[LeakedValue]:
@@ -253,24 +274,51 @@ def find_leaked_values(traced: Any) -> list[LeakedValue]:
         if not isinstance(value, core.Tracer):
             continue
         uses = (_source_line(eqn.source_info) for eqn in jaxpr.eqns if variable in eqn.invars)
-        origin = _source_line(value._line_info)
-        owner = describe_owner(value)
-        values.append(LeakedValue(jax.typeof(value), owner, origin, next(uses, None)))
+        traced_value = _unwrap_transformations(value)
+        # Only tracers of jaxpr traces have an equation and a source location.
+        is_equation = isinstance(traced_value, partial_eval.DynamicJaxprTracer)
+        created = _source_line(traced_value._line_info) if is_equation else None
+        is_argument = isinstance(value, partial_eval.DynamicJaxprTracer) and created is None
+        values.append(
+            LeakedValue(
+                jax.typeof(value), describe_owner(value), created, is_argument, next(uses, None)
+            )
+        )
     return values
+
+
+def _unwrap_transformations(value: Any) -> Any:
+    """Return the value that tracers of ``jax.grad``, ``jax.vmap`` etc. wrap.
+
+    Args:
+        value: a tracer of any class, or another value.
+
+    Returns:
+        a tracer of a jaxpr trace, an array, or a tracer that wraps no value.
+    """
+    while not isinstance(value, partial_eval.DynamicJaxprTracer):
+        if isinstance(value, ad.JVPTracer | ad.LinearizeTracer):
+            value = value.primal
+        elif isinstance(value, batching.BatchTracer | remat.RematTracer | shard_map.ShardMapTracer):
+            value = value.val
+        else:
+            break
+    return value
 
 
 def describe_owner(tracer: Any) -> str | None:
     """Return the traced function or loop body of a tracer, ``'name' (file:line)``.
 
     Args:
-        tracer: a tracer, whose trace may have ended.
+        tracer: a tracer of any class, whose trace may have ended.
 
     Returns:
-        the description; None for tracers of transformations, which have no function.
+        the description. Tracers of transformations do not know their function: they get the
+        transformation's name; None for tracers of unknown classes.
     """
-    debug_info = getattr(getattr(tracer._trace, "frame", None), "debug_info", None)
-    if debug_info is None:
-        return None
+    if not isinstance(tracer, partial_eval.DynamicJaxprTracer):
+        return _TRANSFORMED_FUNCTIONS.get(type(tracer))
+    debug_info = tracer._trace.frame.debug_info
     name, _, site = debug_info.func_src_info.partition(" at ")
     return f"'{name}' ({site})" if site else f"'{name}'"
 

@@ -478,6 +478,20 @@ def equation_site() -> str | None:
     return None if frame is None else f"{frame.file_name}:{frame.start_line}"
 
 
+def equation_lines(eqn: Any) -> Iterator[tuple[str, int]]:
+    """Yield file and line of the frames that traced an equation, innermost first.
+
+    Only frames inside of the equation's innermost trace are known. Frames of JAX are skipped.
+    """
+    for frame in source_info_util.user_frames(eqn.source_info.traceback):
+        yield frame.file_name, frame.start_line
+
+
+def is_hidden_file(file: str) -> bool:
+    """Return whether a library hides the frames of a file from JAX's tracebacks."""
+    return not traceback_util.include_filename(file)
+
+
 # The function is public, but jax 0.10.0 takes no context.
 _IR_TYPE_TAKES_CONTEXT = len(inspect.signature(mlir.aval_to_ir_type).parameters) == 2
 

@@ -11,7 +11,9 @@ Private names, for jax 0.10 to 0.12:
   threads that have left a ``jax.debug_nans(False)`` block.
 """
 
-from collections.abc import Callable
+import contextlib
+import threading
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import jax
@@ -19,6 +21,42 @@ from jax._src import api_util, dispatch  # noqa: TID251
 
 # JAX's options for checked results, each followed by its value when off.
 UNCHECKED = jax.debug_nans, False, jax.debug_infs, False
+
+
+# By thread that evaluates a program eagerly: the values that it searches for, "nan" and "inf".
+_searched: dict[int, frozenset[str]] = {}
+
+
+@contextlib.contextmanager
+def search_invalid_values() -> Iterator[None]:
+    """Let callbacks search for NaN and infinity while this thread evaluates a program eagerly.
+
+    ``jax.debug_nans`` and ``jax.debug_infs`` select the values.
+    """
+    options = {"nan": jax.config.jax_debug_nans, "inf": jax.config.jax_debug_infs}
+    thread = threading.get_ident()
+    outer = _searched.get(thread)
+    _searched[thread] = frozenset(value for value, is_wanted in options.items() if is_wanted)
+    try:
+        yield
+    finally:
+        if outer is None:
+            del _searched[thread]
+        else:
+            _searched[thread] = outer
+
+
+def is_searching() -> bool:
+    """Return whether this thread evaluates a program to locate a NaN or infinity."""
+    return bool(_searched.get(threading.get_ident()))
+
+
+def searched_values() -> frozenset[str]:
+    """Return the values that all threads search for: ``"nan"``, ``"inf"``, both or none.
+
+    The loops of a program that one thread evaluates may call Python on threads of XLA.
+    """
+    return frozenset().union(*list(_searched.values()))
 
 
 def run_compiled(

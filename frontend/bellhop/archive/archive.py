@@ -179,7 +179,9 @@ def save_programs(
     path = as_path("save", path)
     key = None if key is None else as_key(key)
     if not path.parent.is_dir():
-        raise FileNotFoundError(f"'{name}' cannot be saved: there is no directory {path.parent}.")
+        raise FileNotFoundError(
+            f"'{name}' cannot be saved: there is no directory {path.parent}. Create it."
+        )
     metadata = {
         "format": _FORMAT,
         "contract": CONTRACT,
@@ -215,7 +217,7 @@ def save_programs(
     )
     if reason is not None:
         warn_user(
-            f"'{name}' is saved, but bellhop.load needs trust=True for it: {reason}. Remove "
+            f"'{name}' is saved, but bellhop.load needs trust=True for the file: {reason}. Remove "
             "this part to allow loading without trust."
         )
 
@@ -258,9 +260,9 @@ def read_programs(
             given = ", ".join(f"{name!r}: ..." for name in lacking)
             others = f", but got {', '.join(functions)}" if functions else ""
             raise CompileError(
-                f"it calls Python functions: {', '.join(lacking)}{others}. Pass them, "
-                f"load(path, functions={{{given}}}), or use load(path, trust=True) if you trust "
-                "the file like a script that you run."
+                f"the saved program calls Python functions: {', '.join(lacking)}{others}. Pass "
+                f"the functions, load(path, functions={{{given}}}), or use load(path, trust=True) "
+                "if you trust the file like a script that you run."
             )
         programs = [
             _decode(*each, allowed)
@@ -268,10 +270,10 @@ def read_programs(
         ]
         if not metadata["name"].isprintable():
             # Errors show the name, and terminals obey control characters.
-            raise Malformed(f"its name {metadata['name']!r} has control characters")
+            raise Malformed(f"the function's name {metadata['name']!r} has control characters")
         described: SavedSignature = metadata["signature"]
         if described.declared is not None and not 0 <= described.declared < len(programs):
-            raise Malformed("it declares the types of a program that it does not have")
+            raise Malformed("the file declares the types of a program that the file does not have")
         signature = decode_signature(described, allowed)
     options = {name: metadata[name] for name in ("seed", "concurrent_callbacks")}
     function = SavedFunction(metadata["name"], described.doc, signature, described.declared)
@@ -349,7 +351,9 @@ def _unpack(
             "f.save(path)."
         ) from None
     if (size := len(members[_METADATA])) > _LARGEST_METADATA:
-        raise Malformed(f"its metadata has {size} bytes, expected at most {_LARGEST_METADATA}")
+        raise Malformed(
+            f"the file's metadata has {size} bytes, expected at most {_LARGEST_METADATA}"
+        )
     metadata = json.loads(members[_METADATA])
     # Other formats may have other fields.
     format_ = read(int, metadata.get("format"), "format") if type(metadata) is dict else None
@@ -442,12 +446,12 @@ def _decode(
         ):
             pass
         case _:
-            raise Malformed("its arguments have the wrong structure")
+            raise Malformed("the program's arguments have the wrong structure")
     targets = tuple(_decode_target(target, allowed) for target in record["targets"])
     bytecode = decode_module(module, targets, in_avals, out_avals, trust=allowed.trust)
     names = record["out_devices"]
     if len(names) not in (0, len(out_avals)):
-        raise Malformed("its numbers of results and of their devices differ")
+        raise Malformed("the program's number of results differs from its number of result devices")
     out_targets = tuple(None if name is None else find_local_device(name) for name in names)
     return SavedProgram(
         bytecode, targets, in_tree, in_avals, out_tree, out_avals, out_targets, executable
@@ -500,7 +504,9 @@ def _decode_target(record: dict[str, Any], allowed: Allowed) -> CallbackTarget:
     kind, names = CallbackTarget, set(_COMMON_FIELDS)
     if isinstance(fields["function"], NativeSymbol):
         if any(fields[name] is None for name in _NATIVE_FIELDS):
-            raise Malformed("it calls a C function without its parameters")
+            raise Malformed(
+                "the program calls a C function whose parameters are missing in the file"
+            )
         kind, names = NativeTarget, names | _NATIVE_FIELDS.keys()
         fields["argument_avals"] = tuple(map(_decode_aval, record["argument_avals"]))
     elif all(fields[name] is not None for name in _BUFFER_FIELDS):
@@ -521,7 +527,9 @@ def _decode_typed(record: dict[str, Any], tree: str, avals: str, allowed: Allowe
     """
     structure = decode_tree(record[tree], allowed)
     if structure.num_leaves != len(record[avals]):
-        raise Malformed(f"its {avals} are not as many as the leaves of its {tree}")
+        raise Malformed(
+            f"the file's field {avals} does not have one entry for each leaf of the field {tree}"
+        )
     return structure, tuple(map(_decode_aval, record[avals]))
 
 
@@ -529,8 +537,8 @@ def _encode_aval(aval: Aval) -> _Aval:
     """Convert an array type to its form in a file; `CompileError` for random keys."""
     if jax.dtypes.issubdtype(aval.dtype, jax.dtypes.extended):
         raise CompileError(
-            f"arrays of type {aval.dtype} cannot be saved as arguments or results. Pass "
-            "jax.random.key_data of a key."
+            f"functions with arguments or results of type {aval.dtype} cannot be saved. Pass and "
+            "return jax.random.key_data(key)."
         )
     weak = bool(getattr(aval, "weak_type", False))
     return _Aval(tuple(aval.shape), np.dtype(aval.dtype).name, weak)
@@ -540,6 +548,7 @@ def _decode_aval(aval: _Aval) -> ShapedArray:
     """Convert an array type in a file to a `ShapedArray`; `Malformed` if invalid."""
     if aval.dtype not in _DTYPES or not all(0 <= size < _LARGEST for size in aval.shape):
         raise Malformed(
-            f"it has an array of type {aval.dtype}{list(aval.shape)}, which does not exist"
+            f"the file has an array of dtype {aval.dtype} and shape {list(aval.shape)}, expected "
+            f"a dtype of JAX and sizes below {_LARGEST}"
         )
     return ShapedArray(aval.shape, _DTYPES[aval.dtype], weak_type=aval.weak)

@@ -190,7 +190,7 @@ def _decode_default(default: PlainDefault | ShownDefault, allowed: Allowed) -> A
         return Shown(default.text)
     tree = decode_tree(default.tree, allowed)
     if tree.num_leaves != len(default.leaves):
-        raise Malformed("it has a default value with a wrong number of leaves")
+        raise Malformed("the file has a default value with a wrong number of leaves")
     return jax.tree.unflatten(tree, default.leaves)
 
 

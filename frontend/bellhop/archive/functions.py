@@ -116,7 +116,7 @@ class Allowed:
         for name, function in functions.items():
             if not callable(function):
                 raise TypeError(
-                    f"load takes functions and classes by name, but '{name}' is {function!r}. "
+                    f"load: functions['{name}'] is {function!r}, expected a function or a class. "
                     "Pass the function itself."
                 )
         self._given = functions
@@ -162,14 +162,15 @@ class Allowed:
         name = f"the C function {function.symbol} of {function.library}"
         if not self.trust:
             raise CompileError(
-                f"it calls {name}, which is supported in trusted files only. Pass "
+                f"the saved program calls {name}, which is supported in trusted files only. Pass "
                 "trust=True to load if you trust the file like a script that you run."
             )
         try:
             return find_symbol(function.library, function.symbol)
         except (OSError, AttributeError) as error:
             raise CompileError(
-                f"it calls {name}, which cannot be loaded here: {error} Install the library."
+                f"the saved program calls {name}, which cannot be loaded here: {error} Install "
+                "the library."
             ) from error
 
     def get_tuple_class(self, named: Named) -> type[Any]:
@@ -182,7 +183,7 @@ class Allowed:
         if not (isinstance(found, type) and issubclass(found, tuple) and hasattr(found, "_fields")):
             raise CompileError(
                 f"the saved program has values of {named.name}, which is {found!r} here. Pass the "
-                "class of named tuples of that name."
+                f"class, load(path, functions={{'{named.name}': ...}})."
             )
         return found
 
@@ -202,14 +203,15 @@ class Allowed:
             return known
         if not self.trust:
             raise CompileError(
-                f"the saved program calls {name}. Pass it to load, or trust the file."
+                f"the saved program calls {name}. Pass the function, load(path, "
+                f"functions={{'{name}': ...}}), or use trust=True."
             )
         try:
             return import_by_name(name)
         except (ImportError, AttributeError, ValueError) as error:
             raise CompileError(
-                f"the saved program calls {name}, which cannot be imported here: {error}. Put its "
-                "module where Python finds it."
+                f"the saved program calls {name}, which cannot be imported here: {error}. Put the "
+                "module on Python's path (sys.path)."
             ) from error
 
 
@@ -245,9 +247,10 @@ def _make_builtin(ours: Ours, *, trust: bool) -> Callable[..., Any]:
                 return found(*ours.arguments)
             except (ValueError, TypeError) as error:
                 raise Malformed(
-                    f"it has a function '{ours.name}' with invalid arguments: {error}"
+                    f"the saved program has a function '{ours.name}' with invalid arguments: "
+                    f"{error}"
                 ) from error
-    raise Malformed(f"it calls a function '{ours.name}' that bellhop does not have")
+    raise Malformed(f"the saved program calls a function '{ours.name}' that bellhop does not have")
 
 
 def _iterate_names(record: Any) -> Iterator[Named]:
@@ -295,10 +298,10 @@ def get_importable_name(function: Callable[..., Any], what: str) -> str:
         else:
             if _is_or_wraps(found, function):
                 return f"{module}:{qualname}"
-            reason = f"{module}.{qualname} is something else"
+            reason = f"{module}.{qualname} is another object"
     raise CompileError(
-        f"{what} cannot be saved: {reason}. Define it at the top level of a module, so that "
-        "another process finds it by its name."
+        f"{what} cannot be saved: {reason}. Define the function at the top level of a module, so "
+        "that another process can import it by name."
     )
 
 
@@ -334,15 +337,15 @@ def encode_function(function: Callable[..., Any], what: str) -> Function:
     """
     if isinstance(function, functools.partial):
         raise CompileError(
-            f"{what} cannot be saved: it is a functools.partial. Define a function at the top "
-            "level of a module."
+            f"{what} cannot be saved: a functools.partial has no name for another process to "
+            "import. Define a function at the top level of a module."
         )
     if isinstance(function, NativeSymbol):
         if function.library is None:
             raise CompileError(
                 f"{what} cannot be saved: functions of ctypes or Numba exist in this process "
-                "only. Put it into a shared library, and use native_callback(library=..., "
-                "symbol=...)."
+                "only. Put the function into a shared library, and use "
+                "native_callback(library=..., symbol=...)."
             )
         return CFunction("C", function.library, function.name)
     if isinstance(function, BuiltinFunction):

@@ -48,14 +48,17 @@ def read_members(file: zipfile.ZipFile, size: int) -> dict[str, bytes]:
     """
     infos = file.infolist()
     if sum(info.file_size for info in infos) > max(_SMALL, _LARGEST_RATIO * size):
-        raise Malformed(f"it has {size} bytes and would expand beyond the limit")
+        raise Malformed(
+            f"the file has {size} bytes and would expand beyond the limit of "
+            f"{max(_SMALL, _LARGEST_RATIO * size)}"
+        )
     # Other compression methods raise errors of their own, and no saved file uses them.
     if not {info.compress_type for info in infos} <= {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED}:
-        raise Malformed("its compression method is not supported")
+        raise Malformed("the file's compression method is not supported")
     members: dict[str, bytes] = {}
     for info in infos:
         if info.filename in members:
-            raise Malformed(f"it has two members with the name {info.filename!r}")
+            raise Malformed(f"the file has two members with the name {info.filename!r}")
         with file.open(info) as member:
             # Without a size, ``read`` unpacks up to 2 GiB before it compares the content with the
             # size that the file declares.

@@ -68,7 +68,7 @@ def decode_module(
     try:
         module = parse_untrusted(text, any_operation=trust)
     except VerificationError as error:
-        raise Malformed(f"its module cannot be compiled: {error}") from error
+        raise Malformed(f"the file's module cannot be compiled: {error}") from error
     with module.context:
         _check_main(module, in_avals, out_avals)
         _check_declarations(module, targets)
@@ -96,14 +96,14 @@ def _check_main(
     """
     main = find_functions(module).get("main")
     if main is None:
-        raise Malformed("its module has no function @main")
+        raise Malformed("the file's module has no function @main")
     type_ = function_type(main)
     for actual, declared in ((type_.inputs, in_avals), (type_.results, out_avals)):
         arrays = [value for value in actual if not callback.is_token(value)]
         if not _have_types(arrays, declared) or len(actual) - len(arrays) != sum(
             map(callback.is_token, type_.inputs)
         ):
-            raise Malformed(f"its module has @main of the unexpected type {type_}")
+            raise Malformed(f"the file's module has @main of the unexpected type {type_}")
 
 
 def _check_declarations(module: ir.Module, targets: Sequence[CallbackTarget]) -> None:
@@ -118,20 +118,22 @@ def _check_declarations(module: ir.Module, targets: Sequence[CallbackTarget]) ->
     for name, declaration in declared.items():
         if declaration.id >= len(targets):
             raise Malformed(
-                f"its module gives @{name} the index {declaration.id} of {len(targets)}"
+                f"the file's module gives @{name} the index {declaration.id}, expected an index "
+                f"below {len(targets)}, the number of callbacks"
             )
         target, type_ = targets[declaration.id], declaration.function_type
         if len(type_.inputs) != target.in_tree.num_leaves or not _have_types(
             type_.results, target.result_avals
         ):
-            raise Malformed(f"its module declares @{name} of the unexpected type {type_}")
+            raise Malformed(f"the file's module declares @{name} of the unexpected type {type_}")
     for op in find_operations(module.operation, "callback.call"):
         call = CallOp(op)
         target = targets[FuncOp(declared[call.callee]).id]
         is_awaited, is_progress = call.traits.is_awaited, call.traits.is_host_only
         if (is_awaited, is_progress) != (not target.asynchronous, target.bars is not None):
             raise Malformed(
-                f"its module makes a call of kind {call.kind} of a {target.public_name}"
+                f"the file's module calls a {target.public_name} with the kind {call.kind}, which "
+                "this callback does not have"
             )
 
 
@@ -159,7 +161,8 @@ def find_local_device(name: str) -> Target:
     here = {device_name(device): device for device in all_devices()}
     if name not in here:
         raise Malformed(
-            f"a region of it runs on {name}, but this process has {available_devices()}"
+            f"a region of the saved program runs on {name}, but this process has "
+            f"{available_devices()}"
         )
     return here[name]
 
@@ -177,7 +180,9 @@ def _localize_circuit(begin: ir.Operation) -> None:
     attributes = {name: string_attribute(begin, name) for name in ("library", "factory", "kwargs")}
     factory, library = find_plugin(attributes["library"])
     if attributes["factory"] != factory:
-        raise Malformed(f"it runs circuits by '{attributes['factory']}', expected '{factory}'")
+        raise Malformed(
+            f"the saved program creates devices by '{attributes['factory']}', expected '{factory}'"
+        )
     # Validate the options, since the plugin parses them itself.
     options: Any = None
     try:

@@ -93,5 +93,5 @@ def _freeze(value: object) -> Any:
 
 def _or_fail(value: object, is_fitting: bool, where: str) -> Any:
     if not is_fitting:
-        raise Malformed(f"its {where} has an unexpected type or value")
+        raise Malformed(f"the file's {where} has an unexpected type or value")
     return value

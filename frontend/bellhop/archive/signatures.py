@@ -58,12 +58,13 @@ def verify(content: bytes, key: bytes) -> None:
         return
     if not signed.endswith(b" "):
         raise CompileError(
-            "it has no signature, but load was called with a key. Save it with f.save(path, "
-            "key=key), or load it without a key if you know its origin."
+            "the file has no signature, but load was called with a key. Save the function with "
+            "f.save(path, key=key), or load the file without a key if you know its origin."
         )
     raise CompileError(
-        "its signature does not match the key: the file was changed, or was signed with another "
-        "key. Get the file from a trusted origin, or pass the key of f.save(path, key=key)."
+        "the file's signature does not match the key: the file was changed, or was signed with "
+        "another key. Get the file from a trusted origin, or pass the key of f.save(path, "
+        "key=key)."
     )
 
 

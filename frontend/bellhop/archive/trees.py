@@ -119,7 +119,7 @@ def decode_tree(tree: Tree, allowed: Allowed) -> PyTreeDef:
     try:
         return jax.tree.structure(_example(tree, allowed), is_leaf=lambda x: x is _LEAF)
     except (TypeError, ValueError) as error:
-        raise Malformed(f"it has a pytree that is not valid: {error}") from error
+        raise Malformed(f"the file has a pytree that is not valid: {error}") from error
 
 
 _LEAF = object()

@@ -5,7 +5,8 @@ from typing import Any
 
 import jax
 
-from bellhop.arguments.flat_tree import FlatTree, describe_structure
+from bellhop.arguments.flat_tree import FlatTree
+from bellhop.arguments.structure_difference import describe_structures
 
 # An error lists at most this number of differences.
 _MAX_LISTED = 4
@@ -94,10 +95,8 @@ def _differences(name: str, expected: FlatTree, given: FlatTree) -> list[str]:
         float64[2]``; a single clause if the structures differ; an empty list if nothing differs.
     """
     if expected.tree != given.tree:
-        return [
-            f"the argument {name} has the structure {describe_structure(given.tree)}, expected "
-            f"{describe_structure(expected.tree)}"
-        ]
+        passed, wanted = describe_structures(given.tree, expected.tree)
+        return [f"the argument {name} has the structure {passed}, expected {wanted}"]
     found = []
     for index, (wanted, leaf) in enumerate(zip(expected.leaves, given.leaves, strict=True)):
         aval = get_type(leaf)

@@ -108,11 +108,12 @@ jax.tree_util.register_pytree_with_keys(
 )
 
 
-def describe_structure(tree: Any) -> str:
+def describe_structure(tree: Any, children: Sequence[str] | None = None) -> str:
     """Describe a pytree structure in Python syntax, as in ``(array, {'a': array})``.
 
     Args:
         tree: ``PyTreeDef``; a nested ``FlatTree`` is described as the pytree that it holds.
+        children: descriptions of the root's children; None to make them.
 
     Returns:
         the description; a node of a registered class is ``Class(array, array)``.
@@ -125,7 +126,7 @@ def describe_structure(tree: Any) -> str:
         return "None"
     if kind is FlatTree:
         return describe_structure(metadata.tree)
-    parts = [describe_structure(child) for child in tree.children()]
+    parts = list(map(describe_structure, tree.children()) if children is None else children)
     if kind is tuple:
         return f"({', '.join(parts)}{',' * (len(parts) == 1)})"
     if kind is list:

@@ -204,62 +204,29 @@ def check_arrays(
     for path, leaf in jax.tree_util.tree_leaves_with_path((args, kwargs)):
         if are_values and isinstance(leaf, jax.ShapeDtypeStruct):
             raise TypeError(
-                f"{where}: the argument {_leaf_name(names, path)} is a jax.ShapeDtypeStruct, the "
-                "type of an array. Pass an array, or give the type to lower, trace or eval_shape."
+                f"{where}: the argument {leaf_name(names, path)} is a jax.ShapeDtypeStruct, the "
+                "type of an array. Pass an array, or pass the type to lower, trace or eval_shape."
             )
         try:
             type_ = jax.typeof(leaf)
         except OverflowError as error:
-            named = f"{where}: the argument {_leaf_name(names, path)}"
+            named = f"{where}: the argument {leaf_name(names, path)}"
             raise _integer_overflow_error(named, leaf, "Pass", error) from None
         except TypeError:
             if describe_types is None:
                 advice = _advice(leaf, is_part=len(path) > 2)
             else:
-                advice = f"{describe_types()} Pass such arguments."
+                advice = f"{describe_types()} Pass arguments of these types."
             raise TypeError(
-                f"{where}: the argument {_leaf_name(names, path)} is {_describe_non_array(leaf)}. "
+                f"{where}: the argument {leaf_name(names, path)} is {_describe_non_array(leaf)}. "
                 f"{advice}"
             ) from None
         if not isinstance(type_, jax.core.ShapedArray):
             raise TypeError(
-                f"{where}: the argument {_leaf_name(names, path)} is a {type_}, a mutable "
+                f"{where}: the argument {leaf_name(names, path)} is a {type_}, a mutable "
                 "reference, which is not supported. Pass its value, ref[...], and return the new "
                 "value."
             )
-
-
-def check_not_deleted(
-    where: str, names: Sequence[str], args: Args, kwargs: Kwargs, failed: Exception
-) -> None:
-    """Raise a clear error if an execution failed because an argument was deleted.
-
-    Called after a failed execution, whose error does not name the argument. Returns if no argument
-    was deleted.
-
-    Args:
-        where: the compiled function and its line, for the error.
-        names: names of the positional parameters; further arguments are named ``args[2]``.
-        args: positional arguments, pytrees.
-        kwargs: keyword arguments, pytrees.
-        failed: exception of the execution, which becomes the cause of the raised error.
-
-    Raises:
-        RuntimeError: names the first deleted argument and leaf.
-    """
-    for path, leaf in jax.tree_util.tree_leaves_with_path((args, kwargs)):
-        if _is_deleted(leaf):
-            raise RuntimeError(
-                f"{where}: the argument {_leaf_name(names, path)} is an array that was deleted, or "
-                "donated to a call (donate_argnums). Pass the result of that call, or donate a "
-                "copy, x.copy()."
-            ) from failed
-
-
-def _is_deleted(leaf: object) -> bool:
-    if not isinstance(leaf, jax.Array) or isinstance(leaf, jax.core.Tracer):
-        return False
-    return bool(leaf.is_deleted())
 
 
 def flatten_result(where: str, result: PyTree) -> tuple[list[Any], Any]:
@@ -358,7 +325,7 @@ def make_leaf_signature(names: Sequence[str], args: Args, kwargs: Kwargs) -> ins
     """
     used: dict[str, None] = {}
     for path, _ in jax.tree_util.tree_leaves_with_path((args, kwargs)):
-        text = _leaf_name(names, path)
+        text = leaf_name(names, path)
         name = stem = "_".join(re.findall(r"\w+", text))
         for number in itertools.count(1):
             if name not in used:
@@ -369,7 +336,7 @@ def make_leaf_signature(names: Sequence[str], args: Args, kwargs: Kwargs) -> ins
     return inspect.Signature([inspect.Parameter(name, kind) for name in used])
 
 
-def _leaf_name(names: Sequence[str], path: tuple[Any, ...]) -> str:
+def leaf_name(names: Sequence[str], path: tuple[Any, ...]) -> str:
     """Return the user's expression for an argument leaf, such as ``x['a'][0]``.
 
     Args:
@@ -423,7 +390,7 @@ def _advice(value: object, is_part: bool = False) -> str:
     if framework == "torch":
         return "Convert the function for PyTorch by bellhop.to_torch."
     if framework == "autograd":
-        return "Pass arrays of PennyLane's autograd by position, or use bellhop.grad."
+        return "Pass arrays of PennyLane's autograd one by one, or use bellhop.grad."
     if isinstance(value, np.ndarray):
         # NumPy arrays are not hashable, so they cannot be static.
         return _dtype_advice(value.dtype)

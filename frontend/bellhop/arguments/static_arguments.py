@@ -126,8 +126,8 @@ class StaticArguments:
         for name in chosen:
             if name in self._names:
                 raise ValueError(
-                    f"qjit of {self._where}: {option} has '{name}', which is static. Name "
-                    "dynamic arguments."
+                    f"qjit of {self._where}: {option} has '{name}', which is a static argument. "
+                    "Name dynamic arguments only."
                 )
         return chosen
 
@@ -217,8 +217,8 @@ class StaticArguments:
 
     def _too_many_error(self, option: str, position: int, count: int) -> str:
         return (
-            f"qjit of {self._where}: {option} has {position}, and the function has {count} "
-            "positional parameters."
+            f"qjit of {self._where}: {option} has {position}, but the function has {count} "
+            "positional parameters. Count parameters from 0."
         )
 
     def split(self, args: Args, kwargs: Kwargs) -> tuple["Static", Any, Any]:

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from malt.operators.variables import UndefinedReturnValue
 
-from bellhop.arguments.flat_tree import describe_structure
+from bellhop.arguments.structure_difference import describe_structures
 from bellhop.autograph.containers import check_not_mutated
 from bellhop.autograph.settings import is_disabled
 from bellhop.autograph.variables import (
@@ -375,7 +375,8 @@ class _IfStatement:
         """
         if is_undefined(a) != is_undefined(b):
             return (
-                f"only one branch gives {label} a value. Give it one before, or in both branches."
+                f"only one branch gives {label} a value. Assign a value before the if, or in both "
+                "branches."
             )
         if is_undefined(a) or is_same(a, b):
             return None
@@ -395,12 +396,13 @@ class _IfStatement:
             )
         if is_measured and known.has_measurements(b):
             return (
-                f"{label} is {a} after one branch and {b} after the other. Measure the same after "
-                "both, or expectation values."
+                f"{label} is {a} after one branch and {b} after the other. Use the same "
+                "measurement in both branches, or measure expectation values."
             )
+        texts = describe_structures(*structures)
         return (
-            f"{label} has the structure {describe_structure(structures[0])} after one branch and "
-            f"{describe_structure(structures[1])} after the other. Give it one structure."
+            f"{label} has the structure {texts[0]} after one branch and {texts[1]} after the "
+            "other. Return the same structure from both branches."
         )
 
 

@@ -462,7 +462,8 @@ def _define_variables(label: str, variables: Variables, values: State) -> State:
             return define
         error = (
             f"{describe_variable(name, define)} has no value before the {label} at {user_site()}, "
-            "which has a dynamic trip count and may run zero times. Assign a value before it."
+            "which has a dynamic trip count and may run zero times. Assign a value before the "
+            "loop."
         )
         if not can_be_unset(name):
             raise AutoGraphError(error)

@@ -83,7 +83,9 @@ def _wrap_call(fn: Callable[..., Any]) -> Callable[..., Any]:
         AutoGraphError: if it is a function whose source is not available.
     """
     if inspect.isfunction(fn) and fn.__code__.co_filename == "<string>":
-        raise AutoGraphError("its source is not available")
+        raise AutoGraphError(
+            "the source of the function is not available. Define the function in a file."
+        )
 
     @functools.wraps(fn)
     def call(*args: Any, **kwargs: Any) -> Any:

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from malt.operators.variables import Undefined, UndefinedReturnValue
 
-from bellhop.arguments.flat_tree import describe_structure
+from bellhop.arguments.structure_difference import describe_structures
 from bellhop.base.source import user_site
 from bellhop.errors import AutoGraphError
 
@@ -70,7 +70,7 @@ class Unset(Undefined):  # type: ignore[misc]
         Raises:
             AutoGraphError: always.
         """
-        raise AutoGraphError(f"{self._error} It is read at {user_site()}.")
+        raise AutoGraphError(f"{self._error} The variable is read at {user_site()}.")
 
 
 def can_be_unset(name: str) -> bool:
@@ -175,10 +175,12 @@ class CarriedVariables:
                     f"of type {type(old).__name__}. Compiled loops support arrays and numbers only."
                 )
             if is_array and jax.tree.structure(new) != jax.tree.structure(old):
+                before_text, after_text = describe_structures(
+                    jax.tree.structure(old), jax.tree.structure(new)
+                )
                 raise AutoGraphError(
-                    f"the loop at {user_site()} changes the structure of '{name}': "
-                    f"{describe_structure(jax.tree.structure(old))} before, "
-                    f"{describe_structure(jax.tree.structure(new))} after an iteration. Keep "
-                    "one structure, with all its parts before the loop."
+                    f"the loop at {user_site()} changes the structure of '{name}': {before_text} "
+                    f"before, {after_text} after an iteration. Use one structure before and in the "
+                    "loop."
                 )
         return jax.tree.leaves(self._arrays(values))

@@ -25,7 +25,8 @@ def public_function(function: Any = None, *, usage: str = "") -> Any:
     Args:
         function: the function or method; if it takes any keywords (``**kwargs``), or any number of
             positional arguments, these are not checked here.
-        usage: a sentence that shows a right call, for the error for too many arguments.
+        usage: a sentence that shows a right call, for the error for too many arguments; by default
+            it lists the options that are passed by keyword only.
 
     Returns:
         a wrapper, which raises a `TypeError` for arguments that do not fit; without `function`, a
@@ -75,6 +76,10 @@ def _decorate(function: F, usage: str) -> F:
         for each in parameters
         if each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD)
     ]
+    keyword_only = [each.name for each in parameters if each.kind is each.KEYWORD_ONLY]
+    advice = usage
+    if keyword_only and not usage:
+        advice = f"Pass options by keyword: {', '.join(keyword_only)}."
     known = None if inspect.Parameter.VAR_KEYWORD in kinds else frozenset(names)
     takes_any = inspect.Parameter.VAR_POSITIONAL in kinds
 
@@ -88,7 +93,7 @@ def _decorate(function: F, usage: str) -> F:
             if not takes_any and len(args) - is_method > len(positional):
                 raise TypeError(
                     f"{name}: got {len(args) - is_method} positional arguments, expected at most "
-                    f"{len(positional)}: {', '.join(positional)}.{usage and ' ' + usage}"
+                    f"{len(positional)}: {', '.join(positional)}.{advice and ' ' + advice}"
                 )
             return function(*args, **kwargs)
         except Exception as error:

@@ -97,8 +97,8 @@ def parse_call(
         function = kwargs.pop(_JAX_FUNCTION, None)
     if function is None and (args or kwargs):
         raise TypeError(
-            f"{name} has arguments ({', '.join(kwargs)}) and no function to call."
-            f"{''.join(suggest_name(each, _OPTIONS) for each in kwargs)}"
+            f"{name}: got arguments ({', '.join(kwargs)}) and no function. Pass the function "
+            f"first.{''.join(suggest_name(each, _OPTIONS) for each in kwargs)}"
         )
     # A class is called back where the result type has its place already.
     is_type = isinstance(function, type) and (
@@ -143,6 +143,7 @@ def check_sharding(name: str, sharding: Any) -> None:
         raise TypeError(f"{name}: sharding must be a jax.sharding.Sharding, got {sharding!r}.")
     if len(sharding.device_set) > 1:
         raise NotImplementedError(
-            f"{name}: a sharding over {len(sharding.device_set)} devices is not supported. A call "
-            "is made once, with whole arrays; inside jax.shard_map once for each device."
+            f"{name}: a sharding over {len(sharding.device_set)} devices is not supported. Leave "
+            "sharding out: the function is called once, with whole arrays; inside jax.shard_map "
+            "once for each device."
         )

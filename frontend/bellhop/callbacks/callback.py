@@ -8,12 +8,13 @@ import jax
 
 from bellhop.arguments.accepted_arguments import check_call
 from bellhop.arguments.declared_types import MISSING
+from bellhop.arguments.mutable_references import check_no_references
 from bellhop.base.public_function import public_function
-from bellhop.base.source import function_name, user_site
+from bellhop.base.source import function_name
 from bellhop.base.types import Operand, PyTree
 from bellhop.callbacks.callback_type import Report
 from bellhop.compiler.builtin_function import BuiltinFunction
-from bellhop.compiler.callback_target import is_array_like
+from bellhop.compiler.callback_target import describe_call, is_array_like
 
 CALLBACK = Report("callback")
 
@@ -65,16 +66,17 @@ def bind_static_arguments(
         leaves, and the structure of ``((leaf, ...), {})``.
 
     Raises:
-        TypeError: if there are static leaves, and the function's signature does not accept the
-            arguments.
+        TypeError: if a leaf is a mutable reference; if there are static leaves, and the function's
+            signature does not accept the arguments.
     """
+    describe = functools.partial(describe_call, callback_name, function)
+    check_no_references(describe, args, kwargs)
     leaves, in_tree = jax.tree.flatten((args, kwargs))
     static = tuple((i, leaf) for i, leaf in enumerate(leaves) if not is_array_like(leaf))
     if not static:
         return function, leaves, in_tree
     if not isinstance(function, BuiltinFunction):
-        called = f"{callback_name} '{function_name(function)}' (called from {user_site()})"
-        check_call(called, function, len(args), kwargs)
+        check_call(describe(), function, len(args), kwargs)
     arrays = [leaf for leaf in leaves if is_array_like(leaf)]
     structure = jax.tree.structure((tuple(arrays), {}))
     return _StaticArgumentsFunction(function, in_tree, static), arrays, structure
@@ -191,7 +193,8 @@ def callback(
     if callback_fn is MISSING:
         if kwargs:
             raise TypeError(
-                f"callback has arguments ({', '.join(kwargs)}) and no function to call."
+                f"callback: got arguments ({', '.join(kwargs)}) and no function. Pass the "
+                "function first."
             )
         return functools.partial(callback, asynchronous=asynchronous, partitioned=partitioned)
     if not callable(callback_fn):

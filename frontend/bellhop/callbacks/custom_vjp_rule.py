@@ -171,10 +171,10 @@ class CustomVjpRule:
     def _forward_mode_error(self) -> DifferentiableCompileError:
         """Return the error for forward mode of a callback without a ``jvp`` rule."""
         return DifferentiableCompileError(
-            f"{self.described} (called from {self.site}) is differentiated in forward "
-            "mode, as by jax.jvp, jax.jacfwd or jax.hessian, and has fwd and bwd rules, which are "
-            f"of reverse mode. Register a rule with @{self.name}.jvp as well, for forward mode; "
-            "alone it gives both modes."
+            f"{self.described} (called from {self.site}) is differentiated in forward mode, as by "
+            "jax.jvp, jax.jacfwd or jax.hessian, but its fwd and bwd rules define reverse mode "
+            f"only. Register a rule with @{self.name}.jvp as well; a jvp rule alone gives both "
+            "modes."
         )
 
 

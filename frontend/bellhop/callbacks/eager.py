@@ -11,6 +11,7 @@ import numpy as np
 from bellhop.compiler.batching import iterate_elements
 from bellhop.compiler.callback_hints import add_argument_hint
 from bellhop.compiler.callback_target import CallbackTarget
+from bellhop.compiler.invalid_results import check_debug_flags
 from bellhop.tracing.state import is_tracing, suspend_tracing
 from bellhop_runtime import Callback
 
@@ -68,28 +69,6 @@ def call_with_arrays(target: CallbackTarget, leaves: Sequence[Any]) -> list[np.n
             call(*of_element)
     check_debug_flags(target.name_and_site, results)
     return results
-
-
-def check_debug_flags(called: str, results: Sequence[Any]) -> None:
-    """Raise an error for a NaN or infinity that JAX's debug options forbid.
-
-    Args:
-        called: description of the callback, for errors.
-
-    Raises:
-        FloatingPointError: if an array contains a NaN and ``jax_debug_nans`` is set, or an infinity
-            and ``jax_debug_infs`` is set.
-    """
-    for name, is_wanted, is_found in (
-        ("nan", jax.config.jax_debug_nans, np.isnan),
-        ("inf", jax.config.jax_debug_infs, np.isinf),
-    ):
-        inexact = [result for result in results if jnp.issubdtype(result.dtype, np.inexact)]
-        if is_wanted and any(np.any(is_found(result)) for result in inexact):
-            raise FloatingPointError(
-                f"{called} returned {name}, which the option jax_debug_{name}s forbids. Return "
-                "other values, or turn the option off."
-            )
 
 
 def _find_device_index(leaves: Sequence[Any]) -> int:

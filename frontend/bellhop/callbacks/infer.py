@@ -97,16 +97,16 @@ def _call_with_zeros(
         except Exception as error:
             add_note(
                 error,
-                f"{called}. Declare what it returns, as in result_type=float, where it cannot "
-                "take zeros.",
+                f"{called}. Declare the result type, such as result_type=float, if the function "
+                "cannot take zeros.",
             )
             raise
         results = tuple(_leaf_type(leaf, called) for leaf in leaves)
     if any(0 in aval.shape for aval in results) and not any(0 in aval.shape for aval in avals):
         raise ResultTypeError(
             f"{called}. It returned an empty array ({', '.join(map(describe_value, results))}), "
-            f"so its "
-            "size may depend on values. Declare what it returns, of one shape for all values."
+            "so the size of the result may depend on values. Declare a result type of one shape "
+            "for all values."
         )
     return results, out_tree
 

@@ -9,7 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from bellhop.arguments.accepted_arguments import check_parameters
-from bellhop.arguments.flat_tree import FlatTree, describe_structure
+from bellhop.arguments.flat_tree import FlatTree
+from bellhop.arguments.structure_difference import describe_structures
 from bellhop.base.exception_attributes import add_note
 from bellhop.base.source import definition_site
 from bellhop.base.types import Aval, Operand, PyTree
@@ -109,9 +110,10 @@ def check_result(result: PyTree, label: str, tree: PyTree, avals: Sequence[Any])
         TypeError: if structure, shapes or dtypes differ from the callback's result.
     """
     if (observed := jax.tree.structure(result)) != tree:
+        returned, expected = describe_structures(observed, tree)
         raise TypeError(
-            f"{label} returned a result of structure {describe_structure(observed)}; the callback "
-            f"returns {describe_structure(tree)}."
+            f"{label} returned a result of structure {returned}, expected {expected}, the "
+            "structure of the callback's result."
         )
     for leaf, aval in zip(jax.tree.leaves(result), avals, strict=True):
         if not _is_array(leaf) or not _matches_aval(leaf, aval):
@@ -251,9 +253,10 @@ def _check_leaves(
     try:
         leaves = tree.flatten_up_to(tangent)
     except ValueError as error:
+        returned, expected = describe_structures(jax.tree.structure(tangent), tree)
         raise TypeError(
-            f"{label} a value of structure {describe_structure(jax.tree.structure(tangent))}; "
-            f"{owner} has {describe_structure(tree)}."
+            f"{label} a value of structure {returned}, expected {expected}, the structure of "
+            f"{owner}."
         ) from error
 
     def checked(leaf: object, aval: Aval) -> Any:

@@ -10,6 +10,7 @@ import jax
 import numpy as np
 from autograd.extend import defvjp_argnums, primitive  # type: ignore[import-untyped]
 from autograd.numpy.numpy_boxes import ArrayBox  # type: ignore[import-untyped]
+from autograd.tracer import Box
 from jax.tree_util import PyTreeDef
 from pennylane.numpy import tensor
 
@@ -23,17 +24,36 @@ from bellhop.transformations.inline_trace import trace_inline
 AUTOGRAD_TYPES: tuple[type[Any], ...] = tensor, ArrayBox
 
 
+def is_from_autograd(args: Args, kwargs: Kwargs) -> bool:
+    """Return whether `call_from_autograd` makes a call, by its arguments.
+
+    JAX takes PennyLane tensors in keyword arguments and containers as NumPy arrays, so only boxes
+    count there.
+    """
+    return any(type(arg) is tensor for arg in args) or _has_box(args, kwargs)
+
+
+def _has_box(args: Args, kwargs: Kwargs) -> bool:
+    """Return whether a leaf is a box of an array; autograd's own containers are not looked into."""
+    leaves = jax.tree.leaves((args, kwargs), is_leaf=lambda value: isinstance(value, Box))
+    return any(type(leaf) is ArrayBox for leaf in leaves)
+
+
 def call_from_autograd(function: Any, args: Args, kwargs: Kwargs) -> Any:
     """Call a qjit function with PennyLane tensors or autograd's boxes.
 
-    ``function`` is a `QJIT`, and at least one positional argument is such a value.
+    Args:
+        function: the `QJIT` object.
+        args: positional arguments, pytrees.
+        kwargs: keyword arguments, pytrees. Some positional argument is a PennyLane tensor, or some
+            leaf of all arguments is an autograd box.
 
     Returns:
-        the result of the function, a pytree. Its leaves are boxes if a positional argument is a
-        box, so that autograd differentiates the call; tensors if a positional argument is a tensor
-        with ``requires_grad``; else JAX arrays.
+        the result of the function, a pytree. Its leaves are boxes if any leaf is a box, so that
+        autograd differentiates the call; tensors if a positional argument is a tensor with
+        ``requires_grad``; else JAX arrays.
     """
-    if any(type(arg) is ArrayBox for arg in args):
+    if _has_box(args, kwargs):
         return _call_boxed(function, args, kwargs)
     arrays = (np.asarray(arg) if type(arg) is tensor else arg for arg in args)
     result = function(*arrays, **kwargs)
@@ -43,7 +63,12 @@ def call_from_autograd(function: Any, args: Args, kwargs: Kwargs) -> Any:
 
 
 def _call_boxed(function: Any, args: Any, kwargs: Any) -> Any:
-    """Call a `QJIT` with at least one ``ArrayBox``, so that autograd records the call.
+    """Call a qjit function that autograd differentiates, and record the call.
+
+    Args:
+        function: the `QJIT` object.
+        args: positional arguments.
+        kwargs: keyword arguments. At least one leaf of all arguments is an ``ArrayBox``.
 
     Returns:
         the pytree of the result, with boxes as leaves.

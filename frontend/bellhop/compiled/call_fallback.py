@@ -145,10 +145,11 @@ class CallInterface(AheadOfTime, CompiledCall):
         """
         if not trace_state_clean():
             return self._call_transformed(args, kwargs)
-        if any(type(arg) in self._autograd_types for arg in args):
-            from bellhop.compiled.autograd_interface import call_from_autograd
+        if self._autograd_types:
+            from bellhop.compiled.autograd_interface import call_from_autograd, is_from_autograd
 
-            return call_from_autograd(self, args, kwargs)
+            if is_from_autograd(args, kwargs):
+                return call_from_autograd(self, args, kwargs)
         call = self._split_static(args, kwargs)
         if self._programs.print:
             save_context()
@@ -171,6 +172,7 @@ class CallInterface(AheadOfTime, CompiledCall):
             failure = find_python_failure(error)
             if failure is None:
                 self._traced.check_not_deleted(call.args, call.kwargs, error)
+                self._traced.check_not_passed_twice(call.args, call.kwargs, error)
                 hide_frames(error)
                 raise
         except BaseException as error:

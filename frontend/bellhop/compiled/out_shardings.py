@@ -5,7 +5,7 @@ from typing import Any
 
 import jax
 
-from bellhop.arguments.flat_tree import describe_structure
+from bellhop.arguments.structure_difference import describe_structures
 from bellhop.base.source import describe_derived_function
 from bellhop.devices.devices import Target, resolve_target
 
@@ -46,10 +46,10 @@ def resolve_out_shardings(
     try:
         by_leaf = jax.tree.leaves(jax.tree.broadcast(targets, jax.tree.unflatten(tree, leaves)))
     except ValueError as error:
+        given, expected = describe_structures(jax.tree.structure(targets), tree)
         raise ValueError(
-            f"{where} has the structure {describe_structure(jax.tree.structure(targets))}, and the "
-            f"result {describe_structure(tree)}. Pass one device, or a pytree that is a prefix of "
-            "the result's structure, with None for the host."
+            f"{where} has the structure {given}, and the result {expected}. Pass one device, or a "
+            "pytree that is a prefix of the result's structure, with None for the host."
         ) from error
     for target, leaf in zip(by_leaf, leaves, strict=True):
         if isinstance(target, jax.sharding.Sharding):

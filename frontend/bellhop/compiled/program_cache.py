@@ -73,7 +73,7 @@ class CachedProgram:
                 after=stage,
             )
         except (PassError, ir.MLIRError) as error:
-            raise CompileError(f"the module in place of '{stage}': {error}") from error
+            raise CompileError(f"the module that replaces the stage '{stage}': {error}") from error
         return replace(self, program=replaced)
 
 

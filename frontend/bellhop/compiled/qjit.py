@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, Unpack, over
 import jax
 
 from bellhop._jax.private import trace_state_clean
+from bellhop._jax.slow_dispatch import is_checking_results
 from bellhop.archive.archive import save_programs
 from bellhop.archive.call_signatures import encode_signature
 from bellhop.arguments.signature import array_types, declared_signature, describe_leaves
@@ -103,7 +104,7 @@ class QJIT(PickledByName, CallInterface, Generic[P, R]):
             self._traced.name,
             self._table,
             self._compile,
-            self._traced.run_op_by_op,
+            self._run_op_by_op,
             self._traced.explain_rejected_arguments,
             self._make_executable,
             self._traced.jit_options,
@@ -252,6 +253,26 @@ class QJIT(PickledByName, CallInterface, Generic[P, R]):
             self.workspace = make_workspace(self._traced.name)
             write_stages(self.workspace, level, cached.program)
         return cached.program.code, cached.out_tree
+
+    def _run_op_by_op(self, static: Static, args: Args, kwargs: Kwargs) -> Any:
+        """Run the function eagerly, unless that would repeat the effects of its program.
+
+        JAX requests it under ``jax.disable_jit``, and after a run whose result ``jax.debug_nans``
+        or ``jax.debug_infs`` rejects, to find the operation. Each argument is a pytree of values.
+
+        Raises:
+            FloatingPointError: if a program with effects has run and its result is rejected.
+        """
+        if is_checking_results() and not jax.config.jax_disable_jit:
+            cached = self._programs.find(CallArgs.from_caller(static, args, kwargs))
+            if cached is not None and cached.program.has_effects:
+                raise FloatingPointError(
+                    f"qjit of {self._traced.where}: a result is NaN or infinite, which the option "
+                    "jax_debug_nans or jax_debug_infs rejects. The program is not run again to "
+                    "find the operation, since its callbacks have effects. Return intermediate "
+                    "values, or look at them with bellhop.debug.print."
+                )
+        return self._traced.run_op_by_op(static, args, kwargs)
 
     def _make_executable(
         self,

@@ -142,9 +142,9 @@ class SavedCalls:
         else:
             found = f"it is called with ({describe_arguments(self._names, args, kwargs)})"
         raise TypeError(
-            f"{self._where}: {found}. {self.describe_saved_types()} Pass "
-            "such arguments, or call the function with the new arguments before f.save(path), "
-            "which writes a program for each signature."
+            f"{self._where}: {found}. {self.describe_saved_types()} Pass arguments of these "
+            "types, or call the function with the new arguments before f.save(path), which writes "
+            "a program for each signature."
         )
 
     def describe_saved_types(self) -> str:

@@ -258,6 +258,6 @@ class PinnedRunner(Runner):
             static = ", and leave out static arguments" if self._static != NO_STATIC else ""
             raise TypeError(
                 f"a compiled call of {self._where}: {mismatch}. It was compiled for "
-                f"({describe_arguments(self._names, others, named)}): pass such arguments{static}, "
-                "or call the function itself, which compiles new programs."
+                f"({describe_arguments(self._names, others, named)}): pass arguments of these "
+                f"types{static}, or call the function itself, which compiles new programs."
             )

@@ -5,10 +5,10 @@ from typing import Any
 
 import jax
 
+from bellhop.arguments.donation_errors import check_not_deleted, check_not_passed_twice
 from bellhop.arguments.flat_tree import unflatten_call
 from bellhop.arguments.signature import (
     check_arrays,
-    check_not_deleted,
     describe_leaves,
     flatten_result,
     make_leaf_signature,
@@ -21,6 +21,7 @@ from bellhop.compiled.out_shardings import resolve_out_shardings
 from bellhop.compiled.program_cache import CachedProgram
 from bellhop.compiled.python_frame_memory import preallocate_frames
 from bellhop.compiler.compile import compile_program
+from bellhop.compiler.jax_callbacks import keep_exceptions
 from bellhop.devices.devices import Target
 from bellhop.errors import CompileError
 from bellhop.execution.jit_options import JitOptions
@@ -78,7 +79,7 @@ class TracedFunction:
         """Return a ``jax.jit`` of the function, to call under eager JAX transformations.
 
         ``jax.grad(f)(x)`` of a qjit function ``f`` calls this ``jax.jit``. Its calls with effects
-        are in program order, as in a qjit program.
+        are in program order, and exceptions of JAX's callbacks are kept, as in a qjit program.
 
         Returns:
             a function ``(static, *args, **kwargs)``, where ``static`` holds the values of the
@@ -96,7 +97,7 @@ class TracedFunction:
                 arrays, out_tree = flatten_result(f"qjit of {self.where}", result)
                 return arrays
 
-            closed = order_effects(jax.make_jaxpr(flat_function)(*leaves))
+            closed = keep_exceptions(order_effects(jax.make_jaxpr(flat_function)(*leaves)))
             return jax.tree.unflatten(out_tree, interpret(closed, {}, *leaves))
 
         run.__name__ = self.name + ON_HOST
@@ -165,6 +166,19 @@ class TracedFunction:
         """
         names = self.static.dynamic_names()
         check_not_deleted(f"qjit of {self.where}", names, args, kwargs, failed)
+
+    def check_not_passed_twice(self, args: Args, kwargs: Kwargs, failed: Exception) -> None:
+        """Raise a clear error if an execution failed since a donated array was passed twice.
+
+        Does nothing if no array was passed twice, or none is donated.
+
+        Raises:
+            ValueError: naming both arguments; `failed` becomes its cause.
+        """
+        donated = self.jit_options.donated
+        if donated:
+            names = self.static.dynamic_names()
+            check_not_passed_twice(f"qjit of {self.where}", names, donated, args, kwargs, failed)
 
     def _explain_traced_value(self, error: Exception) -> None:
         """Add a note to an error of code that misuses a traced value; none to other errors."""

@@ -1,6 +1,7 @@
 """Runtime side of one callback: the function to call, and its types."""
 
 import contextlib
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -11,13 +12,16 @@ from jax.core import ShapedArray
 from jax.typing import DTypeLike
 
 from bellhop._jax.private import trace_state_clean
-from bellhop.arguments.flat_tree import describe_structure
+from bellhop._jax.slow_dispatch import is_searching
+from bellhop.arguments.mutable_references import check_no_references
+from bellhop.arguments.structure_difference import describe_structures
 from bellhop.base.source import definition_site, function_name, qualified_name, user_site
 from bellhop.base.types import Operand
 from bellhop.compiler.batching import ThreadedBatchFunction
 from bellhop.compiler.builtin_function import BuiltinFunction
 from bellhop.compiler.callback_hints import suggest_type
 from bellhop.compiler.gates_in_callbacks import current_circuit_name, forbid_gates
+from bellhop.compiler.invalid_results import check_results_in_search
 from bellhop.compiler.overflow_checks import accepts_number, cast_to_declared
 from bellhop.concurrency.workers import StartableFunction, Workers
 from bellhop.errors import DifferentiableCompileError
@@ -151,6 +155,9 @@ class CallbackTarget:
             )
         else:
             function = self._leaf_function()
+            if is_searching():
+                n_outputs = len(self.result_avals) if self.writes else None
+                function = check_results_in_search(function, self.name_and_site, n_outputs)
         if not isinstance(self.function, BuiltinFunction):
             function = forbid_gates(function, self.circuit)
         if workers is not None and self.can_start:
@@ -239,14 +246,13 @@ class CallbackTarget:
         try:
             flat = self.out_tree.flatten_up_to(result)
         except ValueError as error:
-            observed = describe_structure(jax.tree.structure(result))
+            observed, declared = describe_structures(jax.tree.structure(result), self.out_tree)
             returned = f"{self.public_name} '{self.name}' returned a value of structure {observed}"
-            declared = describe_structure(self.out_tree)
             if self.inferred:
                 raise self._inferred_mismatch(returned, declared) from error
             raise TypeError(
-                f"{returned}, declared {declared}. Return what was declared, or declare what is "
-                "returned."
+                f"{returned}, declared {declared}. Return the declared structure, or declare the "
+                "returned structure."
             ) from error
         return flat[0] if len(flat) == 1 else tuple(flat)
 
@@ -428,8 +434,11 @@ def flatten_arguments(
         the list of leaves, and the ``PyTreeDef`` of ``(args, kwargs)``.
 
     Raises:
-        TypeError: naming the callback and the argument that is not an array.
+        TypeError: naming the callback and the argument that is not an array, or is a mutable
+            reference.
     """
+    describe = functools.partial(describe_call, callback_name, function)
+    check_no_references(describe, tuple(args), kwargs)
     leaves, in_tree = jax.tree.flatten((tuple(args), kwargs))
     if not all(map(is_array_like, leaves)):
         for path, leaf in jax.tree_util.tree_leaves_with_path((tuple(args), kwargs)):
@@ -437,11 +446,20 @@ def flatten_arguments(
                 part, *rest = path
                 where = ("args" if part.idx == 0 else "kwargs") + jax.tree_util.keystr(tuple(rest))
                 raise TypeError(
-                    f"{callback_name} '{function_name(function)}' (called from {user_site()}) "
+                    f"{describe()} "
                     f"takes arrays and numbers, and {where} is {describe_value(leaf)}. Bind other "
                     "arguments by functools.partial or in a closure."
                 )
     return leaves, in_tree
+
+
+def describe_call(callback_name: str, function: Callable[..., Any]) -> str:
+    """Return the callback's name and the user's line that calls it, for errors.
+
+    The name is the public function's (``callback_name``), and the name of the user's function.
+    """
+    name = "" if isinstance(function, BuiltinFunction) else f" '{function_name(function)}'"
+    return f"{callback_name}{name} (called from {user_site()})"
 
 
 def must_run_in_python(args: Sequence[Any], kwargs: dict[str, Any]) -> bool:

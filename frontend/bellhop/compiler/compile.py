@@ -144,12 +144,13 @@ def compile_program(
     where = f"'{function.__name__}' ({definition_site(function)})"
     for leaked in find_leaked_values(traced):
         used = f", at {leaked.used}" if leaked.used else ""
-        made = f"computed at {leaked.created}" if leaked.created else "an argument of its body"
+        created = f", computed at {leaked.created}" if leaked.created else ""
+        made = ", an argument of its body" if leaked.is_argument else created
         raise jax.errors.UnexpectedTracerError(
             f"{where} uses a value of another traced function or loop{used}: a "
-            f"{leaked.type.str_short()}, {made}, which was stored outside of "
-            f"{leaked.owner or 'the function'} in a list, an attribute or a global. "
-            f"{ADVICE_ON_LEAKS}"
+            f"{leaked.type.str_short()}{made}, which was stored outside of "
+            f"{leaked.owner or 'the function'}, in a list, an attribute, a global or the closure "
+            f"of a jax.custom_jvp or jax.custom_vjp function. {ADVICE_ON_LEAKS}"
         )
     for value in traced.jaxpr.consts:
         if not isinstance(jax.typeof(value), jax.core.ShapedArray):

@@ -147,8 +147,8 @@ def _check_delegated(target: "CallbackTarget") -> None:
         )
     if target.takes_device:
         raise NotImplementedError(
-            f"{target.name_and_site} takes the device, "
-            "which is supported on the CPU only. Remove the option, or call it on the CPU."
+            f"{target.name_and_site} passes the device to its function, which is supported on the "
+            "CPU only. Leave out tap_with_device or call_with_device, or call it on the CPU."
         )
 
 

@@ -4,32 +4,44 @@ JAX stores the functions of a module in its executable, but a Bellhop program is
 another module, whose executable does not have them. So JAX's callbacks are lowered to Bellhop's,
 keeping JAX's transformation rules; other references to functions of the executable raise an error.
 
-The functions are wrapped when a program is traced. If JAX runs the traced code, eagerly or in a
-plain ``jax.jit``, it passes on only the message of an exception, so the message identifies the
-exception (``failures``). In a Bellhop program the exception bypasses JAX's code, which would log
-it. Inside of circuits the functions must not create gates.
+The functions are wrapped when a program is traced, so that a circuit forbids gates in them, and so
+that in a Bellhop program an exception bypasses JAX's code, which would log it. JAX caches traced
+functions, so a plain ``jax.jit`` may get wrapped functions too: there a wrapper calls the function
+and raises its exception, as JAX does. `keep_exceptions` changes the wrappers of a program that JAX
+runs for Bellhop. JAX passes on only the message of an exception, so the message of such a wrapper
+identifies the exception (``failures``).
 """
 
+import contextlib
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
 import numpy as np
+from jax.extend.core import ClosedJaxpr, Jaxpr
 from jax.interpreters import mlir
 from jax.interpreters.mlir import ir
 from jax.tree_util import PyTreeDef
 
 from bellhop._jax.patches.callback_lowering import patch_callback_lowering, unwrap_callback
+from bellhop._jax.patches.callbacks_in_programs import wrapped_primitives
 from bellhop._jax.private import (
     buffer_callback_p,
+    equation_lines,
     equation_site,
+    is_hidden_file,
     keepalive_functions,
     lower_with_rules,
 )
 from bellhop.arguments.declared_types import array_type
-from bellhop.base.source import callable_site, qualified_name, set_function_name
+from bellhop.base.source import (
+    callable_site,
+    is_in_users_project,
+    qualified_name,
+    set_function_name,
+)
 from bellhop.base.types import Operand
 from bellhop.compiler.buffer_callback_target import BufferCallbackTarget
 from bellhop.compiler.callback_target import CallbackTarget
@@ -37,6 +49,7 @@ from bellhop.compiler.failures import pass_by_failure_id
 from bellhop.compiler.gates_in_callbacks import current_circuit_name, forbid_gates
 from bellhop.compiler.lowering_context import current_lowering
 from bellhop.errors import CompileError
+from bellhop.jaxprs.equations import change_params, inner_jaxprs
 from bellhop.tracing.state import is_tracing
 from bellhop_mlir._walk import find_operations, source_line
 from bellhop_runtime import call_in_default_environment
@@ -49,6 +62,7 @@ class _Thread(threading.local):
 
 
 _thread = _Thread()
+_UNCHANGED = contextlib.nullcontext()
 
 
 def call_jax_function(function: Callable[..., Any], leaves: Sequence[Any]) -> Any:
@@ -83,21 +97,26 @@ class JaxCallbackFunction:
         function: the user's function.
         circuit: description of the QNode in which it is called, for errors; None outside of
             circuits.
+        keeps_exception: whether an exception is replaced by an error whose message identifies it,
+            if JAX runs the program.
     """
 
     function: Callable[..., Any]
     circuit: str | None
+    keeps_exception: bool = False
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the user's function without losing its exception in JAX's code.
 
         Called by a Bellhop program, it stores the exception for `call_jax_function` and returns an
-        empty tuple; elsewhere it raises an error whose message identifies the exception.
+        empty tuple. Called by JAX, it raises the exception, or if `keeps_exception` is set, an
+        error whose message identifies the exception.
         """
         function = forbid_gates(self.function, self.circuit)
         failures, _thread.failures = _thread.failures, None
         if failures is None:
-            with pass_by_failure_id(plain_jit=True):
+            identify = pass_by_failure_id(plain_jit=True) if self.keeps_exception else _UNCHANGED
+            with identify:
                 return call_in_default_environment(function, *args, **kwargs)
         try:
             return function(*args, **kwargs)
@@ -117,6 +136,72 @@ def wrap_for_programs(function: Callable[..., Any]) -> Callable[..., Any]:
     if not is_tracing() or isinstance(function, JaxCallbackFunction):
         return function
     return JaxCallbackFunction(function, current_circuit_name())
+
+
+def keep_exceptions(closed: ClosedJaxpr) -> ClosedJaxpr:
+    """Make JAX's callbacks in a jaxpr raise errors that identify the user's exceptions.
+
+    For programs that JAX runs for Bellhop, whose errors Bellhop converts to these exceptions.
+
+    Args:
+        closed: jaxpr of the program, which may share inner jaxprs with JAX's caches.
+
+    Returns:
+        the new jaxpr; `closed` itself if it has no callbacks of JAX.
+    """
+
+    def change(params: dict[str, Any]) -> dict[str, Any]:
+        """Wrap the function in a callback's parameters, unless it is wrapped already."""
+        function = params["callback"]
+        if not isinstance(function, JaxCallbackFunction):
+            function = JaxCallbackFunction(function, None)
+        return {**params, "callback": replace(function, keeps_exception=True)}
+
+    return change_params(closed, wrapped_primitives(), change)
+
+
+def _find_calling_site(callback: Callable[..., Any]) -> str | None:
+    """Return ``file:line`` of the user's code that calls the callback being lowered.
+
+    A library may call it inside of a function, loop or branch, whose equations know the library's
+    lines only. Then the line is the user's call of that function.
+
+    Args:
+        callback: the parameter of the callback's equation.
+
+    Returns:
+        the library's line if no line of the user's code is known; None if no line is known.
+    """
+    site = equation_site()
+    if site is not None and _is_users_file(site.rpartition(":")[0]):
+        return site
+    lowering = current_lowering()
+    jaxpr = None if lowering is None else lowering.jaxpr
+    return (jaxpr and _find_user_line(jaxpr, callback)) or site
+
+
+def _is_users_file(file: str) -> bool:
+    return is_in_users_project(file) and not is_hidden_file(file)
+
+
+def _find_user_line(jaxpr: Jaxpr, callback: Callable[..., Any]) -> str | None:
+    """Return ``file:line`` of the innermost user code around a callback's equation.
+
+    Args:
+        jaxpr: jaxpr in which the equation is searched, at any depth.
+        callback: the parameter of the callback's equation.
+
+    Returns:
+        None if the equation is not found, and an empty string if no line around it is the user's.
+    """
+    for eqn in jaxpr.eqns:
+        line = "" if eqn.params.get("callback") is callback else None
+        for inner in inner_jaxprs(eqn):
+            line = _find_user_line(inner, callback) if line is None else line
+        if line is not None:
+            lines = (f"{file}:{n}" for file, n in equation_lines(eqn) if _is_users_file(file))
+            return line or next(lines, "")
+    return None
 
 
 def _to_canonical_array(value: object) -> np.ndarray:
@@ -161,7 +246,7 @@ def _emit(
         in_tree=jax.tree.structure(((0,) * len(operands), {})),
         out_tree=jax.tree.structure((0,) * len(result_avals)),
         result_avals=tuple(result_avals),
-        site=equation_site() or callable_site(user_function),
+        site=_find_calling_site(traced_function) or callable_site(user_function),
         vmap_method=None,
     )
     call_ctx = ctx.replace(avals_in=operand_avals, avals_out=result_avals)
@@ -194,7 +279,7 @@ def _lower_buffer_callback(
         in_tree=in_tree,
         out_tree=out_tree,
         result_avals=tuple(ctx.avals_out),
-        site=equation_site() or callable_site(function),
+        site=_find_calling_site(callback) or callable_site(function),
         vmap_method=None,
         aliases=tuple(input_output_aliases),
         command_buffer_compatible=command_buffer_compatible,
@@ -239,6 +324,8 @@ def lower_for_program(traced: Any) -> ir.Module:
             function and the line of the call.
     """
     patch_callback_lowering(_emit, lambda: current_lowering() is not None)
+    if (lowering := current_lowering()) is not None:
+        lowering.jaxpr = traced.jaxpr.jaxpr
     lowered = lower_with_rules(traced, ((buffer_callback_p, _lower_buffer_callback),))
     module = lowered.compiler_ir("stablehlo")
     if kept := keepalive_functions(lowered):

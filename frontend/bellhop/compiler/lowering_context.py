@@ -16,6 +16,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from jax.extend.core import Jaxpr
 from jax.extend.mlir.dialects import func
 from jax.interpreters import mlir
 from jax.interpreters.mlir import ir
@@ -45,6 +46,8 @@ class Lowering:
             types.
         platform_caches: JAX's caches of lowered functions in regions, by platform of the region.
         random_circuits: number of circuits that draw random numbers.
+        jaxpr: jaxpr of the program, in which lines of the user's code are looked up; None if
+            it is unknown.
     """
 
     targets: list["CallbackTarget"] = field(default_factory=list)
@@ -53,6 +56,7 @@ class Lowering:
     placeholders: list[tuple[ir.Operation, str, list[Any], list[Any]]] = field(default_factory=list)
     platform_caches: dict[str, Any] = field(default_factory=dict)
     random_circuits: int = 0
+    jaxpr: Jaxpr | None = None
 
     def next_random_circuit_index(self) -> int:
         """Return a new index for a circuit that draws random numbers."""

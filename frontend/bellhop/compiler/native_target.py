@@ -66,7 +66,7 @@ class NativeSymbol:
         """Raise an error: only compiled programs call the function."""
         raise TypeError(
             f"the native function '{self.name}' can be called by compiled programs only. Call the "
-            "native_callback."
+            "object that native_callback returned."
         )
 
 
@@ -84,15 +84,15 @@ def find_symbol(library: str, symbol: str) -> NativeSymbol:
     except OSError as error:
         raise OSError(
             f"native_callback (called from {user_site()}): the library {library!r} cannot be "
-            f"loaded: {error}. Give its path, or a name that the system's loader finds."
+            f"loaded: {error}. Pass its path, or a name that the system's loader finds."
         ) from error
     try:
         function = getattr(loaded, symbol)
     except AttributeError as error:
         raise AttributeError(
             f"native_callback (called from {user_site()}): the library {library!r} has no symbol "
-            f"{symbol!r}: {error}. Give the name of a function that the library exports; C++ names "
-            'are mangled, unless they are extern "C".'
+            f"{symbol!r}: {error}. Pass the name of a function that the library exports; C++ "
+            'names are mangled, unless they are extern "C".'
         ) from error
     address = ctypes.cast(function, ctypes.c_void_p).value
     assert address is not None

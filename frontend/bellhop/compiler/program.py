@@ -188,6 +188,15 @@ class Program:
         return any(target.prints and target.asynchronous for target in self.targets)
 
     @property
+    def has_effects(self) -> bool:
+        """Whether running the program again would repeat effects; draws do not count.
+
+        False for a program from a file, whose jaxpr is unknown.
+        """
+        effects = () if self.jaxpr is None else self.jaxpr.effects
+        return not all(getattr(effect, "is_repeatable", False) for effect in effects)
+
+    @property
     def shows_progress(self) -> bool:
         """Whether loops of the program have progress bars."""
         return any(target.bars is not None for target in self.targets)

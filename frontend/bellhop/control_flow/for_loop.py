@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 
 from bellhop.arguments.accepted_arguments import check_parameters, format_count, get_decorated_body
+from bellhop.arguments.mutable_references import check_no_carried_references
 from bellhop.base.public_function import public_function, with_users_frames
 from bellhop.base.source import describe_derived_function, set_function_name
 from bellhop.base.types import Operand
@@ -67,7 +68,8 @@ def for_loop(
     Raises:
         ValueError: if the step is zero.
         TypeError: if a bound is not an integer, the body does not take the index and the carried
-            values, or the body changes the structure or a shape of its carried values.
+            values, or the body changes the structure or a shape of its carried values; if an
+            initial value is a mutable reference.
         NotImplementedError: if ``allow_array_resizing`` is set.
 
     Example:
@@ -115,6 +117,7 @@ def for_loop(
                 for index in report_iterations(range(*bounds), progress):
                     carried = as_carry_values(label, body(index, *carried), init)
                 return unwrap_carry(carried)
+            check_no_carried_references(label, init)
 
             def run_body(carried: tuple[Any, ...], iteration: Operand) -> tuple[Any, ...]:
                 return as_carry_arrays(label, body(_loop_index(iteration, bounds), *carried), init)
@@ -213,8 +216,8 @@ def run_for_loop(
         run: runs the loop if `count` is an ``int``, called as ``run(step, carried, count)`` with
             the traced body; returns the final carried values.
     """
-    run_step = set_function_name(body, lambda *args: (body(*args), ()))
-    carried, step = trace_step("for_loop", run_step, carried, jnp.asarray(0))
+    run_step = lambda *args: (body(*args), ())
+    carried, step = trace_step("for_loop", run_step, carried, jnp.asarray(0), body=body)
     if isinstance(count, int):
         return run(step, carried, count)
     return jax.lax.fori_loop(0, count, lambda i, carried: step(carried, i)[0], carried)

@@ -51,8 +51,7 @@ def as_carry_values(construct: str, result: PyTree, carried: tuple[Any, ...]) ->
     if len(carried) > 1 and not (isinstance(result, tuple | list) and len(result) == len(carried)):
         returned = f"{len(result)}" if isinstance(result, tuple | list) else type(result).__name__
         raise TypeError(
-            f"{construct}: the body must return what it carries, {len(carried)} values; it "
-            f"returned {returned}."
+            f"{construct}: the body must return the {len(carried)} carried values, got {returned}."
         )
     return (result,) if len(carried) == 1 else tuple(result)
 

@@ -12,8 +12,9 @@ from jax.core import eval_jaxpr
 from jax.extend.core import ClosedJaxpr, JaxprEqn
 from jax.tree_util import PyTreeDef
 
-from bellhop.arguments.flat_tree import FlatTree, describe_structure
+from bellhop.arguments.flat_tree import FlatTree
 from bellhop.arguments.signature import as_array, uncalled_loop_hint
+from bellhop.arguments.structure_difference import describe_structures
 from bellhop.base.source import set_function_name
 from bellhop.base.types import Operand, PyTree
 from bellhop.tracing.current_circuit import Branches
@@ -76,6 +77,7 @@ def trace_step(
     step: Step,
     carried: tuple[Any, ...],
     *others: Any,
+    body: Callable[..., Any],
 ) -> tuple[tuple[Any, ...], TracedStep]:
     """Trace one iteration of a loop, promoting the types of carried values.
 
@@ -88,6 +90,7 @@ def trace_step(
             results.
         carried: tuple of initial carried values, pytrees of arrays and numbers.
         others: example arguments, arrays.
+        body: the user's function, whose name JAX's errors have.
 
     Returns:
         the initial carried values in their promoted types, and the traced iteration.
@@ -95,6 +98,7 @@ def trace_step(
     Raises:
         TypeError: if an initial value is not an array or a number.
     """
+    step = set_function_name(body, step)
     first = _map_leaves(functools.partial(_to_initial_array, construct), FlatTree.flatten(carried))
     while True:
         closed, (result, rest) = _trace_flat(step, first.unflatten(), *others)
@@ -197,9 +201,7 @@ def run_chosen_branch(branches: Branches) -> Any:
 
     The functions in `branches` take no arguments.
     """
-    runners, _ = trace_branches(
-        branches.map_functions(lambda branch: set_function_name(branch, lambda: (branch(), ())))
-    )
+    runners, _ = trace_branches(branches.map_functions(lambda branch: lambda: (branch(), ())))
     return jax.lax.switch(branches.index, runners)[0]
 
 
@@ -322,9 +324,10 @@ def check_same_structure(
         TypeError: if they differ.
     """
     if first_tree.tree != second_tree.tree:
+        texts = describe_structures(first_tree.tree, second_tree.tree)
         raise TypeError(
-            f"{construct}: the structures differ: {first} {describe_structure(first_tree.tree)}, "
-            f"and {second} {describe_structure(second_tree.tree)}. Return the same structure."
+            f"{construct}: the structures differ: {first} {texts[0]}, and {second} {texts[1]}. "
+            "Return the same structure."
         )
     if list(map(jnp.shape, first_tree.leaves)) != list(map(jnp.shape, second_tree.leaves)):
         raise TypeError(

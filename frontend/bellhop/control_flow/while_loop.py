@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 
 from bellhop.arguments.accepted_arguments import check_parameters, format_count, get_decorated_body
+from bellhop.arguments.mutable_references import check_no_carried_references
 from bellhop.base.public_function import public_function, with_users_frames
 from bellhop.base.source import describe_derived_function, set_function_name
 from bellhop.control_flow.eager_mode import is_interpreted
@@ -61,7 +62,8 @@ def while_loop(
 
     Raises:
         TypeError: if the condition is not a scalar, condition or body do not take the carried
-            values, or the body changes the structure or a shape of its carried values.
+            values, or the body changes the structure or a shape of its carried values; if an
+            initial value is a mutable reference.
         NotImplementedError: if ``allow_array_resizing`` is set.
 
     Example:
@@ -100,6 +102,7 @@ def while_loop(
                 for _ in report_iterations(iterations, progress):
                     carried = as_carry_values(label, body(*carried), init)
                 return unwrap_carry(carried)
+            check_no_carried_references(label, init)
             set_function_name(body, run_body)
             circuit = current_gate_recorder()
             run = run_while_loop if circuit is None else circuit.while_loop
@@ -136,8 +139,8 @@ def run_while_loop(
         body: takes the tuple of carried values; returns the tuple of the next carried values.
         carried: initial carried values.
     """
-    run_step = set_function_name(body, lambda carried: (body(carried), ()))
-    carried, step = trace_step("while_loop", run_step, carried)
+    run_step = lambda carried: (body(carried), ())
+    carried, step = trace_step("while_loop", run_step, carried, body=body)
     return jax.lax.while_loop(
         lambda carried: jnp.asarray(condition(carried)), lambda carried: step(carried)[0], carried
     )

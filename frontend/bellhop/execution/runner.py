@@ -8,7 +8,7 @@ import jax
 
 from bellhop._jax.fast_dispatch import UnexecutedProgram, copy_to_device, make_fast_call
 from bellhop._jax.private import INVALID_ARGUMENT
-from bellhop._jax.slow_dispatch import check_results, run_compiled
+from bellhop._jax.slow_dispatch import check_results, run_compiled, search_invalid_values
 from bellhop.arguments.flat_tree import flatten_call, unflatten_call
 from bellhop.arguments.static_arguments import Static
 from bellhop.compiler.failures import run_with_failures
@@ -111,7 +111,9 @@ class Runner:
             return code, out_tree
 
         def uncompiled(first: Any, /, *args: Any, **kwargs: Any) -> Any:
-            return run_uncompiled(unpack_first_input(first)[1], args, kwargs)
+            # JAX calls this function to locate a NaN.
+            with search_invalid_values():
+                return run_uncompiled(unpack_first_input(first)[1], args, kwargs)
 
         def uncompiled_flat(first: Any, /, *args: Any, **kwargs: Any) -> Any:
             args, kwargs = unflatten_call(args, kwargs)

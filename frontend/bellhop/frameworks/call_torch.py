@@ -11,7 +11,7 @@ from jax.core import ShapedArray
 from jax.tree_util import PyTreeDef
 
 from bellhop.arguments.declared_types import MISSING, array_type, result_avals
-from bellhop.arguments.flat_tree import describe_structure
+from bellhop.arguments.structure_difference import describe_structures
 from bellhop.base.pickling import PickledByName
 from bellhop.base.public_function import public_function
 from bellhop.base.source import definition_site, function_name
@@ -233,10 +233,10 @@ class TorchFunction(PickledByName):
             try:
                 leaves = out_tree.flatten_up_to(result)
             except ValueError as error:
+                returned, expected = describe_structures(jax.tree.structure(result), out_tree)
                 raise TypeError(
-                    f"call_torch '{self.__name__}' returned a value of structure "
-                    f"{describe_structure(jax.tree.structure(result))}, expected "
-                    f"{describe_structure(out_tree)}."
+                    f"call_torch '{self.__name__}' returned a value of structure {returned}, "
+                    f"expected {expected}."
                 ) from error
             results = list(map(_as_tensor, leaves))
             if self._declared is None:

@@ -1,11 +1,11 @@
 """Traversal of the equations of a jaxpr."""
 
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from typing import Any
 
 import jax.numpy as jnp
-from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var
+from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Primitive, Var
 from jax.extend.core.primitives import cond_p, scan_p, while_p
 
 from bellhop._jax.jaxprs import scan_counts
@@ -180,6 +180,60 @@ def replace_inner_jaxprs(eqn: JaxprEqn, change: Callable[[ClosedJaxpr], ClosedJa
     if all(params[name] is value for name, value in eqn.params.items()):
         return eqn
     return eqn.replace(params=params)
+
+
+def change_params(
+    closed: ClosedJaxpr,
+    primitives: Container[Primitive],
+    change: Callable[[dict[str, Any]], dict[str, Any]],
+) -> ClosedJaxpr:
+    """Change the parameters of all equations of some primitives, at any depth.
+
+    Equations that share a jaxpr share its replacement. Rules of ``jax.custom_jvp`` and
+    ``custom_vjp``, which JAX traces later, are not changed.
+
+    Args:
+        closed: the jaxpr, which stays as it is.
+        primitives: primitives of the equations to change, which contain no jaxprs.
+        change: takes the parameters of such an equation; returns the new parameters.
+
+    Returns:
+        the new jaxpr; `closed` itself if it has no such equations.
+    """
+    # Original and new jaxpr, by the id of the original.
+    done: dict[int, tuple[Any, Any]] = {}
+
+    def replace(value: Any) -> Any:
+        """Replace a jaxpr, or the jaxprs in a tuple; return `value` itself if nothing changes."""
+        if isinstance(value, tuple):
+            parts = [replace(each) for each in value]
+            if all(new is old for new, old in zip(parts, value, strict=True)):
+                return value
+            return type(value)(*parts) if hasattr(value, "_fields") else tuple(parts)
+        if not isinstance(value, ClosedJaxpr | Jaxpr):
+            return value
+        if id(value) not in done:
+            done[id(value)] = value, replace_jaxpr(value)
+        return done[id(value)][1]
+
+    def replace_jaxpr(jaxpr: Any) -> Any:
+        """Replace the equations of a jaxpr, closed or not, if any of them changes."""
+        if isinstance(jaxpr, ClosedJaxpr):
+            inner = replace(jaxpr.jaxpr)
+            return jaxpr if inner is jaxpr.jaxpr else ClosedJaxpr(inner, jaxpr.consts)
+        equations = list(map(replace_equation, jaxpr.eqns))
+        is_same = all(new is old for new, old in zip(equations, jaxpr.eqns, strict=True))
+        return jaxpr if is_same else jaxpr.replace(eqns=equations)
+
+    def replace_equation(eqn: JaxprEqn) -> JaxprEqn:
+        if eqn.primitive in primitives:
+            return eqn.replace(params=change(eqn.params))
+        params = {name: replace(value) for name, value in eqn.params.items()}
+        is_same = all(params[name] is value for name, value in eqn.params.items())
+        return eqn if is_same else eqn.replace(params=params)
+
+    changed: ClosedJaxpr = replace(closed)
+    return changed
 
 
 def map_equations_reversed(

@@ -30,9 +30,9 @@ def result_shardings(label: str, declared: Any) -> list[NamedSharding]:
     for leaf in leaves:
         if not isinstance(getattr(leaf, "sharding", None), NamedSharding):
             raise ResultTypeError(
-                f"{label} has partitioned=True, and the result type {leaf!r} has no "
-                "sharding. Declare jax.ShapeDtypeStruct(shape, dtype, "
-                "sharding=jax.NamedSharding(mesh, spec)), of the whole array."
+                f"{label} has partitioned=True, and the result type {leaf!r} has no sharding. "
+                "Declare jax.ShapeDtypeStruct(shape, dtype, sharding=jax.NamedSharding(mesh, "
+                "spec)), with the shape of the whole array."
             )
     return [leaf.sharding for leaf in leaves]
 

@@ -45,8 +45,8 @@ def find_c_function(
         return find_symbol(library, symbol)
     if argument_types is not None:
         raise TypeError(
-            f"{where}: argument_types is for library= and symbol=. Set the argtypes of the "
-            "ctypes function."
+            f"{where}: argument_types is supported with library= and symbol= only. Set the "
+            "argtypes of the ctypes function."
         )
     ctypes_function = getattr(function, "ctypes", function)
     if not isinstance(ctypes_function, ctypes._CFuncPtr):  # type: ignore[attr-defined]

@@ -40,8 +40,8 @@ class FfiCallback(PureCallback[..., Any]):
 
         def ffi_handler(*args: Any) -> Any:
             raise TypeError(
-                f"the FFI handler '{self._target_name}' is called by compiled programs. Call the "
-                "native_callback."
+                f"the FFI handler '{self._target_name}' can be called by compiled programs only. "
+                "Call the object that native_callback returned."
             )
 
         super().__init__(ffi_handler, result_type)

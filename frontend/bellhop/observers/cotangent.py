@@ -15,6 +15,7 @@ import numpy as np
 from jax.core import ShapedArray
 
 from bellhop.arguments.accepted_arguments import check_parameters
+from bellhop.arguments.mutable_references import check_no_references
 from bellhop.base.public_function import public_function
 from bellhop.base.source import name_with_site, user_site
 from bellhop.base.types import PyTree
@@ -61,6 +62,7 @@ def cotangent(x: PyTree, show: str | Callable[[Any], Any] | None = None) -> Any:
         dy = 3.0
         Array(12., dtype=float64)
     """
+    check_no_references(lambda: f"debug.cotangent (called from {user_site()})", (x,), {})
     leaves, tree = jax.tree.flatten(x)
     for leaf in leaves:
         if not is_array_like(leaf):
@@ -117,7 +119,7 @@ def _make_observer(show: Any, site: str) -> Callable[[Any], Any]:
         check_parameters(where, f"show, {name_with_site(show)},", show, 1, "the cotangent")
         return show
     raise TypeError(
-        f"debug.cotangent: got {show!r} as show, expected a format string, a function or None."
+        f"debug.cotangent: show is {show!r}, expected a format string, a function or None."
     )
 
 

@@ -109,7 +109,7 @@ def _level_number(level: int | str) -> int:
         return level
     if not isinstance(level, str):
         raise TypeError(
-            f"log: the level is {level!r}, expected a number or a name, such as 'INFO'. Give the "
+            f"log: the level is {level!r}, expected a number or a name, such as 'INFO'. Pass the "
             "level first, and the format string second."
         )
     names = logging.getLevelNamesMapping()

@@ -311,8 +311,8 @@ def _check_formats(label: str, fmt: str, args: tuple[Any, ...], kwargs: dict[str
         # Any exception: `__format__` of a user's object may raise it.
         types = [describe_value(leaf) for leaf in jax.tree.leaves(sample)]
         raise ValueError(
-            f"{label}({fmt!r}) cannot show values of such types ({', '.join(types)}): {error}. "
-            "Use a format that these types support, convert the values, or use {}."
+            f"{label}({fmt!r}) cannot show values of the types {', '.join(types)}: {error}. Use a "
+            "format that these types support, convert the values, or use {}."
         ) from error
 
 

@@ -11,9 +11,7 @@ from bellhop.observers.tap_type import Tap
 class _ImmediateTap(Tap):
     """Callback type of ``bellhop.tap``, with advice in errors: it is not a decorator."""
 
-    advice = (
-        " Give it the values, bellhop.tap(fn, *values): it makes the call, and is no decorator."
-    )
+    advice = " Pass the values, bellhop.tap(fn, *values): bellhop.tap is not a decorator."
 
 
 TAP = _ImmediateTap("tap")

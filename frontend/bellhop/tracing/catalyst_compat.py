@@ -9,7 +9,7 @@ from bellhop.passes import NO_PLUGINS
 
 # Options that change compilation but not results.
 _HINTS = {
-    "abstracted_axes": "XLA compiles for one shape, so a program is made for each",
+    "abstracted_axes": "XLA compiles a program for each shape",
     "async_qnodes": "circuits are run one after another",
     "capture": "programs are traced without PennyLane's program capture",
     "skip_preprocess": "circuits are always checked",

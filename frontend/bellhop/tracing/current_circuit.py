@@ -8,6 +8,7 @@ package is below ``circuits`` and must not import from it.
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol
 
+from bellhop.base.source import set_function_name
 from bellhop.base.types import Operand, Wire
 
 
@@ -32,8 +33,12 @@ class Branches(NamedTuple):
     def map_functions(
         self, change: Callable[[Callable[..., Any]], Callable[..., Any]]
     ) -> "Branches":
-        """Return a copy of the conditional with ``change(branch)`` for each branch."""
-        return self._replace(functions=list(map(change, self.functions)))
+        """Return a copy of the conditional with ``change(branch)`` for each branch.
+
+        Each changed function is named after its branch, for JAX's errors.
+        """
+        changed = [set_function_name(branch, change(branch)) for branch in self.functions]
+        return self._replace(functions=changed)
 
 
 class GateRecorder(Protocol):

@@ -14,7 +14,8 @@ _JAX = os.path.dirname(jax.__file__) + os.sep
 
 ADVICE_ON_LEAKS = (
     "Return the value from there: the body of a loop returns its carried values, such as an array "
-    "updated by x.at[i].set(value), and jax.lax.scan stacks the values that its body returns."
+    "updated by x.at[i].set(value), and jax.lax.scan stacks the values that its body returns. A "
+    "function with custom derivatives gets differentiated values as arguments."
 )
 _ADVICE_ON_ITEMS = (
     "Make it a JAX array, such as a = jnp.zeros(3) or a = jnp.asarray(a), and write "

@@ -38,7 +38,10 @@ def check_method(construct: str, method: str | None, h: float | None) -> None:
     if h is None:
         return
     if method != "fd":
-        raise ValueError(f"{construct}: h is the step of method='fd', and method is {method!r}.")
+        raise ValueError(
+            f"{construct}: h is the step of method='fd', and method is {method!r}. Pass "
+            "method='fd', or leave h out."
+        )
     if isinstance(h, bool) or not isinstance(h, int | float) or h == 0 or not math.isfinite(h):
         raise ValueError(f"{construct}: the step h must be a nonzero number, got {h!r}.")
 

@@ -6,7 +6,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from bellhop.arguments.flat_tree import describe_structure
+from bellhop.arguments.structure_difference import describe_structures
 from bellhop.base.public_function import public_function
 from bellhop.base.source import describe_derived_function
 from bellhop.base.types import PyTree
@@ -237,10 +237,12 @@ def _check_same_shape(name: str, f: Function, label: str, tangent: PyTree, prima
         TypeError: naming the first difference.
     """
     if jax.tree.structure(tangent) != jax.tree.structure(primal):
+        given, expected = describe_structures(
+            jax.tree.structure(tangent), jax.tree.structure(primal)
+        )
         raise TypeError(
-            f"{describe_derived_function(name, f)}: {label} has the structure "
-            f"{describe_structure(jax.tree.structure(tangent))}, expected "
-            f"{describe_structure(jax.tree.structure(primal))}."
+            f"{describe_derived_function(name, f)}: {label} has the structure {given}, expected "
+            f"{expected}."
         )
     for tangent_leaf, primal_leaf in zip(
         jax.tree.leaves(tangent), jax.tree.leaves(primal), strict=True

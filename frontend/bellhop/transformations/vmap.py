@@ -31,7 +31,7 @@ def vmap(
     out_axes: Any = 0,
     axis_size: int | None = None,
 ) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
-@public_function
+@public_function(usage="Pass in_axes by keyword: vmap(fn, in_axes=(0, None)).")
 def vmap(
     fn: Callable[..., Any] | None = None,
     *,

@@ -458,7 +458,7 @@ def _verify_aliases(op: CallOp, type_: ir.FunctionType) -> None:
             )
     arguments, results = zip(*op.aliases, strict=True) if op.aliases else ((), ())
     if len(set(arguments)) < len(arguments) or len(set(results)) < len(results):
-        raise VerificationError(f"{where}, which name an argument or a result twice")
+        raise VerificationError(f"{where}, expected each argument and result at most once")
 
 
 def _verify_accelerate(op: AccelerateOp, defined: dict[str, ir.Operation]) -> None:

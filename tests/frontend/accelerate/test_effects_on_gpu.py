@@ -253,7 +253,9 @@ def test_device_of_a_tap_is_refused():
         """Take what is called for with the device."""
 
     tap = lambda x: bellhop.host_callback.id_tap(look, x, tap_with_device=True)
-    with pytest.raises(NotImplementedError, match="id_tap 'look' .* takes the device, which"):
+    with pytest.raises(
+        NotImplementedError, match="id_tap 'look' .* passes the device to its function, which"
+    ):
         bellhop.qjit(bellhop.accelerate(tap, dev="gpu"))(1.0)
 
 

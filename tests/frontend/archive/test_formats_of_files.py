@@ -58,5 +58,7 @@ def test_a_file_with_such_a_format(tmp_path, capsys):
 def test_save_names_what_load_does_not_take(tmp_path):
     f = bellhop.qjit(lambda x: bellhop.debug.print("{x.strides}", x=x))
     f(1.0)
-    with pytest.warns(UserWarning, match=r"needs trust=True for it: .* the attribute 'strides'"):
+    with pytest.warns(
+        UserWarning, match=r"needs trust=True for the file: .* the attribute 'strides'"
+    ):
         f.save(tmp_path / "function.bellhop")

@@ -178,7 +178,7 @@ REFUSED = {
     "a local function": (
         local,
         "pure_callback 'function' .*test_saved_functions.py.* cannot be saved: .*"
-        "Define it at the top level",
+        "Define the function at the top level",
     ),
     "a lambda": (
         lambda x: bellhop.debug.callback(lambda _: None)(x),
@@ -186,7 +186,7 @@ REFUSED = {
     ),
     "a partial": (
         lambda x: bellhop.pure_callback(functools.partial(np.add, 1.0), float)(x),
-        "is a functools.partial",
+        "a functools.partial has no name",
     ),
     "a bound method": (
         lambda x: bellhop.debug.callback([].append)(x),

@@ -35,14 +35,14 @@ def test_a_missing_signature_is_an_error_where_a_key_is_given(double, path):
     double.save(path)
     for trust in (False, True):
         with pytest.raises(
-            bellhop.CompileError, match="it has no signature, but load was called with a key"
+            bellhop.CompileError, match="the file has no signature, but load was called with a key"
         ):
             bellhop.load(path, key=KEY, trust=trust)
 
 
 def test_another_key_is_an_error(double, path):
     double.save(path, key=KEY)
-    with pytest.raises(bellhop.CompileError, match="its signature does not match"):
+    with pytest.raises(bellhop.CompileError, match="the file's signature does not match"):
         bellhop.load(path, key=b"another key", trust=True)
 
 
@@ -53,11 +53,15 @@ def test_every_byte_is_signed(double, path):
         changed = bytearray(content)
         changed[place] ^= 1
         path.write_bytes(changed)
-        with pytest.raises(bellhop.CompileError, match="no signature|its signature does not"):
+        with pytest.raises(
+            bellhop.CompileError, match="no signature|the file's signature does not"
+        ):
             bellhop.load(path, key=KEY)
     for changed in (b"x" + content, content + b"x", content[:-1], content[:70], b""):
         path.write_bytes(changed)
-        with pytest.raises(bellhop.CompileError, match="no signature|its signature does not"):
+        with pytest.raises(
+            bellhop.CompileError, match="no signature|the file's signature does not"
+        ):
             bellhop.load(path, key=KEY)
 
 
@@ -65,7 +69,7 @@ def test_a_repacked_file_is_not_signed(double, path):
     double.save(path, key=KEY)
     repack(path, members_of(path))
     assert bellhop.load(path)(3.0) == 6
-    with pytest.raises(bellhop.CompileError, match="it has no signature"):
+    with pytest.raises(bellhop.CompileError, match="the file has no signature"):
         bellhop.load(path, key=KEY)
 
 

@@ -158,7 +158,9 @@ def test_who_reads_a_variable_without_a_value_gets_the_error():
 
         return later()
 
-    with pytest.raises(bellhop.AutoGraphError, match="only one branch gives 'y'.* It is read at"):
+    with pytest.raises(
+        bellhop.AutoGraphError, match="only one branch gives 'y'.* The variable is read at"
+    ):
         bellhop.qjit(read_later, autograph=True)(1.0)
 
 

@@ -57,7 +57,8 @@ def test_wrong_donations_are_refused():
     with pytest.raises(ValueError, match="donate_argnames has 'z', expected names of parameters"):
         bellhop.qjit(lambda x: x, donate_argnames="z")
     with pytest.raises(
-        ValueError, match="donate_argnames has 'x', which is static. Name dynamic arguments"
+        ValueError,
+        match="donate_argnames has 'x', which is a static argument. Name dynamic arguments",
     ):
         bellhop.qjit(lambda x: x, static_argnames="x", donate_argnames="x")
 
@@ -107,3 +108,16 @@ def test_a_program_runs_on_the_host():
             bellhop.CompileError, match="of jax.jit is not supported: a qjit program runs on one"
         ):
             bellhop.qjit(lambda x: x, **option)
+
+
+def test_a_donated_array_that_is_passed_twice_is_named():
+    add = bellhop.qjit(lambda x, y: x + y, donate_argnums=0)
+    double = bellhop.qjit(lambda tree: jax.tree.map(lambda v: 2 * v, tree), donate_argnums=0)
+    array = jnp.zeros(10)
+    # The first call compiles, and the second is a fast call.
+    for _ in range(2):
+        with pytest.raises(ValueError, match="argument x is donated .*, and y is the same array"):
+            add(array, array)
+    with pytest.raises(ValueError, match=r"argument tree\['a'\] is donated .*, and tree\['b'\] is"):
+        double({"a": array, "b": array})
+    assert add(array, array.copy()).sum() == 0

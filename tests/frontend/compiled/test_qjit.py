@@ -348,6 +348,54 @@ def test_what_is_not_finite_is_found_where_it_is_made(option):
                 g(1.0)
 
 
+@pytest.mark.parametrize(
+    "run",
+    [
+        lambda call, x: jax.lax.scan(lambda c, v: (c + call(v), c), 0.0, jnp.array([1.0, x]))[0],
+        lambda call, x: bellhop.for_loop(0, 3, 1)(lambda i, c: call(c))(x),
+        lambda call, x: jax.lax.cond(x < 0, call, lambda x: x, x),
+    ],
+    ids=["scan", "for_loop", "cond"],
+)
+def test_a_callback_in_control_flow_that_returns_nan_is_named(run):
+    """JAX evaluates a loop as one operation, and names only ``scan``."""
+    log = bellhop.pure_callback(lambda x: np.log(x) if x > 0 else np.nan, float)
+    f = bellhop.qjit(functools.partial(run, log))
+    with jax.debug_nans(True):
+        for _ in range(2):
+            with pytest.raises(FloatingPointError, match=r"'<lambda>' \(called.*returned nan"):
+                f(-1.0)
+        assert np.isfinite(f(1e9))
+    assert np.isnan(f(-1.0))
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda f, x: bellhop.io_callback(f, float)(x),
+        lambda f, x: bellhop.callback(f)(x) or x,
+        lambda f, x: bellhop.tap(f, x) or x,
+        lambda f, x: jax.experimental.io_callback(f, jax.ShapeDtypeStruct((), float), x),
+    ],
+    ids=["io", "callback", "tap", "jax"],
+)
+def test_effects_of_a_program_whose_result_is_not_finite_are_not_repeated(call):
+    seen = []
+
+    @bellhop.qjit
+    def program(x):
+        return jnp.log(call(lambda v: seen.append(float(v)) or v, x))
+
+    where = rf"'program' \({__file__}:\d+\): a result is NaN or infinite"
+    with jax.debug_nans(True):
+        for _ in range(3):
+            with pytest.raises(FloatingPointError, match=where):
+                program(-1.0)
+        assert program(1.0) == 0
+    bellhop.barrier_wait()
+    assert seen == [-1.0, -1.0, -1.0, 1.0]
+
+
 @pytest.mark.parametrize("size", [(), (30000,)], ids=["scalar", "array that XLA copies later"])
 def test_a_first_call_whose_result_is_not_finite(size):
     """It is JAX's ``Compiled``, which has another exception, that runs then."""

@@ -309,7 +309,7 @@ def test_static_arguments_that_cannot_be_hashed(value, type_):
     [
         (
             {"static_argnums": 2},
-            "static_argnums has 2, and the function has 2 positional parameters",
+            "static_argnums has 2, but the function has 2 positional parameters",
         ),
         ({"static_argnums": -3}, "static_argnums has -3"),
         ({"static_argnames": "m"}, "static_argnames has 'm', expected names of parameters: x, n"),

@@ -84,7 +84,7 @@ def test_donated_arguments_are_gone():
     assert (x.is_deleted(), y.is_deleted()) == (True, False)
     with pytest.raises(ValueError, match="expected non-negative positions"):
         bellhop.qjit(lambda n, x: x, static_argnums=0, donate_argnums=0)
-    with pytest.raises(ValueError, match="donate_argnums has 4, and the function has 1 positional"):
+    with pytest.raises(ValueError, match="donate_argnums has 4, but the function has 1 positional"):
         bellhop.qjit(lambda x: x, donate_argnums=4)
     with pytest.raises(ValueError, match="has 0 twice. Name each argument once"):
         bellhop.qjit(lambda x: x, donate_argnums=(0, 0))

@@ -2,6 +2,7 @@
 
 import functools
 import gc
+import sysconfig
 import weakref
 
 import jax
@@ -272,6 +273,30 @@ def test_the_note_of_an_exception_names_the_function(call):
     assert note.startswith("raised in callback 'boom', called from ")
 
 
+def test_the_note_of_a_callback_in_a_library_names_the_users_line():
+    source = """
+def check(x):
+    return jax.lax.cond(x > 1, lambda: jax.pure_callback(fail, scalar, x), lambda: x)
+"""
+
+    def fail(x):
+        raise KeyError(x)
+
+    library = {"jax": jax, "fail": fail, "scalar": SCALAR}
+    exec(compile(source, sysconfig.get_path("purelib") + "/some_library.py", "exec"), library)
+    check = jax.jit(library["check"])
+    # JAX traces the library's function for the first program only.
+    programs = [
+        bellhop.qjit(lambda x: check(x)),
+        bellhop.qjit(lambda x: 2 * check(x)),
+    ]
+    for f in programs:
+        with pytest.raises(KeyError) as raised:
+            f(2.0)
+        line = f"{__file__}:{f.original_function.__code__.co_firstlineno}"
+        assert any(f"'fail', called from {line}" in note for note in raised.value.__notes__)
+
+
 def test_an_exception_is_the_same_object_and_later_calls_work():
     error = KeyError("no such thing")
 
@@ -390,3 +415,47 @@ def test_in_a_plain_jit_they_are_left_to_jax():
 def test_a_qjit_function_inside_a_plain_jit():
     inner = bellhop.qjit(lambda x: jax.pure_callback(np.sin, SCALAR, x))
     np.testing.assert_allclose(jax.jit(lambda x: inner(x) + 1)(0.3), np.sin(0.3) + 1)
+
+
+def call_with_buffers(host, x):
+    def write(_, out, x):
+        np.asarray(out)[...] = host(np.asarray(x))
+
+    return buffer_callback(write, SCALAR)(x)
+
+
+JAX_CALLS = {
+    "pure": lambda host, x: jax.pure_callback(host, SCALAR, x),
+    "io": lambda host, x: io_callback(host, SCALAR, x),
+    "ordered io": lambda host, x: io_callback(host, SCALAR, x, ordered=True),
+    "debug": lambda host, x: jax.debug.callback(host, x) or x,
+    "ordered debug": lambda host, x: jax.debug.callback(host, x, ordered=True) or x,
+    "buffer": call_with_buffers,
+}
+
+
+@pytest.mark.parametrize("call", JAX_CALLS.values(), ids=JAX_CALLS)
+def test_functions_that_a_program_has_traced_fail_in_jax_jit_as_before(call):
+    def host(x):
+        if x > 1:
+            raise KeyError("no such thing")
+        return np.asarray(x)
+
+    library = jax.jit(lambda x: call(host, x))
+    step = lambda x, _: (call(host, x), None)
+    loop = lambda x: jax.lax.scan(step, x, None, length=2)[0]
+    f = bellhop.qjit(lambda x: x + library(jax.lax.stop_gradient(x)) + loop(0.5))
+    jax.block_until_ready(f(0.5))
+    # JAX runs this program, and Bellhop converts its errors.
+    with pytest.raises(KeyError, match="no such thing"):
+        jax.block_until_ready(jax.jvp(f, (2.0,), (1.0,)))
+    ways = {
+        "itself": library,
+        "in a jit": jax.jit(lambda x: 2 * library(x)),
+        "ahead of time": jax.jit(library).lower(2.0).compile(),
+        "loop": jax.jit(loop),
+    }
+    for name, f in ways.items():
+        with pytest.raises(jax.errors.JaxRuntimeError, match="KeyError: 'no such thing'") as raised:
+            jax.block_until_ready(f(2.0))
+        assert "[bellhop" not in str(raised.value), name

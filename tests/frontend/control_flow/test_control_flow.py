@@ -266,7 +266,7 @@ ERRORS: dict[str, tuple[Callable[[Any], Any], str]] = {
     ),
     "other count carried": (
         lambda x: bellhop.while_loop(lambda y, z: y > 0)(lambda y, z: y)(x, x),
-        "while_loop of '<lambda>' (HERE): the body must return what it carries, 2 values",
+        "while_loop of '<lambda>' (HERE): the body must return the 2 carried values",
     ),
 }
 

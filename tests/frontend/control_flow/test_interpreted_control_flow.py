@@ -72,7 +72,7 @@ def test_loops_carry_any_values():
     assert bellhop.for_loop(3, 0, -1)(lambda i, a, b: (a + i, b + "x"))(0, "") == (6, "xxx")
     assert bellhop.while_loop(lambda text: len(text) < 3)(lambda text: text + "a")("") == "aaa"
     assert bellhop.for_loop(np.int8(2))(lambda i: i)() is None
-    with pytest.raises(TypeError, match="the body must return what it carries, 2 values"):
+    with pytest.raises(TypeError, match="the body must return the 2 carried values"):
         bellhop.for_loop(0, 1, 1)(lambda i, a, b: a)(1, 2)
     with pytest.raises(TypeError, match="a condition must be a bool or a number"):
         bellhop.while_loop(lambda i: (i, i))(lambda i: i)(1)

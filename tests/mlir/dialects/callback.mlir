@@ -401,7 +401,7 @@ func.func public @main(%x: tensor<2xf64>, %y: tensor<f64>) {
 // TEST: alias_of_one_result_twice
 // REFUSED
 
-// CHECK: bellhop-opt: callback.call of @f has the aliases array<i64: 0, 1, 0, 1>, which name an argument or a result twice
+// CHECK: bellhop-opt: callback.call of @f has the aliases array<i64: 0, 1, 0, 1>, expected each argument and result at most once
 "callback.func"() {sym_name = "f", function_type = (tensor<2xf64>, tensor<f64>) -> (tensor<f64>, tensor<2xf64>), python = "f", site = "f.py:1", id = 0 : i64} : () -> ()
 func.func public @main(%x: tensor<2xf64>, %y: tensor<f64>) {
   %0:2 = "callback.call"(%x, %y) {callee = @f, kind = "pure", aliases = array<i64: 0, 1, 0, 1>} : (tensor<2xf64>, tensor<f64>) -> (tensor<f64>, tensor<2xf64>)

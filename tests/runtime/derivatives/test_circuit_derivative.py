@@ -290,7 +290,7 @@ def not_kept(state: Any, _: Any) -> Any:
         (of_another_circuit, "tangent of dynamic-count parameters was not recorded"),
         (of_counted_parameters, "tangent of dynamic-count parameters was not recorded"),
         (of_other_rows, "tangents of a direction: expected 3 rows, got 2"),
-        (in_more_than_numbers_tell_apart, "needs 2 tangents, more than the program's precision"),
+        (in_more_than_numbers_tell_apart, "needs 3 tangents, expected at most 2"),
         (of_other_values, "derivative buffer: expected 2 elements, got 3"),
         (kept_of_other_values, "derivative buffer: expected 2 elements, got 3"),
         (not_kept, "index of a stored derivative, below 1, got 2"),

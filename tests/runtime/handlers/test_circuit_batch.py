@@ -98,7 +98,9 @@ def refused(program: Any, match: str) -> None:
 
 def test_what_is_refused() -> None:
     refused(lambda: end(begin(2, tree=3)), "postselections fail is not supported for a batch")
-    refused(lambda: end(begin(2, tree=5)), "several shots share are not supported for a batch")
+    refused(
+        lambda: end(begin(2, tree=5)), "shots that share an execution are not supported for a batch"
+    )
     refused(
         lambda: end(gates(begin(2), PARAMS, [0])),
         r"values of a batch: expected shape \[n\] or \[2, n\], got 2 dimensions",

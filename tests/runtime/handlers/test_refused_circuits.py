@@ -138,7 +138,7 @@ def test_another_precision():
             2,
             [np.ones(1)],
             False,
-            "derivatives along a direction, are not supported by the device",
+            "derivatives along a direction are supported only by Bellhop's engine",
         ),
         (3, [np.ones(1)], True, "Jacobian of measured values: expected a result of type f64"),
     ],
@@ -183,13 +183,13 @@ FREQUENCIES, SHOTS_OF_RUN = [5, 0, 0, 1, 4], [8]
     [
         (
             lambda: _of_plugin(5, FREQUENCIES, f64(1, 1)),
-            "executions that several shots share are not supported by the device",
+            "shots that share an execution are supported only by Bellhop's engine",
         ),
         (
             lambda: _of_plugin(0, SHOTS_OF_RUN, jax.ShapeDtypeStruct((4,), np.uint8)),
-            "executions that several shots share are not supported by the device",
+            "shots that share an execution are supported only by Bellhop's engine",
         ),
-        (_postselected, "postselection is not supported in executions"),
+        (_postselected, "postselection is not supported if shots share"),
     ],
 )
 def test_runs_that_shots_share_are_the_engines(program, message):
@@ -235,10 +235,10 @@ def test_variance_comes_last_where_a_circuit_is_differentiated():
         ([0, 2, 0, 1, 0, 0], "adjoint: expected 0 to 1, got 2"),
         ([0, 0, 0, 2**60, 0, 0], "number of wires"),
         ([0, 0, -1, 1, 0, 0], "expected more integers, got the end"),
-        ([0, 0, -(2**62), 1, 0, 5, 0], "an array of parameters is larger than any memory"),
-        ([0, 0, -(2**63), 1, 0, 5, 0], "an array of parameters is larger than any memory"),
-        ([0, 0, -3, 1, 0, -2, 0], "refers to constant 3 of 0"),
-        ([0, 0, 1, 1, 0, -5, 0], "refers to constant 4 of 0"),
+        ([0, 0, -(2**62), 1, 0, 5, 0], "size of a parameter array: expected at most"),
+        ([0, 0, -(2**63), 1, 0, 5, 0], "size of a parameter array: expected at most"),
+        ([0, 0, -3, 1, 0, -2, 0], "index of a constant: expected 0 to -1, got 3"),
+        ([0, 0, 1, 1, 0, -5, 0], "index of a constant: expected 0 to -1, got 4"),
         ([0, 0, 0, 1, 1, 0, 1, 7], "a control value: expected 0 to 1, got 7"),
         ([0, 0, 0, 1, 0, -(2**63)], "dynamic wires, got 0"),
     ],
@@ -267,11 +267,11 @@ def test_malformed_gate_table_is_reported(code, message):
     ("code", "message"),
     [
         ([9], "a measurement: expected 0 to 8, got 9"),
-        ([EXPVAL, 6, 0], "made of nothing"),
+        ([EXPVAL, 6, 0], "operands of an observable: expected 1 or more"),
         ([EXPVAL, 6, 50], "number of operands: expected 0 to 0, got 50"),
-        ([EXPVAL, 3, -1], "wire -1"),
+        ([EXPVAL, 3, -1], "wire: expected 0 or more, got -1"),
         ([EXPVAL, 5, 1, 0, 0], "data of observables: expected 8 elements, got 0"),
-        ([EXPVAL, *[6, 1] * 300, 3, 0], "nested too deep"),
+        ([EXPVAL, *[6, 1] * 300, 3, 0], "nesting of an observable: expected at most 200"),
         ([PROBS, 2, 1, 1], "different wires"),
     ],
 )

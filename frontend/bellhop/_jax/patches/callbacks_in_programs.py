@@ -45,6 +45,11 @@ def wrap_jax_callbacks(change: Callable[[Callable[..., Any]], Any]) -> None:
         _wrap_primitive(original(module, name), change)
 
 
+def wrapped_primitives() -> frozenset[Any]:
+    """Return the primitives whose functions `wrap_jax_callbacks` wraps."""
+    return frozenset(original(module, name) for module, name in _PRIMITIVES)
+
+
 def _wrap_primitive(primitive: Any, change: Callable[[Callable[..., Any]], Any]) -> None:
     """Replace a callback primitive's ``bind``, to wrap the callback's function.
 

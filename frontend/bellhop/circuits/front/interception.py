@@ -43,6 +43,7 @@ from bellhop.circuits.ir.measurement_types import is_measurement
 from bellhop.circuits.ir.precision import Precision
 from bellhop.circuits.ir.seeds import offer_device_seed
 from bellhop.circuits.ir.wires import WireMap, is_dynamic
+from bellhop.circuits.measure.measurement_registry import is_computed_from_tape
 from bellhop.circuits.passes.gridsynth import rs_decomposition
 from bellhop.circuits.passes.noise.noise_pass import NoisePass
 from bellhop.circuits.passes.operation_transforms import QNodeTransforms
@@ -245,13 +246,40 @@ def _trace_call(
             add_note(f"{config.name} ({config.site}) is executed by {plan}")
         return result
 
-    result = run(plan)
+    # A device that Python calls traces the function for a tape, and gets all measurements.
+    gets_all = plan.executor in (Executor.TAPES, Executor.NULL, Executor.REGISTERED)
+    declined = None if gets_all else _decline_transforms(once.get_traced(where, inputs), where)
+    result = declined or run(plan)
     if isinstance(result, Declined):
         other = choose_fallback(result, plan, device, config)
         is_for_tapes = other.executor is Executor.TAPES
         if not (is_for_tapes and _has_outcomes(once.get_traced(where, inputs))):
             return run(other)
     return result
+
+
+def _decline_transforms(function: TracedQuantumFunction, where: str) -> Declined | None:
+    """Decline a circuit with a user's `MeasurementTransform` for a backend without tapes.
+
+    Args:
+        function: the traced quantum function.
+        where: the QNode's name and line, for error messages.
+
+    Returns:
+        why the backend does not support the circuit; None if it may.
+
+    Raises:
+        CompileError: if the circuit measures mid-circuit too.
+    """
+    names = [kind.__name__ for kind in function.leaf_types if is_computed_from_tape(kind)]
+    if not names:
+        return None
+    if _has_outcomes(function):
+        raise CompileError(
+            f"{where}: {names[0]}, a MeasurementTransform, after mid-circuit measurements is not "
+            "supported by bellhop. Measure expval, var, probs, sample or counts."
+        )
+    return Declined(f"it measures {names[0]}, which is computed from a tape", needs_tape=True)
 
 
 def _prepare_twirling(qnode: qml.QNode, config: CircuitConfig) -> None:
@@ -267,9 +295,9 @@ def _prepare_twirling(qnode: qml.QNode, config: CircuitConfig) -> None:
     on_tape = needs_tape(qnode) and not NoisePass.can_be_used(config, qnode.device)
     if on_tape and QNodeTransforms(config.transforms).adds_noise:
         raise CompileError(
-            f"{config.where}: pauli_twirling together with noise that is not added piece by piece "
-            "is not supported. Make one qml.add_noise the first transform of a QNode on "
-            "default.mixed that is not mitigated."
+            f"{config.where}: pauli_twirling with these transforms of noise is not supported. "
+            "Make one qml.add_noise the first transform of a QNode on default.mixed that is not "
+            "mitigated."
         )
 
 

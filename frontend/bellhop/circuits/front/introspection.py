@@ -23,7 +23,11 @@ from bellhop.errors import CompileError
 from bellhop.tracing.state import is_tracing
 
 # Options with the same name in ``qml.execute`` and ``qml.QNode``.
-_QNODE_OPTIONS = {"diff_method", "gradient_kwargs", "mcm_method", "postselect_mode"}
+# The arguments of ``qml.execute`` that a QNode takes too.
+_QNODE_OPTIONS = {
+    *("diff_method", "gradient_kwargs", "mcm_method", "postselect_mode", "max_diff"),
+    *("grad_on_execution", "cache", "cachesize", "device_vjp", "executor_backend"),
+}
 
 
 def register_introspection(compiled: type) -> None:
@@ -124,9 +128,10 @@ def _execute_in_program(execute: Tool) -> Tool:
         Args:
             tapes: PennyLane's tapes. In a program, the argument ``transform_program`` of
                 ``qml.execute`` is applied to them, and its postprocessing to their results.
-            options: keyword arguments of ``qml.execute``. A program uses ``diff_method``,
-                ``gradient_kwargs``, ``mcm_method``, ``postselect_mode`` and ``transform_program``,
-                and ignores further options.
+            device: the PennyLane device.
+            args: further positional arguments of ``qml.execute``.
+            options: keyword arguments of ``qml.execute``. A program passes them on to the QNodes,
+                without ``interface``, since its results are JAX arrays.
 
         Returns:
             the result of each tape of ``tapes``.

@@ -53,7 +53,7 @@ def measure_wire(
         CompileError: outside a QNode, unless there is one wire, or for an invalid ``postselect``.
     """
     if not (postselect is None or (isinstance(postselect, int) and postselect in (0, 1))):
-        computed = ", which the program computes. Make it static: qjit(static_argnames=...)"
+        computed = ", which is traced. Make it static: qjit(static_argnames=...)"
         raise CompileError(
             f"measure at {site}: postselect must be 0 or 1; it is {postselect!r}"
             f"{computed if isinstance(postselect, jax.core.Tracer) else ''}."

@@ -45,12 +45,17 @@ class TracedQuantumFunction:
             ``leaves.with_values`` fills with the results of ``closed``.
         sites: for each leaf, the user's ``file:line`` of the leaf and of its observable, or empty
             texts.
+        leaf_types: the class of each leaf.
+        measures_at_end: whether all leaves are measurements at the end of the circuit: no numbers,
+            and no measurements of mid-circuit outcomes.
         tree: the tree structure of the function's result.
     """
 
     closed: ClosedJaxpr
     leaves: TracedOperator
     sites: Sequence[tuple[str, str]]
+    leaf_types: Sequence[type]
+    measures_at_end: bool
     tree: Any
 
 
@@ -90,7 +95,8 @@ def _trace_function(
             (tracing.find_site(leaf), tracing.find_site(getattr(leaf, "obs", None)))
             for leaf in leaves
         ]
-        static_parts = template, sites, tree
+        measures_at_end = all(is_measurement(leaf) and leaf.mv is None for leaf in leaves)
+        static_parts = template, sites, list(map(type, leaves)), measures_at_end, tree
         return operands
 
     closed = jax.make_jaxpr(run)(*inputs)

@@ -104,6 +104,6 @@ def _check_number_of_shots(qnode: qml.QNode, where: str) -> None:
     MemoryCheck(where).check_shots(shots)
     if shots > _MOST_SHOTS:
         raise CompileError(
-            f"{where}: {shots} shots are more than the {_MOST_SHOTS} that XLA counts outcomes of. "
-            "Run the circuit several times, with fewer shots each."
+            f"{where}: got {shots} shots, expected at most {_MOST_SHOTS}. Run the circuit several "
+            "times, with fewer shots each."
         )

@@ -155,8 +155,9 @@ class Allocations:
         is_zero = bool(self._free[True]) if state == "zero" else not self._free[False]
         if not self._free[is_zero]:
             raise CompileError(
-                f"{self._where}: it allocates more wires than are left; those of the device are "
-                f"{list(self._wires.labels)}. Give the device more, or deallocate some before."
+                f"{self._where}: qml.allocate needs more wires than are free; the device has the "
+                f"wires {list(self._wires.labels)}. Use a device with more wires, or call "
+                "qml.deallocate before."
             )
         wire = self._free[is_zero].pop()
         if state == "zero" and not is_zero:
@@ -176,13 +177,13 @@ class Allocations:
         loan = self._allocated.get(label)
         if self._free is None or loan is None:
             raise CompileError(
-                f"{self._where}: it deallocates a wire that is not allocated. Call "
-                "qml.deallocate once for each."
+                f"{self._where}: qml.deallocate got a wire that is not allocated. Call it once "
+                "for each allocated wire."
             )
         if loan.depth != self._depth:
             raise CompileError(
                 f"{self._where}: a loop or a branch deallocates a wire that was allocated outside "
-                "of it. Move the one to the other."
+                "of it. Move qml.allocate and qml.deallocate to the same place."
             )
         del self._allocated[label]
         is_zero = loan.was_zero and loan.is_restored

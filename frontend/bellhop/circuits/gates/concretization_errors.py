@@ -39,10 +39,10 @@ def explain_concretization(op: qml.operation.Operator, where: str) -> Iterator[N
         power = _find_traced_power(op)
         if power is not None:
             raise CompileError(
-                f"{where}: qml.pow raises {power.base.name} to a power that the program computes, "
-                "and the gate has parameters that the program computes, too many wires, or no "
-                "unitary matrix. Make the power static, qjit(static_argnums=...), multiply the "
-                "angle of a rotation, qml.RX(z * x, wires), or apply the gate in a for_loop."
+                f"{where}: qml.pow raises {power.base.name} to a traced power, expected a unitary "
+                "gate with static parameters and few wires. Make the power static, "
+                "qjit(static_argnums=...), multiply the angle of a rotation, qml.RX(z * x, "
+                "wires), or apply the gate in a for_loop."
             ) from error
         raise CompileError(
             f"{where}: the decomposition of {type(op).__name__} depends on a traced value. Make "

@@ -308,11 +308,11 @@ def unsupported_operation_error(
         OperationKind.classify(op.base) is OperationKind.CHANNEL
     ):
         return CompileError(
-            f"{where}: it has {op.name}, and a channel has no inverse and no controlled form. If "
-            "circuits are mitigated, which are folded, add noise to the QNode by qml.add_noise: "
-            "that comes after folding."
+            f"{where}: it has {op.name}, and channels have no inverse and no controlled form. "
+            "Apply the channel outside of qml.adjoint and qml.ctrl; for mitigate_with_zne, which "
+            "inverts the gates, add noise to the QNode by qml.add_noise."
         )
-    part = f" ({written} consists of it)" if written not in ("", op.name) else ""
+    part = f" (part of {written})" if written not in ("", op.name) else ""
     other = (
         "qml.device('default.mixed', wires=...)" if _is_mixed_operation(op) else "another device"
     )

@@ -38,6 +38,11 @@ class OperationKind(enum.Enum):
         return _classify_class(cls_of_op)
 
     @property
+    def is_preparation(self) -> bool:
+        """Whether the operation prepares a pure or mixed state, so that it has no inverse."""
+        return self.is_pure_preparation or self is OperationKind.DENSITY_MATRIX
+
+    @property
     def is_pure_preparation(self) -> bool:
         """Whether the operation prepares a pure state."""
         return self in (OperationKind.BASIS_STATE, OperationKind.STATE_PREPARATION)

@@ -104,7 +104,8 @@ def select_row(op: qml.operation.Operator, row: TracedRow) -> Any:
         return op
     if size == 0:
         raise CompileError(
-            f"{row.rows.where}: {op.name} has an empty batch dimension. Pass parameters."
+            f"{row.rows.where}: {op.name} has a batch of 0 parameters, expected at least 1. Pass "
+            "an array that is not empty."
         )
     row.rows.register_batch(size, op.name)
     if _has_nested_parameters(op):

@@ -57,6 +57,11 @@ class Measurement:
         """
         return (get_kind_code(self.kind), *self._encode_operands(first_matrix))
 
+    @property
+    def is_constant(self) -> bool:
+        """Whether the derivative of the result is zero, so that no method computes it."""
+        return False
+
     @abstractmethod
     def _encode_operands(self, first_matrix: int) -> tuple[int, ...]:
         """Return the integers after the code of the kind."""
@@ -191,8 +196,9 @@ class State(Measurement):
 
 
 _SAMPLES_OR_COUNTS = (
-    "it returns sample or counts and is differentiated; these have no derivative, nor have "
-    "subclasses of SampleMeasurement. Return expval, var or probs."
+    "it returns sample or counts and is differentiated; these have no derivative, nor has a "
+    "SampleMeasurement of more than 12 wires or after mid-circuit measurements. Return expval, var "
+    "or probs."
 )
 
 
@@ -201,10 +207,25 @@ class Samples(Measurement):
     """The runtime's measurement of all wires' bits in each shot.
 
     The result is a ``uint8`` array ``[shots, qubits]``.
+
+    Attributes:
+        is_processed: whether the bits are an input of a result that gets its derivative from
+            frequencies; the derivative of the bits is then zero instead of an error.
     """
 
+    is_processed: bool = False
+
     kind = "sample"
-    obstacle = _SAMPLES_OR_COUNTS
+
+    @property
+    def obstacle(self) -> str:  # type: ignore[override]
+        """The error text for a derivative of the bits; empty if it is zero."""
+        return "" if self.is_processed else _SAMPLES_OR_COUNTS
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether the derivative of the bits is zero."""
+        return self.is_processed
 
     def _encode_operands(self, first_matrix: int) -> tuple[int, ...]:
         return _encode_list(())

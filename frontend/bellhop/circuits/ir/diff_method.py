@@ -89,7 +89,7 @@ class UnsupportedOption:
 
 
 _ARGNUM = UnsupportedOption(
-    "set the derivatives by all other parameters to zero",
+    "set the derivatives with respect to all other parameters to zero",
     "Use bellhop.grad(..., argnums=...), or jax.lax.stop_gradient.",
 )
 _F0 = IgnoredOption("a program runs the unshifted circuit itself")
@@ -110,12 +110,11 @@ _OPTIONS: dict[str, dict[str, SupportedOption | IgnoredOption | UnsupportedOptio
             "Use shifts, which choose where each rule takes its values.",
         ),
         "fallback_fn": IgnoredOption(
-            "each gate is differentiated by its own shift rule, and one without is an error"
+            "each gate is differentiated by its own shift rule, and a gate without a rule is an "
+            "error"
         ),
         "f0": _F0,
-        "broadcast": IgnoredOption(
-            "it says how shifted circuits are run, and a program runs them all"
-        ),
+        "broadcast": IgnoredOption("compiled programs choose how shifted circuits are executed"),
     },
     DiffMethod.FINITE_DIFFERENCES: {
         "h": SupportedOption(),
@@ -138,7 +137,7 @@ _OPTIONS: dict[str, dict[str, SupportedOption | IgnoredOption | UnsupportedOptio
         "validate_params": _VALIDATE_PARAMS,
         "sampler": UnsupportedOption(
             "draw other directions by a Python function",
-            "Leave it out: directions are of ones and minus ones, drawn in the program.",
+            "Leave it out: the program draws directions with entries 1 and -1.",
         ),
     },
     DiffMethod.HADAMARD: {

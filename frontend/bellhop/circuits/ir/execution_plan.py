@@ -59,6 +59,8 @@ class Declined:
 
     Attributes:
         reason: the unsupported feature, for example a measurement; later the plan's ``reason``.
+        needs_tape: whether no backend but ``tapes`` supports the circuit.
     """
 
     reason: str
+    needs_tape: bool = False

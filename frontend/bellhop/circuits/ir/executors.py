@@ -65,8 +65,8 @@ class Outcomes(enum.Enum):
     DRAWN_ERROR = enum.nonmember(
         "the outcomes of its mid-circuit measurements are drawn, and gates in it are "
         "differentiated. On Lightning, that is supported with shots and diff_method='best', for "
-        "circuits that the runtime's engine executes. Use such a circuit, a circuit without "
-        "shots, or default.qubit with shots."
+        "circuits that bellhop's engine executes. Use a circuit without shots, or default.qubit "
+        "with shots."
     )
 
     @property

@@ -80,10 +80,10 @@ class MemoryCheck:
         if required <= available * n_shards:
             return
         raise CompileError(
-            f"{self.where}: the state of {qubits} qubits, and the one after a gate, would take "
-            f"{format_gib(required // n_shards)} of memory for each of {n_shards} devices, and "
-            f"each has {format_gib(available)}. {required_device_count(required, available)} such "
-            "devices would do. Use these, fewer wires or single precision."
+            f"{self.where}: the states of {qubits} qubits before and after a gate take "
+            f"{format_gib(required // n_shards)} of memory on each of {n_shards} devices, and "
+            f"each has {format_gib(available)}. Use {required_device_count(required, available)} "
+            "devices of this size, fewer wires or single precision."
         )
 
     def check_shots(self, shots: int) -> None:

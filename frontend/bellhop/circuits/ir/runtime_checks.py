@@ -73,10 +73,35 @@ class DrawCheck(BuiltinFunction):
         # The same text as the engine's error, runtime/devices/error.h.
         if np.isnan(totals).any():
             raise CircuitError(
-                f"{where}: probabilities of outcomes are NaN. A parameter of the circuit is no "
-                "number."
+                f"{where}: the probabilities of outcomes are NaN. A circuit parameter is NaN or "
+                "infinite."
             )
         return np.ones(np.shape(totals), bool)
+
+
+class MeanCheck(BuiltinFunction):
+    """Host function that raises the error for a result that is not a mean over shots.
+
+    Calling it with rows of a result, the expected mean, and whether they differ returns True for
+    each row, or raises ``CircuitError`` for the first row that differs.  Its static arguments are
+    the QNode's name and line, and the name of the measurement's class.
+    """
+
+    __name__ = "mean_check"
+    is_of_circuit = True
+
+    def __call__(self, values: np.ndarray) -> np.ndarray:
+        """Raise ``CircuitError`` for the first row that differs; else return True for each."""
+        where, name = self.arguments
+        for result, mean, differs in np.reshape(values, (-1, 3)):
+            if differs:
+                raise CircuitError(
+                    f"{where}: {name} is differentiated, and its process_samples is not a mean "
+                    f"over shots: it returned {result:g} for all samples, expected {mean:g}, the "
+                    "mean of its results for single samples. Return a mean, or compute the "
+                    "function from several means."
+                )
+        return np.ones(values.shape[:-1], bool)
 
 
 class FaultRecorder:
@@ -158,8 +183,8 @@ class FaultRecorder:
         rounding = 100 * float(jnp.finfo(stack.dtype).eps)
         preserves_trace = jnp.allclose(total, np.eye(stack.shape[-1]), atol=max(1e-8, rounding))
         problem = (
-            "only trace preserving channels can be applied, whose Kraus matrices K have one as the "
-            "sum of K^dagger K"
+            "only trace preserving channels can be applied: the sum of K^dagger K over the Kraus "
+            "matrices K must be the identity"
         )
         number = self._add_location(
             f"{_describe_location(subject, site)}{_PROBLEM_SEPARATOR}{problem}"
@@ -184,6 +209,26 @@ class FaultRecorder:
             ``values``; in a region over several devices NaN or -1 instead of an error.
         """
         return guard_values(values, DrawCheck(where), total, fails=jnp.isnan(total))
+
+    @staticmethod
+    def check_mean(values: Any, result: Any, mean: Any, where: str, name: str) -> Any:
+        """Return values, or raise an error at run time if a result is not a mean over shots.
+
+        Args:
+            values: pytree of arrays.
+            result: real array, a function of all samples.
+            mean: array of the same shape, the mean of the function over single samples.
+            where: the QNode's name and line, for error messages.
+            name: the name of the measurement's class, for error messages.
+
+        Returns:
+            ``values``; in a region over several devices NaN instead of an error.
+        """
+        tolerance = 1e3 * jnp.finfo(mean.dtype).eps
+        differs = jnp.ravel(~jnp.isclose(result, mean, tolerance, tolerance, equal_nan=True))
+        place = jnp.argmax(differs)
+        row = jnp.stack([jnp.ravel(array)[place] for array in (result, mean, differs)])
+        return guard_values(values, MeanCheck(where, name), row, fails=jnp.any(differs))
 
     def raise_faults(self, values: Any, faults: Any, weights: Any = None) -> Any:
         """Return ``values``, or raise the circuit's fault when the program runs.

@@ -22,7 +22,14 @@ from bellhop_mlir.dialects import quantum
 
 
 class _RandomEffect(Effect):
-    """The effect of random equations, so that JAX does not merge or hoist them."""
+    """The effect of random equations, so that JAX does not merge or hoist them.
+
+    Attributes:
+        is_repeatable: whether a program may be run again for a diagnosis; see
+            ``Program.has_effects``.
+    """
+
+    is_repeatable = True
 
     def __str__(self) -> str:
         return "Random"

@@ -139,7 +139,7 @@ class ExactValues(ABC):
         """
         return unsupported_error(
             where,
-            "state after mid-circuit measurements, where it is a mixture of several",
+            "state after mid-circuit measurements, which give a mixture of states",
             "Return qml.density_matrix, or set mcm_method='single-branch-statistics' for the state "
             "of one random run.",
         )

@@ -67,8 +67,8 @@ class WireMap:
         label = self._allocated.get(label, label)
         if _is_allocated(label):
             raise CompileError(
-                f"{self._where}: a wire is used that was deallocated, or is another circuit's. "
-                "Use it between qml.allocate and qml.deallocate."
+                f"{self._where}: a wire is used that was deallocated, or belongs to another "
+                "circuit. Use it between qml.allocate and qml.deallocate."
             )
         if isinstance(label, float | np.floating):
             # A float that equals an integer label would find it in the dictionary.
@@ -166,12 +166,13 @@ class WireMap:
             wire = jnp.asarray(wire).astype(jnp.int32)
         if wire.shape or not jnp.issubdtype(wire.dtype, jnp.integer):
             raise CompileError(
-                f"{self._where}: a wire that is computed in the program must be an integer; one "
-                f"is {wire.dtype}{list(wire.shape)}."
+                f"{self._where}: a traced wire must be an integer, got "
+                f"{wire.dtype}{list(wire.shape)}."
             )
         if list(self._index) != list(range(len(self))):
             raise CompileError(
-                f"{self._where}: a wire is computed in the program, and the wires of the device "
-                f"are {list(self._index)}. Number them from 0: qml.device(..., wires={len(self)})."
+                f"{self._where}: a wire is traced, and the device has the wires "
+                f"{list(self._index)}, expected wires numbered from 0. Use qml.device(..., "
+                f"wires={len(self)})."
             )
         return wire

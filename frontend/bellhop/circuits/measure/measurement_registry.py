@@ -345,7 +345,12 @@ def measure_results(
 
 def needs_snapshots(leaf: object) -> bool:
     """Return whether a return value is a classical shadow or is computed from one."""
-    return is_measurement(leaf) and _find_class(leaf)[1].needs_snapshots
+    return is_measurement(leaf) and _find_class(type(leaf))[1].needs_snapshots
+
+
+def is_computed_from_tape(kind: type) -> bool:
+    """Return whether a class is a user's `MeasurementTransform`, which is computed from a tape."""
+    return issubclass(kind, mp.MeasurementTransform) and _find_class(kind)[1] is Process
 
 
 def find_outcomes(
@@ -364,7 +369,7 @@ def find_outcomes(
         CompileError: if a value is not a traced scalar, or the circuit has no mid-circuit
             measurement.
     """
-    return check_outcomes(process, _find_class(process)[0], site)
+    return check_outcomes(process, _find_class(type(process))[0], site)
 
 
 def _as_process(leaf: object, answers: Answers) -> Process:
@@ -376,12 +381,11 @@ def _as_process(leaf: object, answers: Answers) -> Process:
     """
     if not is_measurement(leaf):
         return ClassicalValue("", jnp.asarray(leaf), answers)
-    name, kind = _find_class(leaf)
+    name, kind = _find_class(type(leaf))
     return kind(name, leaf, answers)
 
 
-def _find_class(process: object) -> tuple[str, type[Process]]:
-    """Return the user-facing name and Bellhop's class of a PennyLane process."""
-    kinds = type(process).__mro__
-    name, kind = next(CLASSES[base] for base in kinds if base in CLASSES)
-    return name or type(process).__name__, kind
+def _find_class(process_type: type) -> tuple[str, type[Process]]:
+    """Return the user-facing name and Bellhop's class of a class of PennyLane processes."""
+    name, kind = next(CLASSES[base] for base in process_type.__mro__ if base in CLASSES)
+    return name or process_type.__name__, kind

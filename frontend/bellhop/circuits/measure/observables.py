@@ -73,7 +73,7 @@ class _InvalidObservableError(Exception):
 
 
 class _ShapeError(_InvalidObservableError):
-    instead = "Give it 2**n rows and columns for n wires."
+    instead = "Pass a matrix of 2**n rows and columns for n wires."
 
 
 class _NotHermitianError(_InvalidObservableError):
@@ -84,7 +84,7 @@ class _NotHermitianError(_InvalidObservableError):
 
 
 class _BatchError(_InvalidObservableError):
-    instead = "Give numbers, and let jax.vmap or bellhop.vmap go over a batch of them."
+    instead = "Pass numbers, and use jax.vmap or bellhop.vmap over the batch."
 
 
 def find_terms(observable: Any, where: str) -> list[Term]:
@@ -113,9 +113,8 @@ def find_terms(observable: Any, where: str) -> list[Term]:
     if any(is_dynamic(c) and jax.numpy.iscomplexobj(c) for c, _ in terms):
         # NumPy and PennyLane also warn when they discard an imaginary part.
         warnings.warn(
-            f"{where}: a coefficient of {observable.name} is a complex number that the program "
-            "computes. Observables are Hermitian: its imaginary part is discarded. Give "
-            "jnp.real(coefficient).",
+            f"{where}: a coefficient of {observable.name} is complex and traced. Observables are "
+            "Hermitian, so its imaginary part is discarded. Pass jnp.real(coefficient).",
             np.exceptions.ComplexWarning,
             stacklevel=2,
         )
@@ -311,7 +310,7 @@ def _to_factor(observable: Any) -> Factor:
             f"{list(observable.wires)}"
         )
     if is_dynamic(matrix) and not is_hermitian(observable):
-        raise _NotHermitianError(f"{observable.name} of computed numbers")
+        raise _NotHermitianError(f"{observable.name} with traced parameters")
     return MatrixFactor(tuple(observable.wires), matrix)
 
 

@@ -144,7 +144,8 @@ def find_result(
         ``values``.
 
     Raises:
-        CompileError: if the process needs shots, or counts values that are not static.
+        CompileError: if the process needs shots, counts values that are not static, or is of a
+            user's class without a declared shape or type.
     """
     levels = 3 if device.name in _QUTRIT else 2
     is_of_shots = isinstance(process, mp.SampleMP | mp.CountsMP)
@@ -154,7 +155,14 @@ def find_result(
         values = _list_counted_values(process, n_wires, levels, where)
         integer = jax.dtypes.canonicalize_dtype(int)
         return ProcessResult(process, values.shape, integer, values, levels)
-    dtype: Any = getattr(process, "_dtype", None) or process.numeric_type
+    try:
+        dtype: Any = getattr(process, "_dtype", None) or process.numeric_type
+        process.shape(shots, n_wires)
+    except qml.exceptions.QuantumFunctionError as error:
+        raise CompileError(
+            f"{where}: {type(process).__name__} has no declared result type, which a program needs "
+            "before the device runs. Define its method shape and its property numeric_type."
+        ) from error
     wires = len(process.wires) or n_wires
     dimension = levels**wires
     if isinstance(process, mp.ProbabilityMP) and levels != 2:

@@ -199,7 +199,7 @@ class CountsProcess(_ShotProcess):
         eigenvalues = coefficient * compute_eigenvalues(diagonals)
         if is_dynamic(eigenvalues):
             raise self._unsupported_error(
-                "of an observable whose eigenvalues the program computes", "Use qml.sample of it."
+                "of an observable with traced eigenvalues", "Use qml.sample of it."
             )
         return np.real(eigenvalues)
 

@@ -256,7 +256,11 @@ class SamplingRounds:
         self._snapshots: list[ShadowSnapshots] = []
 
     def request_frequencies(
-        self, diagonals: Sequence[DiagonalFactor], wires: Sequence[int], signs: Sequence[int] = ()
+        self,
+        diagonals: Sequence[DiagonalFactor],
+        wires: Sequence[int],
+        signs: Sequence[int] = (),
+        groups: Sequence[int] | None = None,
     ) -> Callable[[SampledValues], Any]:
         """Request the relative frequencies of outcomes in each group of shots.
 
@@ -265,12 +269,16 @@ class SamplingRounds:
             wires: qubit indices of the wires whose outcomes are counted.
             signs: qubit indices; a shot counts as -1 if the outcomes of these qubits have odd
                 parity.
+            groups: the number of shots of each group, in the order of the shots; None for the
+                entries of the shot vector. Parts of entries need a circuit without mid-circuit
+                measurements.
 
         Returns:
             a function from the result of ``sample()`` to the frequencies, a real array
             ``[groups, 2**len(wires)]``.
         """
-        return self._add_request(diagonals, Frequencies(tuple(wires), tuple(signs), self._groups))
+        sizes = self._groups if groups is None else tuple(groups)
+        return self._add_request(diagonals, Frequencies(tuple(wires), tuple(signs), sizes))
 
     def counts(
         self, diagonals: Sequence[DiagonalFactor], wires: Sequence[int]
@@ -288,14 +296,15 @@ class SamplingRounds:
         return lambda values: jnp.round(take(values) * sizes).astype(int)
 
     def request_outcomes(
-        self, diagonals: Sequence[DiagonalFactor]
+        self, diagonals: Sequence[DiagonalFactor], *, is_processed: bool = False
     ) -> Callable[[SampledValues], Any]:
-        """Request the bits of all qubits in each shot, in the bases of the factors.
+        """Request bits ``[shots, qubits]``; return a function that reads them.
 
-        Returns:
-            a function from the result of ``sample()`` to bits ``[shots, qubits]``.
+        Args:
+            diagonals: factors in whose bases the wires are measured.
+            is_processed: see ``Samples``: whether the derivative of the bits is zero.
         """
-        return self._add_request(diagonals, Samples())
+        return self._add_request(diagonals, Samples(is_processed))
 
     def request_snapshots(self, what: ShadowSnapshots) -> Callable[[SampledValues], Any]:
         """Request a classical shadow or means over one, which has a basis for each shot.

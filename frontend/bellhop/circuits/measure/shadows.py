@@ -43,7 +43,7 @@ class _ShadowProcess(Process):
         if self._answers.has_run_per_shot and seed is not None:
             raise self._unsupported_error(
                 "with a seed of its own after mid-circuit measurements on this device",
-                "Leave the seed out and give it to qjit(seed=...), or use default.qubit.",
+                "Leave the seed out and pass it to qjit(seed=...), or use default.qubit.",
             )
         return {
             "wires": tuple(map(self._wires, self._get_labels())),
@@ -122,7 +122,7 @@ class ShadowExpval(_ShadowProcess):
         size = -(-shots // k)
         last = shots - (k - 1) * size
         if last < 1:
-            alone = ", of which each runs alone" if self._answers.has_run_per_shot else ""
+            alone = ", each in its own execution" if self._answers.has_run_per_shot else ""
             raise self._unsupported_error(
                 f"with k={k} and {shots} shots{alone}", "Use k=1, or another number of shots."
             )

@@ -7,9 +7,13 @@ traced; if it needs NumPy arrays, the program calls it in Python::
     class Parity(qml.measurements.SampleMeasurement):
         def process_samples(self, samples, wire_order, shot_range=None, bin_size=None):
             return qml.math.mean(1 - 2 * (qml.math.sum(samples, axis=-1) % 2))
+
+If the result is a mean over shots, as here, it is differentiated by the frequencies of outcomes
+(``sample_mean_derivative.py``).
 """
 
-from collections.abc import Callable
+import functools
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -21,7 +25,13 @@ from bellhop.arguments.declared_types import infer
 from bellhop.callbacks.pure_callback import pure_callback
 from bellhop.circuits.ir.statistics import ExactValues, Statistic
 from bellhop.circuits.measure.measurement_base import Process
+from bellhop.circuits.measure.sample_mean_derivative import (
+    MAX_WIRES,
+    SampleMean,
+    split_groups,
+)
 from bellhop.circuits.measure.sampling import (
+    DiagonalFactor,
     SamplingRounds,
     diagonalize_with_pennylane,
     make_computational_factor,
@@ -52,15 +62,82 @@ class UserSampleProcess(Process):
             diagonals.append(
                 make_computational_factor([wire for wire in measured if wire not in rotated])
             )
-        take = rounds.request_outcomes(diagonals)
         # Bits come with a column for each qubit.
-        columns = np.array([self._wires(wire) for wire in measured])
+        columns = [self._wires(wire) for wire in measured]
+        if self._answers.has_mid_circuit or len(columns) > MAX_WIRES:
+            take = rounds.request_outcomes(diagonals)
 
-        def finish(samples: Any) -> Any:
-            """Call the class with the columns of the measured wires."""
-            return _process_samples(process, samples[..., columns], measured)
+            def finish(samples: Any) -> Any:
+                """Call the class with the columns of the measured wires."""
+                return _process_samples(process, samples[..., np.array(columns)], measured)
 
-        return lambda answers: Statistic(take(answers), finish, is_per_shot=True)
+            return lambda answers: Statistic(take(answers), finish, is_per_shot=True)
+        return self._request_mean(rounds, diagonals, measured, columns)
+
+    def _request_mean(
+        self,
+        rounds: SamplingRounds,
+        diagonals: Sequence[DiagonalFactor],
+        measured: qml.wires.Wires,
+        columns: Sequence[int],
+    ) -> Callable[[Any], Statistic]:
+        """Request samples, and frequencies by which a mean over shots is differentiated.
+
+        All shots must have the same execution, so that the class is called here.
+
+        Args:
+            rounds: collects the samples that the circuit's processes request.
+            diagonals: diagonal factors, in whose bases the wires are measured.
+            measured: the measured wires.
+            columns: the qubit index of each measured wire.
+
+        Returns:
+            a function from the result of ``rounds.sample()`` to a ``Statistic``.
+        """
+        process, groups = self.process, self._answers.groups
+        parts = split_groups(groups)
+        shares = parts / parts.sum(1, keepdims=True)
+        take = rounds.request_outcomes(diagonals, is_processed=True)
+        take_frequencies = rounds.request_frequencies(
+            diagonals, columns, groups=parts.ravel().tolist()
+        )
+        evaluate_each = functools.partial(_process_each_sample, process, wire_order=measured)
+        mean = SampleMean(evaluate_each, self._where, self._name)
+        ends = np.cumsum(groups)
+
+        def make_statistic(answers: Any) -> Statistic:
+            """Call the class for each group of shots."""
+            samples = take(answers)[..., np.array(columns)]
+            results = [
+                _process_samples(process, samples[end - shots : end], measured)
+                for shots, end in zip(groups, ends, strict=True)
+            ]
+            frequencies = jnp.reshape(take_frequencies(answers), (*parts.shape, -1))
+            stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *results)
+            return Statistic((stacked, frequencies, jnp.asarray(shares)), finish)
+
+        def finish(values: Any) -> Any:
+            """Return the result of one group, with the derivative of a mean."""
+            result, *others = values
+            return mean.add_derivative(result, *others)
+
+        return make_statistic
+
+
+def _process_each_sample(
+    process: qml.measurements.SampleMeasurement, outcomes: Any, wire_order: qml.wires.Wires
+) -> Any:
+    """Call a user's `process_samples` on single samples.
+
+    Args:
+        process: the user's measurement.
+        outcomes: integer array ``[outcomes, wires]``, a sample in each row.
+        wire_order: the label of each column.
+
+    Returns:
+        array ``[outcomes, ...]``, the result for each row.
+    """
+    return jax.vmap(lambda row: _process_samples(process, row[None], wire_order))(outcomes)
 
 
 def _process_samples(

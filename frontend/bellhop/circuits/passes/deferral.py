@@ -43,6 +43,7 @@ from bellhop.circuits.ir.wires import is_dynamic
 from bellhop.circuits.passes.allocate import AllocationPass
 from bellhop.circuits.passes.backend_circuit import BackendCircuit
 from bellhop.circuits.passes.circuit_pass import CircuitPass
+from bellhop.circuits.passes.deferral_obstacles import MAX_OUTCOMES, has_deferral_obstacle
 from bellhop.circuits.passes.operation_transforms import make_rewrite
 from bellhop.circuits.passes.regions.control import ControlPass
 from bellhop.circuits.passes.rewrite import add_rewrite
@@ -53,9 +54,6 @@ from bellhop.tracing.current_circuit import Branches
 
 if TYPE_CHECKING:
     import pennylane as qml
-
-# A conditional on n outcomes becomes 2**n sets of controlled gates, so n is limited.
-_MAX_OUTCOMES = 4
 
 # Primitives with finite results and derivatives for finite operands.  Branches may contain no other
 # primitives, since with deferral all branches are computed.
@@ -198,23 +196,28 @@ class DeferralPass(CircuitPass):
         self._circuit = circuit
 
     @staticmethod
-    def is_needed(closed: ClosedJaxpr) -> bool:
+    def is_needed(closed: ClosedJaxpr, measures_at_end: bool, config: CircuitConfig) -> bool:
         """Return whether a circuit has mid-circuit measurements that may be deferred.
 
         All of them must be outside of loops and branches, without reset and postselection, and the
         circuit must have no callbacks with effects. With deferral, the gates of all branches are
         applied, so branches must have no values that may be infinite or NaN, no allocations and no
-        loops with a dynamic trip count.
+        loops with a dynamic trip count. Measurements that would need another trace, as their
+        deferral fails for sure, are left out.
 
         Args:
             closed: the quantum function, a jaxpr with gate equations.
+            measures_at_end: whether it returns only measurements at the end of the circuit.
+            config: the QNode's settings.
         """
         jaxpr = closed.jaxpr
         outcomes = GateJaxpr(closed, ()).outcomes
         is_plain = lambda eqn: not eqn.params["reset"] and eqn.params["postselect"] < 0
-        return bool(outcomes) and (
+        return (
+            measures_at_end
+            and bool(outcomes)
             # A measurement in a loop or a branch may be executed several times, or never.
-            set(map(id, outcomes)) <= set(map(id, jaxpr.eqns))
+            and set(map(id, outcomes)) <= set(map(id, jaxpr.eqns))
             and all(map(is_plain, outcomes))
             and not any(map(has_other_effects, jaxpr.eqns))
             and all(
@@ -226,6 +229,7 @@ class DeferralPass(CircuitPass):
                 for branch in inner_jaxprs(eqn)
                 for inner in iterate_equations(branch)
             )
+            and not has_deferral_obstacle(closed, rewrites=make_rewrite(config) is not None)
         )
 
     def has_succeeded(self, leaves: Sequence[Any]) -> bool:
@@ -281,7 +285,7 @@ class DeferralPass(CircuitPass):
         """Apply a conditional; if outcomes decide, apply all branches with controls.
 
         For ``cond(m, f)`` of the outcome ``m`` of wire 0, this applies the gates of ``f``
-        controlled by wire 0. Deferral fails if more than `_MAX_OUTCOMES` outcomes decide, or if a
+        controlled by wire 0. Deferral fails if more than `MAX_OUTCOMES` outcomes decide, or if a
         branch returns values.
 
         Returns:
@@ -291,7 +295,7 @@ class DeferralPass(CircuitPass):
         deferral = self._deferral
         measured = list(deferral.outcomes.values())
         used = find_deciding_inputs(branches.index, [outcome for _, outcome in measured])
-        deferral.fails |= len(used) > _MAX_OUTCOMES
+        deferral.fails |= len(used) > MAX_OUTCOMES
         if not used or deferral.fails:
             return super().branch(branches)
         wires = [measured[place][0] for place in used]

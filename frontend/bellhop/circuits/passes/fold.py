@@ -17,6 +17,7 @@ from typing import Any
 from jax.extend.core import ClosedJaxpr
 
 from bellhop.circuits.gates.decompositions import Modifiers
+from bellhop.circuits.gates.operation_kind import OperationKind
 from bellhop.circuits.ir.interpreter import Interpreter
 from bellhop.circuits.passes.circuit_pass import CircuitPass
 from bellhop.circuits.passes.regions.inverse import evaluate_gates
@@ -29,8 +30,8 @@ def append_folds(
     """Apply the inverse of a circuit and the circuit again, ``n_folds`` times.
 
     This follows the circuit itself, whose noise it scales by ``1 + 2 * n_folds`` for zero-noise
-    extrapolation. Preparations of pure states are not repeated. Callbacks with effects are called
-    again each time.
+    extrapolation. Preparations of states are not repeated. Callbacks with effects are called again
+    each time.
 
     Args:
         interpreter: receives the gates. It has received the circuit once already.
@@ -45,9 +46,10 @@ def append_folds(
 
 
 class _NoPreparations(CircuitPass):
-    """Pass that drops preparations of pure states and passes all other constructs on."""
+    """Pass that drops preparations of states and passes all other constructs on."""
 
     def apply(self, operations: Sequence[Any]) -> None:
-        kept = [op for op in operations if not Modifiers.is_preparation(op)]
+        kind = lambda op: OperationKind.classify(Modifiers.strip(op)[0])
+        kept = [op for op in operations if not kind(op).is_preparation]
         if kept:
             self.target.apply(kept)

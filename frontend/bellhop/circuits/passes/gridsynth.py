@@ -26,7 +26,7 @@ from bellhop.circuits.gates.decompositions import find_parts
 from bellhop.circuits.gates.tape_control_flow import ControlFlow
 from bellhop.circuits.ir.precision import Precision
 from bellhop.circuits.ir.wires import is_dynamic
-from bellhop.errors import CompileError
+from bellhop.errors import CircuitError, CompileError
 from bellhop.tracing.current_circuit import Branches, CurrentCircuit, GateRecorder
 from bellhop.tracing.state import current_circuit, is_tracing
 
@@ -106,8 +106,8 @@ def decompose_rotations(
     """
     if ppr_basis:
         raise CompileError(
-            "gridsynth: ppr_basis=True is not supported by bellhop. Leave it out: there are "
-            "Clifford and T gates."
+            "gridsynth: ppr_basis=True is not supported by bellhop. Leave it out: the result "
+            "consists of Clifford and T gates."
         )
     with qml.QueuingManager.stop_recording():
         return [part for op in operations for part in _decompose(op, epsilon, options)]
@@ -150,8 +150,8 @@ def _decompose_at_runtime(
     (angle,) = rotation.data
     if angle.shape:
         raise CompileError(
-            f"the decomposition of {rotation.name} into Clifford and T gates takes one angle, and "
-            f"was given an array of shape {angle.shape}. Use bellhop.vmap over the circuit."
+            f"the decomposition of {rotation.name} into Clifford and T gates takes one angle, got "
+            f"an array of shape {angle.shape}. Use bellhop.vmap over the circuit."
         )
     most = int(10 * math.log2(1 / epsilon)) + _EXTRA_GATES
     types = jax.ShapeDtypeStruct((most,), np.int32), jax.ShapeDtypeStruct((), np.int32)
@@ -167,6 +167,12 @@ def _decompose_at_runtime(
         with qml.QueuingManager.stop_recording():
             *gates, phase = decompose_value(kind(float(angle), wires=0), epsilon, **options)
         codes = [_NAMES.index(gate.name) for gate in gates]
+        if len(codes) > most:
+            raise CircuitError(
+                f"the decomposition of {rotation.name}({float(angle)}) with epsilon={epsilon} has "
+                f"{len(codes)} gates, expected at most {most}, the size of the program's array. "
+                "Make the angle static, or write the rotation as two rotations."
+            )
         padded = np.array(codes + [0] * (most - len(codes)), np.int32)
         return padded, np.int32(len(codes)), np.asarray(phase.data[0], Precision.real_type())
 
@@ -230,8 +236,8 @@ def _clifford_t(
         return _CLIFFORD_T_TRANSFORM(tape, epsilon, method, cache_size, cache_eps_rtol, **options)
     if method != "gridsynth":
         raise CompileError(
-            f"clifford_t_decomposition: method={method!r} takes no angles that the program "
-            "computes. Use method='gridsynth', or make them static: qjit(static_argnums=...)."
+            f"clifford_t_decomposition: method={method!r} does not support traced angles. Use "
+            "method='gridsynth', or make the angles static: qjit(static_argnums=...)."
         )
     with qml.QueuingManager.stop_recording():
         gates = [part for op in tape.operations for part in _decompose_about_z(op)]
@@ -276,6 +282,6 @@ def _decompose_about_z(op: qml.operation.Operator, depth: int = 0) -> list[Any]:
     if parts is None:
         raise CompileError(
             f"clifford_t_decomposition: PennyLane has no decomposition of {op.name} into "
-            "rotations and Clifford gates. Write these instead."
+            "rotations and Clifford gates. Use rotations and Clifford gates instead."
         )
     return [part for inner in parts for part in _decompose_about_z(inner, depth + 1)]

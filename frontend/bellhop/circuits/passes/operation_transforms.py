@@ -14,6 +14,7 @@ import pennylane as qml
 from pennylane.transforms.core import BoundTransform
 
 from bellhop.base.exception_attributes import add_note
+from bellhop.circuits.gates.operation_kind import OperationKind
 from bellhop.circuits.ir.circuit_config import CircuitConfig
 from bellhop.circuits.passes.matrix_derivatives import keep_derivatives
 from bellhop.circuits.passes.pauli_twirling import twirl
@@ -307,7 +308,7 @@ def _fold(operations: Operations, folding: Folding) -> Operations:
     # Not lazy: noise models find gates by name, and an inverse such as RX(-x) has the gate's name.
     if not folding.is_global:
         return _fold_each(operations, folding.n_folds, is_lazy=False)
-    gates = [op for op in operations if not isinstance(op, qml.operation.StatePrepBase)]
+    gates = [op for op in operations if not OperationKind.classify(op).is_preparation]
     undone = [qml.adjoint(op, lazy=False) for op in reversed(gates)]
     return [*operations, *(undone + gates) * folding.n_folds]
 
@@ -326,7 +327,7 @@ def _fold_each(operations: Operations, n_folds: int, *, is_lazy: bool = True) ->
     folded: list[Any] = []
     for op in operations:
         folded.append(op)
-        if not isinstance(op, qml.operation.StatePrepBase):
+        if not OperationKind.classify(op).is_preparation:
             with qml.QueuingManager.stop_recording():
                 folded += [qml.adjoint(op, lazy=is_lazy), op] * n_folds
     return folded

@@ -187,7 +187,7 @@ class ProgramCircuit(BackendCircuit):
         if isinstance(n_iterations, int):
             self.n_outcomes += n_iterations * self._n_part_outcomes
         else:
-            self._reject_outcomes("a for_loop whose bounds are computed in the program")
+            self._reject_outcomes("a for_loop with traced bounds")
         return tuple(rest)
 
     def _run_iterations(
@@ -306,8 +306,8 @@ class ProgramCircuit(BackendCircuit):
         if self._n_part_outcomes:
             self._raise_or_defer(
                 CompileError(
-                    f"{self.where}: a mid-circuit measurement stands in {construct}, and on "
-                    "devices in the program their number must be known. Use bounds that are Python "
+                    f"{self.where}: a mid-circuit measurement is in {construct}, and on this "
+                    "device the number of measurements must be static. Use bounds that are Python "
                     "numbers, or qml.device('lightning.qubit', wires=...)."
                 )
             )

@@ -74,9 +74,9 @@ class TapeCircuit(BackendCircuit):
             if any(
                 isinstance(value, qml.ops.MeasurementValue) for value in getattr(part, "data", ())
             ):
-                raise self._make_error(f"{part.name} by the outcome of a measure")
+                raise self._make_error(f"{part.name} with the outcome of a measure as parameter")
         if self._knows_wires and any(is_dynamic(wire) for part in parts for wire in part.wires):
-            raise self._make_error(f"{label} on wires that the program computes")
+            raise self._make_error(f"{label} on traced wires")
 
     def apply(self, operations: Sequence[Any]) -> None:
         """Check operations and append them to the steps."""
@@ -101,7 +101,7 @@ class TapeCircuit(BackendCircuit):
             CompileError: if the trip count is dynamic.
         """
         if not isinstance(n_iterations, int):
-            raise self._make_error("a for_loop whose bounds are computed in the program")
+            raise self._make_error("a for_loop with traced bounds")
         return self.unroll_iterations(n_iterations, body, carried)
 
     def while_loop(self, condition: Any, body: Any, carried: PyTree) -> Any:

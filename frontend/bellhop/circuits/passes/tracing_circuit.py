@@ -26,7 +26,7 @@ from pennylane.operation import Operator
 from pennylane.queuing import AnnotatedQueue, QueuingManager, process_queue
 from pennylane.tape import QuantumScript
 
-from bellhop.base.source import set_function_name, user_site
+from bellhop.base.source import user_site
 from bellhop.base.types import Operand, PyTree, Wire
 from bellhop.circuits.gates.allocation import Allocations
 from bellhop.circuits.gates.half_precision import promote_half_precision
@@ -91,10 +91,10 @@ class _OperationQueue(AnnotatedQueue):
         """
         if get_opaque_trace_state(convention="bellhop") != self._trace:
             raise CompileError(
-                f"{self._where}: {getattr(obj, 'name', type(obj).__name__)} stands inside a JAX "
-                "transformation (jax.lax.scan, jax.jit, jax.vmap, ...) within the quantum "
-                "function, which cannot hold gates. Use bellhop.for_loop, while_loop or cond, or "
-                "call the QNode inside the transformation instead."
+                f"{self._where}: {getattr(obj, 'name', type(obj).__name__)} is applied inside a "
+                "JAX transformation (jax.lax.scan, jax.jit, jax.vmap, ...) in the quantum "
+                "function; JAX transformations do not support gates. Use bellhop.for_loop, "
+                "while_loop or cond, or call the QNode inside the transformation instead."
             )
         self.sites[id(obj)] = user_site()
         super().append(obj, **kwargs)
@@ -107,9 +107,9 @@ class _OperationQueue(AnnotatedQueue):
         """
         if id(obj) in self._flushed:
             raise CompileError(
-                f"{self._where}: {obj} was made before a loop or a conditional, where it is a "
-                "gate. Make it where it is measured or a part of another operator, or outside the "
-                "QNode."
+                f"{self._where}: {obj} was created before a loop or a conditional, and was "
+                "applied as a gate. Create it in the measurement or in the operator that contains "
+                "it, or outside the QNode."
             )
         super().remove(obj)
 
@@ -266,7 +266,9 @@ class TracingCircuit:
             carried: pytree of the carried values of the first iteration.
         """
         self.flush_queue("for_loop")
-        first, step = trace_step("for_loop", self._make_part(body), carried, jnp.asarray(0))
+        first, step = trace_step(
+            "for_loop", self._make_part(body), carried, jnp.asarray(0), body=body
+        )
         leaves, tree = jax.tree.flatten(first)
 
         def iteration(number: Any, *leaves: Operand) -> Any:
@@ -284,7 +286,7 @@ class TracingCircuit:
             carried: the carried values of the first iteration.
         """
         self.flush_queue("while_loop")
-        first, step = trace_step("while_loop", self._make_part(body), carried)
+        first, step = trace_step("while_loop", self._make_part(body), carried, body=body)
         return jax.lax.while_loop(
             lambda carried: self._evaluate_condition(condition, carried),
             lambda carried: step(carried)[0],
@@ -309,7 +311,7 @@ class TracingCircuit:
             with self.open_queue():
                 return function(*args), ()
 
-        return set_function_name(function, run)
+        return run
 
     def mid_measure(
         self, label: Wire, *, reset: bool, postselect: int, site: str, is_joint: bool = False
@@ -361,9 +363,9 @@ class TracingCircuit:
         operations, *_ = process_queue(queue)
         if any(isinstance(op, QuantumScript) for op in operations):
             raise CompileError(
-                f"{self.where}: a QuantumTape stands in the quantum function, and is no "
-                "operation. Make it under qml.QueuingManager.stop_recording(), and call "
-                "qml.apply of each of its operations."
+                f"{self.where}: a QuantumTape in a quantum function is not supported, since a "
+                "tape is not an operation. Create it under qml.QueuingManager.stop_recording(), "
+                "and call qml.apply for each of its operations."
             )
         self._check_numbers(operations)
         allocating = next(filter(Allocations.is_allocation, operations), None)
@@ -384,8 +386,8 @@ class TracingCircuit:
             elif measured is not None and isinstance(obj, Operator):
                 raise CompileError(
                     f"{self.where}: {measured} ({queue.sites[id(measured)]}) is measured, and "
-                    f"{obj.name} follows. Measure after all gates and return that, or use "
-                    "bellhop.measure for an outcome in the middle."
+                    f"{obj.name} follows. Measure after all gates and return the measurement, or "
+                    "use bellhop.measure for a mid-circuit outcome."
                 )
 
     def _check_numbers(self, operations: Sequence[Any]) -> None:
@@ -404,8 +406,7 @@ class TracingCircuit:
             if is_measurement(obj) and "is_returned" not in info:
                 raise CompileError(
                     f"{self.where}: {obj} ({queue.sites[id(obj)]}) is measured and not returned "
-                    "by the quantum function, so its value would be lost. Return it, or take it "
-                    "out."
+                    "by the quantum function, so its value would be lost. Return it, or remove it."
                 )
 
     def _evaluate_condition(self, condition: Callable[..., Any], carried: PyTree) -> Any:
@@ -427,9 +428,8 @@ class TracingCircuit:
 def foreign_queue_error(where: str, construct: str) -> CompileError:
     """Return the error for a construct while another PennyLane queue is active."""
     return CompileError(
-        f"{where}: a {construct} stands where gates are collected by something else "
-        "than the circuit (qml.adjoint, qml.ctrl or a tape), which is not supported yet "
-        f"by bellhop. Put these into the body of the {construct}."
+        f"{where}: {construct} is not supported in a decomposition, in a tape, or where "
+        f"qml.adjoint or qml.ctrl collects gates. Call {construct} in the quantum function itself."
     )
 
 

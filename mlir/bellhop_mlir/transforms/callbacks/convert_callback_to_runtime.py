@@ -220,8 +220,9 @@ def _pass_table(op: ir.Operation, table: ir.Value) -> None:
     """
     if op.name not in _CALLS:
         raise PassError(
-            f"{op.name} refers to a function that calls Python (@"
-            f"{', @'.join(iterate_references(op))}), and cannot pass it the table of callbacks"
+            f"{op.name} refers to a function that calls Python "
+            f"(@{', @'.join(iterate_references(op))}), which is not supported. Call the function "
+            "outside of this operation."
         )
     if len(op.operands) and op.operands[len(op.operands) - 1] == table:
         return

@@ -429,5 +429,5 @@ def test_saved_files_name_library_and_symbol(tmp_path):
     np.testing.assert_array_equal(bellhop.load(path, trust=True)(x), [1.0, 2.0])
     nameless = bellhop.qjit(bellhop.native_callback(C(c_double)(lambda: 1.0)))
     nameless()
-    with pytest.raises(bellhop.CompileError, match="Put it into a shared library"):
+    with pytest.raises(bellhop.CompileError, match="Put the function into a shared library"):
         nameless.save(path)

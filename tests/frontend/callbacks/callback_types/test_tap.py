@@ -290,7 +290,7 @@ def test_64_bit_types_off(run_script):
 
 
 def test_values_that_the_function_does_not_take_are_an_error_at_once():
-    with pytest.raises(TypeError, match=r"tap 'record' \(called from .* is no decorator"):
+    with pytest.raises(TypeError, match=r"tap 'record' \(called from .* is not a decorator"):
 
         @bellhop.tap
         def record(x):

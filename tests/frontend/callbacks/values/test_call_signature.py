@@ -75,9 +75,9 @@ def test_shardings_over_devices_are_refused():
 
 
 def test_arguments_need_a_function():
-    with pytest.raises(TypeError, match=r"pure_callback has arguments \(x\) and no function"):
+    with pytest.raises(TypeError, match=r"pure_callback: got arguments \(x\) and no function"):
         bellhop.pure_callback(x=3)
-    with pytest.raises(TypeError, match=r"callback has arguments \(x\) and no function to call"):
+    with pytest.raises(TypeError, match=r"callback: got arguments \(x\) and no function"):
         bellhop.debug.callback(x=3)
     with pytest.raises(TypeError, match="got both result_type and"):
         bellhop.pure_callback(weighted, VECTOR, 1.0, result_shape_dtypes=VECTOR)

@@ -133,7 +133,7 @@ def test_wrong_structure_is_named_with_what_was_declared(value, declared):
     message = str(caught.value)
     assert message.startswith("pure_callback 'simpson' returned a value of structure")
     in_words = repr(declared).replace("<class 'float'>", "array")
-    assert f"declared {in_words}. Return what was declared" in message
+    assert f"declared {in_words}. Return the declared structure" in message
 
 
 def test_wrong_leaf_among_many_is_counted():

@@ -159,4 +159,4 @@ def test_derivatives_in_the_program():
     slope = jax.jacfwd(jax.jacfwd(lambda x: circuit(x).real))
     log = io.StringIO()
     bellhop.qjit(slope, verbose=True, logfile=log)(0.3)
-    assert "in the program: the runtime has not all of its derivatives" in log.getvalue()
+    assert "in the program: the runtime lacks some of its derivatives" in log.getvalue()

@@ -227,7 +227,7 @@ def test_saved_and_loaded(node, tmp_path):
 def test_option_that_does_not_reach_the_plugin(device_name):
     device = qml.device(device_name, wires=1)
     device._mpi = True
-    words = f"the option mpi=True of {device_name} does not reach compiled circuits"
+    words = f"the option mpi=True of {device_name} is not supported in compiled circuits"
     with pytest.raises(bellhop.CompileError, match=words):
         bellhop.qjit(qml.QNode(lambda: qml.probs(), device))()
 

@@ -194,3 +194,25 @@ def test_outcomes_in_a_loop_of_computed_length_on_default_qubit() -> None:
     value = lambda x: jnp.cos(x / 2) ** 6 + (1 - jnp.cos(x / 2) ** 6) * jnp.cos(x)
     assert_near(mean, value(X), 1.0)
     assert_near(slope, jax.grad(value)(X), 4.0)
+
+
+def test_a_run_has_the_outcomes_of_one_branch():
+    """The outcomes of both branches together would be too many for shared runs."""
+
+    def branch(rotate: Any) -> Any:
+        def gates() -> None:
+            for _ in range(3):
+                rotate(X, 0)
+                bellhop.measure(0, reset=True)
+
+        return gates
+
+    @bellhop.qjit
+    @qml.set_shots(20)
+    @qml.qnode(qml.device("lightning.qubit", wires=3))
+    def circuit(x: Any) -> Any:
+        bellhop.cond(x > 0, branch(qml.RX), branch(qml.RY))()
+        return qml.probs(wires=[0, 1, 2])
+
+    circuit(X)
+    assert "outcomes shared_runs" in circuit.mlir

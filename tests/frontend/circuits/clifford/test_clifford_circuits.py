@@ -388,3 +388,26 @@ def test_measurements_that_are_refused():
     )
     with pytest.raises(bellhop.CompileError, match="on default.clifford is not supported"):
         bellhop.qjit(qml.set_shots(made, 10))()
+
+
+class Ones(qml.measurements.SampleMeasurement):
+    """The mean number of ones."""
+
+    def process_samples(self, samples, wire_order, shot_range=None, bin_size=None):
+        return qml.math.mean(1.0 * qml.math.sum(samples, axis=-1))
+
+    def process_counts(self, counts, wire_order):
+        raise NotImplementedError
+
+
+def test_measurement_class_of_the_user_with_a_shot_vector():
+    @bellhop.qjit
+    @qml.set_shots((10, 21))
+    @qml.qnode(qml.device("default.clifford", wires=2))
+    def circuit():
+        qml.H(0)
+        qml.CNOT([0, 1])
+        return Ones(wires=[0, 1]), qml.probs(wires=0)
+
+    for ones, probabilities in circuit():
+        assert ones == pytest.approx(2 * probabilities[1])

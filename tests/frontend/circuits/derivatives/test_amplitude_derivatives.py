@@ -196,16 +196,16 @@ def test_with_shots_the_circuit_alone_is_as_in_a_batch() -> None:
     ("order", "options", "message"),
     [
         (jax.grad, {"engine": "plugin"}, "differentiated with shots, which is supported with"),
-        (jax.hessian, {}, "it is differentiated twice by the likelihood of samples"),
+        (jax.hessian, {}, "it has shots and is differentiated twice"),
         (
             lambda f: jax.jacobian(jax.grad(f), 1),
             {},
-            "differentiated twice by the likelihood of samples",
+            "it has shots and is differentiated twice",
         ),
         (
             lambda f: jax.jacobian(jax.grad(f, 1)),
             {},
-            "differentiated twice by the likelihood of samples",
+            "it has shots and is differentiated twice",
         ),
     ],
 )
@@ -217,7 +217,10 @@ def test_what_has_none_with_shots(order: Any, options: Any, message: str) -> Non
 
 def test_angles_then_amplitudes_outside_of_the_engine_is_refused() -> None:
     mixed = jax.jacobian(jax.grad(on("lightning.qubit"), argnums=1))
-    with pytest.raises(DifferentiableCompileError, match="by angles and then by the amplitudes"):
+    with pytest.raises(
+        DifferentiableCompileError,
+        match="respect to gate parameters and then with respect to the amplitudes",
+    ):
         bellhop.qjit(mixed, engine="plugin")(FEATURES, ANGLE)
 
 

@@ -250,12 +250,12 @@ OUTCOMES = "the outcomes of its mid-circuit measurements are drawn, and gates"
         (
             sampled,
             {"mcm_method": "one-shot"},
-            "it returns sample or counts and is differentiated",
+            "it returns sample, counts or a subclass of SampleMeasurement and is",
         ),
         (
             drawn_outcome,
             {},
-            "it returns samples, or values that are computed of outcomes",
+            "it returns samples or values computed from outcomes",
         ),
     ],
 )
@@ -267,7 +267,7 @@ def test_what_has_none(function: Any, options: Any, message: str) -> None:
 @pytest.mark.parametrize(
     ("function", "message"),
     [
-        (in_a_loop, "it is differentiated twice by the likelihood of samples"),
+        (in_a_loop, "it has shots and is differentiated twice"),
         (rare, "it draws outcomes of mid-circuit measurements with shots"),
     ],
 )

@@ -60,7 +60,7 @@ def test_an_option_without_an_effect_is_warned_of(
             "spsa", {"sampler": _sample}, "it would draw other directions", id="spsa-sampler"
         ),
         ("parameter-shift", {"gradient_recipes": ([[0.5, 1, 1.6]],)}, "replace the shift rules"),
-        ("parameter-shift", {"argnum": [0]}, "by all other parameters to zero"),
+        ("parameter-shift", {"argnum": [0]}, "with respect to all other parameters to zero"),
     ],
     ids=str,
 )

@@ -213,5 +213,5 @@ def test_a_batch_of_none_is_refused():
         lambda x: (qml.RX(x, wires=0), qml.expval(qml.Z(0)))[1],
         qml.device("lightning.qubit", wires=1),
     )
-    with pytest.raises(bellhop.CompileError, match="RX has an empty batch dimension"):
+    with pytest.raises(bellhop.CompileError, match="RX has a batch of 0 parameters"):
         bellhop.qjit(circuit)(np.zeros(0))

@@ -132,8 +132,12 @@ def test_notes_of_a_wire_that_is_not_there_name_no_callback(name: str) -> None:
 
 
 COMPILE_ERRORS: dict[str, tuple[Any, Any, str]] = {
-    "a float": (2, lambda i: qml.X(i * 0.5), "must be an integer; one is float64[]"),
-    "names": (["a", "b"], lambda i: qml.X(i), "the wires of the device are ['a', 'b']. Number"),
+    "a float": (2, lambda i: qml.X(i * 0.5), "must be an integer, got float64[]"),
+    "names": (
+        ["a", "b"],
+        lambda i: qml.X(i),
+        "the device has the wires ['a', 'b'], expected wires",
+    ),
     "no wires": (None, lambda i: qml.X(i), "its wires are traced, and the dev"),
 }
 

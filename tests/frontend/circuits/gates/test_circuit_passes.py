@@ -398,3 +398,17 @@ def test_long_runs_are_tables(reference):
     np.testing.assert_allclose(without_pairs(0.3), expected, atol=1e-12)
     assert gate_count(plain) == 160
     assert gate_count(without_pairs) == 80
+
+
+def test_a_decomposition_that_is_longer_than_the_array_is_an_error(monkeypatch):
+    monkeypatch.setattr("bellhop.circuits.passes.gridsynth._EXTRA_GATES", -90)
+
+    @bellhop.qjit
+    @bellhop.passes.gridsynth(epsilon=1e-3)
+    @qml.qnode(qml.device("lightning.qubit", wires=1))
+    def circuit(x):
+        qml.RZ(x, 0)
+        return qml.expval(qml.X(0))
+
+    with pytest.raises(bellhop.CircuitError, match=r"gates, expected at most 9, .* static"):
+        circuit(0.4)

@@ -262,11 +262,11 @@ ERRORS: dict[str, tuple[Callable[[Any], Any], str]] = {
     ),
     "observable made before a loop": (
         observable_before_loop,
-        "Z(0) @ X(1) was made before a loop or a conditional",
+        "Z(0) @ X(1) was created before a loop or a conditional",
     ),
     "gate in a scan": (
         then_measured(lambda x: jax.jit(lambda y: qml.RX(y, 0) and y)(x)),
-        "RX stands inside a JAX transformation",
+        "RX is applied inside a JAX transformation",
     ),
     "nothing returned": (lambda x: None, "a quantum function must return something"),
     "gate of qutrits": (
@@ -275,7 +275,7 @@ ERRORS: dict[str, tuple[Callable[[Any], Any], str]] = {
     ),
     "power of a channel": (
         then_measured(lambda x: qml.pow(qml.BitFlip(x, 0), 2.5)),
-        "it has BitFlip**2.5, and a channel has no inverse and no controlled form",
+        "it has BitFlip**2.5, and channels have no inverse and no controlled form",
     ),
     "observable without a matrix": (
         lambda x: qml.expval(NoObservable(0)),

@@ -168,10 +168,10 @@ ERRORS: dict[str, tuple[Callable[[Any], Any], dict[str, Any], str]] = {
     "dynamic loop": (
         in_loop(None),
         IN_PROGRAM,
-        "a mid-circuit measurement stands in a for_loop whose bounds are computed",
+        "a mid-circuit measurement is in a for_loop with traced bounds",
     ),
-    "while loop": (in_while, IN_PROGRAM, "a mid-circuit measurement stands in a while_loop"),
-    "state": (then(qml.state), {}, "state after mid-circuit measurements, where it is a mixture"),
+    "while loop": (in_while, IN_PROGRAM, "a mid-circuit measurement is in a while_loop"),
+    "state": (then(qml.state), {}, "state after mid-circuit measurements, which give a mixture"),
     "method": (
         then(lambda: qml.expval(qml.Z(0))),
         {"mcm_method": "one-shot"},

@@ -236,7 +236,7 @@ def word(x: Any) -> Any:
 ERRORS: dict[str, tuple[Callable[[], Any], str]] = {
     "second derivative": (
         lambda: bellhop.grad(bellhop.grad(node(word))),
-        "it is differentiated twice by the likelihood of samples",
+        "it has shots and is differentiated twice",
     ),
     "backpropagation": (
         lambda: bellhop.grad(node(word, diff_method="backprop")),
@@ -245,11 +245,11 @@ ERRORS: dict[str, tuple[Callable[[], Any], str]] = {
     "state": (lambda: node(lambda x: qml.state()), "state with shots: not supported"),
     "samples": (
         lambda: bellhop.grad(lambda x: jnp.mean(1.0 * node(coin)(x))),
-        "it returns sample or counts and is differentiated; these have no derivative",
+        "it returns sample, counts or a subclass of SampleMeasurement and is differentiated",
     ),
     "outcomes of each shot": (
         lambda: bellhop.grad(lambda x: jnp.mean(1.0 * node(drawn_outcome)(x))),
-        "it returns samples, or values that are computed of outcomes",
+        "it returns samples or values computed from outcomes",
     ),
     "an outcome": (
         lambda: bellhop.grad(lambda x: x * node(drawn_outcome, None)(x)),

@@ -105,3 +105,15 @@ def test_states_are_not_read() -> None:
 
     node = on_mixed(circuit, readout_prob=P)
     assert_as_uncompiled(bellhop.qjit(node), on_mixed(circuit), X)
+
+
+@pytest.mark.parametrize("folding", ["global", "local-all"])
+def test_folding_keeps_a_prepared_density_matrix(folding):
+    @qml.qnode(qml.device("default.mixed", wires=1))
+    def circuit(x):
+        qml.QubitDensityMatrix(np.diag([0.8, 0.2]), wires=0)
+        qml.RX(x, 0)
+        return qml.expval(qml.Z(0))
+
+    mitigated = bellhop.mitigate_with_zne(circuit, scale_factors=[1, 3], folding=folding)
+    np.testing.assert_allclose(bellhop.qjit(mitigated)(0.4), 0.6 * np.cos(0.4))

@@ -69,7 +69,7 @@ def test_loop_whose_length_an_outcome_decides() -> None:
         attempt(False)
         return qml.expval(qml.Z(0))
 
-    with pytest.raises(bellhop.CompileError, match="stands in a while_loop, and on devices in"):
+    with pytest.raises(bellhop.CompileError, match="is in a while_loop, and on this device"):
         bellhop.qjit(on_mixed(circuit))(X)
 
 

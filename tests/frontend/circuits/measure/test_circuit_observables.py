@@ -253,7 +253,7 @@ def test_a_complex_angle_is_refused() -> None:
         return qml.expval(qml.Z(0))
 
     qnode = qml.QNode(circuit, qml.device("lightning.qubit", wires=1))
-    with pytest.raises(bellhop.CompileError, match="RX is given a complex number, and the param"):
+    with pytest.raises(bellhop.CompileError, match="a parameter of RX is complex, expected a real"):
         bellhop.qjit(qnode)(2 + 1j)
 
 

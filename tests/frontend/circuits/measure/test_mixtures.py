@@ -142,6 +142,6 @@ def test_a_state_is_that_of_one_run(device: str, assert_close: Any) -> None:
         bellhop.qjit(on(device, circuit, mcm_method="single-branch-statistics"))(), (2, 2, 2, -1)
     )[..., 0]
     assert_close(np.abs(state).max(axis=0), np.outer([1, 0], np.cos([0.15, np.pi / 2 - 0.15])))
-    hint = "mixture of several.* Return qml.density_matrix, or set mcm_method='single-branch"
+    hint = "mixture of states.* Return qml.density_matrix, or set mcm_method='single-branch"
     with pytest.raises(bellhop.CompileError, match=hint):
         bellhop.qjit(on(device, circuit))()

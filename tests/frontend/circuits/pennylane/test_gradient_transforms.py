@@ -5,6 +5,7 @@ import numpy as np
 import pennylane as qml
 import pytest
 from pennylane import numpy as pnp
+from tests.frontend.circuits.python_devices.counting_device import CountingDevice
 
 import bellhop
 
@@ -162,3 +163,15 @@ def test_tapes_are_executed_in_the_program():
     assert_near(bellhop.qjit(executed)(0.4), executed(0.4))
     (slope, _), other = bellhop.qjit(bellhop.jacobian(executed))(0.4)
     assert_near((slope, other), (-2 * np.sin(0.8), -np.cos(0.4)))
+
+
+def test_executed_tapes_keep_the_options_of_execute():
+    """A cache that the user passes to `qml.execute` has an entry for the executed tape."""
+    cache = {}
+
+    def executed(x):
+        tape = qml.tape.QuantumScript([qml.RX(x, 0)], [qml.expval(qml.Z(0))])
+        return qml.execute([tape], CountingDevice(wires=1), cache=cache, cachesize=3)[0]
+
+    assert_near(bellhop.qjit(executed)(0.4), np.cos(0.4))
+    assert len(cache) == 1

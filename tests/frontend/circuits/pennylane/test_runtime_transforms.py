@@ -50,7 +50,7 @@ def test_clifford_t_decomposition_of_computed_angles() -> None:
     assert not {"RX", "RY", "RZ", "PhaseShift"} & set(
         re.findall(r"Gate\(name='(\w+)'", str(program.jaxpr))
     )
-    with pytest.raises(bellhop.CompileError, match="method='sk' takes no angles that"):
+    with pytest.raises(bellhop.CompileError, match="method='sk' does not support traced angles"):
         bellhop.qjit(qml.clifford_t_decomposition(node, method="sk"))(0.3)
 
 
@@ -113,12 +113,12 @@ def test_computed_decompositions_inverted_and_controlled() -> None:
     found = bellhop.qjit(lambda x: node(x, decomposed))(0.8)
     expected = bellhop.qjit(lambda x: node(x, lambda x: qml.RZ(x, wires=0) and None))(0.8)
     assert 1e-9 < abs(found - expected) < 4e-3
-    with pytest.raises(bellhop.CompileError, match="takes one angle, and was given an array"):
+    with pytest.raises(bellhop.CompileError, match="takes one angle, got an array"):
         bellhop.qjit(lambda x: node(x, decomposed))(jnp.ones(2))
 
 
 def test_options_of_passes() -> None:
-    message = "apply_pass: the pass 'cancel_inverses' has no options; given are {'max_value': 3}"
+    message = "apply_pass: the pass 'cancel_inverses' has no options, got {'max_value': 3}"
     with pytest.raises(ValueError, match=message):
         bellhop.passes.apply_pass("cancel_inverses", max_value=3)
 

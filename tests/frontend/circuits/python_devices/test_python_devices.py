@@ -352,7 +352,7 @@ def outcome_as_angle(x):
 
 
 REFUSED = {
-    loop_of_computed_length: "it has a for_loop whose bounds are computed in the program, expected",
+    loop_of_computed_length: "it has a for_loop with traced bounds, expected",
     while_loop: "it has a while_loop, expected a static trip count, as tapes for Python devices",
     measured_computed_wire: "a mid-circuit measurement is on a traced wire, which is not supported",
     computed_power: "is traced, which is not supported on Python devices. Make it static",

@@ -56,9 +56,9 @@ def test_derivatives_of_higher_order_by_several_arguments_and_of_trees():
     assert not f(x, 3, y)["n"].requires_grad
     # Without anything to differentiate, results are JAX's.
     assert isinstance(f(pnp.array([0.3], requires_grad=False), 3, 1.0)["s"], jax.Array)
-    # A box elsewhere is differentiated by nobody.
-    with pytest.raises(TypeError, match="Pass arrays of PennyLane's autograd by position"):
-        qml.grad(lambda x: bellhop.qjit(lambda *, x: x.sum())(x=x))(x)
+    # Autograd's own containers are no pytrees.
+    with pytest.raises(TypeError, match="Pass arrays of PennyLane's autograd one by one"):
+        qml.grad(bellhop.qjit(lambda pair: pair[0] * pair[1]), argnums=0)([y, y])
 
 
 @PYTORCH.mark
@@ -70,3 +70,13 @@ def test_tensors_of_torch_and_layers_name_what_takes_them():
         f(torch.ones(2))
     with pytest.raises(AttributeError, match="bellhop.to_torch, which returns a function"):
         qml.qnn.TorchLayer(f, {})
+
+
+def test_derivatives_by_keyword_arguments_and_elements_of_containers():
+    """The boxes of autograd are found where they are."""
+    scaled = bellhop.qjit(lambda pair, scale=1.0: {"value": pair["x"] * pair["y"] ** 2 * scale})
+    by_element = lambda x: scaled({"x": x, "y": 3.0}, scale=2.0)["value"]
+    by_keyword = lambda x: scaled({"x": 2.0, "y": 3.0}, scale=x)["value"]
+    at = pnp.array(0.5, requires_grad=True)
+    assert qml.grad(by_element)(at) == pytest.approx(18)
+    assert qml.grad(by_keyword)(at) == pytest.approx(18)

@@ -81,11 +81,11 @@ COMPILE_ERRORS: dict[str, tuple[Callable[[Any], Any], str]] = {
     ),
     "a gate made of others by a computed number": (
         gate_in(lambda x: qml.pow(qml.Rot(x, x, x, 0), x)),
-        "qml.pow raises Rot to a power that the program computes, and the gate has parameters",
+        "qml.pow raises Rot to a traced power, expected a unitary gate with",
     ),
     "an inverse of such a power": (
         gate_in(lambda x: qml.adjoint(qml.pow(qml.Rot(x, x, x, 0), x))),
-        "qml.pow raises Rot to a power that the program computes",
+        "qml.pow raises Rot to a traced power",
     ),
     "unknown wire of a gate": (
         gate_in(lambda x: qml.RX(x, wires="a")),
@@ -137,42 +137,42 @@ COMPILE_ERRORS: dict[str, tuple[Callable[[Any], Any], str]] = {
     ),
     "gate in a scan": (
         gate_in(scan),
-        "RX stands inside a JAX transformation (jax.lax.scan, jax.jit, jax.vmap, ...) within the "
-        "quantum function, which cannot hold gates. Use bellhop.for_loop",
+        "RX is applied inside a JAX transformation (jax.lax.scan, jax.jit, jax.vmap, ...) in the "
+        "quantum function; JAX transformations do not support gates. Use bellhop.for_loop",
     ),
     "gate in a jit": (
         gate_in(lambda x: jax.jit(lambda y: qml.RX(y, wires=0) and y)(x)),
-        "RX stands inside a JAX transformation",
+        "RX is applied inside a JAX transformation",
     ),
     "gate with a traced angle in a vmap": (
         gate_in(lambda x: jax.vmap(lambda y: qml.RX(y, wires=0) and y)(jnp.stack([x, x]))),
-        "RX stands inside a JAX transformation",
+        "RX is applied inside a JAX transformation",
     ),
     "loop on a tape": (
         gate_in(loop_on_tape),
-        "a QuantumTape stands in the quantum function, and is no operation",
+        "a QuantumTape in a quantum function is not supported",
     ),
     "measure on a tape": (
         gate_in(measure_on_tape),
-        "a measure stands where gates are collected by something else than the circuit "
-        "(qml.adjoint, qml.ctrl or a tape)",
+        "measure is not supported in a decomposition, in a tape, or where qml.adjoint or qml.ctrl "
+        "collects gates. Call measure in the quantum function",
     ),
-    "product made before a loop": (
+    "product created before a loop": (
         observable_before_loop,
-        "Z(0) @ X(1) was made before a loop or a conditional, where it is a gate",
+        "Z(0) @ X(1) was created before a loop or a conditional, and was applied as a gate",
     ),
-    "Pauli made before a loop": (
+    "Pauli created before a loop": (
         pauli_before_loop,
-        "Z(0) was made before a loop or a conditional, where it is a gate. Make "
-        "it where it is measured or a part of another operator, or outside the QNode.",
+        "Z(0) was created before a loop or a conditional, and was applied as a gate. Create "
+        "it in the measurement or in the operator that contains it, or outside the QNode.",
     ),
     "gate of a qutrit": (
         lambda x: qml.TRX(x, wires=0),
         "the device does not apply TRX, and PennyLane has no decomposition of it",
     ),
-    "sum made before a loop": (
+    "sum created before a loop": (
         sum_before_loop,
-        "Z(0) + X(1) was made before a loop or a conditional, where it is a gate",
+        "Z(0) + X(1) was created before a loop or a conditional, and was applied as a gate",
     ),
 }
 
@@ -258,7 +258,7 @@ NO_DERIVATIVE: dict[str, tuple[Callable[[Any], Any], dict[str, Any], str]] = {
     "matrix of two wires": (
         matrix_gate,
         {"shots": 10},
-        "the parameters of QubitUnitary are differentiated, which the adjoint method cannot do",
+        "the parameters of QubitUnitary are differentiated, which neither the adjoint method",
     ),
     "matrix of many wires": (
         lambda x: qml.expval(qml.Hermitian(x * np.eye(32), wires=range(5))),

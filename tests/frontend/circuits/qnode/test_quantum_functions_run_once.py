@@ -64,6 +64,31 @@ def many_outcomes(x: Any) -> Any:
     return qml.expval(qml.Z(0))
 
 
+def many_undeferred_outcomes(x: Any) -> Any:
+    """Outcomes whose deferral fails at the last gate; too many values for shared runs."""
+    for wire in range(6):
+        qml.RX(x, wires=wire)
+        qml.cond(bellhop.measure(wire), qml.RY)(x, wires=6)
+    qml.CNOT([6, 0])
+    return qml.probs(wires=[0, 1, 2])
+
+
+def many_used_outcomes(x: Any) -> Any:
+    """Outcomes that are angles of gates; too many values for shared runs."""
+    for wire in range(6):
+        qml.RX(x, wires=wire)
+        qml.RY(1.0 * bellhop.measure(wire), wires=6)
+    return qml.probs(wires=[0, 1, 6])
+
+
+def outcomes_and_a_number(x: Any) -> Any:
+    """Outcomes that could be deferred but for the number; too many values for shared runs."""
+    for wire in range(6):
+        qml.RX(x, wires=wire)
+        qml.cond(bellhop.measure(wire), qml.RY)(x, wires=6)
+    return qml.probs(wires=[0, 1, 6]), x
+
+
 def lightning(function: Callable[..., Any], **options: Any) -> Any:
     return qml.QNode(function, qml.device("lightning.qubit", wires=2), **options)
 
@@ -99,7 +124,16 @@ NODES: dict[str, tuple[Callable[..., Any], tuple[Callable[..., Any], ...]]] = {
     ),
     "default.qubit, shots": (
         lambda f: with_shots(qml.QNode(f, qml.device("default.qubit", seed=1))),
-        (gates, flow, needed_outcomes, undeferred_outcome, many_outcomes),
+        (
+            gates,
+            flow,
+            needed_outcomes,
+            undeferred_outcome,
+            many_outcomes,
+            many_undeferred_outcomes,
+            many_used_outcomes,
+            outcomes_and_a_number,
+        ),
     ),
     "finite differences in the program": (
         lambda f: qml.QNode(f, qml.device("default.mixed"), diff_method="finite-diff"),

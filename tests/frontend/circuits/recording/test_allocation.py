@@ -187,7 +187,7 @@ def on_a_computed_wire() -> None:
 ERRORS = {
     "more than there are": (
         lambda: allocated(lambda: qml.allocate(2)),
-        "it allocates more wires than are left; those of the device are [0, 1]. Give the device",
+        "qml.allocate needs more wires than are free; the device has the wires [0, 1]. Use a",
     ),
     "more than a device of Python has": (
         lambda: allocated(lambda: qml.allocate(2), name="reference.qubit"),
@@ -196,7 +196,7 @@ ERRORS = {
     "after the end": (lambda: allocated(after_the_end), "a wire is used that was deallocated"),
     "given back twice": (
         lambda: allocated(twice),
-        "it deallocates a wire that is not allocated. Call qml.deallocate once for each.",
+        "qml.deallocate got a wire that is not allocated. Call it once for each allocated wire.",
     ),
     "kept in a loop": (
         lambda: allocated(kept_in_a_loop),
@@ -208,9 +208,9 @@ ERRORS = {
     ),
     "inverted": (
         lambda: allocated(inverted),
-        "of wires stands in an adjoint, ctrl or folding of a function. Move",
+        "of wires is not supported in an adjoint, ctrl or folding of a function. Move",
     ),
-    "wires that the program computes": (
+    "traced wires": (
         lambda: allocated(on_a_computed_wire),
         "qml.allocate cannot tell which wires are free",
     ),

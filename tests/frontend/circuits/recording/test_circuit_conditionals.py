@@ -271,7 +271,9 @@ def test_conditional_on_a_tape(lightning: Any) -> None:
             bellhop.cond(x > 0, qml.RX)(x, wires=0)
         return qml.expval(qml.Z(0))
 
-    with pytest.raises(bellhop.CompileError, match="a QuantumTape stands in the quantum function"):
+    with pytest.raises(
+        bellhop.CompileError, match="a QuantumTape in a quantum function is not supported"
+    ):
         bellhop.qjit(circuit)(0.3)
 
 

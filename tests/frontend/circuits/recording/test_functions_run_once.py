@@ -150,7 +150,7 @@ def test_a_call_whose_result_is_needed_again() -> None:
     def function(x: Any) -> None:
         bellhop.while_loop(lambda y: y < 1)(lambda y: (qml.RX(read(y), wires=0), y * 2)[1])(x)
 
-    with pytest.raises(bellhop.CompileError, match="a call with side effects returns what gates"):
+    with pytest.raises(bellhop.CompileError, match="use the result of a call with side effects"):
         compiled(lambda x: FLOW["adjoint"](lambda: function(x)))(0.2)
 
 

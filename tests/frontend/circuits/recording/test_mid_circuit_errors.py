@@ -25,7 +25,7 @@ COMPILE_ERRORS: dict[str, tuple[Any, dict[str, Any], str]] = {
     "state": (
         lambda: (bellhop.measure(0), qml.state())[1],
         {},
-        "state after mid-circuit measurements, where it is a mixture",
+        "state after mid-circuit measurements, which give a mixture",
     ),
     "one-shot without shots": (
         lambda: qml.expval(bellhop.measure(0)),
@@ -41,7 +41,7 @@ COMPILE_ERRORS: dict[str, tuple[Any, dict[str, Any], str]] = {
     "in an adjoint": (
         lambda: (bellhop.adjoint(lambda: bellhop.measure(0))(), qml.state())[1],
         {},
-        "stands in an adjoint or ctrl of a function, which cannot hold measurements",
+        "is not supported in an adjoint or ctrl of a function",
     ),
 }
 

@@ -150,7 +150,7 @@ func.func public @other(%x: tensor<f64>) -> tensor<f64> {
 // TEST: reference_that_cannot_pass_the_table_is_refused
 // REFUSED
 
-// CHECK: stablehlo.custom_call refers to a function that calls Python (@body), and cannot pass it the table of callbacks
+// CHECK: stablehlo.custom_call refers to a function that calls Python (@body), which is not supported
 "callback.func"() {sym_name = "f", function_type = (tensor<f64>) -> tensor<f64>, python = "f", site = "f.py:1", id = 0 : i64} : () -> ()
 func.func public @main(%x: tensor<f64>) -> tensor<f64> {
   %y = stablehlo.custom_call @sort(%x) {called_computations = [@body]} : (tensor<f64>) -> tensor<f64>

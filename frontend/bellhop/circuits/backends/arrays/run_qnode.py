@@ -108,10 +108,10 @@ def choose_pure_simulator(n_qubits: int, where: str) -> Any:
     if n_devices & (n_devices - 1):
         axes = ", ".join(map(repr, over.axes))
         raise CompileError(
-            f"{where}: its state is to be partitioned over the {n_devices} devices of {axes}, and "
-            "their number must be a power of two. Use a mesh of "
-            f"{1 << (n_devices.bit_length() - 1)}, or name the axes in the sharding, "
-            "accelerate(dev=jax.NamedSharding(mesh, jax.P(axis))), for a whole state on each."
+            f"{where}: its state is partitioned over the {n_devices} devices of the mesh axes "
+            f"{axes}, expected a power of two. Use a mesh of {1 << (n_devices.bit_length() - 1)} "
+            "devices, or name the axes in the sharding, accelerate(dev=jax.NamedSharding(mesh, "
+            "jax.P(axis))), to keep a whole state on each device."
         )
     return functools.partial(PartitionedSimulator, devices=DeviceWires.from_state_axes(over))
 

@@ -30,8 +30,8 @@ from bellhop.circuits.ir.likelihood_ratio import make_zero_with_ratio_tangent
 from bellhop.circuits.ir.postselection import mask_impossible
 
 _SECOND_DERIVATIVE_ERROR = (
-    "the samples of a device in the program are differentiated twice; their likelihood tells the "
-    "first derivative only. Use qml.device('lightning.qubit', wires=...), or no shots."
+    "averages over shots on this device are differentiated twice, and the score function gives "
+    "first derivatives only. Use qml.device('lightning.qubit', wires=...), or no shots."
 )
 
 
@@ -124,9 +124,21 @@ class BranchShots:
         return jnp.where(is_here, samples, jnp.zeros_like(samples))
 
     def _compute_frequencies(self, bits: Any, weights: Any, request: Frequencies) -> Any:
+        """Compute this branch's contribution to the frequencies of outcomes.
+
+        Args:
+            bits: array ``[shots, qubits]``, the sample of each shot.
+            weights: array ``[shots]``, see `_compute_weights`.
+            request: the outcomes, and the groups of shots or parts of these groups.
+
+        Returns:
+            array ``[groups, outcomes]``.
+        """
         outcomes, signs = (bits[:, np.array(each, int)] for each in (request.wires, request.signs))
         sums = request.sum_weights(outcomes, signs, weights)
-        return sums / self.n_accepted[:, None]
+        # Parts of groups are requested only where no shot is dropped.
+        is_whole = request.groups == self.groups
+        return sums / (self.n_accepted if is_whole else np.array(request.groups))[:, None]
 
     def _sample_snapshots(
         self, simulator: Simulator, state: Any, key: Any, request: ShadowSnapshots

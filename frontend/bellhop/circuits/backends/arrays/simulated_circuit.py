@@ -50,8 +50,8 @@ _EXACT_METHODS = (
 _METHODS_WITH_SHOTS = (DiffMethod.BEST, DiffMethod.PARAMETER_SHIFT, DiffMethod.HADAMARD)
 
 _SAMPLES_ERROR = (
-    "it returns sample, counts or outcomes that are drawn, and the gates that they are drawn by "
-    "are differentiated; these have no derivative. Return expval, var or probs."
+    "it returns samples, counts or drawn outcomes, and is differentiated with respect to gate "
+    "parameters; these have no derivative. Return expval, var or probs."
 )
 
 

@@ -67,8 +67,9 @@ def evaluate_with_differences(
         ]
         if any(map(jnp.iscomplexobj, (primals[number] for number in perturbed))):
             raise DifferentiableCompileError(
-                f"{where}: it is differentiated by complex arguments, which diff_method='{method}' "
-                "does not support. Give real and imaginary part, or use diff_method='best'."
+                f"{where}: it is differentiated with respect to complex arguments, which "
+                f"diff_method='{method}' does not support. Pass real and imaginary parts as "
+                "separate arguments, or use diff_method='best'."
             )
         origin = _concatenate_flat([primals[number] for number in perturbed])
         direction = _concatenate_flat([tangents[number] for number in perturbed])

@@ -147,7 +147,7 @@ def _choose_method(asked: str, facts: CircuitFacts) -> str:
 _AMPLITUDES_WITH_SHOTS_ERROR = (
     "the amplitudes of StatePrep are differentiated with shots, which is supported with "
     "diff_method='best', and without loops of dynamic trip count, shadow_expval and "
-    "engine='plugin'. Use such a circuit, or default.qubit."
+    "engine='plugin'. Remove them from the circuit, or use default.qubit."
 )
 _PLUGIN_AMPLITUDES_ERROR = (
     "the amplitudes of StatePrep are differentiated by the adjoint method, which is not supported "

@@ -16,6 +16,7 @@ from bellhop.circuits.ir.execution_plan import Declined, ExecutionPlan
 from bellhop.circuits.ir.executors import Executor, Outcomes
 from bellhop.circuits.ir.precision import Precision
 from bellhop.circuits.ir.wires import WireMap
+from bellhop.errors import CompileError
 from bellhop.tracing.state import trace_state
 
 # For each executor, the module and the function that runs circuits.  A module is imported on first
@@ -83,14 +84,16 @@ def choose_fallback(
 ) -> ExecutionPlan:
     """Choose what executes a circuit that a backend has declined.
 
-    A circuit of ``default.qubit`` that the engine declines becomes JAX operations. Every other
-    circuit becomes a tape for its device, which the program calls through Python.
+    A circuit of ``default.qubit`` that the engine declines becomes JAX operations, unless it needs
+    a tape. Every other circuit becomes a tape for its device, which the program calls through
+    Python.
 
     Args:
         declined: the backend's answer, with the unsupported feature as its reason.
         plan: the plan that led to this backend.
     """
-    if plan.executor is Executor.ENGINE and is_simulated_in_program(device):
+    is_for_engine = plan.executor is Executor.ENGINE and not declined.needs_tape
+    if is_for_engine and is_simulated_in_program(device):
         return plan_arrays(declined.reason, device, config)
     return ExecutionPlan(
         Executor.TAPES,
@@ -111,10 +114,20 @@ def get_runner(plan: ExecutionPlan, device: Any) -> Callable[..., Any]:
         a function ``(circuit, device, wires) -> results``, whose module this call imports. For the
         engine, the function runs some circuits as density matrices on arrays instead
         (`_run_cheaper`).
+
+    Raises:
+        CompileError: if `_RUNNERS` has no entry of the executor, which may be deleted.
     """
     registered = find_backend(type(device))
     if plan.executor is Executor.REGISTERED and registered is not None:
         return registered
+    if plan.executor not in _RUNNERS:
+        raise CompileError(
+            f"{device.name}: the circuit needs the backend '{plan.executor.name.lower()}', since "
+            f"{plan.reason}, and this installation of bellhop has no such backend, expected one "
+            f"of {', '.join(each.name.lower() for each in _RUNNERS)}. Use "
+            "qml.device('lightning.qubit', wires=...), or install bellhop anew."
+        )
     module, function = _RUNNERS[plan.executor]
     run: Callable[..., Any] = getattr(importlib.import_module(f"{_BACKENDS}.{module}"), function)
     return functools.partial(_run_cheaper, run) if plan.executor is Executor.ENGINE else run
@@ -132,7 +145,7 @@ def _run_cheaper(
         if the engine's runner declines the circuit.
     """
     reason = explain_density_matrix(call, wires)
-    if not reason:
+    if not reason or Executor.ARRAYS not in _RUNNERS:
         return run_in_engine(call, device, wires)
     plan = replace(plan_arrays(reason, device, call.config), outcomes=Outcomes.ALL)
     return get_runner(plan, device)(replace(call, plan=plan), device, wires)

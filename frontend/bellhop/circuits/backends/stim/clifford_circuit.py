@@ -280,7 +280,7 @@ class CliffordCircuit(ProgramCircuit):
             CompileError: for a dynamic trip count.
         """
         if not isinstance(n_iterations, int):
-            raise self._unsupported_error("a for_loop whose bounds are computed in the program")
+            raise self._unsupported_error("a for_loop with traced bounds")
         if self._use_repeat and n_iterations > 1:
             repeated = self._add_repeat(n_iterations, body, carried)
             if repeated is not None:
@@ -366,7 +366,7 @@ class CliffordCircuit(ProgramCircuit):
         before, place = self.fault, self._position
         obstacle = CompileError(
             f"{self.where}: in a branch of a conditional, a traced condition, wire or probability "
-            "is not supported. Use one conditional without such values in its branches."
+            "is not supported. Use one conditional without traced values in its branches."
         )
 
         def make_branch(function: Callable[[], Any]) -> Callable[[], Any]:
@@ -495,10 +495,10 @@ class CliffordCircuit(ProgramCircuit):
             self.packed_outcomes = packed
         place = {qubit: self.n_outcomes + number for number, qubit in enumerate(sorted(qubits))}
         bits = lambda some: read_bits(packed, np.array([place[qubit] for qubit in some], int))
-        sizes = np.array(self.groups)
-        ones = jnp.ones(sizes.sum())
+        ones = jnp.ones(sum(self.groups))
         return [
-            request.sum_weights(bits(request.wires), bits(request.signs), ones) / sizes[:, None]
+            request.sum_weights(bits(request.wires), bits(request.signs), ones)
+            / np.array(request.groups)[:, None]
             if isinstance(request, Frequencies)
             else bits(range(len(self.wires)))
             for request in asked

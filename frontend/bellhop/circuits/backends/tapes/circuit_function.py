@@ -27,6 +27,7 @@ from bellhop.circuits.gates.allocation import Allocations
 from bellhop.circuits.ir.circuit_config import CircuitConfig
 from bellhop.circuits.ir.diff_method import DiffMethod
 from bellhop.circuits.ir.precision import Precision
+from bellhop.circuits.measure.measurement_registry import is_computed_from_tape
 from bellhop.circuits.measure.result_types import ProcessResult
 from bellhop.errors import CompileError
 
@@ -95,8 +96,9 @@ class CircuitFunction:
             self.make_example_tape()
         except (AllocationError, KeyError) as error:
             raise CompileError(
-                f"{self.where}: the wires that it allocates are not available: {error}. Give the "
-                "device more wires, and use each between qml.allocate and qml.deallocate."
+                f"{self.where}: the wires that it allocates are not available: {error}. Use a "
+                "device with more wires, and use each allocated wire between qml.allocate and "
+                "qml.deallocate."
             ) from error
 
     def differentiate(self, operands: Sequence[int], method: Any) -> "CircuitFunction":
@@ -293,6 +295,50 @@ class CircuitFunction:
         Returns:
             the result of each tape, in PennyLane's nested structure.
         """
+        if self._applies_transforms():
+            return [self._apply_transforms(tape, options) for tape in tapes]
+        return self._execute_on_device(tapes, options)
+
+    def _applies_transforms(self) -> bool:
+        """Return whether a measurement is a user's `MeasurementTransform`, applied here.
+
+        Devices of PennyLane reject them, but for the facade of legacy devices. Other devices apply
+        them themselves.
+        """
+        device = type(self.device)
+        is_of_pennylane = device.__module__.startswith("pennylane")
+        is_legacy = issubclass(device, qml.devices.LegacyDeviceFacade)
+        kinds = [type(part.prototype) for part in self.template.measured]
+        return any(map(is_computed_from_tape, kinds)) and is_of_pennylane and not is_legacy
+
+    def _apply_transforms(self, tape: qml.tape.QuantumScript, options: dict[str, Any]) -> Any:
+        """Compute a tape's results, of which some are of a `MeasurementTransform`.
+
+        Args:
+            tape: the tape.
+            options: keyword arguments of ``qml.execute`` for the other measurements.
+
+        Returns:
+            the results in PennyLane's nested structure.
+        """
+        is_transform = lambda process: is_computed_from_tape(type(process))
+        results = []
+        for shots in list(tape.shots) or [None]:
+            part = tape.copy(shots=shots)
+            others = [each for each in part.measurements if not is_transform(each)]
+            values: Any = iter(())
+            if others:
+                [found] = self._execute_on_device([part.copy(measurements=others)], options)
+                values = iter(found if len(others) > 1 else (found,))
+            each = [
+                process.process(part, self.device) if is_transform(process) else next(values)
+                for process in part.measurements
+            ]
+            results.append(tuple(each) if len(each) > 1 else each[0])
+        return tuple(results) if self.template.shots.is_vector else results[0]
+
+    def _execute_on_device(self, tapes: Sequence[Any], options: dict[str, Any]) -> Any:
+        """Call ``qml.execute`` on this function's device; see `_execute`."""
         given = self.config.execute_kwargs
         options |= {name: given[name] for name in _EXECUTE_OPTIONS if name in given}
         return qml.execute(

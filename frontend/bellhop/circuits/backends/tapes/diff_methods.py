@@ -42,13 +42,13 @@ def choose_method(circuit: CircuitFunction, order: int, operands: Collection[int
     asked = circuit.config.pennylane_diff_method
     if asked is None:
         raise _make_error(
-            circuit, "it is differentiated, and its diff_method is None", "Set another."
+            circuit, "it is differentiated, and its diff_method is None", "Set diff_method='best'."
         )
     if asked == "backprop":
         raise _make_error(
             circuit,
-            f"it is differentiated, and diff_method='backprop' goes through {circuit.device.name}, "
-            "which runs outside of the program",
+            "it is differentiated, and diff_method='backprop' cannot differentiate "
+            f"{circuit.device.name}, which runs outside of the program",
             "Use diff_method='best' or 'parameter-shift'.",
         )
     if asked in ("hadamard", qml.gradients.hadamard_grad):
@@ -56,8 +56,8 @@ def choose_method(circuit: CircuitFunction, order: int, operands: Collection[int
     if order > _MAX_ORDER:
         raise _make_error(
             circuit,
-            f"it is differentiated {order} times, and PennyLane differentiates what it runs on "
-            f"{circuit.device.name} twice at most",
+            f"it is differentiated {order} times, expected at most {_MAX_ORDER} on "
+            f"{circuit.device.name}",
             "Use lightning.qubit or default.qubit, or jax.custom_jvp with a rule of your own.",
         )
     method = _choose_device_method(circuit, asked)
@@ -71,7 +71,8 @@ def choose_method(circuit: CircuitFunction, order: int, operands: Collection[int
         return method
     raise _make_error(
         circuit,
-        f"it is differentiated more than once, and diff_method='{asked}' does so once",
+        f"it is differentiated more than once, and diff_method='{asked}' supports first "
+        "derivatives only",
         "Use diff_method='parameter-shift'.",
     )
 
@@ -96,7 +97,7 @@ def _check_shift_rules(circuit: CircuitFunction, operands: Collection[int]) -> N
                 f"it is differentiated more than once, and {part.prototype.name} has no "
                 f"parameter-shift "
                 "rule: PennyLane would take finite differences of finite differences",
-                "Use operations that have one.",
+                "Use operations with parameter-shift rules.",
             )
 
 
@@ -110,8 +111,8 @@ def _check_hadamard(circuit: CircuitFunction, order: int) -> None:
     if any(isinstance(r.process, qml.measurements.VarianceMP) for r in circuit.results):
         raise _make_error(
             circuit,
-            "it measures var and is differentiated by diff_method='hadamard', which Hadamard tests "
-            "do not",
+            "it measures var and is differentiated by diff_method='hadamard', which supports "
+            "expval and probs only",
             "Measure qml.expval of the observable and of its square.",
         )
     mode = circuit.config.gradient_kwargs.get("mode", "standard")
@@ -151,7 +152,8 @@ def _choose_device_method(circuit: CircuitFunction, requested: Any) -> Any:
         return "parameter-shift"
     raise _make_error(
         circuit,
-        f"it is differentiated, and {circuit.device.name} has no diff_method='{requested}' for it",
+        f"it is differentiated, and {circuit.device.name} does not support "
+        f"diff_method='{requested}' for this circuit",
         "Use diff_method='best' or 'parameter-shift'.",
     )
 

@@ -8,7 +8,6 @@ import jax
 import jax.numpy as jnp
 import pennylane as qml
 
-from bellhop.base.source import set_function_name
 from bellhop.base.types import Wire
 from bellhop.circuits.backends.tapes.template import (
     BranchChoice,
@@ -169,7 +168,7 @@ class TemplateCircuit(TapeCircuit):
                 finally:
                     self.steps, self.operands = outer
 
-            return set_function_name(branch, run)
+            return run
 
         runners, structs = trace_branches(branches.map_functions(record_branch))
         every = {number: struct for each in structs for number, struct in each.items()}

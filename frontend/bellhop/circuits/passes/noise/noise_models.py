@@ -135,7 +135,8 @@ class NoiseInserter:
             raise CompileError(
                 f"{self._where}: {op.name} with qml.add_noise is supported only in circuits "
                 "without measure, conditionals and loops with a dynamic trip count. Use wires of "
-                "the device, or write channels after the gates."
+                "the device in place of qml.allocate, or write channels after the gates in place "
+                "of qml.add_noise."
             )
 
     def find_outcome_noise(

@@ -190,10 +190,9 @@ class _GateEvaluator(GateInterpreter):
         """
         if any(value is _UNSAVED for value in values):
             raise CompileError(
-                f"{self.where}: in an adjoint of a loop whose length is computed in the program, "
-                "a call with side effects returns what gates or later iterations need. To undo "
-                "the loop it would be made again. Take the call out of the loop, or give the loop "
-                "a known length."
+                f"{self.where}: gates in the adjoint of a loop with a dynamic trip count use the "
+                "result of a call with side effects, which the adjoint would repeat. Move the "
+                "call out of the loop, or use a static trip count."
             )
         return values
 

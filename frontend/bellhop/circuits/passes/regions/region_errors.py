@@ -11,8 +11,8 @@ def allocation_error(where: str, op: Any) -> CompileError:
     Folding a circuit as a whole inverts it too. ``op`` is the ``Allocate`` or ``Deallocate``.
     """
     return CompileError(
-        f"{where}: {op.name} of wires stands in an adjoint, ctrl or folding of a "
-        "function. Move both outside of it."
+        f"{where}: {op.name} of wires is not supported in an adjoint, ctrl or folding of a "
+        "function. Move qml.allocate and qml.deallocate outside of it."
     )
 
 
@@ -22,6 +22,6 @@ def measurement_error(where: str, site: str) -> CompileError:
     ``site`` is the ``file:line`` of the mid-circuit measurement.
     """
     return CompileError(
-        f"{where}: a measure ({site}) stands in an adjoint or ctrl of a function, which "
-        "cannot hold measurements. Measure outside of it."
+        f"{where}: a measure ({site}) is not supported in an adjoint or ctrl of a function. "
+        "Measure outside of it."
     )

@@ -39,7 +39,6 @@ from jax.interpreters import batching, mlir
 from bellhop._jax.jaxprs import lower_high_primitives
 from bellhop._jax.private import hold_weakly_in_caches
 from bellhop.base.types import Aval, Operand
-from bellhop.callbacks.eager import check_debug_flags
 from bellhop.circuits.backends.compiled.differentiable.batch import (
     Batch,
     add_row_axis,
@@ -64,6 +63,7 @@ from bellhop.circuits.ir.memory import MemoryCheck
 from bellhop.circuits.ir.seeds import random_effect
 from bellhop.compiler.batching import map_sequentially, sequential_batch
 from bellhop.compiler.compile_timing import add_note
+from bellhop.compiler.invalid_results import check_debug_flags
 from bellhop.compiler.lower_in_jax_jit import lower_as_program
 from bellhop.compiler.lowering_context import (
     allow_bellhop_dialects,

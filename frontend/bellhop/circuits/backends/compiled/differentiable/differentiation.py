@@ -193,7 +193,7 @@ class Differentiation:
             return ShiftRules.from_differences(counted, of_dynamic, self.compute_difference_terms())
         if FrequencyBits.UNKNOWN in (*counted, of_dynamic):
             raise DifferentiableCompileError(
-                "the derivative needs a parameter-shift rule, which a gate in it lacks. "
+                "the derivative needs parameter-shift rules, and a gate of the circuit has none. "
                 "Use diff_method='finite-diff', or decompose the gate."
             )
         if given is None or static_order == 0:
@@ -202,7 +202,7 @@ class Differentiation:
             return ShiftRules.from_shifts(counted, given)
         except ValueError as error:
             raise DifferentiableCompileError(
-                f"the shifts of its gradient_kwargs do not fit: {error}. Give a tuple for each "
+                f"the shifts of its gradient_kwargs do not fit: {error}. Pass a tuple for each "
                 "traced parameter of a gate, with a shift for each frequency."
             ) from None
 

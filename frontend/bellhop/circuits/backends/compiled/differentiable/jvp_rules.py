@@ -166,6 +166,8 @@ def _values_jvp(jvp: MeasurementJvp, measuring: MeasurementSet) -> tuple[Any, li
     differentiation = jvp.measuring.differentiation
     if jvp.has_tangents and differentiation.obstacle:
         raise DifferentiableCompileError(differentiation.obstacle)
+    if jvp.has_tangents and any(each.is_constant for each in measuring.measurements):
+        return _constants_jvp(jvp, measuring)
     if jvp.is_single_pass:
         handle, *values = jvp.bind_measurement(measuring, Query.VALUES)
         return handle, values, jvp.compute_single_pass_tangents(measuring)
@@ -178,6 +180,33 @@ def _values_jvp(jvp: MeasurementJvp, measuring: MeasurementSet) -> tuple[Any, li
         return handle, values, list(map(make_symbolic_zero, values))
     handle, dots = _compute_tangents_by_rerun(handle, jvp, values)
     return handle, values, dots
+
+
+def _constants_jvp(
+    jvp: MeasurementJvp, measuring: MeasurementSet
+) -> tuple[Any, list[Any], list[Any]]:
+    """Measure values, some of which have a zero derivative, and compute their tangents.
+
+    The others are measured once more, by a measurement of their own that is differentiated. With
+    shots, their tangents then may come from other samples than their values.
+
+    Args:
+        jvp: operands and tangents, of which some are not zero.
+        measuring: the measurements, without variances.
+
+    Returns:
+        the handle of the state afterwards, the measured values, and their tangents.
+    """
+    handle, *values = jvp.bind_measurement(measuring, Query.VALUES)
+    tangents = list(map(make_symbolic_zero, values))
+    places = [k for k, each in enumerate(measuring.measurements) if not each.is_constant]
+    if places:
+        others = jvp.measuring.replace_measurements([measuring.measurements[k] for k in places])
+        own = jvp._replace(primals=jvp.primals._replace(handle=handle), measuring=others)
+        handle, _, found = _values_jvp(own, others)
+        for place, tangent in zip(places, found, strict=True):
+            tangents[place] = tangent
+    return handle, values, tangents
 
 
 def _jacobian_jvp(

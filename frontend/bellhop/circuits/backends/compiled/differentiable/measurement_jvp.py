@@ -31,10 +31,8 @@ from bellhop.errors import DifferentiableCompileError
 from bellhop.jaxprs.symbolic_zero import make_symbolic_zero
 
 _SECOND_DERIVATIVE_WITH_SHOTS_ERROR = (
-    "it is differentiated twice by the likelihood of samples (with shots on default.qubit, after "
-    "mid-circuit measurements, or by the amplitudes of StatePrep), which gives only the first "
-    "derivative. Use a circuit without shots, or differentiate by angles on lightning.qubit, "
-    "without mid-circuit measurements."
+    "it has shots and is differentiated twice, which is supported only on lightning.qubit, with "
+    "respect to gate parameters and without mid-circuit measurements. Use a circuit without shots."
 )
 
 
@@ -103,8 +101,9 @@ class MeasurementJvp(NamedTuple):
             )
         if differentiation.method != measuring.differentiation.method:
             raise DifferentiableCompileError(
-                "it is differentiated by angles and then by the amplitudes of StatePrep, which "
-                "only the engine supports, not a plugin. Use diff_method='parameter-shift'."
+                "it is differentiated with respect to gate parameters and then with respect to "
+                "the amplitudes of StatePrep, which bellhop's engine supports, but not the "
+                "device's plugin. Use diff_method='parameter-shift'."
             )
         if jvp.has_tangents and differentiation.obstacle:
             raise DifferentiableCompileError(differentiation.obstacle)

@@ -54,9 +54,9 @@ SECOND_DERIVATIVE_ERROR = (
     "likelihood ratio of outcomes gives only the first derivative. Use a circuit without shots."
 )
 SAMPLES_ERROR = (
-    "it returns samples, or values that are computed of outcomes, and is differentiated by gates "
-    "before the measurements; only averages over shots have such a derivative. Return expval, var "
-    "or probs."
+    "it returns samples or values computed from outcomes, and is differentiated with respect to "
+    "gates before the measurements; only averages over shots have this derivative. Return expval, "
+    "var or probs."
 )
 _SINGLE_SHOT_ERROR = (
     "it postselects, is differentiated, and has a group of one shot; the derivative of an average "

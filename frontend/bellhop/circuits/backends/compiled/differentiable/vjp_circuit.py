@@ -54,16 +54,20 @@ def build_product_circuit(product: ClosedJaxpr) -> ClosedJaxpr | None:
     def rebuild_jaxpr(kept: Sequence[JaxprEqn]) -> ClosedJaxpr:
         """Return the jaxpr with reordered products; of the measurements, only `kept`."""
         # Maps the handle after a measurement to the handle after its replacement.
-        places = {}
+        places: dict[Any, Any] = {}
         # Maps the handle after a product to the handle that the product takes in its new place.
         product_handles = {}
         for eqn in measured:
             before, after = eqn.invars[0], eqn.outvars[0]
             sweep = sweeps.get(before)
-            handle = after if eqn in kept else before
+            is_kept = eqn in kept
+            # Measurements of one state follow each other, so `before` may have been replaced.
+            handle = after if is_kept else _resolve_variable(places, before)
             if sweep is not None:
                 product_handles[sweep.outvars[0]] = handle
-            places[after] = handle if sweep is None else sweep.outvars[0]
+                places[after] = sweep.outvars[0]
+            elif not is_kept:
+                places[after] = handle
         eqns = [_rename_variables(eqn, places, product_handles) for eqn in jaxpr.eqns]
         outvars = [_resolve_variable(places, var) for var in jaxpr.outvars]
         closed = ClosedJaxpr(

@@ -24,7 +24,7 @@ from jax.core import Tracer
 from jax.extend.core import Jaxpr, JaxprEqn
 
 from bellhop._jax.jaxprs import convert_constvars_jaxpr
-from bellhop.circuits.backends.choose.choose_executor import plan_arrays
+from bellhop.circuits.backends.choose.choose_executor import get_runner, plan_arrays
 from bellhop.circuits.backends.compiled.differentiable.compiled_state import CircuitEquation
 from bellhop.circuits.backends.compiled.differentiable.derivative_fallback import FallbackFunction
 from bellhop.circuits.backends.compiled.lowering.traced_call import TracedCall
@@ -178,13 +178,15 @@ def run_differentiable(circuit: TracedCall, device: Any, wires: WireMap) -> Any:
         return leaves
 
     def run_in_program(*operand_values: Any) -> list[Any]:
-        """Run the circuit as JAX operations; as `run_in_runtime`, with the same leaves."""
-        from bellhop.circuits.backends.arrays.run_qnode import run_on_arrays
+        """Run the circuit as JAX operations; return the same leaves as `run_in_runtime`.
 
-        plan = plan_arrays("the runtime has not all of its derivatives", device, call.config)
+        Args:
+            *operand_values: the constants of the quantum function, and the inputs of the call.
+        """
+        plan = plan_arrays("the runtime lacks some of its derivatives", device, call.config)
         program_call = replace(call, inputs=operand_values[len(constants) :], plan=plan)
         with function.override_constants(operand_values[: len(constants)]):
-            results = run_on_arrays(program_call, device, wires)
+            results = get_runner(plan, device)(program_call, device, wires)
         leaves = jax.tree.leaves(results)
         return [leaf.astype(dtype) for leaf, dtype in zip(leaves, dtypes, strict=True)]
 

@@ -100,7 +100,7 @@ def check_options(device: qml.devices.Device, where: str) -> None:
     ):
         if is_set:
             raise CompileError(
-                f"{where}: the option {option} of {device.name} does not reach compiled "
+                f"{where}: the option {option} of {device.name} is not supported in compiled "
                 f"circuits. {instead}"
             )
 
@@ -123,11 +123,13 @@ def check_plugin_limits(name: str, where: str, *, is_tree: bool, n_groups: int) 
     traps = GateSet.find_plugin_defects(name)
     if is_tree and traps.projections:
         raise CompileError(
-            f"{where}: it has mid-circuit measurements without shots, and {name} does not project "
-            f"states as exact averages over outcomes need. Set shots: {Shots.ADVICE}."
+            f"{where}: it has mid-circuit measurements without shots, and exact averages over "
+            f"outcomes need a projection of states that {name} does not support. Set shots: "
+            f"{Shots.ADVICE}."
         )
     if n_groups > 1 and traps.samples:
         raise CompileError(
-            f"{where}: it has several groups of shots, and {name} returns samples in sorted order, "
-            "so the groups would differ. Use one number of shots, and call the QNode several times."
+            f"{where}: it has several groups of shots, and {name} returns samples in sorted "
+            "order, which cannot be split into groups. Use one number of shots, and call the "
+            "QNode several times."
         )

@@ -286,20 +286,26 @@ class _CircuitTracer:
             )
             deferral = None
             function = call.function.get_traced(call.where, inputs, circuit)
-            if defers and DeferralPass.is_needed(function.closed):
+            if defers and DeferralPass.is_needed(
+                function.closed, function.measures_at_end, call.config
+            ):
                 deferral = DeferralPass(circuit, function.closed, call.config)
             leaves, tree = call.function.apply_to_circuit(circuit, inputs, deferral)
             if deferral is not None:
                 if not deferral.has_succeeded(leaves):
                     return []
-                deferred = deferral.qubits
+                circuit.deferred_qubits = deferred = deferral.qubits
             outcomes = choose_outcomes(call.config, circuit, leaves)
             treatments = [outcomes]
             if outcomes is Outcomes.RUN_PER_SHOT and circuit.can_share_runs():
                 treatments.insert(0, Outcomes.SHARED_RUNS)
             values = list[Any]()
             for treatment in treatments:
-                variant, run_values = self._measure_variant(circuit.fork(treatment), leaves, tree)
+                measured = circuit.fork(treatment)
+                variant, run_values = self._measure_variant(measured, leaves, tree)
+                if measured.changes_deferred:
+                    variants.clear()
+                    return []
                 variants.append(variant)
                 values.extend(run_values)
             return values

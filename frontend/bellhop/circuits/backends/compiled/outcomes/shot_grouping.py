@@ -7,7 +7,7 @@ executions.  Without sharing, there is a separate execution for each shot.
 import math
 
 from jax.extend.core import ClosedJaxpr, Jaxpr
-from jax.extend.core.primitives import while_p
+from jax.extend.core.primitives import cond_p, while_p
 
 from bellhop.circuits.backends.compiled.differentiable.compiled_state import CircuitEquation
 from bellhop.circuits.backends.compiled.differentiable.engine_support import find_engine_obstacle
@@ -63,12 +63,13 @@ def has_outcomes_in_dynamic_loops(circuit: Jaxpr) -> bool:
 def _count_max_outcomes(jaxpr: Jaxpr) -> float:
     """Return an upper bound of the number of mid-circuit outcomes in a run.
 
-    It is the sum over all branches of a conditional, and the product with the trip count of a loop:
-    infinity for a loop with a dynamic trip count that measures.
+    A conditional counts as its branch with the most outcomes. The outcomes in a loop are multiplied
+    by its trip count: infinity for a loop with a dynamic trip count that measures.
     """
     total = 0.0
     for eqn in jaxpr.eqns:
-        inside = sum(map(_count_max_outcomes, inner_jaxprs(eqn)))
+        combine = max if eqn.primitive is cond_p else sum
+        inside = combine([0.0, *map(_count_max_outcomes, inner_jaxprs(eqn))])
         if inside:
             times = math.inf if eqn.primitive is while_p else eqn.params.get("length", 1)
             total += times * inside

@@ -173,8 +173,8 @@ class GateList:
         """
         if not self._gate_set.can_apply_matrices:
             raise CompileError(
-                f"{self._where}: {self._user_operation.name} is given a complex number, and the "
-                f"parameters of {gate.name} are real. Give jnp.real(x) where it is."
+                f"{self._where}: a parameter of {self._user_operation.name} is complex, expected "
+                f"a real number for {gate.name}. Pass jnp.real(x)."
             )
         # A global phase may have no wires.
         wires = gate.wires or self._wires.labels[:1]

@@ -382,7 +382,7 @@ def _find_obstacle(sequence: GateSequence) -> str:
         return ""
     names = ", ".join(dict.fromkeys(gate.name for gate in sequence.gates if gate.slots))
     return (
-        f"the parameters of {names} are differentiated, which the adjoint method cannot "
-        "do, nor parameter shifts. Use gates with angles, diff_method='finite-diff', or "
-        "differentiate by other arguments."
+        f"the parameters of {names} are differentiated, which neither the adjoint method nor "
+        "parameter shifts support. Use gates with angles or diff_method='finite-diff', or "
+        "differentiate with respect to other arguments."
     )

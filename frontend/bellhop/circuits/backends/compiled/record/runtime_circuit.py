@@ -34,7 +34,7 @@ padded with zeros.  ``cond(x > 0, lambda: qml.RX(x, 0), lambda: qml.X(0))()`` is
 
 import copy
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -105,6 +105,10 @@ class RuntimeCircuit(BackendCircuit):
         postselects: whether a mid-circuit measurement so far postselects.
         groups: for each group of shots over which means are taken, the number of its shots; set
             before the circuit is measured.
+        deferred_qubits: the qubits whose mid-circuit measurements are deferred, set after the gates
+            of the quantum function.
+        changes_deferred: whether a gate was applied to one of them since, such as the change of
+            basis of a final measurement, so that the deferral is wrong.
     """
 
     def __init__(
@@ -126,6 +130,8 @@ class RuntimeCircuit(BackendCircuit):
         self._plan = plan
         self.postselects = False
         self.groups: tuple[int, ...] = ()
+        self.deferred_qubits: Collection[int] = ()
+        self.changes_deferred = False
         self._runs_in_engine = device.engine
 
     @property
@@ -148,6 +154,12 @@ class RuntimeCircuit(BackendCircuit):
 
     def apply(self, operations: Sequence[Any]) -> None:
         """Convert operations to gates and record them; apply control flow among them."""
+        if self.deferred_qubits:
+            self.changes_deferred |= any(
+                is_dynamic(wire) or self.wires(wire) in self.deferred_qubits
+                for op in operations
+                for wire in op.wires
+            )
         for run in self._build_gate_list(operations).sequences:
             if isinstance(run, GateSequence):
                 self.gates.add_sequence(run)

@@ -8,7 +8,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from bellhop.base.source import set_function_name
 from bellhop.base.types import Handle
 from bellhop.circuits.backends.compiled.differentiable.dynamic_count import DynamicParams
 from bellhop.circuits.backends.compiled.record.gate_sequence import RepeatedSequence
@@ -104,8 +103,7 @@ class TracedLoop(NamedTuple):
 
         gates.has_dynamic_count |= is_dynamic_count
         state, first = gates.flush(), carried
-        set_function_name(body, record_iteration)
-        carried, run = trace_step(construct, record_iteration, first, state, *others)
+        carried, run = trace_step(construct, record_iteration, first, state, *others, body=body)
         if apart is not None and run.has_effects:
             # An iteration's side effect comes after the gates of the iterations before it, so
             # its gates cannot come later.
@@ -124,7 +122,9 @@ class TracedLoop(NamedTuple):
                     gates.bind_sequence(repeated.sequence, params, wires, n if n > 1 else None)
                     return flush_iteration(carried)
 
-            carried, run = trace_step(construct, record_with_effects, first, state, *others)
+            carried, run = trace_step(
+                construct, record_with_effects, first, state, *others, body=body
+            )
         ends = LoopEnds()
         if apart is None and gates.should_merge_boundaries:
             run, ends = merge_loop_ends(run, place=len(jax.tree.leaves(carried)))
@@ -216,7 +216,7 @@ def record_branches(gates: GateEquationRecorder, branches: Branches) -> Any:
                 frequencies.append(gates.stack_frequencies())
                 return result, (after.handle, after.dynamic_params, gates.stack_params())
 
-        return set_function_name(branch, run)
+        return run
 
     runners, rest = trace_branches(
         branches.map_functions(record_branch), before.handle, before.dynamic_params
