@@ -14,6 +14,7 @@ from bellhop.base.option_checks import check_mapping
 from bellhop.base.public_function import public_function, with_users_frames
 from bellhop.base.source import name_with_site
 from bellhop.compiled.qjit import QJIT
+from bellhop.jaxprs.constant_eval import evaluate_constant
 from bellhop.tracing.state import override_trace_state
 from bellhop.transformations.inline_trace import trace_inline
 
@@ -128,19 +129,23 @@ def _check_scale_factors(scale_factors: Any) -> tuple[int, ...]:
     """Return the scale factors as a tuple of integers.
 
     Args:
-        scale_factors: the user's value, of any type; floats such as 3.0 are accepted.
+        scale_factors: the user's value, of any type; floats such as 3.0 are accepted, and so is a
+            ``jax.numpy`` array of constants, which is traced inside a program.
 
     Raises:
         ValueError: if they are not two or more different odd positive integers, known when the
             program is traced.
     """
+    if isinstance(scale_factors, jax.core.Tracer):
+        constant = evaluate_constant(scale_factors)
+        scale_factors = scale_factors if constant is None else constant
     try:
         scales = tuple(int(scale) for scale in scale_factors)
         is_right = all(s == g for s, g in zip(scales, scale_factors, strict=True))
     except Exception as error:
         raise ValueError(
             f"mitigate_with_zne: scale_factors must be numbers known when the program is traced; "
-            f"got {scale_factors!r}."
+            f"got {scale_factors!r}. Pass a list, such as [1, 3, 5]."
         ) from error
     if not is_right or len(set(scales)) < 2 or any(scale < 1 or scale % 2 == 0 for scale in scales):
         raise ValueError(

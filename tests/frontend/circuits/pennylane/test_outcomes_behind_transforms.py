@@ -186,3 +186,27 @@ def test_gradient_of_a_decomposed_product_with_shots() -> None:
         bellhop.CompileError, match="decompose of a traced matrix .* no second derivative"
     ):
         bellhop.qjit(bellhop.grad(bellhop.grad(node)))(0.3)
+
+
+def test_a_deferred_measurement_with_postselection() -> None:
+    def circuit(x: Any) -> Any:
+        qml.RX(x, 0)
+        qml.CNOT([0, 1])
+        outcome = qml.measure(0, postselect=1)
+        qml.cond(outcome, qml.RX)(0.3, 1)
+        return qml.expval(qml.Z(1)), qml.probs(wires=[0, 1])
+
+    node = qml.QNode(circuit, qml.device("lightning.qubit", wires=3))
+    z, probs = bellhop.qjit(qml.defer_measurements(node))(0.7)
+    np.testing.assert_allclose(z, -np.cos(0.3), atol=1e-9)
+    np.testing.assert_allclose(probs, [0, 0, np.sin(0.15) ** 2, np.cos(0.15) ** 2], atol=1e-9)
+
+
+def test_a_projector_is_no_gate_of_a_deferred_circuit() -> None:
+    def circuit() -> Any:
+        qml.Projector([1], 0)
+        return qml.expval(qml.Z(0))
+
+    node = qml.QNode(circuit, qml.device("lightning.qubit", wires=3))
+    with pytest.raises(bellhop.CompileError, match="the observable Projector"):
+        bellhop.qjit(qml.defer_measurements(node))()

@@ -202,6 +202,17 @@ def test_circuits_with_control_flow_are_folded_as_a_whole(device):
         )()
 
 
+def test_scale_factors_of_a_program():
+    def program(scales):
+        return bellhop.mitigate_with_zne(qnode(), scale_factors=scales)(0.3)
+
+    expected = qnode(device="default.qubit")(0.3)
+    constant = bellhop.qjit(lambda: program(jnp.array([1, 3])))()
+    np.testing.assert_allclose(constant, expected, atol=1e-9)
+    with pytest.raises(ValueError, match=r"known when the program is traced.* Pass a list"):
+        bellhop.qjit(program)(jnp.array([1, 3]))
+
+
 def test_values_are_extrapolated_by_pennylane():
     """The extrapolation sees values that depend on the scale as noise would make them."""
     scales = [1, 3, 5]

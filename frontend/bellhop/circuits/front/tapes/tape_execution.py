@@ -1,7 +1,8 @@
 """Execution of PennyLane tapes as quantum functions.
 
 The operations ``MidMeasure(0)`` and ``Conditional(m, RY(x, 1))`` of a tape become
-``m = measure(0)`` and ``cond(m, qml.RY)(x, 1)``, and ``expval(mv=m)`` measures that outcome.
+``m = measure(0)`` and ``cond(m, qml.RY)(x, 1)``, and ``expval(mv=m)`` measures that outcome.  A
+projector of ``defer_measurements`` becomes ``measure(0, postselect=1)``.
 """
 
 from typing import Any
@@ -69,6 +70,10 @@ def apply_tape(tape: qml.tape.QuantumScript) -> Any:
     for operation in tape.operations:
         if isinstance(operation, qml.ops.MidMeasure):
             measure(operation)
+        elif isinstance(operation, qml.ops.qubit.BasisStateProjector):
+            # PennyLane's defer_measurements replaces a postselection by a projector.
+            for wire, bit in zip(operation.wires, operation.data[0], strict=True):
+                measure_wire(current_circuit(), wire, site="", reset=False, postselect=int(bit))
         elif isinstance(operation, qml.ops.Conditional):
             _apply_conditionally(evaluate_outcome(operation.meas_val), operation.base)
         else:

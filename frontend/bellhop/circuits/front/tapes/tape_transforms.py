@@ -20,6 +20,8 @@ from bellhop.base.source import function_name
 from bellhop.circuits.front.quantum_function import CachedFunction
 from bellhop.circuits.front.tapes.gate_parameters import GateParameters
 from bellhop.circuits.front.tapes.tape_execution import ReturnedOutcome, apply_tape
+from bellhop.circuits.front.tapes.traced_wires_check import check_traced_wires
+from bellhop.circuits.gates.gate_check import check_is_gate
 from bellhop.circuits.ir.broadcasting import Rows
 from bellhop.circuits.ir.measurement_types import is_measurement
 from bellhop.circuits.ir.wires import is_dynamic
@@ -97,8 +99,9 @@ def call_on_tape(
         that returns a property of the tape, the property.
 
     Raises:
-        CompileError: if the circuit cannot be a tape, or a transform draws random numbers or needs
-            the value of a tracer.
+        CompileError: if the circuit cannot be a tape, has a projector among its gates, or a
+            transform draws random numbers, needs the value of a tracer, or may compare wires of
+            which some are traced.
     """
     original = QNodeTransforms(qnode.compile_pipeline)
     names = ", ".join(original.names)
@@ -132,7 +135,16 @@ def call_on_tape(
         recorder = tape_circuit(requires_static_wires=has_noise_model)
         # Concrete arrays remain constants, whose values transforms may read.
         once, inputs = function.bind_arguments(args, kwargs, jax.core.Tracer)
-        leaves, tree = once.apply_to_circuit(recorder, inputs)
+        try:
+            leaves, tree = once.apply_to_circuit(recorder, inputs)
+        except TypeError as error:
+            if all(type(value).__hash__ is not None for value in inputs):
+                raise
+            # JAX does not hash the tracers of vmap, and PennyLane hashes wires.
+            raise CompileError(
+                f"{where}: the transform {names} does not support a circuit whose wires "
+                "jax.vmap maps over. Call the QNode for each wire, or leave the transform out."
+            ) from error
         leaves = [
             ReturnedOutcome(obs=leaf) if isinstance(leaf, qml.ops.MeasurementValue) else leaf
             for leaf in leaves
@@ -144,6 +156,12 @@ def call_on_tape(
 
     tape, leaves, tree = record(*args)
     processes = tape.measurements
+    for step in tape.operations:
+        if isinstance(step, qml.Projector):
+            # A projector on a transformed tape is the postselection of a deferred measurement.
+            check_is_gate(step, where, is_part=False, can_apply_matrices=False)
+    # Noise models have an error of their own.
+    check_traced_wires(qnode.compile_pipeline, tape, where)
     transforms, is_folded = original.insert_folding()
     pipeline = CompilePipeline(QNodeTransforms(transforms).support_traced_angles())
     in_program = QNodeTransforms(list(map(_sum_in_program, pipeline)))
