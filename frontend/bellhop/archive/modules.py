@@ -15,6 +15,7 @@ from bellhop.archive.schema import Malformed
 from bellhop.base.ir_display import parse
 from bellhop.base.types import to_aval
 from bellhop.compiler.callback_target import CallbackTarget
+from bellhop.compiler.native_target import NativeTarget
 from bellhop.devices.devices import Target, all_devices, available_devices, device_name
 from bellhop_mlir._walk import find_functions, find_operations, function_type, string_attribute
 from bellhop_mlir.dialects import callback
@@ -128,8 +129,9 @@ def _check_declarations(module: ir.Module, targets: Sequence[CallbackTarget]) ->
     for op in find_operations(module.operation, "callback.call"):
         call = CallOp(op)
         target = targets[FuncOp(declared[call.callee]).id]
-        is_awaited, is_progress = call.traits.is_awaited, call.traits.is_host_only
-        if (is_awaited, is_progress) != (not target.asynchronous, target.bars is not None):
+        traits = call.traits
+        expected = (not target.asynchronous, target.bars is None, isinstance(target, NativeTarget))
+        if (traits.is_awaited, not traits.is_host_only, not traits.calls_python) != expected:
             raise Malformed(
                 f"its module makes a call of kind {call.kind} of a {target.public_name}"
             )
