@@ -98,8 +98,8 @@ ATTRIBUTES: dict[str, frozenset[str]] = {
     **{f"stablehlo.{name}": frozenset(names) for name, names in _WITH_ATTRIBUTES.items()},
 }
 
-# Dialects of Bellhop, whose verifiers check all attributes.
-OWN_DIALECTS = ("callback", "quantum")
+# Attributes of a module, with their values in programs for one device.
+MODULE_ATTRIBUTES = {"mhlo.num_partitions": 1, "mhlo.num_replicas": 1}
 
 # Attributes that XLA ignores.
 HARMLESS = ("jax.",)

@@ -2,24 +2,28 @@
 
 XLA trusts its input: recursive or exponentially many calls never end, some custom calls use
 addresses in the program, and some operations write out of bounds.  So modules are parsed here, and
-raise an error unless they only have operations, attributes and element types in
-``allowed_operations.py``.  Damaged and foreign files become errors, but XLA does not become a
-security boundary: see SECURITY.md.
+raise an error unless they have the structure of programs (``module_structure.py``), and only
+operations, attributes and element types in ``allowed_operations.py``.  Damaged and foreign files
+become errors, but XLA does not become a security boundary: see SECURITY.md.
 """
 
 import math
+import re
 from collections.abc import Iterator
 
 from bellhop_mlir import dialects
 from bellhop_mlir._bindings import ir, make_context
 from bellhop_mlir._call_graph import CallGraph, build_call_graph, iterate_references
 from bellhop_mlir._walk import find_functions, list_operations
-from bellhop_mlir.allowed_operations import ATTRIBUTES, ELEMENTS, HARMLESS, OWN_DIALECTS
+from bellhop_mlir.allowed_operations import ATTRIBUTES, ELEMENTS, HARMLESS, MODULE_ATTRIBUTES
 from bellhop_mlir.comparators import verify_comparator
-from bellhop_mlir.dialects import callback
+from bellhop_mlir.dialects import callback, find_attribute_types
+from bellhop_mlir.dialects._attributes import require_attributes
 from bellhop_mlir.dialects.callback_kinds import KINDS
+from bellhop_mlir.dialects.gate import verify_table
 from bellhop_mlir.errors import VerificationError
 from bellhop_mlir.lapack import verify_call
+from bellhop_mlir.module_structure import is_own, verify_structure
 from bellhop_mlir.parser_limits import verify_text
 
 # Limits on the bytes of a value, and on the number of operations after inlining.
@@ -30,6 +34,10 @@ _DEEPEST_CALLS = 400
 
 # Sharding attributes, which are dropped, since a program runs on one device.
 _SHARDING = ("sdy.", "mhlo.sharding")
+# Prefix of attributes of a module by which passes tell later passes what they did.
+_OF_PASSES = "bellhop."
+# Control characters but the newline, which separates the names of gates.
+_CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]")
 # JAX's names of arguments and results, which XLA ignores.
 _NAME_ATTRIBUTE = "jax.result_info"
 # XLA treats some composites with these prefixes as operations, ignoring their decomposition.
@@ -59,7 +67,9 @@ def parse_untrusted(text: str, *, any_operation: bool = False) -> ir.Module:
     try:
         with make_context(), ir.Location.unknown():
             module = ir.Module.parse(text)
+            verify_structure(module, any_operation=any_operation)
             dialects.verify(module)
+            _verify_module_attributes(module, any_value=any_operation)
             for op in list_operations(module.operation):
                 if not any_operation:
                     _verify_allowed(op)
@@ -87,23 +97,79 @@ def _verify_allowed(op: ir.Operation) -> None:
     for attribute in list(op.attributes):
         if attribute.startswith(_SHARDING):
             del op.attributes[attribute]
-    is_own = name.partition(".")[0] in OWN_DIALECTS
-    if not is_own and name not in ATTRIBUTES:
+    if is_own(op):
+        _verify_own_attributes(op)
+        return
+    if name not in ATTRIBUTES:
         raise VerificationError(
             f"the module has an operation {name}, which saved programs do not have"
         )
     for attribute in op.attributes:
-        # The verifiers of Bellhop's dialects check all their attributes, which have no dialect
-        # prefix.
-        is_known = "." not in attribute if is_own else attribute in ATTRIBUTES[name]
-        if not is_known and not attribute.startswith(HARMLESS):
-            raise VerificationError(
-                f"the module's {name} has an attribute '{attribute}', which saved programs do not "
-                "have"
-            )
+        if attribute not in ATTRIBUTES[name] and not attribute.startswith(HARMLESS):
+            raise _make_attribute_error(name, attribute)
     verify = _VERIFIERS.get(name)
     if verify is not None:
         verify(op)
+
+
+def _make_attribute_error(name: str, attribute: str) -> VerificationError:
+    """Return the error for an attribute that an operation with this name must not have."""
+    return VerificationError(
+        f"its {name} has an attribute '{attribute}', which saved programs do not have"
+    )
+
+
+def _verify_own_attributes(op: ir.Operation) -> None:
+    """Check the attributes of an operation of Bellhop's dialects that may be missing.
+
+    The dialects' verifiers check the required attributes.
+
+    Raises:
+        VerificationError: for an attribute that is not in the operation's signature, for an
+            optional one of another type, and for a text with control characters, which reports
+            would print.
+    """
+    types = find_attribute_types(op.name)
+    for attribute in op.attributes:
+        # A call with this attribute is not hoisted, and no reader looks at the attribute's value.
+        is_known = attribute in types or attribute == callback.STAYS
+        if not is_known and not attribute.startswith(HARMLESS):
+            raise _make_attribute_error(op.name, attribute)
+        value = op.attributes[attribute]
+        if isinstance(value, ir.StringAttr) and _CONTROL.search(value.value):
+            raise VerificationError(
+                f"its {op.name} has an attribute '{attribute}' with control characters"
+            )
+    require_attributes(op, {name: type_ for name, type_ in types.items() if name in op.attributes})
+
+
+def _verify_module_attributes(module: ir.Module, *, any_value: bool) -> None:
+    """Check the attributes of an untrusted module; erase its shardings.
+
+    Args:
+        module: the module.
+        any_value: whether to check only that passes have not set their attributes, on which they
+            rely.
+
+    Raises:
+        VerificationError: for an attribute that is not in ``MODULE_ATTRIBUTES``, or that has
+            another value.
+    """
+    attributes = module.operation.attributes
+    for name in list(attributes):
+        if name.startswith(_OF_PASSES):
+            raise _make_attribute_error("module", name)
+        if any_value or name == "sym_name" or name.startswith(HARMLESS):
+            continue
+        if name.startswith(_SHARDING):
+            del attributes[name]
+        elif name not in MODULE_ATTRIBUTES:
+            raise _make_attribute_error("module", name)
+        elif ir.IntegerAttr(attributes[name]).value != MODULE_ATTRIBUTES[name]:
+            raise VerificationError(
+                f"the module's attribute {name} is {attributes[name]}, "
+                f"expected {MODULE_ATTRIBUTES[name]}"
+            )
 
 
 def _keep_names_of_values(op: ir.Operation) -> None:
@@ -173,7 +239,8 @@ def _verify_operation(op: ir.Operation, *, any_element: bool) -> None:
 
     Raises:
         VerificationError: for a type that `_verify_type` does not allow, a ``callback.call`` of a
-            kind that only passes create, or a ``callback.func`` with a nested module.
+            kind that only passes create, a ``callback.func`` with a nested module, or an
+            invalid table of gates.
     """
     name = op.name
     for type_ in _iterate_types(op):
@@ -185,6 +252,8 @@ def _verify_operation(op: ir.Operation, *, any_element: bool) -> None:
         )
     if name == "callback.func" and callback.FuncOp(op).module is not None:
         raise VerificationError("callback.func has a module, which saved programs do not have")
+    if name in ("quantum.gates", "quantum.run"):
+        verify_table(op)
 
 
 def _iterate_types(op: ir.Operation) -> Iterator[ir.Type]:
@@ -213,10 +282,10 @@ def _verify_type(type_: ir.Type, *, any_element: bool) -> None:
         raise VerificationError(
             f"the module has a value of type {type_}, whose element type is not supported"
         )
-    if 16 * math.prod(type_.shape) > _LARGEST_VALUE:
+    # An axis without entries must not hide the size of the others, which NumPy limits.
+    if 16 * math.prod(max(1, size) for size in type_.shape) > _LARGEST_VALUE:
         raise VerificationError(
-            f"the module has a value of type {type_}, expected at most {_LARGEST_VALUE // 16} "
-            "elements"
+            f"the module has a value of type {type_}, which exceeds the supported size"
         )
 
 

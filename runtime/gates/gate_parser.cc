@@ -239,14 +239,14 @@ GateTable::GateTable(std::string_view names, std::span<const std::int64_t> code,
                     ", got " + std::to_string(-1 - smallest));
       }
     }
+    // First, since an array may claim more slots than any loop could visit.
+    check(gate);
     if (gate.kind == Gate::Kind::kBasisState) {
       for (std::size_t i = 0; i < gate.slots.size(); ++i) {
         const std::int64_t slot = gate.slots[i];
         if (slot >= 0) bits_.push_back(static_cast<std::size_t>(slot));
       }
     }
-
-    check(gate);
     if (!gate.run_time_wires) {
       try {
         check_distinct(gate.wires, gate.controls);

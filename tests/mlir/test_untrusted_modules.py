@@ -2,6 +2,7 @@
 
 import pytest
 
+from bellhop_mlir import module_structure
 from bellhop_mlir.errors import VerificationError
 from bellhop_mlir.module_validation import parse_untrusted
 
@@ -18,7 +19,7 @@ MODULES = {
     ),
     "aliases": (
         "#a = [1]\nmodule attributes {a.b = #a} {}",
-        "the module defines the alias #a =, which is not supported",
+        "the module defines the alias #a, which is not supported",
     ),
     "recursion": (
         "func.func @main() { call @main() : () -> () return }",
@@ -55,7 +56,7 @@ MODULES = {
     "regions": ("module { module @a attributes {} {} }", "an operation builtin.module"),
     "bodies": ("func.func private @main()", "the function @main has no body"),
     "attributes": (
-        '"callback.call"() {callee = @f, kind = array<ui32>} : () -> ()',
+        'func.func @f() { "callback.call"() {callee = @f, kind = array<ui32>} : () -> () return }',
         "the text is not an MLIR module:",
     ),
     "kinds": (
@@ -68,6 +69,14 @@ MODULES = {
         '"callback.func"() {sym_name = "f", function_type = () -> (), python = "f", site = "f", '
         "id = 0 : i64, module = @m} : () -> ()",
         "has a module, which saved programs",
+    ),
+    "axes": (
+        f"func.func @main(%x: tensor<{'1 x ' * 50_000}f64>) {{ return }}",
+        "the module has an array type of 50000 axes, expected 64 at most",
+    ),
+    "size without entries": (
+        "func.func @main(%x: tensor<0x4611686018427387904xf64>) { return }",
+        "which exceeds the supported size",
     ),
     "overflow": (
         "func.func @main(%x: tensor<3x3xf64>) { "
@@ -82,6 +91,138 @@ MODULES = {
 def test_a_module_is_read_before_it_is_believed(text, message):
     with pytest.raises(VerificationError, match=message):
         parse_untrusted(text)
+
+
+# Text of which only a careless check takes a part for a comment, for no alias, or for no nesting.
+DEEP = f"module attributes {{a.b = {nested(100_000)}}} {{}}"
+CHAIN = " ".join(f"#a{i + 1} = [#a{i}]" for i in range(20_000))
+HIDDEN = {
+    "carriage return": (f"// \r{DEEP}", r"the control character '\\r'"),
+    "form feed": (f'"\f"{DEEP}', r"the control character '\\x0c'"),
+    "comment": ("// a\nmodule {}", "the module has the comment // a, which saved"),
+    "aliases in one line": (f"func.func @f() {{ return }} #a0 = [] {CHAIN}", "defines the alias"),
+    "names of aliases": ("#a-0 = [1]\nmodule attributes {a.b = #a-0} {}", "defines the alias"),
+    "affine map": (
+        f"module attributes {{a.b = affine_map<(d) -> ({'-' * 100_000}d)>}} {{}}",
+        "has 'affine_map', which saved programs do not have",
+    ),
+    "location": ('module {} loc("a":1:1)', "has 'loc', which saved programs do not have"),
+    "brackets that close nothing": (
+        f"module attributes {{a.b = {')' * 900}{nested(900)}}} {{}}",
+        "brackets are nested",
+    ),
+    "blank lines": ("\n" * 1_000_000 + DEEP, "brackets are nested"),
+    "string without an end": ('"' + '\\"' * 1_000_000, "a string without an end"),
+    "strings without an end": ('"\n' * 1_000_000, "a string without an end"),
+    "blanks after names": (("#a" + " " * 1000) * 1000 + DEEP, "brackets are nested"),
+}
+
+
+@pytest.mark.parametrize(("text", "message"), HIDDEN.values(), ids=HIDDEN)
+def test_the_check_reads_text_as_mlir_does(text, message):
+    with pytest.raises(VerificationError, match=message):
+        parse_untrusted(text)
+
+
+SEED = '"quantum.seed"() {circuit = 0 : i64} : () -> tensor<4xui32>'
+FUNCTION = '"callback.func"() {sym_name = "f", function_type = () -> (), python = "f", site = "f", '
+MAIN = "func.func @main() { return }"
+STRUCTURES = {
+    "operations outside of functions": (f"{MAIN} %0 = {SEED}", "quantum.seed outside of functions"),
+    "cycles outside of functions": (
+        f"{MAIN} %0 = stablehlo.add %0, %0 : tensor<f64>",
+        "stablehlo.add outside of functions",
+    ),
+    "several blocks": (
+        "func.func @main() { return ^bb1: return }",
+        "its func.func has a region of 2 blocks, expected one",
+    ),
+    "successors": (
+        f"func.func @main() {{ {SEED.replace('()', '()[^bb1]', 1)} ^bb1: return }}",
+        "its func.func has a region of 2 blocks",
+    ),
+    "no return": (f"func.func @main() {{ {SEED} }}", "does not end by a return operation"),
+    "regions": (
+        f"func.func @main() {{ {SEED.replace('()', '() ({ ^bb0: })', 1)} return }}",
+        "its quantum.seed has a region",
+    ),
+    "attributes of passes": (
+        "module attributes {bellhop.given_results = array<i64: 0>} {}",
+        "its module has an attribute 'bellhop.given_results'",
+    ),
+    "attributes of XLA": (
+        "module attributes {mhlo.is_dynamic = true} {}",
+        "its module has an attribute 'mhlo.is_dynamic'",
+    ),
+    "devices": (
+        "module attributes {mhlo.num_partitions = 2 : i32} {}",
+        "the module's attribute mhlo.num_partitions is 2 : i32, expected 1",
+    ),
+    "unknown attributes": (
+        f"{MAIN} {FUNCTION} id = 0 : i64, more = 1 : i64}} : () -> ()",
+        "its callback.func has an attribute 'more'",
+    ),
+    "optional attributes": (
+        f"{MAIN} {FUNCTION} id = 0 : i64, held = 1 : i64}} : () -> ()",
+        "'held' of callback.func is 1 : i64, but must be of type array<i64>",
+    ),
+    "control characters": (
+        MAIN + FUNCTION.replace('site = "f"', r'site = "\1B]0;f"') + " id = 0 : i64} : () -> ()",
+        "an attribute 'site' with control characters",
+    ),
+}
+
+
+@pytest.mark.parametrize(("text", "message"), STRUCTURES.values(), ids=STRUCTURES)
+def test_a_module_has_the_structure_of_a_program(text, message):
+    with pytest.raises(VerificationError, match=message):
+        parse_untrusted(text)
+
+
+def test_a_module_has_a_limited_number_of_operations(monkeypatch):
+    monkeypatch.setattr(module_structure, "_MOST_OPERATIONS", 2)
+    with pytest.raises(VerificationError, match="it has 3 operations, more than the limit of 2"):
+        parse_untrusted(f"func.func @main() {{ {SEED} return }}")
+
+
+def gates(code, constants="array<f64>", names="RX"):
+    return (
+        "func.func @main(%s: tensor<2xui32>, %p: tensor<1xf64>, %o: tensor<i32>, %w: tensor<0xi32>)"
+        ' { %0 = "quantum.gates"(%s, %p, %o, %w) {code = array<i64: '
+        f'{", ".join(map(str, code))}>, constants = {constants}, names = "{names}"}} : '
+        "(tensor<2xui32>, tensor<1xf64>, tensor<i32>, tensor<0xi32>) -> tensor<2xui32> return }"
+    )
+
+
+TABLES = {
+    "size of an array": ([0, 0, -(2**63), 1, 0, 0, 0], "larger than any memory"),
+    "place of an array": ([0, 0, -2, 1, 0, 2**62, 0], "larger than any memory"),
+    "constants of an array": ([0, 0, -(2**40), 1, 0, -1, 0], "constant 1099511627775 of 0"),
+    "constant": ([0, 0, 1, 1, 0, -1, 0], "refers to constant 0 of 0"),
+    "parameters": ([0, 0, 2**62, 1, 0, 0, 0], "expected more integers, got the end"),
+    "wires": ([0, 0, 1, 2**62, 0, 0, 0], "the number of wires: expected 0 to 3"),
+    "name": (
+        [-1, 0, 1, 1, 0, 0, 0],
+        "its table of gates, integer 1 of the code: a name: expected 0 to 0, got -1",
+    ),
+    "control value": ([0, 0, 1, 1, 1, 0, 0, 1, 2], "a control value: expected 0 or 1"),
+}
+
+
+@pytest.mark.parametrize(("code", "message"), TABLES.values(), ids=TABLES)
+def test_a_table_of_gates_keeps_within_its_numbers(code, message):
+    with pytest.raises(VerificationError, match=message):
+        parse_untrusted(gates(code))
+
+
+def test_an_array_of_traced_parameters_is_not_counted():
+    assert "quantum.gates" in str(parse_untrusted(gates([0, 0, -(2**40), 1, 0, 0, 0])))
+
+
+def test_a_call_that_stays_in_its_loop_is_taken():
+    call = '"callback.call"() {bellhop.stays, callee = @f, kind = "pure"} : () -> ()'
+    declaration = FUNCTION + " id = 0 : i64} : () -> ()"
+    parse_untrusted(f"{declaration} func.func @main() {{ {call} return }}")
 
 
 def sort(body, element="f64"):

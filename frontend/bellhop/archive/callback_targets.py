@@ -116,7 +116,7 @@ def decode_target(record: dict[str, Any], allowed: Allowed) -> CallbackTarget:
     kind, names = CallbackTarget, set(_COMMON_FIELDS)
     if isinstance(fields["function"], NativeSymbol):
         if any(fields[name] is None for name in _NATIVE_FIELDS):
-            raise Malformed("it calls a C function without its parameters")
+            raise Malformed("the file calls a C function without its parameters")
         kind, names = NativeTarget, names | _NATIVE_FIELDS.keys()
         fields["argument_avals"] = tuple(map(decode_aval, record["argument_avals"]))
     elif all(fields[name] is not None for name in _BUFFER_FIELDS):
@@ -142,7 +142,7 @@ def _verify_own_function(target: CallbackTarget) -> None:
     else:
         return
     if not is_known:
-        raise Malformed(f"it calls Bellhop's '{target.name}' in a way that no program does")
+        raise Malformed(f"the file calls Bellhop's '{target.name}' in a way that no program does")
 
 
 def verify_call(target: CallbackTarget, kind: str, inputs: Sequence[ShapedArray]) -> None:
@@ -166,14 +166,14 @@ def verify_call(target: CallbackTarget, kind: str, inputs: Sequence[ShapedArray]
         if kind not in function.kinds or not has_plain_types or not function.takes(inputs, results):
             types = ", ".join(aval.str_short() for aval in (*inputs, *results))
             raise Malformed(
-                f"it makes a call of kind {kind} of Bellhop's '{target.name}' with the types "
+                f"the file makes a call of kind {kind} of Bellhop's '{target.name}' with the types "
                 f"({types}), which no program does"
             )
     if target.loops != target.program_loops and not _has_axes(target, inputs):
-        raise Malformed(f"it maps '{target.name}' over axes that its arguments do not have")
+        raise Malformed(f"the file maps '{target.name}' over axes that its arguments do not have")
     for argument, result in target.aliases:
         if not (0 <= argument < len(inputs) and 0 <= result < len(results)):
-            raise Malformed(f"it aliases arguments of '{target.name}' that it does not have")
+            raise Malformed(f"the file aliases arguments of '{target.name}' that it does not have")
 
 
 def _has_axes(target: CallbackTarget, inputs: Sequence[ShapedArray]) -> bool:
@@ -244,4 +244,4 @@ def verify_shape(aval: Any) -> None:
 def _nonexistent_type_error(aval: Any) -> Malformed:
     axes = [*map(str, aval.shape[:_MOST_AXES]), *["..."] * (len(aval.shape) > _MOST_AXES)]
     type_ = f"{aval.dtype}[{', '.join(axes)}]"
-    return Malformed(f"it has an array of type {type_}, which does not exist")
+    return Malformed(f"the file has an array of type {type_}, which does not exist")

@@ -17,6 +17,7 @@ from bellhop.archive.schema import Malformed
 from bellhop.base.ir_display import parse
 from bellhop.base.types import to_aval
 from bellhop.compiler.callback_target import CallbackTarget
+from bellhop.compiler.native_target import NativeTarget
 from bellhop.devices.devices import Target, all_devices, available_devices, device_name
 from bellhop_mlir._walk import (
     find_functions,
@@ -141,8 +142,9 @@ def _check_declarations(module: ir.Module, targets: Sequence[CallbackTarget]) ->
         declaration = FuncOp(declared[call.callee])
         target = targets[declaration.id]
         verify_call(target, call.kind, _to_avals(declaration.function_type.inputs))
-        is_awaited, is_progress = call.traits.is_awaited, call.traits.is_host_only
-        if (is_awaited, is_progress) != (not target.asynchronous, target.bars is not None):
+        traits = call.traits
+        expected = (not target.asynchronous, target.bars is None, isinstance(target, NativeTarget))
+        if (traits.is_awaited, not traits.is_host_only, not traits.calls_python) != expected:
             raise Malformed(
                 f"the file's module calls a {target.public_name} with the kind {call.kind}, which "
                 "this callback does not have"
@@ -224,10 +226,10 @@ def _localize_circuit(begin: ir.Operation, *, trust: bool) -> None:
     try:
         options = ast.literal_eval(attributes["kwargs"])
     except (ValueError, SyntaxError, MemoryError, RecursionError) as error:
-        raise Malformed("it has a device with invalid options") from error
+        raise Malformed("the file has a device with invalid options") from error
     if str(options) != attributes["kwargs"] or not (
         isinstance(options, dict)
         and all(type(value) in (bool, int, float, str) for value in options.values())
     ):
-        raise Malformed("it has a device with invalid options")
+        raise Malformed("the file has a device with invalid options")
     begin.attributes["library"] = ir.StringAttr.get(library)

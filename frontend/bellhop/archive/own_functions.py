@@ -45,11 +45,13 @@ def make_own_function(
             format string without trust can do more than display values.
     """
     if name not in OWN_FUNCTIONS or arguments is None:
-        raise Malformed(f"it calls a function '{name}' that bellhop does not have")
+        raise Malformed(f"the file calls a function '{name}' that bellhop does not have")
     try:
         class_: Any = import_by_name(name)
     except (ImportError, AttributeError) as error:
-        raise Malformed(f"it calls a function '{name}' that this installation lacks") from error
+        raise Malformed(
+            f"the file calls a function '{name}' that this installation lacks"
+        ) from error
     try:
         if not trust:
             verify_strings(class_, arguments)
@@ -58,7 +60,9 @@ def make_own_function(
                 arguments = tuple(map(escape_controls, arguments))
         function: BuiltinFunction = class_(*arguments)
     except (ValueError, TypeError, LookupError, RecursionError) as error:
-        raise Malformed(f"it has a function '{name}' with invalid arguments: {error}") from error
+        raise Malformed(
+            f"the file has a function '{name}' with invalid arguments: {error}"
+        ) from error
     if class_.is_formatter and not trust:
         function.format_text = format_limited
     return function

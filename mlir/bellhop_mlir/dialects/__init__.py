@@ -1,13 +1,13 @@
 """Bellhop's dialects, one in each file: operation views, builders and verifiers."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from bellhop_mlir._bindings import ir
 from bellhop_mlir._walk import list_operations
 from bellhop_mlir.dialects import callback, quantum
 from bellhop_mlir.errors import VerificationError
 
-__all__ = ["callback", "quantum", "verify"]
+__all__ = ["callback", "find_attribute_types", "quantum", "verify"]
 
 
 def verify(module: ir.Module) -> set[str]:
@@ -40,6 +40,19 @@ def verify(module: ir.Module) -> set[str]:
             if verify_operation is not None:
                 _verify_with_location(verify_operation, op)
     return _add_dialects(names)
+
+
+def find_attribute_types(name: str) -> Mapping[str, str]:
+    """Return the types of the attributes that an operation of Bellhop's dialects may have.
+
+    Args:
+        name: name of the operation, such as ``quantum.begin``.
+
+    Returns:
+        for each attribute's name, required or optional, its type as in ``runtime/contract.toml``.
+    """
+    signatures = callback.SIGNATURES if name in callback.SIGNATURES else quantum.OPERATIONS
+    return signatures[name].attribute_types
 
 
 def find_present_names(module: ir.Module) -> set[str]:

@@ -36,7 +36,8 @@ class Signature:
     optional: Mapping[str, str] = field(default_factory=dict)
 
     @functools.cached_property
-    def _attribute_types(self) -> dict[str, str]:
+    def attribute_types(self) -> dict[str, str]:
+        """Types of all attributes, required and optional, by name."""
         return {**self.attributes, **self.optional}
 
     def build(
@@ -54,7 +55,7 @@ class Signature:
             self.name,
             results=list(self._result_types(operands, results)),
             operands=list(operands),
-            attributes=make_attributes(self._attribute_types, attributes),
+            attributes=make_attributes(self.attribute_types, attributes),
         )
 
     def __call__(

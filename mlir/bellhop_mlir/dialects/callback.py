@@ -82,7 +82,8 @@ _CALL = Signature(
 _ACCELERATE = Signature(
     "callback.accelerate", ("...",), ("...",), {"callee": "symbol", "device": "string"}
 )
-_SIGNATURES = {each.name: each for each in (_FUNC, _CALL, _ACCELERATE)}
+# By name.
+SIGNATURES = {each.name: each for each in (_FUNC, _CALL, _ACCELERATE)}
 
 
 @register_dialect
@@ -345,9 +346,9 @@ def make_verifier(module: ir.Module) -> Callable[[ir.Operation], None]:
 
     def verify(op: ir.Operation) -> None:
         """Verify one operation, for `make_verifier`; raise `VerificationError` if invalid."""
-        if op.name not in _SIGNATURES:
+        if op.name not in SIGNATURES:
             raise VerificationError(f"unknown operation {op.name}")
-        require_attributes(op, _SIGNATURES[op.name].attributes)
+        require_attributes(op, SIGNATURES[op.name].attributes)
         if op.name == "callback.func":
             _verify_symbol(FuncOp(op), seen, defined)
             _verify_func(FuncOp(op), owners)

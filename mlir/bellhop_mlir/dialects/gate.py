@@ -1,11 +1,14 @@
 """Gates, and their encoding as attributes of ``quantum.gates``."""
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from itertools import islice
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NoReturn
 
 from bellhop_mlir._bindings import ir
+from bellhop_mlir.errors import VerificationError
+
+# Maximum number of entries of an array, and index of its first, as in the runtime.
+_MAX_ARRAY = 2**48
 
 
 @dataclass(frozen=True)
@@ -71,26 +74,109 @@ def iterate_gates(run: ir.Operation) -> Iterator[Gate]:
     """Yield the gates in the attributes of a ``quantum.gates`` or ``quantum.run``.
 
     The inverse of `encode_gates`, except that each gate has its own constants only.
+
+    Raises:
+        VerificationError: for a table that `verify_table` rejects, at the first faulty gate.
     """
-    names = run.attributes["names"].value.split("\n")
     constants = list(run.attributes["constants"])
-    numbers = iter(list(run.attributes["code"]))
+    for gate in _read_table(run):
+        slots = gate.slots
+        if isinstance(slots, range):
+            first = -1 - slots.start
+            # A slice: the size of an array of traced parameters has no limit but its type.
+            own = constants[first : first + len(slots)] if slots.start < 0 else []
+        else:
+            own = [constants[-1 - slot] for slot in slots if slot < 0]
+        yield replace(gate, slots=_localize_slots(slots), constants=tuple(own))
 
-    def gate(name: str, adjoint: int, n_slots: int, *counts: int) -> Gate:
-        """Decode one gate for `iterate_gates`; consumes the gate's slots and wires.
 
-        ``n_slots`` is ``-n`` for an array of ``n`` numbers; ``counts`` are the numbers of wires and
-        of control wires.
-        """
-        slots: tuple[int, ...] | range = tuple(islice(numbers, n_slots if n_slots >= 0 else 1))
-        wires, *controls = (tuple(islice(numbers, n)) for n in (*counts, counts[-1]))
-        if n_slots < 0:
-            slots = array_slots(slots[0], -n_slots)
-        own = tuple(constants[-1 - slot] for slot in slots if slot < 0)
-        return Gate(name, wires, _localize_slots(slots), own, bool(adjoint), *controls)
+def verify_table(run: ir.Operation) -> None:
+    """Check the table of a ``quantum.gates`` or ``quantum.run`` from a file.
 
-    for number in numbers:
-        yield gate(names[number], *islice(numbers, 4))
+    The rules are the rules by which the runtime reads a table (``runtime/gates/gate_parser.cc``),
+    without the rules of single gates. The time is linear in the size of the attributes, whatever
+    counts they contain.
+
+    Raises:
+        VerificationError: for an index, a count or a value out of range.
+    """
+    for _ in _read_table(run):
+        pass
+
+
+def _read_table(run: ir.Operation) -> Iterator[Gate]:
+    """Yield the gates of a table, with slots as in its code and without constants.
+
+    Raises:
+        VerificationError: as in `verify_table`, at the first faulty gate.
+    """
+    text = run.attributes["names"].value
+    names = text.removesuffix("\n").split("\n") if text else []
+    n_constants = len(run.attributes["constants"])
+    reader = _CodeReader(list(run.attributes["code"]))
+    while not reader.is_done():
+        name = names[reader.read_below(len(names), "a name")]
+        adjoint = bool(reader.read_below(2, "adjoint"))
+        n_slots = reader.read()
+        n_wires = reader.read_count("the number of wires")
+        n_controls = reader.read_count("the number of control wires")
+        slots: tuple[int, ...] | range
+        if n_slots >= 0:
+            slots = reader.take(n_slots)
+        else:
+            first = reader.read()
+            if n_slots < -_MAX_ARRAY or abs(first) > _MAX_ARRAY:
+                reader.fail("an array of parameters is larger than any memory")
+            slots = array_slots(first, -n_slots)
+        ends = (slots[0], slots[-1]) if isinstance(slots, range) else slots
+        smallest = min(ends, default=0)
+        if -1 - smallest >= n_constants:
+            reader.fail(f"refers to constant {-1 - smallest} of {n_constants}")
+        wires, controls, values = map(reader.take, (n_wires, n_controls, n_controls))
+        if not {0, 1}.issuperset(values):
+            reader.fail(f"a control value: expected 0 or 1, got {values}")
+        yield Gate(name, wires, slots, (), adjoint, controls, values)
+
+
+class _CodeReader:
+    """Reader of the integers of a table, which checks each count before its use."""
+
+    def __init__(self, code: Sequence[int]) -> None:
+        self._code = code
+        self._position = 0
+
+    def is_done(self) -> bool:
+        """Return whether all integers have been read."""
+        return self._position == len(self._code)
+
+    def read(self) -> int:
+        """Read the next integer."""
+        return self.take(1)[0]
+
+    def read_below(self, limit: int, meaning: str) -> int:
+        """Read the next integer, from 0 to ``limit - 1``; ``meaning`` names it in errors."""
+        value = self.read()
+        if not 0 <= value < limit:
+            self.fail(f"{meaning}: expected 0 to {limit - 1}, got {value}")
+        return value
+
+    def read_count(self, meaning: str) -> int:
+        """Read a number of integers that follow; ``meaning`` names it in errors."""
+        return self.read_below(len(self._code) - self._position, meaning)
+
+    def take(self, count: int) -> tuple[int, ...]:
+        """Read the next ``count`` integers."""
+        if count > len(self._code) - self._position:
+            self.fail("expected more integers, got the end")
+        taken = tuple(self._code[self._position : self._position + count])
+        self._position += count
+        return taken
+
+    def fail(self, problem: str) -> NoReturn:
+        """Raise a `VerificationError` with the current position."""
+        raise VerificationError(
+            f"its table of gates, integer {self._position} of the code: {problem}"
+        )
 
 
 def array_slots(first: int, size: int) -> range:

@@ -202,6 +202,11 @@ PARTS = {
         None,
         "the file's module declares @cos of the unexpected type",
     ),
+    "a native call of a Python function": (
+        None,
+        lambda text: text.replace('kind = "pure"', 'kind = "native"'),
+        "makes a call of kind native of a pure_callback",
+    ),
     "a callback of another kind": (
         lambda data: data["programs"][0]["targets"][0].update(asynchronous=True),
         None,
@@ -263,8 +268,8 @@ def test_options_of_a_device_are_read_before_its_plugin_reads_them(path):
 
 def test_what_xla_refuses_is_the_file(path):
     bellhop.qjit(programs.circuit).save(path)
-    # A gate that the table does not have.
-    rewrite(path, module=lambda text: text.replace("array<i64: 0, 0, 1", "array<i64: 9, 0, 1"))
+    # More parameters than an RX has.
+    rewrite(path, module=lambda text: text.replace("array<i64: 0, 0, 1", "array<i64: 0, 0, -9"))
     f = bellhop.load(path)
     with pytest.raises(
         bellhop.CompileError,

@@ -217,5 +217,5 @@ def test_mapped_axes_that_arguments_do_not_have(path):
 
 def test_aliases_of_arguments_that_a_callback_does_not_have(path, printing):
     change_target(path, printing, aliases=[[0, 99]])
-    with pytest.raises(bellhop.CompileError, match="it aliases arguments of 'print'"):
+    with pytest.raises(bellhop.CompileError, match="the file aliases arguments of 'print'"):
         bellhop.load(path)

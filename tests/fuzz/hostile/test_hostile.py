@@ -34,3 +34,8 @@ def test_the_decoder_takes_any_file():
 @pytest.mark.subprocess
 def test_no_file_ends_the_process_in_our_code():
     assert "refused" in run("tests.fuzz.hostile.files", "run", "20")
+
+
+@pytest.mark.subprocess
+def test_the_guard_sees_what_the_parser_sees():
+    assert "rejected" in run("tests.fuzz.hostile.texts", "300")

@@ -1,0 +1,84 @@
+"""Structure of modules of unknown origin: where operations stand, and what they contain.
+
+MLIR's verifier allows more of operations that it does not know, such as the operations of
+Bellhop's dialects, than passes, conversion and XLA expect: regions, successors, and places that
+are no place for them.  So the structure is checked before anything else::
+
+    module {
+      "callback.func"() {...}        only functions and declarations at the top level
+      func.func @main(...) {
+        %0 = "quantum.seed"() {...}  Bellhop's operations have no regions and no successors
+        return ...                   one block in each region, which does not end by such an
+      }                              operation
+    }
+"""
+
+from bellhop_mlir._bindings import ir
+from bellhop_mlir._walk import list_operations
+from bellhop_mlir.errors import VerificationError
+
+# Dialects of Bellhop, whose operations MLIR does not know.
+OWN_DIALECTS = ("callback", "quantum")
+
+_TOP_LEVEL = ("func.func", "callback.func")
+# JAX names the mesh of a program's shardings, which other operations refer to.
+_TOP_LEVEL_IF_TRUSTED = (*_TOP_LEVEL, "sdy.mesh")
+# Limit on the operations in a text. XLA's time grows faster than their number; programs that
+# compile in an hour have some ten thousand.
+_MOST_OPERATIONS = 2**17
+
+
+def is_own(op: ir.Operation) -> bool:
+    """Return whether an operation is of one of Bellhop's dialects."""
+    return op.name.partition(".")[0] in OWN_DIALECTS
+
+
+def verify_structure(module: ir.Module, *, any_operation: bool) -> None:
+    """Check the structure of an untrusted module, as the module docstring shows.
+
+    Args:
+        module: the module, verified by MLIR.
+        any_operation: whether the user trusts the file, so that a mesh may be at the top level.
+
+    Raises:
+        VerificationError: for an operation at the top level that is no function, for a region
+            without a block or with several, for an operation of Bellhop's dialects with regions,
+            with successors or at the end of its block, and for more than 131 072 operations.
+    """
+    top_level = _TOP_LEVEL_IF_TRUSTED if any_operation else _TOP_LEVEL
+    for view in module.body.operations:
+        if view.operation.name not in top_level:
+            raise VerificationError(
+                f"the module has an operation {view.operation.name} outside of functions, which "
+                "saved programs do not have"
+            )
+    operations = list_operations(module.operation)
+    if len(operations) > _MOST_OPERATIONS:
+        raise VerificationError(
+            f"the module has {len(operations)} operations, more than the limit of "
+            f"{_MOST_OPERATIONS}"
+        )
+    for op in operations:
+        _verify_operation(op)
+
+
+def _verify_operation(op: ir.Operation) -> None:
+    """Check the regions and successors of one operation, for `verify_structure`."""
+    name = op.name
+    if len(op.successors):
+        raise VerificationError(f"its {name} has successors, which saved programs do not have")
+    if is_own(op) and len(op.regions):
+        raise VerificationError(f"its {name} has a region, which saved programs do not have")
+    for region in op.regions:
+        # A function without a body has an error of its own.
+        blocks = list(region.blocks)
+        if len(blocks) > 1:
+            raise VerificationError(
+                f"its {name} has a region of {len(blocks)} blocks, expected one block"
+            )
+        for block in blocks:
+            last = list(block.operations)[-1:]
+            if not last or is_own(last[0].operation):
+                raise VerificationError(
+                    f"its {name} has a block that does not end by a return operation"
+                )
