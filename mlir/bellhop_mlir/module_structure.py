@@ -66,19 +66,23 @@ def _verify_operation(op: ir.Operation) -> None:
     """Check the regions and successors of one operation, for `verify_structure`."""
     name = op.name
     if len(op.successors):
-        raise VerificationError(f"its {name} has successors, which saved programs do not have")
+        raise VerificationError(
+            f"the module's {name} has successors, which saved programs do not have"
+        )
     if is_own(op) and len(op.regions):
-        raise VerificationError(f"its {name} has a region, which saved programs do not have")
+        raise VerificationError(
+            f"the module's {name} has a region, which saved programs do not have"
+        )
     for region in op.regions:
         # A function without a body has an error of its own.
         blocks = list(region.blocks)
         if len(blocks) > 1:
             raise VerificationError(
-                f"its {name} has a region of {len(blocks)} blocks, expected one block"
+                f"the module's {name} has a region of {len(blocks)} blocks, expected one block"
             )
         for block in blocks:
             last = list(block.operations)[-1:]
             if not last or is_own(last[0].operation):
                 raise VerificationError(
-                    f"its {name} has a block that does not end by a return operation"
+                    f"the module's {name} has a block that does not end by a return operation"
                 )

@@ -115,7 +115,7 @@ def _verify_allowed(op: ir.Operation) -> None:
 def _make_attribute_error(name: str, attribute: str) -> VerificationError:
     """Return the error for an attribute that an operation with this name must not have."""
     return VerificationError(
-        f"its {name} has an attribute '{attribute}', which saved programs do not have"
+        f"the module's {name} has an attribute '{attribute}', which saved programs do not have"
     )
 
 
@@ -138,7 +138,7 @@ def _verify_own_attributes(op: ir.Operation) -> None:
         value = op.attributes[attribute]
         if isinstance(value, ir.StringAttr) and _CONTROL.search(value.value):
             raise VerificationError(
-                f"its {op.name} has an attribute '{attribute}' with control characters"
+                f"the module's {op.name} has an attribute '{attribute}' with control characters"
             )
     require_attributes(op, {name: type_ for name, type_ in types.items() if name in op.attributes})
 
@@ -285,7 +285,8 @@ def _verify_type(type_: ir.Type, *, any_element: bool) -> None:
     # An axis without entries must not hide the size of the others, which NumPy limits.
     if 16 * math.prod(max(1, size) for size in type_.shape) > _LARGEST_VALUE:
         raise VerificationError(
-            f"the module has a value of type {type_}, which exceeds the supported size"
+            f"the module has a value of type {type_}, expected at most {_LARGEST_VALUE // 16} "
+            "elements"
         )
 
 

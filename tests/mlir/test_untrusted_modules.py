@@ -76,7 +76,7 @@ MODULES = {
     ),
     "size without entries": (
         "func.func @main(%x: tensor<0x4611686018427387904xf64>) { return }",
-        "which exceeds the supported size",
+        "expected at most",
     ),
     "overflow": (
         "func.func @main(%x: tensor<3x3xf64>) { "
@@ -135,24 +135,24 @@ STRUCTURES = {
     ),
     "several blocks": (
         "func.func @main() { return ^bb1: return }",
-        "its func.func has a region of 2 blocks, expected one",
+        "the module's func.func has a region of 2 blocks, expected one",
     ),
     "successors": (
         f"func.func @main() {{ {SEED.replace('()', '()[^bb1]', 1)} ^bb1: return }}",
-        "its func.func has a region of 2 blocks",
+        "the module's func.func has a region of 2 blocks",
     ),
     "no return": (f"func.func @main() {{ {SEED} }}", "does not end by a return operation"),
     "regions": (
         f"func.func @main() {{ {SEED.replace('()', '() ({ ^bb0: })', 1)} return }}",
-        "its quantum.seed has a region",
+        "the module's quantum.seed has a region",
     ),
     "attributes of passes": (
         "module attributes {bellhop.given_results = array<i64: 0>} {}",
-        "its module has an attribute 'bellhop.given_results'",
+        "module has an attribute 'bellhop.given_results'",
     ),
     "attributes of XLA": (
         "module attributes {mhlo.is_dynamic = true} {}",
-        "its module has an attribute 'mhlo.is_dynamic'",
+        "module has an attribute 'mhlo.is_dynamic'",
     ),
     "devices": (
         "module attributes {mhlo.num_partitions = 2 : i32} {}",
@@ -160,7 +160,7 @@ STRUCTURES = {
     ),
     "unknown attributes": (
         f"{MAIN} {FUNCTION} id = 0 : i64, more = 1 : i64}} : () -> ()",
-        "its callback.func has an attribute 'more'",
+        "callback.func has an attribute 'more'",
     ),
     "optional attributes": (
         f"{MAIN} {FUNCTION} id = 0 : i64, held = 1 : i64}} : () -> ()",
@@ -181,7 +181,7 @@ def test_a_module_has_the_structure_of_a_program(text, message):
 
 def test_a_module_has_a_limited_number_of_operations(monkeypatch):
     monkeypatch.setattr(module_structure, "_MOST_OPERATIONS", 2)
-    with pytest.raises(VerificationError, match="it has 3 operations, more than the limit of 2"):
+    with pytest.raises(VerificationError, match="has 3 operations, more than the limit of 2"):
         parse_untrusted(f"func.func @main() {{ {SEED} return }}")
 
 
@@ -203,7 +203,7 @@ TABLES = {
     "wires": ([0, 0, 1, 2**62, 0, 0, 0], "the number of wires: expected 0 to 3"),
     "name": (
         [-1, 0, 1, 1, 0, 0, 0],
-        "its table of gates, integer 1 of the code: a name: expected 0 to 0, got -1",
+        "the table of gates, integer 1 of the code: a name: expected 0 to 0, got -1",
     ),
     "control value": ([0, 0, 1, 1, 1, 0, 0, 1, 2], "a control value: expected 0 or 1"),
 }

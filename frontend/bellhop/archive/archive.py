@@ -245,7 +245,7 @@ def read_programs(
         ]
         if not metadata["name"].isprintable():
             # Errors show the name.
-            raise Malformed(f"its name {metadata['name']!r} has control characters")
+            raise Malformed(f"the function's name {metadata['name']!r} has control characters")
         described: SavedSignature = metadata["signature"]
         if described.declared is not None and not 0 <= described.declared < len(programs):
             raise Malformed("the file declares the types of a program that the file does not have")
@@ -345,7 +345,7 @@ def _unpack(
             "f.save(path)."
         ) from None
     if (excess := _describe_excess(members[_METADATA])) is not None:
-        raise Malformed(f"its metadata has {excess}")
+        raise Malformed(f"the file's metadata has {excess}")
     metadata = json.loads(members[_METADATA])
     # Other formats may have other fields.
     format_ = read(int, metadata.get("format"), "format") if type(metadata) is dict else None
@@ -374,7 +374,7 @@ def _unpack(
         )
     numbers = range(len(metadata["programs"]))
     if not 0 < len(numbers) <= MOST_PROGRAMS:
-        raise Malformed(f"its number of programs is {len(numbers)}, not 1 to {MOST_PROGRAMS}")
+        raise Malformed(f"the file has {len(numbers)} programs, expected 1 to {MOST_PROGRAMS}")
     modules = [members[f"{number}.mlir"].decode() for number in numbers]
     executables: SequenceOf[bytes | None] = [None] * len(numbers)
     # Machine code is not restricted, so it is used for trusted files only.
@@ -440,7 +440,7 @@ def _decode(
         ):
             pass
         case _:
-            raise Malformed("its arguments have the wrong structure")
+            raise Malformed("the program's arguments have the wrong structure")
     targets = tuple(decode_target(target, allowed) for target in record["targets"])
     bytecode = decode_module(module, targets, in_avals, out_avals, trust=allowed.trust)
     names = record["out_devices"]

@@ -205,7 +205,9 @@ def decode_typed(record: dict[str, Any], tree: str, avals: str, allowed: Allowed
     """
     structure = decode_tree(record[tree], allowed)
     if structure.num_leaves != len(record[avals]):
-        raise Malformed(f"its {avals} are not as many as the leaves of its {tree}")
+        raise Malformed(
+            f"the file's field {avals} does not have one entry for each leaf of the field {tree}"
+        )
     return structure, tuple(map(decode_aval, record[avals]))
 
 

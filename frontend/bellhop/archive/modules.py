@@ -26,10 +26,10 @@ from bellhop_mlir._walk import (
     list_operations,
     string_attribute,
 )
-from bellhop_mlir.allowed_operations import OWN_DIALECTS
 from bellhop_mlir.dialects import callback
 from bellhop_mlir.dialects.callback import CallOp, FuncOp, find_declarations
 from bellhop_mlir.errors import VerificationError
+from bellhop_mlir.module_structure import is_own
 from bellhop_mlir.module_validation import parse_untrusted
 
 
@@ -156,7 +156,9 @@ def _to_avals(types: Sequence[ir.Type]) -> list[ShapedArray]:
     try:
         avals = list(map(to_aval, types))
     except (KeyError, ValueError) as error:
-        raise Malformed(f"its module passes a value of an unexpected type: {error}") from error
+        raise Malformed(
+            f"the file's module passes a value of an unexpected type: {error}"
+        ) from error
     for aval in avals:
         verify_shape(aval)
     return avals
@@ -165,7 +167,7 @@ def _to_avals(types: Sequence[ir.Type]) -> list[ShapedArray]:
 def _escape_texts(module: ir.Module) -> None:
     """Escape control characters in the texts of circuits and callbacks, which errors show."""
     for op in list_operations(module.operation):
-        if op.name.partition(".")[0] not in OWN_DIALECTS:
+        if not is_own(op):
             continue
         for name in list(op.attributes):
             attribute = op.attributes[name]

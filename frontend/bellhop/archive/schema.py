@@ -38,7 +38,7 @@ def read(form: Any, value: Any, where: str) -> Any:
         return _convert(form, value)
     except _Mismatch as mismatch:
         path = where + "".join(reversed(mismatch.steps))
-    raise Malformed(f"its {path} has an unexpected type or value")
+    raise Malformed(f"the file's {path} has an unexpected type or value")
 
 
 class _Mismatch(Exception):

@@ -175,7 +175,7 @@ class _CodeReader:
     def fail(self, problem: str) -> NoReturn:
         """Raise a `VerificationError` with the current position."""
         raise VerificationError(
-            f"its table of gates, integer {self._position} of the code: {problem}"
+            f"the table of gates, integer {self._position} of the code: {problem}"
         )
 
 

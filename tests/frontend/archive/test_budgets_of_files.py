@@ -42,7 +42,7 @@ def test_a_wide_tree_in_a_deep_tree():
     # A path for each element would take 20 MB.
     assert peak < 2**21
     tree["children"][0]["children"][0]["kind"] = "set"
-    with pytest.raises(Malformed, match=r"its tree\.children\[0\]\.children\[0\] has an unexp"):
+    with pytest.raises(Malformed, match=r"tree\.children\[0\]\.children\[0\] has an unexp"):
         read(Tree, tree, "tree")
 
 
@@ -59,7 +59,7 @@ def test_too_many_programs(path, monkeypatch):
     monkeypatch.setattr(archive, "MOST_PROGRAMS", 1)
     bellhop.load(path)
     change(path, programs=[program] * 2)
-    with pytest.raises(bellhop.CompileError, match="its number of programs is 2, not"):
+    with pytest.raises(bellhop.CompileError, match="has 2 programs, expected 1 to 1"):
         bellhop.load(path)
     change(path, programs=[])
     with pytest.raises(bellhop.CompileError, match="its number of programs is 0, not"):

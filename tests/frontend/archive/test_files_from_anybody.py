@@ -167,7 +167,7 @@ PARTS = {
     "unknown types": (
         lambda data: data["programs"][0]["in_avals"][0].update(shape=[-1]),
         None,
-        r"an array of dtype float64 and shape \[-1\], expected",
+        r"an array of type float64\[-1\], which does not exist",
     ),
     "too many leaves": (
         lambda data: data["programs"][0]["in_avals"].append(data["programs"][0]["in_avals"][0]),
@@ -205,7 +205,7 @@ PARTS = {
     "a native call of a Python function": (
         None,
         lambda text: text.replace('kind = "pure"', 'kind = "native"'),
-        "makes a call of kind native of a pure_callback",
+        "calls a pure_callback with the kind native",
     ),
     "a callback of another kind": (
         lambda data: data["programs"][0]["targets"][0].update(asynchronous=True),
@@ -217,7 +217,7 @@ PARTS = {
             function={"kind": "bellhop", "name": "exit", "arguments": None}
         ),
         None,
-        "the saved program calls a function 'exit' that bellhop does not have",
+        "the file calls a function 'exit' that bellhop does not have",
     ),
     "the base class of our functions": (
         lambda data: data["programs"][0]["targets"][0].update(
