@@ -1,5 +1,6 @@
 """Regions (`accelerate`): executables on other devices that programs call."""
 
+import contextvars
 import functools
 import warnings
 from collections.abc import Callable, Sequence
@@ -139,7 +140,7 @@ class Region:
         if self._calls_back or target_platform(self.target) == "cpu":
             # CPU executables run on the calling thread; other executables may do so until their
             # callbacks end.
-            wait = _thread_pool().submit(self._run, resolved).result
+            wait = _thread_pool().submit(contextvars.copy_context().run, self._run, resolved).result
         else:
             results = run_with_failures(lambda: self.launch(resolved))
             for index in self._buffers.fetched:

@@ -4,7 +4,7 @@
     task.result()                          # runs here, if no thread has begun the task
 
 So no task waits for a free thread: programs can be nested, and tasks that hold the GIL switch
-threads rarely. A task runs in a copy of the submitter's context, on any thread.
+threads rarely. Worker threads run tasks in a copy of the submitter's context.
 """
 
 import contextlib
@@ -30,7 +30,8 @@ class Task:
     that is garbage-collected before a thread began it is cancelled.
 
     Args:
-        function: function to call, in a copy of the creating thread's context variables.
+        function: function to call. A worker thread calls it in a copy of the creating thread's
+            context variables; the thread that waits for the result, in its own context.
         arguments: its positional arguments.
     """
 
@@ -62,12 +63,12 @@ class Task:
     def result(self) -> Any:
         """Return the call's result or raise its exception.
 
-        Makes the call on this thread if no worker has begun it; else waits for the worker. May be
-        called once.
+        Makes the call on this thread, in this thread's context, if no worker has begun it; else
+        waits for the worker. May be called once.
         """
         if self.claim():
             function, arguments = self._call
-            return self._context.run(function, *arguments)
+            return function(*arguments)
         with self._running:
             error, self._error = self._error, None
         if error is not None:
@@ -100,7 +101,7 @@ class Workers:
     def submit(self, function: Callable[..., Any], *arguments: Any) -> Task:
         """Queue a call for a worker thread.
 
-        The call is made in a copy of the current context.
+        The worker makes the call in a copy of the current context.
 
         Returns:
             the task; keep it until the result is needed, since dropping it cancels the call.

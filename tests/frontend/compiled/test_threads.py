@@ -1,6 +1,5 @@
 """Threads that trace, compile and call one qjit function: nobody's lock is held meanwhile."""
 
-import contextvars
 import functools
 import os
 import random
@@ -14,7 +13,6 @@ import pytest
 from tests.patience import PATIENCE, run_at_once
 
 import bellhop
-from bellhop.concurrency.workers import Workers
 from bellhop_runtime import keep_failure, take_failure
 
 
@@ -284,13 +282,3 @@ def test_rows_on_threads_call_the_function_that_maps_them():
     results = []
     run_at_once(*[lambda: results.append(float(f(np.arange(6.0))))] * 3)
     assert results == [15.0] * 3
-
-
-def test_a_task_runs_in_the_context_of_its_submitter():
-    """Also if the thread that waits for the task makes the call."""
-    variable = contextvars.ContextVar("variable", default="none")
-    submit = contextvars.copy_context()
-    submit.run(variable.set, "submitter")
-    task = submit.run(Workers(0).submit, variable.get)
-    variable.set("waiting")
-    assert task.result() == "submitter"
