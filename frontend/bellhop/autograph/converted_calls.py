@@ -227,6 +227,9 @@ def _is_tracing_function(function: Callable[..., Any]) -> bool:
     Python.
     """
     plain = function if hasattr(function, "__globals__") else type(function).__call__
+    if (getattr(plain, "__module__", None) or "").startswith("bellhop."):
+        # Decorators of Bellhop's functions are defined in other modules.
+        plain = inspect.unwrap(plain)
     module = getattr(plain, "__globals__", {}).get("__name__") or getattr(
         function, "__module__", None
     )

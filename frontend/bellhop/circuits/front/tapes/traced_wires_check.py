@@ -5,14 +5,18 @@ and 1.  So ``qml.transforms.undo_swaps`` of ``qml.SWAP([0, w])`` and ``qml.map_w
 of ``qml.X(w)`` would give wrong values, and transforms that may compare wires need static ones.
 """
 
+from __future__ import annotations
+
 import functools
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import pennylane as qml
-
+from bellhop.circuits.ir.measurement_types import is_measurement
 from bellhop.circuits.ir.wires import is_dynamic
 from bellhop.errors import CompileError
+
+if TYPE_CHECKING:
+    import pennylane as qml
 
 # PennyLane's transforms that are right with traced wires: they change each operation or measurement
 # independent of the others, or do not move gates past a gate with a traced wire.
@@ -75,10 +79,8 @@ def check_traced_wires(transforms: Any, tape: qml.tape.QuantumScript, where: str
 
 def _describe(part: Any) -> str:
     """Return a short name of an operation or measurement, such as ``"RX"`` or ``"probs"``."""
-    if isinstance(part, qml.ops.MidMeasure):
-        return "measure"
-    if isinstance(part, qml.operation.Operator):
-        return str(part.name)
+    if not is_measurement(part):
+        return "measure" if part.name.startswith("MidMeasure") else str(part.name)
     kind = str(getattr(part, "_shortname", type(part).__name__))
     return kind if part.obs is None else f"{kind} of {part.obs.name}"
 
