@@ -1,8 +1,8 @@
-"""Structure of modules of unknown origin: where operations stand, and what they contain.
+"""Structure of modules of unknown origin: the parents and the contents of operations.
 
-MLIR's verifier allows more of operations that it does not know, such as the operations of
-Bellhop's dialects, than passes, conversion and XLA expect: regions, successors, and places that
-are no place for them.  So the structure is checked before anything else::
+MLIR's verifier does not know the operations of Bellhop's dialects. It allows them regions,
+successors and any parent, which passes, conversion and XLA do not expect.  So the structure is
+checked first::
 
     module {
       "callback.func"() {...}        only functions and declarations at the top level
@@ -41,7 +41,7 @@ def verify_structure(module: ir.Module, *, any_operation: bool) -> None:
         any_operation: whether the user trusts the file, so that a mesh may be at the top level.
 
     Raises:
-        VerificationError: for an operation at the top level that is no function, for a region
+        VerificationError: for an operation other than a function at the top level, for a region
             without a block or with several, for an operation of Bellhop's dialects with regions,
             with successors or at the end of its block, and for more than 131 072 operations.
     """
@@ -74,7 +74,7 @@ def _verify_operation(op: ir.Operation) -> None:
             f"the module's {name} has a region, which saved programs do not have"
         )
     for region in op.regions:
-        # A function without a body has an error of its own.
+        # Another check rejects a function without a body.
         blocks = list(region.blocks)
         if len(blocks) > 1:
             raise VerificationError(

@@ -34,7 +34,7 @@ _DEEPEST_CALLS = 400
 
 # Sharding attributes, which are dropped, since a program runs on one device.
 _SHARDING = ("sdy.", "mhlo.sharding")
-# Prefix of attributes of a module by which passes tell later passes what they did.
+# Prefix of attributes of a module that passes set for later passes.
 _OF_PASSES = "bellhop."
 # Control characters but the newline, which separates the names of gates.
 _CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]")
@@ -282,7 +282,7 @@ def _verify_type(type_: ir.Type, *, any_element: bool) -> None:
         raise VerificationError(
             f"the module has a value of type {type_}, whose element type is not supported"
         )
-    # An axis without entries must not hide the size of the others, which NumPy limits.
+    # An axis without entries must not hide the sizes of other axes, which NumPy limits.
     if 16 * math.prod(max(1, size) for size in type_.shape) > _LARGEST_VALUE:
         raise VerificationError(
             f"the module has a value of type {type_}, expected at most {_LARGEST_VALUE // 16} "

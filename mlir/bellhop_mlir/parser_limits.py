@@ -21,7 +21,7 @@ _MAX_DEPTH = 400
 # Maximum digits of a number; the widest array types have 39.
 _MAX_DIGITS = 80
 
-# Maximum number of axes, as of NumPy's arrays.
+# Maximum number of axes, which NumPy has too.
 _MAX_AXES = 64
 
 # MLIR's lexer ends a comment at a carriage return, and some characters end a string or the text.
@@ -118,7 +118,7 @@ def _verify_nesting(code: str, *, may_name_attributes: bool) -> None:
     for match in _TOKEN.finditer(code):
         token = match[0]
         if token in _CLOSING:
-            # A bracket that closes nothing is no credit for later ones.
+            # A bracket that closes nothing must not hide the nesting of later brackets.
             opening = _CLOSING[token]
             depths[opening] = max(0, depths[opening] - 1)
             continue

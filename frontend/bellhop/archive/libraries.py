@@ -42,8 +42,8 @@ def find_device_name(library: str) -> str:
 def find_plugin(name: str, *, import_any: bool = False) -> tuple[str, str]:
     """Find the compiled plugin of a PennyLane device on this machine.
 
-    A device that is neither one of Lightning's nor imported is not imported, since another module
-    would run because a file names it.
+    Only Lightning devices are imported here; any other device must be imported already, so that no
+    module runs because a file names it.
 
     Args:
         name: entry point name of the device, such as ``"lightning.qubit"``.

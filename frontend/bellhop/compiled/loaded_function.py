@@ -161,6 +161,7 @@ class LoadedFunction(QJIT[Any, Any]):
             raise self._unusable_file_error(error) from error
 
     def _unusable_file_error(self, error: Exception) -> CompileError:
+        """Return the error for a program of the file that cannot be executed here."""
         said = escape_controls(str(error))
         return CompileError(
             f"{self!r} of {self._path} cannot run here: {said}. Save it again with this version "

@@ -79,7 +79,8 @@ class TracedFunction:
         """Return a ``jax.jit`` of the function, to call under eager JAX transformations.
 
         ``jax.grad(f)(x)`` of a qjit function ``f`` calls this ``jax.jit``. Its calls with effects
-        are in program order, and exceptions of JAX's callbacks are kept, as in a qjit program.
+        are in program order, and exceptions of ``jax.pure_callback`` etc. are kept, as in a qjit
+        program.
 
         Returns:
             a function ``(static, *args, **kwargs)``, where ``static`` holds the values of the

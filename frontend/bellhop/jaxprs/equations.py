@@ -226,6 +226,7 @@ def change_params(
         return jaxpr if is_same else jaxpr.replace(eqns=equations)
 
     def replace_equation(eqn: JaxprEqn) -> JaxprEqn:
+        """Return the equation with changed parameters, or itself if nothing changes."""
         if eqn.primitive in primitives:
             return eqn.replace(params=change(eqn.params))
         params = {name: replace(value) for name, value in eqn.params.items()}

@@ -238,7 +238,7 @@ class LevelCheck(BuiltinFunction):
         int(level)
 
     def takes(self, arguments: Sequence[ShapedArray], results: Sequence[ShapedArray]) -> bool:
-        """Return whether there is no argument and one result, a bool."""
+        """Return whether a call has zero arguments and one result, a bool."""
         return not arguments and [(x.shape, x.dtype) for x in results] == [((), np.dtype(bool))]
 
     def __call__(self) -> np.bool_:

@@ -94,8 +94,8 @@ def verify_table(run: ir.Operation) -> None:
     """Check the table of a ``quantum.gates`` or ``quantum.run`` from a file.
 
     The rules are the rules by which the runtime reads a table (``runtime/gates/gate_parser.cc``),
-    without the rules of single gates. The time is linear in the size of the attributes, whatever
-    counts they contain.
+    without the rules of single gates. The time is linear in the size of the attributes, and
+    does not depend on the counts in them.
 
     Raises:
         VerificationError: for an index, a count or a value out of range.

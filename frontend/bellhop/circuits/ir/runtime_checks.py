@@ -77,7 +77,7 @@ class DrawCheck(BuiltinFunction):
         """Return whether there is a bool for each of the sums."""
         if len(arguments) != 1 or not jnp.issubdtype(arguments[0].dtype, jnp.floating):
             return False
-        return _are_bools(results, arguments[0].shape)
+        return _is_bool_array(results, arguments[0].shape)
 
     def __call__(self, totals: np.ndarray) -> np.ndarray:
         """Return True for each sum of probabilities, or raise ``CircuitError`` for a NaN."""
@@ -112,7 +112,7 @@ class MeanCheck(BuiltinFunction):
         if len(arguments) != 1 or not jnp.issubdtype(arguments[0].dtype, jnp.floating):
             return False
         *rows, last = arguments[0].shape or (0,)
-        return last == 3 and _are_bools(results, tuple(rows))
+        return last == 3 and _is_bool_array(results, tuple(rows))
 
     def __call__(self, values: np.ndarray) -> np.ndarray:
         """Raise ``CircuitError`` for the first row that differs; else return True for each."""
@@ -128,7 +128,7 @@ class MeanCheck(BuiltinFunction):
         return np.ones(values.shape[:-1], bool)
 
 
-def _are_bools(results: Sequence[ShapedArray], shape: tuple[int, ...]) -> bool:
+def _is_bool_array(results: Sequence[ShapedArray], shape: tuple[int, ...]) -> bool:
     """Return whether the types of results are one array of bools of this shape."""
     return [(x.shape, x.dtype) for x in results] == [(shape, np.dtype(bool))]
 
@@ -316,7 +316,7 @@ class FaultCheck(BuiltinFunction):
         if len(arguments) != 1 or arguments[0].dtype != np.int32:
             return False
         *rows, last = arguments[0].shape or (0,)
-        return last == 2 and _are_bools(results, tuple(rows))
+        return last == 2 and _is_bool_array(results, tuple(rows))
 
     def __call__(self, faults: np.ndarray) -> np.ndarray:
         """Raise ``CircuitError`` for the first fault; else return True for each row."""

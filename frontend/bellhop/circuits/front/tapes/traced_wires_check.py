@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import pennylane as qml
 
 # PennyLane's transforms that are right with traced wires: they change each operation or measurement
-# independent of the others, or do not move gates past a gate with a traced wire.
+# by itself, or do not move gates past a gate with a traced wire.
 _SUPPORTS_TRACED_WIRES = frozenset(
     {
         "batch_input",
@@ -47,7 +47,7 @@ _SUPPORTS_TRACED_WIRES = frozenset(
 def check_traced_wires(transforms: Any, tape: qml.tape.QuantumScript, where: str) -> None:
     """Raise an error if a transform may compare wires, and a wire of the tape is traced.
 
-    Transforms that are not PennyLane's may compare wires, since it is not known what they do.
+    Transforms that are not PennyLane's may compare wires, since their code is unknown.
 
     Args:
         transforms: PennyLane's ``BoundTransform`` objects, in the order in which they are applied.
@@ -61,7 +61,7 @@ def check_traced_wires(transforms: Any, tape: qml.tape.QuantumScript, where: str
     traced = [part for part in parts if any(map(is_dynamic, part.wires))]
     if not traced:
         return
-    # The expansion of gates before a gradient transform is no transform that the user applied.
+    # PennyLane itself adds the expansion of gates before a gradient transform.
     expansions = [getattr(each.expand_transform, "tape_transform", None) for each in transforms]
     for transform in transforms:
         name = _find_comparing_transform(transform)
