@@ -168,6 +168,7 @@ def for_stmt(
     compiled.
 
     Args:
+        target: the iterable; AutoGraph's protocol calls it so.
         extra_test: returns whether to continue, for loops with ``break`` or ``return``; or None.
         body: runs the body for one element.
         get_state: returns the values of the variables that the body assigns.

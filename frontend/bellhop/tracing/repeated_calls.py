@@ -105,13 +105,15 @@ def drop_repeated_effects() -> None:
 
 
 def _remove_known_calls(recomputed: ClosedJaxpr, known: ClosedJaxpr) -> ClosedJaxpr:
-    """Remove effects from a jaxpr that recomputes another jaxpr, which has run before.
+    """Remove the callback calls of a jaxpr that another jaxpr has executed before.
 
-    While a Bellhop program is traced, calls of all callbacks are removed; otherwise calls of
-    Bellhop's callbacks only, and JAX's own callbacks are called again.
+    A call whose result `recomputed` uses stays, and is executed twice. While a Bellhop program is
+    traced, calls of all callbacks are removed; otherwise calls of Bellhop's callbacks only, and
+    ``jax.pure_callback`` etc. are called again.
 
-    `recomputed` is the jaxpr of the linear part of a loop, with equations of its known part. A call
-    whose result is used there stays, and is executed twice.
+    Args:
+        recomputed: jaxpr of the linear part of a loop, with equations of its known part.
+        known: jaxpr of the known part, which is executed first.
     """
     keys = get_call_keys(known)
     # Outside of Bellhop's programs, JAX's own callbacks keep JAX's behaviour.

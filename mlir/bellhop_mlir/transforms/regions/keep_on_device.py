@@ -120,7 +120,11 @@ class _DeviceValueTracker:
         self._by_carries: dict[ir.Value, list[_Use]] = {}
 
     def change_function(self, function: ir.Operation) -> None:
-        """Replace values by handles in one ``func.func``, and release the handles."""
+        """Replace values by handles in one ``func.func``, and release the handles.
+
+        In ``main``, results that may stay on a device are returned as handles: this changes the
+        signature, and an attribute of the module lists these results.
+        """
         loops = find_operations(function, "stablehlo.while")
         if not any(map(self.regions.find_target, list_operations(function))):
             return

@@ -207,13 +207,16 @@ def _multiply(matrix: Operand, state: Operand, *, rows: MatrixRows, at_once: int
 
 
 def _contract(one: Operand, other: Operand, *, rows: MatrixRows, at_once: int) -> Any:
-    """Implement the primitive of `MatrixRows.contract`, tile by tile.
+    """Multiply a matrix by another, transposed: the primitive of `MatrixRows.contract`.
+
+    Both states are read as matrices ``[rows, columns]``, whose columns are the components and the
+    remaining qubits, and nothing is conjugated. A tile is a range of columns.
 
     Args:
         one: array ``[*batch, components, base**qubits]``.
         other: array of the same shape.
         rows: the qubits that become rows.
-        at_once: largest number of scalars of a tile with more than one column.
+        at_once: largest number of scalars of a tile; a tile of one column may be larger.
 
     Returns:
         array ``[*batch, rows, rows]``.

@@ -54,9 +54,17 @@ def find_engine_obstacle(
 def _requires_engine(closed: ClosedJaxpr, derivative_order: int, outcomes: Outcomes) -> bool:
     """Return whether only the engine, and no plugin, has the circuit's derivative.
 
-    This is so for adjoint derivatives by amplitudes, of scores, of measurements that plugins do not
-    differentiate, and through mid-circuit outcomes, and for products such as VJPs. False if the
-    circuit has not been differentiated.
+    True for adjoint derivatives
+
+    - with respect to prepared amplitudes,
+    - of scores, and of measurements that plugins do not differentiate,
+    - through mid-circuit outcomes, and
+    - as products, such as VJPs.
+
+    Args:
+        closed: the jaxpr of the circuit's run.
+        derivative_order: how often the circuit is differentiated; the result is False for 0.
+        outcomes: the treatment of mid-circuit outcomes.
     """
     record = choose_record_mode(closed) if derivative_order else 0
     return record == 3 or (record == 2 and outcomes is Outcomes.ALL)

@@ -155,12 +155,16 @@ def trace_for_runtime(
     gates: GateSet,
     spec: DeviceSpec,
 ) -> TracedCall:
-    """Trace a call of a QNode for the runtime, with all runs of its circuit.
+    """Trace a call of a QNode for the runtime, with all executions of its circuit.
 
-    If outcomes are drawn, the device's seed is offered to the program, too.
+    There is one execution, or one per shot if mid-circuit outcomes need it, or as many as
+    postselection needs to accept enough shots. If outcomes are drawn, the program may take its
+    random numbers from the device's generator.
 
     Args:
+        call: the QNode call, with its inputs and settings.
         device: the PennyLane device, whose generator seeds random numbers.
+        wires: maps wire labels to qubits.
         gates: the operations that the device supports without decomposition.
         spec: the data by which the runtime opens the device.
 
