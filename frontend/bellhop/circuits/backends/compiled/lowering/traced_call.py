@@ -157,8 +157,8 @@ def trace_for_runtime(
 ) -> TracedCall:
     """Trace a call of a QNode for the runtime, with all executions of its circuit.
 
-    There is one execution, or one per shot if mid-circuit outcomes need it, or as many as
-    postselection needs to accept enough shots. If outcomes are drawn, the program may take its
+    There is one execution; one per shot if mid-circuit outcomes need it; or a loop of executions
+    until postselection has accepted enough shots. If outcomes are drawn, the program may take its
     random numbers from the device's generator.
 
     Args:
