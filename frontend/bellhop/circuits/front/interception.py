@@ -246,10 +246,15 @@ def _trace_call(
             add_note(f"{config.name} ({config.site}) is executed by {plan}")
         return result
 
-    # A device that Python calls traces the function for a tape, and gets all measurements.
-    gets_all = plan.executor in (Executor.TAPES, Executor.NULL, Executor.REGISTERED)
-    declined = None if gets_all else _decline_transforms(once.get_traced(where, inputs), where)
-    result = declined or run(plan)
+    try:
+        result = run(plan)
+    except CompileError:
+        # A device that Python calls gets all measurements. Only the backend can trace the function,
+        # with the inputs that it passes on, so what it measures is known now.
+        gets_all = plan.executor in (Executor.TAPES, Executor.NULL, Executor.REGISTERED)
+        result = None if gets_all else _decline_transforms(once.get_traced(where, inputs), where)
+        if result is None:
+            raise
     if isinstance(result, Declined):
         other = choose_fallback(result, plan, device, config)
         is_for_tapes = other.executor is Executor.TAPES

@@ -250,7 +250,7 @@ OUTCOMES = "the outcomes of its mid-circuit measurements are drawn, and gates"
         (
             sampled,
             {"mcm_method": "one-shot"},
-            "it returns sample, counts or a subclass of SampleMeasurement and is",
+            "it returns sample or counts and is",
         ),
         (
             drawn_outcome,

@@ -376,7 +376,9 @@ def test_passes_that_are_transforms_of_pennylane():
 
 
 def test_passes_that_only_catalyst_has():
-    with pytest.raises(AttributeError, match=r"'to_ppr' \(of Catalyst\): circuits are"):
+    with pytest.raises(
+        AttributeError, match=r"'to_ppr' \(of Catalyst\): bellhop's circuits consist"
+    ):
         bellhop.passes.to_ppr  # noqa: B018
     with pytest.raises(AttributeError, match=r"no attribute 'nonsense'$"):
         bellhop.passes.nonsense  # noqa: B018

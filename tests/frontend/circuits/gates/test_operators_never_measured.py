@@ -32,7 +32,7 @@ def test_an_operator_that_is_not_unitary_is_an_error(name: str, device: str) -> 
     make = OPERATORS[name]
     node = qml.QNode(lambda x: circuit(make, x), qml.device(device, wires=2))
     kind = name.partition(",")[0]
-    with pytest.raises(bellhop.CompileError, match=f"the observable {kind} stands") as caught:
+    with pytest.raises(bellhop.CompileError, match=f"the observable {kind} is applied") as caught:
         bellhop.qjit(node)(0.3)
     assert any("raised at" in note and ".py:" in note for note in caught.value.__notes__)
 

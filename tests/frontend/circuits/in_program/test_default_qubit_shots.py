@@ -245,7 +245,7 @@ ERRORS: dict[str, tuple[Callable[[], Any], str]] = {
     "state": (lambda: node(lambda x: qml.state()), "state with shots: not supported"),
     "samples": (
         lambda: bellhop.grad(lambda x: jnp.mean(1.0 * node(coin)(x))),
-        "it returns sample, counts or a subclass of SampleMeasurement and is differentiated",
+        "it returns sample or counts and is differentiated",
     ),
     "outcomes of each shot": (
         lambda: bellhop.grad(lambda x: jnp.mean(1.0 * node(drawn_outcome)(x))),

@@ -210,7 +210,7 @@ def test_no_derivative(name):
 def test_method_that_the_device_has_not_with_shots():
     device = DifferentiatingDevice(wires=2)
     qnode = qml.set_shots(qml.QNode(expectation, device, diff_method="device"), 10)
-    message = "differentiating has no diff_method='device' for it. Use diff_method='best'"
+    message = "does not support diff_method='device' for this circuit. Use diff_method='best'"
     with pytest.raises(bellhop.DifferentiableCompileError, match=message):
         bellhop.qjit(jax.grad(qnode))(0.3, 0.5)
 
