@@ -250,7 +250,7 @@ def _trace_call(
         result = run(plan)
     except CompileError:
         # A device that Python calls gets all measurements. Only the backend can trace the function,
-        # with the inputs that it passes on, so what it measures is known now.
+        # as it chooses the inputs, so the measurements are known after it has declined.
         gets_all = plan.executor in (Executor.TAPES, Executor.NULL, Executor.REGISTERED)
         result = None if gets_all else _decline_transforms(once.get_traced(where, inputs), where)
         if result is None:
