@@ -18,6 +18,7 @@ sys.path.insert(0, str(DOC))
 sys.path.insert(0, str(DOC / "_extensions"))
 
 import conf  # noqa: E402
+from jupyter_cache import get_cache  # noqa: E402
 from myst_nb.core.config import NbParserConfig  # noqa: E402
 from myst_nb.core.execute import create_client  # noqa: E402
 from myst_nb.core.read import create_nb_reader  # noqa: E402
@@ -79,7 +80,8 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="pages at a time")
     parser.add_argument("pages", nargs="*", type=Path, help="pages, all by default")
     args = parser.parse_args()
-    Path(conf.nb_execution_cache_path).mkdir(parents=True, exist_ok=True)
+    # Opening the database creates it. Two processes that create it at the same time fail.
+    _ = get_cache(conf.nb_execution_cache_path).db
     failed = 0
     with ProcessPoolExecutor(args.jobs) as pool:
         pages = [page.resolve() for page in args.pages] or list_pages()
