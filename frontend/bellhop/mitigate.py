@@ -11,7 +11,7 @@ import numpy as np
 
 from bellhop.arguments.accepted_arguments import check_parameters
 from bellhop.base.option_checks import check_mapping
-from bellhop.base.public_function import public_function, with_users_frames
+from bellhop.base.public_function import hide_internal_frames, public_function
 from bellhop.base.source import name_with_site
 from bellhop.compiled.qjit import QJIT
 from bellhop.jaxprs.constant_eval import evaluate_constant
@@ -101,7 +101,7 @@ def mitigate_with_zne(
         return QJIT(mitigated, fn.compile_options)
 
     @functools.wraps(fn)
-    @with_users_frames
+    @hide_internal_frames
     def run(*args: Any, **kwargs: Any) -> Any:
         """Trace `fn` with zero-noise extrapolation of each QNode that it calls."""
         # Imported here, as programs without circuits do not import PennyLane.

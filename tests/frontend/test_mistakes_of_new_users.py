@@ -106,7 +106,7 @@ def _has_fixed_options(function):
 def test_every_public_function_lists_its_options(function):
     with pytest.raises(TypeError, match=f"{function.__name__} has no option 'zzz'; there ") as e:
         function(zzz=1)
-    # Users see their line, and none of ours.
+    # Users see their own lines only.
     assert {frame.path for frame in e.traceback} == {Path(__file__)}
 
 

@@ -37,7 +37,7 @@ def public_function(function: Any = None, *, usage: str = "") -> Any:
     return _decorate(function, usage)
 
 
-def with_users_frames(function: F) -> F:
+def hide_internal_frames(function: F) -> F:
     """Decorate a function that Bellhop returns to users, to show users their frames only.
 
     Args:

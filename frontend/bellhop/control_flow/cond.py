@@ -7,7 +7,7 @@ from typing import Any, Generic, ParamSpec, TypeVar, cast, overload
 import jax.numpy as jnp
 
 from bellhop.arguments.accepted_arguments import check_parameters
-from bellhop.base.public_function import public_function, with_users_frames
+from bellhop.base.public_function import hide_internal_frames, public_function
 from bellhop.base.source import describe_derived_function, function_name, name_with_site
 from bellhop.base.types import Args, Kwargs
 from bellhop.control_flow.eager_mode import is_outcome
@@ -158,7 +158,7 @@ class Conditional(Generic[P, R]):
         names = ", ".join(f"'{function_name(function)}'" for function in functions)
         return f"<cond with the branches {names}>"
 
-    @with_users_frames
+    @hide_internal_frames
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Run the branch of the first condition that is true, with these arguments."""
         dequeue_arguments(args, kwargs)

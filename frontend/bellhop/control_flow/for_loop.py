@@ -8,7 +8,7 @@ import jax.numpy as jnp
 
 from bellhop.arguments.accepted_arguments import check_parameters, format_count, get_decorated_body
 from bellhop.arguments.mutable_references import check_no_carried_references
-from bellhop.base.public_function import public_function, with_users_frames
+from bellhop.base.public_function import hide_internal_frames, public_function
 from bellhop.base.source import describe_derived_function, set_function_name
 from bellhop.base.types import Operand
 from bellhop.control_flow.eager_mode import is_interpreted, is_unrolling
@@ -107,7 +107,7 @@ def for_loop(
         body = get_decorated_body("for_loop", given, "@bellhop.for_loop(0, n, 1)")
         label = describe_derived_function("for_loop", body)
 
-        @with_users_frames
+        @hide_internal_frames
         def loop(*init: Any) -> Any:
             """Run the loop from initial carried values; return the final carried values."""
             passed = f"the index and {format_count(len(init), 'carried value')}"

@@ -7,7 +7,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from bellhop.base.public_function import public_function, with_users_frames
+from bellhop.base.public_function import hide_internal_frames, public_function
 from bellhop.base.source import name_with_site
 from bellhop.control_flow.cond import check_branch
 from bellhop.control_flow.scalars import as_integer
@@ -102,7 +102,7 @@ class Switch:
         cases = ", ".join(map(str, self._cases))
         return f"<switch with the cases {cases or 'default'}>"
 
-    @with_users_frames
+    @hide_internal_frames
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run the branch of the case that equals the index, with these arguments."""
         functions = [*self._cases.values(), self._default]

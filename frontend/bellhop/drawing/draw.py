@@ -15,7 +15,7 @@ import jax
 from bellhop.arguments.flat_tree import make_flat_jaxpr
 from bellhop.arguments.static_arguments import Static
 from bellhop.base.exception_attributes import reveal_exceptions
-from bellhop.base.public_function import public_function, with_users_frames
+from bellhop.base.public_function import hide_internal_frames, public_function
 from bellhop.base.types import Args, Kwargs
 from bellhop.compiled.out_shardings import resolve_out_shardings
 from bellhop.compiled.qjit import QJIT
@@ -140,7 +140,7 @@ def draw(fn: Callable[..., Any]) -> Callable[..., Drawing]:
     function = fn.user_function if isinstance(fn, QJIT) else fn
 
     @functools.wraps(function)
-    @with_users_frames
+    @hide_internal_frames
     @reveal_exceptions
     def draw_call(*args: Any, **kwargs: Any) -> Drawing:
         """Trace the drawn function for these arguments or types, and draw it.
@@ -210,7 +210,7 @@ def draw_graph(fn: Callable[..., Any], *, level: int | str | None = None) -> Cal
     drawn = draw(fn)
 
     @functools.wraps(drawn)
-    @with_users_frames
+    @hide_internal_frames
     def draw_figure(*args: Any, **kwargs: Any) -> Any:
         return make_figure(drawn(*args, **kwargs).graph)
 

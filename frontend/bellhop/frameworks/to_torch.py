@@ -8,7 +8,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from bellhop.base.public_function import public_function, with_users_frames
+from bellhop.base.public_function import hide_internal_frames, public_function
 from bellhop.base.source import function_name
 from bellhop.base.types import Operand
 from bellhop.compiled.flat_function import FlatFunction
@@ -169,7 +169,7 @@ def to_torch(fn: Callable[..., Any]) -> Callable[..., Any]:
         return jax.tree.unflatten(function.latest.tree, results)
 
     @functools.wraps(fn)
-    @with_users_frames
+    @hide_internal_frames
     def call(*args: Any, **kwargs: Any) -> Any:
         """Call the compiled function: the function that `to_torch` returns.
 

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 
 from bellhop.arguments.flat_tree import FlatTree, unflatten_deep
 from bellhop.arguments.static_arguments import parse_positions
-from bellhop.base.public_function import public_function, with_users_frames
+from bellhop.base.public_function import hide_internal_frames, public_function
 from bellhop.base.source import describe_derived_function, function_name
 from bellhop.base.types import PyTree
 from bellhop.base.value_checks import check_no_measurements
@@ -217,7 +217,7 @@ def _derivative(
     scalar = name != "jacobian"
 
     @functools.wraps(fn)
-    @with_users_frames
+    @hide_internal_frames
     def derivative(*args: Any, **kwargs: Any) -> Any:
         """Compute the derivative for these arguments of the user's function.
 

@@ -6,7 +6,7 @@ from typing import Any, ParamSpec, TypeVar, overload
 
 import jax
 
-from bellhop.base.public_function import public_function, with_users_frames
+from bellhop.base.public_function import hide_internal_frames, public_function
 from bellhop.base.source import describe_derived_function
 from bellhop.base.value_checks import check_no_measurements
 from bellhop.transformations.inline_trace import trace_inline
@@ -75,7 +75,7 @@ def vmap(
     jax.vmap(fn, **options)
 
     @functools.wraps(fn)
-    @with_users_frames
+    @hide_internal_frames
     def call(*args: Any, **kwargs: Any) -> Any:
         """Map the user's function over these arguments.
 

@@ -300,7 +300,7 @@ def test_shots_and_returned_outcomes_stay_in_the_engine() -> None:
 
 
 def test_channel_with_a_traced_probability():
-    """A channel's parameter is no angle: outside of [0, 1] it is an error."""
+    """A channel's parameter, unlike an angle, must be in [0, 1]."""
 
     @qml.qnode(qml.device("default.mixed", wires=2))
     def circuit(p):
