@@ -218,12 +218,14 @@ def change_params(
 
     def replace_jaxpr(jaxpr: Any) -> Any:
         """Replace the equations of a jaxpr, closed or not, if any of them changes."""
-        if isinstance(jaxpr, ClosedJaxpr):
-            inner = replace(jaxpr.jaxpr)
-            return jaxpr if inner is jaxpr.jaxpr else ClosedJaxpr(inner, jaxpr.consts)
-        equations = list(map(replace_equation, jaxpr.eqns))
-        is_same = all(new is old for new, old in zip(equations, jaxpr.eqns, strict=True))
-        return jaxpr if is_same else jaxpr.replace(eqns=equations)
+        # On JAX 0.12, both types are one, and each jaxpr is its own attribute `jaxpr`.
+        is_closed = isinstance(jaxpr, ClosedJaxpr)
+        inner = jaxpr.jaxpr if is_closed else jaxpr
+        equations = list(map(replace_equation, inner.eqns))
+        if all(new is old for new, old in zip(equations, inner.eqns, strict=True)):
+            return jaxpr
+        changed = inner.replace(eqns=equations)
+        return ClosedJaxpr(changed, jaxpr.consts) if is_closed else changed
 
     def replace_equation(eqn: JaxprEqn) -> JaxprEqn:
         """Return the equation with changed parameters, or itself if nothing changes."""
