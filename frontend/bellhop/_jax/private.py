@@ -51,6 +51,7 @@ default
 
 import contextlib
 import enum
+import functools
 import inspect
 import os
 import traceback
@@ -193,6 +194,8 @@ _JAX = os.path.dirname(jax.__file__) + os.sep
 
 # If a newer JAX lacks this name, tracebacks are not filtered, and a test fails.
 _filtering_mode: Any = getattr(traceback_util, "_filtering_mode", lambda: "off")
+# JAX's list, to which the function above and other libraries append.
+_hidden_paths: list[str] = traceback_util._exclude_paths
 
 
 def hide_frames(error: BaseException) -> None:
@@ -227,8 +230,22 @@ def hide_frames(error: BaseException) -> None:
 
 def _is_hidden(frame: FrameType) -> bool:
     """Return whether a frame is in a file of JAX, or in a file passed to `hide_frames_of`."""
-    in_jax = frame.f_code.co_filename.startswith(_JAX)
-    return in_jax or not traceback_util.include_frame(frame)
+    filename = frame.f_code.co_filename
+    return filename.startswith(_JAX) or not _is_shown(filename, len(_hidden_paths))
+
+
+@functools.lru_cache(maxsize=1024)
+def _is_shown(filename: str, number_of_hidden_paths: int) -> bool:
+    """Return whether JAX shows the frames of a file.
+
+    JAX compares the file with each hidden path in the file system. JAX asks a qjit function for
+    attributes that it lacks whenever it transforms the function, so errors must be cheap.
+
+    Args:
+        filename: file name of a code object.
+        number_of_hidden_paths: makes the cache forget its answers when a path is added.
+    """
+    return traceback_util.include_filename(filename)
 
 
 def hold_weakly_in_caches(parameter_type: type[Any]) -> None:

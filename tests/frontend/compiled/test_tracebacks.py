@@ -93,3 +93,12 @@ def test_errors_of_ours_end_at_the_users_call(filtering):
 def test_later_calls_work_and_fail_alike():
     f = bellhop.qjit(lambda x: failing(x))
     assert len(frames(lambda: f(1.0))) == len(frames(lambda: f(1.0)))
+
+
+def test_an_attribute_that_is_missing_costs_no_file_system(monkeypatch):
+    """JAX asks for attributes that a qjit function lacks each time that it transforms one."""
+    f = bellhop.qjit(lambda x: x)
+    assert not hasattr(f, "missing")
+    monkeypatch.setattr(os.path, "samefile", pytest.fail)
+    assert not hasattr(f, "missing")
+    assert jax.grad(f)(2.0) == 1
