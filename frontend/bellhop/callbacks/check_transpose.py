@@ -50,7 +50,7 @@ def check_transpose(
         >>> cumulate = bellhop.pure_callback(np.cumsum, vector).transpose(symmetric=True)
         >>> bellhop.debug.check_transpose(cumulate, np.zeros(4))  # doctest: +ELLIPSIS
         Traceback (most recent call last):
-        AssertionError: check_transpose: ... the transpose does not fit...
+        AssertionError: check_transpose: the transpose does not fit: ...
     """
     numbers = range(len(args)) if argnums is None else np.atleast_1d(argnums)
     positions = sorted({int(i) % len(args) for i in numbers})

@@ -239,7 +239,7 @@ def test_files_that_are_something_else(path):
         (b"", "the file is empty, expected a saved function. Copy"),
         (
             b"nothing",
-            "the file is not a function that bellhop saved, but another kind of file, .* b'nothing'",
+            "the file is not a function that bellhop saved, but another kind of .* b'nothing'",
         ),
         (
             archive.read_bytes(),
