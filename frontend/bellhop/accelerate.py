@@ -367,7 +367,8 @@ def _not_jittable_error(
     cause = str(error).splitlines()[0].rstrip(".")
     return CompileError(
         f"accelerate: '{function_name(function)}' ({definition_site(function)}) cannot be traced "
-        f"by jax.jit: {cause}. {advice} Or call the function as it is with pure_callback."
+        f"by jax.jit: {cause}. {advice} Or call the function without tracing: "
+        "bellhop.pure_callback."
     )
 
 
@@ -432,8 +433,8 @@ def accelerate(
     unknown = jit_options.keys() - _JIT_OPTIONS
     if unknown:
         raise TypeError(
-            f"accelerate takes func, dev and {', '.join(sorted(_JIT_OPTIONS))}, not "
-            f"{', '.join(sorted(unknown))}."
+            f"accelerate has no options {', '.join(sorted(unknown))}, expected func, dev and "
+            f"{', '.join(sorted(_JIT_OPTIONS))}."
             f"{''.join(suggest_name(name, _JIT_OPTIONS | {'dev'}) for name in sorted(unknown))}"
         )
     for option, given in jit_options.items():
@@ -443,7 +444,8 @@ def accelerate(
         return functools.partial(accelerate, dev=dev, **jit_options)
     if not callable(func) or inspect.isclass(func):
         raise TypeError(
-            f"accelerate takes a function, got {func!r}. To choose a device: accelerate(dev=...)."
+            f"accelerate takes a function, got {func!r}. Pass a device by name: "
+            "accelerate(dev=...)."
         )
     return AcceleratedFunction(func, dev, jit_options)
 

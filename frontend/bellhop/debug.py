@@ -165,7 +165,9 @@ def _check_qjit(label: str, fn: Any) -> QJIT[..., Any]:
         fn: any value.
     """
     if not isinstance(fn, QJIT):
-        raise TypeError(f"{label} takes a qjit function first, got a {type(fn).__name__}.")
+        raise TypeError(
+            f"{label} takes a qjit function first, got {fn!r} of type {type(fn).__name__}."
+        )
     return fn
 
 

@@ -282,6 +282,6 @@ def _check_compiler() -> Finding:
         'qml.qjit(compiler="bellhop")',
         "bellhop.qjit" in names,
         "found by PennyLane" if "bellhop.qjit" in names else "not found by PennyLane",
-        "Install the package (pip install pennylane-bellhop); running it from a path that is not "
-        "installed leaves its entry points out.",
+        "Install the package (pip install pennylane-bellhop): a package that is only on sys.path "
+        "has no entry points.",
     )

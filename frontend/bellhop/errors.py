@@ -108,8 +108,8 @@ def unknown_option_error(where: str, name: str, names: Iterable[str]) -> TypeErr
     The error lists the known options, and suggests the most similar option.
     """
     known = list(names)
-    there = f"there {'is' if len(known) == 1 else 'are'} {', '.join(known) or 'none'}"
-    return TypeError(f"{where} has no option '{name}'; {there}.{suggest_name(name, known)}")
+    options_text = f"there {'is' if len(known) == 1 else 'are'} {', '.join(known) or 'none'}"
+    return TypeError(f"{where} has no option '{name}'; {options_text}.{suggest_name(name, known)}")
 
 
 def suggest_name(name: str, names: Iterable[str]) -> str:

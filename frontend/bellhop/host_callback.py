@@ -81,7 +81,7 @@ def _make_unsupported_rule(label: str, instead: str) -> Callable[..., Any]:
         """Raise `NotImplementedError`: the callback does not support the transformation."""
         raise NotImplementedError(
             f"{callback_type.name} of '{target.name}' (called from {target.site}) has no rule for "
-            f"{label}; id_tap has. Use bellhop.pure_callback, or {instead}."
+            f"{label}. Use id_tap or bellhop.pure_callback, or {instead}."
         )
 
     return rule
@@ -328,7 +328,9 @@ def _check_callable(name: str, function: Any) -> None:
 
 def _check_device_index(device_index: int) -> None:
     if device_index != 0:
-        raise ValueError(f"device_index={device_index} does not work on a CPU; leave it out.")
+        raise ValueError(
+            f"host_callback: device_index is {device_index}, expected 0 on a CPU. Leave it out."
+        )
 
 
 def _result_aval(

@@ -88,7 +88,7 @@ def mitigate_with_zne(
         check_mapping("mitigate_with_zne", "extrapolate_kwargs", extrapolate_kwargs, "{'order': 2}")
     if folding not in _FOLDINGS:
         raise ValueError(
-            f"mitigate_with_zne: folding is one of {', '.join(_FOLDINGS)}, not {folding!r}."
+            f"mitigate_with_zne: folding is {folding!r}, expected one of {', '.join(_FOLDINGS)}."
         )
     if isinstance(fn, QJIT):
         mitigated = mitigate_with_zne(
@@ -212,7 +212,7 @@ def _to_scalar(extrapolated: Any) -> jax.Array:
     """
     if jax.tree.structure(extrapolated).num_nodes != 1 or jnp.size(extrapolated) != 1:
         raise TypeError(
-            "mitigate_with_zne: extrapolate must return one number, the value at zero, of scale "
-            f"factors and values; it returned {extrapolated}."
+            "mitigate_with_zne: extrapolate must return one number, the value at a scale factor of "
+            f"zero; it returned {extrapolated}."
         )
     return jnp.reshape(extrapolated, ())

@@ -25,7 +25,7 @@ _TRANSFORMS = ("combine_global_phases", "diagonalize_measurements", "gridsynth")
 
 NO_PLUGINS = "plugins of MLIR are not supported"
 _PAULI = "bellhop's circuits consist of gates, not of Pauli product rotations and measurements"
-# Catalyst passes that Bellhop does not have, and the reason.
+# Catalyst passes that Bellhop does not have, and the reason, which ends the AttributeError.
 _FOREIGN = {
     "Pass": 'a pass is its name: bellhop.pipeline({"merge-rotations": {}})',
     "PassPlugin": NO_PLUGINS,

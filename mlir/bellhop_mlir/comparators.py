@@ -66,8 +66,11 @@ class _Comparator:
         if value in self.known:
             return self.known[value]
         if len(self.known) > _MAX_VALUES:
+            # An upper bound of the known values: the block's arguments and operations.
+            n_values = len(self.numbers) + sum(1 for _ in self.block.operations)
             raise VerificationError(
-                f"the module's sort has a comparator of more than {_MAX_VALUES} operations"
+                f"the module's sort has a comparator of {n_values} values, expected at most "
+                f"{_MAX_VALUES}. Sort by fewer keys"
             )
         if value in self.numbers:
             number = self.numbers[value]
@@ -162,7 +165,7 @@ class _Comparator:
             if not self._is_equality(equal):
                 equal, value = value, equal
             if self.keys(first, ("LT", "GT")) != self.keys(equal, ("EQ",)):
-                raise _refusal("other keys where they are equal")
+                raise _refusal("a test of equality of other keys than the first comparison")
 
     @staticmethod
     def _is_equality(value: ir.Value) -> bool:
@@ -190,5 +193,8 @@ def _operation(value: ir.Value) -> ir.Operation:
     return owner if isinstance(owner, ir.Operation) else owner.operation
 
 
-def _refusal(what: str) -> VerificationError:
-    return VerificationError(f"the module's sort has a comparator that is not an order: {what}")
+def _refusal(found: str) -> VerificationError:
+    """Make the error for a comparator with the part `found`, such as an operation's name."""
+    return VerificationError(
+        f"the module's sort has a comparator that is not an order: it contains {found}"
+    )

@@ -85,7 +85,10 @@ def verify_call(op: ir.Operation) -> None:
     if (len(op.operands), len(op.results)) != count or not _match_forms(
         [ir.RankedTensorType(value.type) for value in values], forms, _ELEMENTS[match["type"]]
     ):
-        raise VerificationError(f"the module calls {target} with wrong types, expected ({form})")
+        given = ", ".join(str(value.type) for value in values)
+        raise VerificationError(
+            f"the module calls {target} with wrong types, expected ({form}), got ({given})"
+        )
     _verify_configuration(op, target)
 
 
@@ -102,15 +105,15 @@ def _verify_configuration(op: ir.Operation, target: str) -> None:
         ir.ArrayAttr(op.attributes["called_computations"])
     ):
         raise VerificationError(
-            f"the module calls {target} with a function, which is not supported"
+            f"the module calls {target} with a called computation, which is not supported"
         )
-    if (
-        "api_version" in op.attributes
-        and ir.IntegerAttr(op.attributes["api_version"]).value != _VERSION
-    ):
-        raise VerificationError(
-            f"the module calls {target} with a version of XLA's interface other than {_VERSION}"
-        )
+    if "api_version" in op.attributes:
+        version = ir.IntegerAttr(op.attributes["api_version"]).value
+        if version != _VERSION:
+            raise VerificationError(
+                f"the module calls {target} with version {version} of XLA's interface, expected "
+                f"{_VERSION}"
+            )
     if "mhlo.backend_config" not in op.attributes:
         return
     size = ir.RankedTensorType(op.operands[0].type).shape[-1]

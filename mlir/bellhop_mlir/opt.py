@@ -29,7 +29,7 @@ def parse_pass(text: str) -> Pass:
     """
     match = _PASS.match(text)
     if match is None or match["name"] not in PASSES:
-        raise ValueError(f"no pass is called '{text}'; there are {', '.join(PASSES)}")
+        raise ValueError(f"no pass is named '{text}'; there are {', '.join(PASSES)}")
     cls = PASSES[match["name"]]
     types = {field.name: field.type for field in dataclasses.fields(cls)}  # type: ignore[arg-type]
     options: dict[str, int | str] = {}
@@ -42,7 +42,9 @@ def parse_pass(text: str) -> Pass:
             )
         if not equals or (types[key] is int and not value.isdecimal()):
             wanted = "a number" if types[key] is int else "text"
-            raise ValueError(f"write {key}={wanted} for the pass {cls.name}, not '{item}'")
+            raise ValueError(
+                f"the pass {cls.name} got the option '{item}', expected {key}={wanted}"
+            )
         options[key] = int(value) if types[key] is int else value
     return cls(**options)
 

@@ -90,7 +90,8 @@ PyObject* new_array(const BufferView& buffer, void* data) {
   PyArray_Descr* descr = descriptor(buffer.dtype);
   if (descr == nullptr) {
     PyErr_Format(PyExc_TypeError,
-                 "XLA element type %d is not supported: there is no NumPy dtype",
+                 "an array has XLA element type %d, for which NumPy has no dtype. "
+                 "Convert the array to another dtype before it is passed to Python.",
                  buffer.dtype);
     return nullptr;
   }
@@ -218,9 +219,12 @@ bool is_array(PyObject* value) { return PyArray_Check(value); }
 bool get_buffer_view(PyObject* array, BufferView* buffer) {
   auto* typed = reinterpret_cast<PyArrayObject*>(array);
   if (!PyArray_Check(array) || !PyArray_IS_C_CONTIGUOUS(typed)) {
-    PyErr_SetString(
-        PyExc_TypeError,
-        "expected a C-contiguous NumPy array, got another object or memory layout");
+    PyErr_Format(PyExc_TypeError,
+                 "expected a C-contiguous NumPy array, got %s%s. Pass "
+                 "numpy.ascontiguousarray(value).",
+                 PyArray_Check(array) ? "an array with another memory layout"
+                                      : "a value of type ",
+                 PyArray_Check(array) ? "" : Py_TYPE(array)->tp_name);
     return false;
   }
   const auto found = std::find_if(
@@ -229,7 +233,8 @@ bool get_buffer_view(PyObject* array, BufferView* buffer) {
       });
   if (found == std::end(descriptors)) {
     PyErr_Format(PyExc_TypeError,
-                 "dtype %R is not supported: XLA has no such element type",
+                 "an array has dtype %R, for which XLA has no element type. Convert "
+                 "the array to another dtype.",
                  PyArray_DESCR(typed));
     return false;
   }

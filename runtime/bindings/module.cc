@@ -91,22 +91,27 @@ std::vector<BufferView> get_buffer_views(nb::list arrays) {
 // Calls a native function with arrays in the place of the program's buffers.
 void call_native(const NativeFunction& function, std::span<const BufferView> in,
                  std::span<const BufferView> out) {
+  const size_t count = in.size() + out.size();
+  if (count != function.n_operands() || in.size() != function.n_arguments()) {
+    throw std::invalid_argument(
+        "bellhop: internal error: native function: expected " +
+        std::to_string(function.n_arguments()) + " arguments of " +
+        std::to_string(function.n_operands()) + " operands, got " +
+        std::to_string(in.size()) + " of " + std::to_string(count) +
+        ". Please report this as a bug in Bellhop.");
+  }
   std::vector<char*> data;
   for (const auto views : {in, out}) {
     for (const BufferView& view : views) {
-      const size_t operand = data.size();
-      if (operand == function.n_operands() ||
-          !function.fits(operand, view.dtype, view.dims, view.rank)) {
+      if (!function.fits(data.size(), view.dtype, view.dims, view.rank)) {
         throw std::invalid_argument(
-            "the arrays' types or shapes differ from the native function's "
-            "declaration");
+            "bellhop: internal error: native function: operand " +
+            std::to_string(data.size()) +
+            " has another dtype or shape than the function declares. Please report "
+            "this as a bug in Bellhop.");
       }
       data.push_back(static_cast<char*>(view.data));
     }
-  }
-  if (data.size() != function.n_operands() || in.size() != function.n_arguments()) {
-    throw std::invalid_argument(
-        "the arrays' types or shapes differ from the native function's declaration");
   }
   nb::gil_scoped_release no_gil;
   function.call(data.data(), Helpers{});

@@ -28,9 +28,9 @@ NativeParameter::Kind kind_of(const std::string& name) {
   if (name == "constant") return NativeParameter::Kind::kConstant;
   if (name == "constants") return NativeParameter::Kind::kConstants;
   throw std::invalid_argument(
-      "kind of a native parameter: expected value, pointer, constant or constants, "
-      "got " +
-      name);
+      "bellhop: internal error: kind of a native function's parameter: expected "
+      "'value', 'pointer', 'constant' or 'constants', got '" +
+      name + "'. Please report this as a bug in Bellhop.");
 }
 
 }  // namespace

@@ -103,8 +103,8 @@ class CallArrays {
     if (i == arrays_.size()) return true;
     const char* what = i < written_ ? "output" : "argument";
     PyErr_Format(PyExc_RuntimeError,
-                 "%s kept its %s %zu (or a view of it), which is the program's memory, "
-                 "because of in_place=True. Keep a copy, np.array(x), instead.",
+                 "%s kept its %s %zu (or a view of it), which is the program's memory "
+                 "with in_place=True. Keep a copy, np.array(x), instead.",
                  callback_.description.c_str(), what, i < written_ ? i : i - written_);
     return false;
   }
@@ -253,10 +253,10 @@ nb::object convert(const Callback& callback, PyObject* value, const BufferView& 
                    size_t index) {
   PyObject* dtype = numpy_dtype(buffer.dtype);
   if (dtype == nullptr) {
-    PyErr_Format(
-        PyExc_TypeError,
-        "results of XLA element type %d are not supported: there is no NumPy dtype",
-        buffer.dtype);
+    PyErr_Format(PyExc_TypeError,
+                 "result %zu has XLA element type %d, for which NumPy has no dtype. "
+                 "Declare a result type with another dtype.",
+                 index, buffer.dtype);
     return {};
   }
   const auto shape = nb::steal(PyTuple_New(buffer.rank));
@@ -278,9 +278,10 @@ bool store(const Callback& callback, PyObject* value, const BufferView& buffer,
   if (!converted.is_valid()) return false;
   const int stored = store_exact(converted.ptr(), buffer);
   if (stored == 0) {
-    PyErr_SetString(
-        PyExc_TypeError,
-        "internal error: the converted result does not have the declared type");
+    PyErr_Format(PyExc_TypeError,
+                 "internal error: result %zu does not have its declared shape and "
+                 "dtype after its conversion. Please report this as a bug in Bellhop.",
+                 index);
   }
   return stored == 1;
 }

@@ -169,9 +169,10 @@ const void* find_published_table_of(const XLA_FFI_CallFrame& frame) {
     timer.describe(CallTimer::Part::kCall, callback->call_site, arguments.span(),
                    results.span());
     if (function == nullptr || !call_with_buffers(*function, *frame)) {
-      return error(frame->api, "bellhop: " + callback->description +
-                                   ": the program's buffers are not those that the "
-                                   "native function was declared with");
+      return error(frame->api, "bellhop: internal error: " + callback->description +
+                                   ": the program's buffers differ in number, dtype or "
+                                   "shape from the operands that the native function "
+                                   "declares. Please report this as a bug in Bellhop.");
     }
     return nullptr;
   };

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <string>
 
@@ -25,6 +26,20 @@ struct PerRow {
   std::size_t size() const { return stride == 0 ? values.size() : stride; }
 };
 
+// Throws CircuitError for a buffer that is neither [n] nor, in a batch, [rows, n].
+[[noreturn]] inline void throw_wrong_rows(std::span<const std::int64_t> shape,
+                                          std::size_t rows) {
+  std::string sizes;
+  for (const std::int64_t size : shape) {
+    sizes += (sizes.empty() ? "" : ", ") + std::to_string(size);
+  }
+  throw CircuitError(
+      rows == 0
+          ? "values of a circuit: expected shape [n], got [" + sizes + "]." + kDamaged
+          : "values of a batch: expected shape [n] or [" + std::to_string(rows) +
+                ", n], got [" + sizes + "]." + kDamaged);
+}
+
 // Views a buffer of shape [numbers], which all rows share, or [rows, numbers]. Throws
 // CircuitError for other shapes. `rows` is 0 for a single circuit.
 template <typename Buffer>
@@ -34,10 +49,7 @@ auto read_per_row(const Buffer& buffer, std::size_t rows) {
   using Values = std::span<const typename decltype(values)::value_type>;
   if (shape.size() == 1) return PerRow<Values>{values};
   if (shape.size() != 2 || rows == 0 || static_cast<std::size_t>(shape[0]) != rows) {
-    throw CircuitError(
-        "values of a batch: expected shape [n] or [" + std::to_string(rows) +
-        ", n], got " + std::to_string(shape.size()) + " dimensions" +
-        (shape.size() == 0 ? "" : " and " + std::to_string(shape[0]) + " rows") + ".");
+    throw_wrong_rows({shape.begin(), shape.size()}, rows);
   }
   return PerRow<Values>{values, static_cast<std::size_t>(shape[1])};
 }

@@ -26,7 +26,7 @@ class CodeReader {
 
   // Reads the next integer; throws CircuitError at the end.
   std::int64_t next() {
-    if (done()) fail("expected more integers, got the end");
+    if (done()) fail("expected another integer, got the end of the attribute");
     return code_[at_++];
   }
 
@@ -50,7 +50,10 @@ class CodeReader {
 
   // Reads the next `count` integers; throws CircuitError if there are fewer.
   std::vector<std::int64_t> take(std::size_t count) {
-    if (count > code_.size() - at_) fail("expected more integers, got the end");
+    if (count > code_.size() - at_) {
+      fail("expected " + std::to_string(count) + " more integers, got " +
+           std::to_string(code_.size() - at_));
+    }
     const auto first = code_.begin() + static_cast<std::ptrdiff_t>(at_);
     at_ += count;
     return {first, first + static_cast<std::ptrdiff_t>(count)};

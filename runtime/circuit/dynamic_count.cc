@@ -28,8 +28,9 @@ std::vector<double> allocate_zeros(std::size_t rows, std::size_t columns) {
 
 void check_bits(std::int64_t bits) {
   if (bits >= 1 && bits < 64) return;
-  throw CircuitError("perturbation: expected 1 to 63 bits, got " +
-                     std::to_string(bits) + "." + kDamaged);
+  throw CircuitError(
+      "attribute bits of a circuit's derivative: expected 1 to 63, got " +
+      std::to_string(bits) + "." + kDamaged);
 }
 
 std::int32_t DynamicCount::begin(std::size_t values, std::size_t parameters) {
@@ -69,8 +70,8 @@ double DynamicCount::vjp(std::int32_t number, std::span<const double> cotangents
         "a circuit with gates in a loop with a dynamic trip count is differentiated "
         "and measured " +
         std::to_string(bits + 1) + " times, expected at most " + std::to_string(bits) +
-        ". Take more measurements at a time: measurements in the same basis need a "
-        "single call.");
+        ". Take fewer measurements in different bases: measurements in the same basis "
+        "count once.");
   }
   Products& products = products_.emplace_back(
       Products{rows, all.parameters, allocate_zeros(rows, all.parameters)});

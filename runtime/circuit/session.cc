@@ -126,10 +126,9 @@ Lease lease_session(Handle handle, std::int64_t run_id) {
     }
   }
   throw CircuitError(
-      "the circuit of this operation has ended: its handle is used after "
-      "bellhop_circuit_end, in another execution than the one that began it, or after "
-      "its program failed. If you did not keep a handle yourself, this is an internal "
-      "error; please report it as a bug in Bellhop.");
+      "the circuit of this operation has ended, or its execution failed, or the "
+      "circuit's handle belongs to another execution. If you did not store the handle "
+      "yourself, please report this as a bug in Bellhop.");
 }
 
 }  // namespace
@@ -216,9 +215,10 @@ void stop_waiting(Session& session) {
 void require_one_circuit(const Session& session) {
   if (session.rows > 0) {
     throw CircuitError(
-        "this operation is not supported for a batch of circuits: expected a single "
-        "circuit, got " +
-        std::to_string(session.rows) + " rows.");
+        "internal error: this operation is not supported for a batch of circuits: "
+        "expected a single circuit, got " +
+        std::to_string(session.rows) +
+        " rows. Please report this as a bug in Bellhop.");
   }
 }
 

@@ -26,17 +26,17 @@ void check(const Session& session, std::size_t expvals, std::size_t parameters) 
                        std::to_string(expvals) + "." + kDamaged);
   }
   if (tape.last_parameter >= static_cast<std::int64_t>(parameters)) {
-    throw CircuitError("Jacobian: expected more than " +
-                       std::to_string(tape.last_parameter) +
-                       " columns, since a gate uses differentiable parameter " +
-                       std::to_string(tape.last_parameter) + ", got " +
-                       std::to_string(parameters) + "." + kDamaged);
+    throw CircuitError(
+        "Jacobian: expected more than " + std::to_string(tape.last_parameter) +
+        " columns, since a gate uses the differentiable parameter with index " +
+        std::to_string(tape.last_parameter) + ", got " + std::to_string(parameters) +
+        "." + kDamaged);
   }
   if (!tape.obstacle.empty()) {
     throw CircuitError("gate '" + tape.obstacle +
                        "' has a differentiable parameter, which the adjoint method "
                        "does not support for this gate. Decompose the gate, or use "
-                       "finite differences or parameter shift.");
+                       "diff_method='finite-diff' or 'parameter-shift'.");
   }
 }
 

@@ -162,8 +162,9 @@ void check(const Session& recorded, std::size_t params, const Points& points) {
                            ? static_cast<std::int64_t>(step.params.of(0).size())
                            : step.offset;
     if (least > static_cast<std::int64_t>(params)) {
-      throw CircuitError("expected at least " + std::to_string(least) +
-                         " parameters, got " + std::to_string(params) + "." + kDamaged);
+      throw CircuitError("derivative of a circuit: expected at least " +
+                         std::to_string(least) + " parameters, got " +
+                         std::to_string(params) + "." + kDamaged);
     }
   }
   const bool has_basis = !points.basis.empty();

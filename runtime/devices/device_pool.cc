@@ -95,8 +95,9 @@ Device::Device(DevicePool& home)
       generator(std::random_device{}()),
       plugin(home.factory_, home.kwargs_.c_str()) {
   if (!plugin) {
-    throw CircuitError("the device plugin's factory for " + home.name_ + "(\"" +
-                       home.kwargs_ + "\") returned null, expected a device.");
+    throw CircuitError(
+        "the device plugin's factory for " + home.name_ + "(\"" + home.kwargs_ +
+        "\") returned null, expected a device. Correct the device's options.");
   }
   plugin->SetDevicePRNG(&generator);
 }
@@ -160,9 +161,10 @@ std::unique_ptr<Device> DevicePool::take(std::size_t qubits, std::size_t shots) 
     expect_memory(Memory::kFree, {qubits});
     device->qubits = Qubits(device->plugin->AllocateQubits(qubits));
     if (device->qubits.size() != qubits) {
-      throw CircuitError("the device " + name_ + ": expected " +
-                         std::to_string(qubits) + " allocated qubits, got " +
-                         std::to_string(device->qubits.size()) + ".");
+      throw CircuitError("AllocateQubits of the device plugin " + name_ +
+                         ": expected " + std::to_string(qubits) + " qubits, got " +
+                         std::to_string(device->qubits.size()) +
+                         ". Report this to the authors of the plugin.");
     }
   }
   device->plugin->SetDeviceShots(shots);

@@ -29,7 +29,7 @@ void expect_memory(Memory memory, const MemoryNeeded& needed) {
   const double there_is = memory_for_process(memory);
   if (bytes <= there_is) return;
   std::string what = std::to_string(qubits) + " qubits";
-  if (states > 1) what += ", of which there are " + std::to_string(states) + " states,";
+  if (states > 1) what = std::to_string(states) + " states of " + what;
   if (shots > 0) what += " and " + std::to_string(shots) + " shots";
   throw CircuitError(what + " take " + format_gib(bytes) + " of memory, and " +
                      (all ? "this process may have " + format_gib(there_is)

@@ -113,11 +113,11 @@ std::string format_gib(double bytes) {
 }
 
 void throw_no_memory(std::size_t bytes) {
-  throw CircuitError("memory allocation failed: expected " +
-                     format_gib(static_cast<double>(bytes)) +
-                     ", got none; free for this process: " +
-                     format_gib(memory_for_process(Memory::kFree)) +
-                     ". Use fewer wires or shots, or raise the limit.");
+  throw CircuitError(
+      "memory allocation of " + format_gib(static_cast<double>(bytes)) +
+      " failed; free for this process: " +
+      format_gib(memory_for_process(Memory::kFree)) +
+      ". Use fewer wires or shots, or raise the process's memory limit.");
 }
 
 std::string make_no_memory_message() {

@@ -66,7 +66,8 @@ void check_distinct(const std::vector<Wire>& wires,
   for (std::size_t i = 0; i < count; ++i) {
     for (std::size_t j = 0; j < i; ++j) {
       if (wire(i) == wire(j)) {
-        throw CircuitError("expected different wires, got one of them twice.");
+        throw CircuitError(
+            "expected different wires, got one of them twice. Pass each wire once.");
       }
     }
   }

@@ -40,10 +40,13 @@ XLA_FFI_Error* error(const XLA_FFI_Api* api, const std::string& message) {
 }
 
 XLA_FFI_Error* make_contract_error(const XLA_FFI_CallFrame& frame) {
-  return error(
-      frame.api,
-      "bellhop: the operands or results of a custom call do not have the types in "
-      "runtime/contract.toml. The program is damaged, or was not written by Bellhop.");
+  return error(frame.api,
+               "bellhop: a custom call of the program has " +
+                   std::to_string(frame.args.size) + " operands and " +
+                   std::to_string(frame.rets.size) +
+                   " results, whose number or types differ from those in "
+                   "runtime/contract.toml. The program is damaged, or was not compiled "
+                   "by Bellhop. Compile it again, or report this as a bug in Bellhop.");
 }
 
 XLA_FFI_Error* answer_metadata_query(XLA_FFI_CallFrame* frame) {

@@ -199,7 +199,9 @@ XLA_FFI_Error* JointCall::skip() const {
     const Run* run =
         execution_->runs.empty() ? nullptr : registry->find(execution_->runs.front());
     if (run != nullptr && stops(*execution_, run->devices, number_)) {
-      return error(frame_.api, "bellhop: this run was stopped after an exception");
+      return error(frame_.api,
+                   "bellhop: the execution was stopped on this device, because another "
+                   "call of it failed.");
     }
   }
   write_zeros(frame_);

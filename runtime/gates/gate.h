@@ -95,7 +95,8 @@ struct Gate {
 inline bool bit_of(double value, std::size_t number) {
   if (value == 0 || value == 1) return value == 1;
   throw CircuitError("expected 0 or 1 for each wire, got " + std::to_string(value) +
-                     " for the wire with index " + std::to_string(number) + ".");
+                     " for the wire at position " + std::to_string(number) +
+                     " of the basis state.");
 }
 
 }  // namespace bellhop

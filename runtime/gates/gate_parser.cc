@@ -55,9 +55,10 @@ std::vector<std::string> split_lines(std::string_view text) {
 }
 
 [[noreturn]] void reject(const Gate& gate, const std::string& problem) {
+  const char* end = problem.ends_with('.') ? "" : ".";
   throw CircuitError("Gate '" + gate.name + "'" +
                      (gate.site.empty() ? "" : " (" + gate.site + ")") + ": " +
-                     problem + ".");
+                     problem + end);
 }
 
 void expect_params(const Gate& gate, std::size_t expected) {
@@ -85,7 +86,8 @@ Slots read_slots(CodeReader& reader, std::int64_t count) {
   constexpr std::int64_t kMost = std::int64_t{1} << 48;
   const std::int64_t first = reader.next();
   if (count < -kMost || first > kMost || first < -kMost) {
-    reader.fail("size of a parameter array: expected at most 2**48, got more");
+    reader.fail(
+        "size and offset of a parameter array: expected at most 2**48, got more");
   }
   return {first, static_cast<std::size_t>(-count)};
 }

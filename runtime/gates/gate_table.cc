@@ -93,8 +93,8 @@ void apply_state(Session& session, const Gate& gate, const Inputs& inputs) {
   // others unchanged.
   if (session.touched) {
     throw CircuitError(
-        "a state can be prepared only before all other operations. Decompose it "
-        "into gates, or move it to the beginning of the circuit.");
+        "a state can be prepared only before all other operations. Decompose the "
+        "preparation into gates, or move it to the beginning of the circuit.");
   }
   Device& device = *session.device;
   fill_complex(device.matrix, gate, inputs);
@@ -274,7 +274,7 @@ void GateTable::check_sizes(std::size_t params, std::size_t dynamic_wires,
   const auto check = [&](const char* what, std::size_t of_iteration,
                          std::size_t given) {
     const std::size_t used = checked_product(static_cast<std::size_t>(iterations),
-                                             of_iteration, "A run of gates");
+                                             of_iteration, "sequence of gates");
     if (used <= given) return;
     throw CircuitError("sequence of gates: expected " + std::to_string(used) + what +
                        ", got " + std::to_string(given) + "." + kDamaged);
@@ -286,10 +286,10 @@ void GateTable::check_sizes(std::size_t params, std::size_t dynamic_wires,
   const std::size_t taken = static_cast<std::size_t>(iterations) * params_;
   if (offset < kLastParameters ||
       (offset >= 0 && taken > kMost - static_cast<std::size_t>(offset))) {
-    throw CircuitError("offset of " + std::to_string(taken) +
-                       " gate parameters: expected -2 to " + std::to_string(kMost) +
-                       " for each parameter, got " + std::to_string(offset) + "." +
-                       kDamaged);
+    throw CircuitError("offset of the first of " + std::to_string(taken) +
+                       " gate parameters: expected -2 to " +
+                       std::to_string(kMost - std::min(taken, kMost)) + ", got " +
+                       std::to_string(offset) + "." + kDamaged);
   }
 }
 

@@ -49,12 +49,13 @@ ffi::ErrorOr<std::unique_ptr<BeginState>> prepare_begin(
     const Outcomes outcomes = parse_tree(tree);
     if (rows > 0 && is_repeated(outcomes)) {
       throw CircuitError(
-          "repeating executions whose postselections fail is not supported for a batch "
-          "of circuits.");
+          "internal error: repeating executions whose postselections fail is not "
+          "supported for a batch of circuits. Please report this as a bug in Bellhop.");
     }
     if (rows > 0 && outcomes == Outcomes::kSharedRuns) {
       throw CircuitError(
-          "shots that share an execution are not supported for a batch of circuits.");
+          "internal error: shots that share an execution are not supported for a batch "
+          "of circuits. Please report this as a bug in Bellhop.");
     }
     return std::make_unique<BeginState>(
         parse_beginning(
@@ -70,9 +71,11 @@ Seed read_seed(const ffi::RemainingArgs& anchors) {
   Seed seed;
   const auto words = anchors.get<ffi::BufferR1<ffi::U32>>(0);
   if (!words || words->element_count() != seed.size()) {
-    throw CircuitError(
-        "seed of a circuit with random outcomes: expected ui32[4], got another type or "
-        "shape.");
+    throw CircuitError(std::string("seed of a circuit with random outcomes: expected "
+                                   "an operand of type ui32[4], got ") +
+                       (words ? "ui32[" + std::to_string(words->element_count()) + "]"
+                              : "another type or rank") +
+                       "." + kDamaged);
   }
   std::copy_n(words->typed_data(), seed.size(), seed.begin());
   return seed;

@@ -60,8 +60,8 @@ void check(const DerivativeState& state) {
   if (!is_right || ends.empty() || coefficients.size() != amounts.size() ||
       static_cast<std::size_t>(last) != amounts.size()) {
     throw CircuitError(
-        "shift rules: expected ascending ends up to the number of terms, got ends up "
-        "to " +
+        "attribute ends of the shift rules: expected ascending values, the last of "
+        "them the number of coefficients and of amounts, got a last value of " +
         std::to_string(last) + ", " + std::to_string(coefficients.size()) +
         " coefficients and " + std::to_string(amounts.size()) + " amounts." + kDamaged);
   }
@@ -96,8 +96,8 @@ Differentiation read_differentiation(const DerivativeState& state,
                                      const ffi::BufferR2<ffi::F64>& directions) {
   const auto known = static_cast<std::int32_t>(session.steps.size());
   if (steps > known) {
-    throw CircuitError("derivative: expected at most " + std::to_string(known) +
-                       " steps, the recorded ones, got " + std::to_string(steps) + "." +
+    throw CircuitError("derivative: expected at most the " + std::to_string(known) +
+                       " recorded steps, got " + std::to_string(steps) + "." +
                        kDamaged);
   }
   const std::span<const std::int32_t> of_parameters = span_of(rules);

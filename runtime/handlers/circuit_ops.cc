@@ -36,9 +36,9 @@ constexpr std::size_t kMostSteps = 4096;
 ffi::AnyBuffer get_result(const ffi::RemainingRets& values, std::size_t i) {
   auto found = values.get<ffi::AnyBuffer>(i);
   if (!found) {
-    throw CircuitError("measurement: expected a result with index " +
-                       std::to_string(i) + ", got " + std::to_string(values.size()) +
-                       " results.");
+    throw CircuitError("measurement: expected at least " + std::to_string(i + 1) +
+                       " results, got " + std::to_string(values.size()) + "." +
+                       kDamaged);
   }
   return **found;
 }
@@ -50,7 +50,8 @@ Output get_output(const ffi::RemainingRets& values, std::size_t i) {
   if (type != ffi::F64 && type != ffi::C128 && type != ffi::U8) {
     throw CircuitError(
         "result " + std::to_string(i) +
-        " of a measurement: expected type f64, c128 or u8, got another type.");
+        " of a measurement: expected type f64, c128 or u8, got XLA element type " +
+        std::to_string(static_cast<int>(type)) + "." + kDamaged);
   }
   return {value.untyped_data(), value.element_count(),
           type == ffi::F64    ? Output::Type::kReal
@@ -62,7 +63,8 @@ Output get_output(const ffi::RemainingRets& values, std::size_t i) {
 Jacobians get_jacobians(const ffi::RemainingRets& values, std::size_t rows,
                         Derivative derivative, const Vector& vector) {
   if (values.size() == 0) {
-    throw CircuitError(std::string(kJacobian) + ": expected a result, got none.");
+    throw CircuitError(std::string(kJacobian) + ": expected a result, got none." +
+                       kDamaged);
   }
   const std::size_t last = values.size() - 1;
   const Output output = get_output(values, last);
@@ -72,8 +74,9 @@ Jacobians get_jacobians(const ffi::RemainingRets& values, std::size_t rows,
   if (output.type != Output::Type::kReal || shape.size() != rank) {
     throw CircuitError(std::string(kJacobian) +
                        ": expected a result of type f64 with " + std::to_string(rank) +
-                       " dimensions, got another type or " +
-                       std::to_string(shape.size()) + " dimensions.");
+                       " dimensions, got " +
+                       (output.type == Output::Type::kReal ? "" : "another type and ") +
+                       std::to_string(shape.size()) + " dimensions." + kDamaged);
   }
   const auto size = [&](std::size_t behind) {
     return static_cast<std::size_t>(shape[shape.size() - behind]);
@@ -150,10 +153,7 @@ GivenNumbers read_numbers(const ffi::AnyBuffer& buffer, std::size_t rows) {
   const auto shape = buffer.dimensions();
   const bool has_rows = shape.size() == 2 && rows > 0;
   if (shape.size() != 1 && !(has_rows && static_cast<std::size_t>(shape[0]) == rows)) {
-    throw CircuitError(
-        "values of a batch: expected shape [n] or [" + std::to_string(rows) +
-        ", n], got " + std::to_string(shape.size()) + " dimensions" +
-        (shape.size() == 0 ? "" : " and " + std::to_string(shape[0]) + " rows") + ".");
+    throw_wrong_rows({shape.begin(), shape.size()}, rows);
   }
   const std::size_t count = parts * buffer.element_count();
   const std::size_t stride = has_rows ? parts * static_cast<std::size_t>(shape[1]) : 0;
@@ -166,8 +166,9 @@ GivenNumbers read_numbers(const ffi::AnyBuffer& buffer, std::size_t rows) {
     return {{}, {{numbers, count}, stride}};
   }
   throw CircuitError(
-      "parameters of a run of gates: expected type f64, f32, c128 or c64, got "
-      "another.");
+      "parameters of gates: expected type f64, f32, c128 or c64, got XLA element "
+      "type " +
+      std::to_string(static_cast<int>(type)) + "." + kDamaged);
 }
 
 void apply_gates(Session& session, const GateTable& table, const GivenNumbers& params,
@@ -198,7 +199,7 @@ void take_measurements(Session& session, std::uint32_t place,
         "or "
         "3, and no vector otherwise, got jacobian = " +
         std::to_string(static_cast<int>(derivative)) + (vector ? " with" : " without") +
-        " a vector.");
+        " a vector." + kDamaged);
   }
   std::optional<Jacobians> jacobians;
   if (derivative != Derivative::kNone) {
@@ -210,10 +211,11 @@ void take_measurements(Session& session, std::uint32_t place,
     Output output = get_output(values, i);
     if (session.rows > 0) {
       if (output.size % session.rows != 0) {
-        throw CircuitError("result " + std::to_string(i) +
-                           " of a measurement: expected values for each of " +
-                           std::to_string(session.rows) + " rows, got " +
-                           std::to_string(output.size) + " values.");
+        throw CircuitError(
+            "result " + std::to_string(i) +
+            " of a measurement: expected equally many values for each of " +
+            std::to_string(session.rows) + " rows, got " + std::to_string(output.size) +
+            " values." + kDamaged);
       }
       output.size /= session.rows;
     }

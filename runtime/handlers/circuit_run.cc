@@ -76,9 +76,10 @@ template <typename Buffer>
 Buffer get_operand(const ffi::RemainingArgs& others, std::size_t index) {
   const auto found = others.get<Buffer>(index);
   if (!found)
-    throw CircuitError("operand " + std::to_string(index) +
-                       " after the fixed operands of bellhop_circuit_run: expected a "
-                       "buffer of the contract's type, got none or another type.");
+    throw CircuitError("bellhop_circuit_run: operand " + std::to_string(index) +
+                       " after the fixed operands is missing, or its type differs from "
+                       "runtime/contract.toml." +
+                       kDamaged);
   return *found;
 }
 

@@ -24,13 +24,16 @@ ffi::Error seed_handler(Integer<"circuit"> circuit, ffi::RunId run,
   const OrderedScope in_run(run_order_key(run.run_id));
   if (address.element_count() != 2) {
     return ffi::Error::InvalidArgument(
-        "address of a callback table: expected 2 words.");
+        "address of a callback table: expected 2 words, got " +
+        std::to_string(address.element_count()) + "." + kDamaged);
   }
   CallbackTable* const table = ProgramCall::from_operand(address.typed_data()).table;
   RandomStream& stream = table == nullptr ? get_process_stream() : table->random();
   const Seed words = stream.next(circuit, run.run_id);
   if (result->element_count() != words.size()) {
-    return ffi::Error::InvalidArgument("seed of a circuit: expected 4 words.");
+    return ffi::Error::InvalidArgument(
+        "seed of a circuit: expected a result of " + std::to_string(words.size()) +
+        " words, got " + std::to_string(result->element_count()) + "." + kDamaged);
   }
   std::ranges::copy(words, result->typed_data());
   return ffi::Error::Success();

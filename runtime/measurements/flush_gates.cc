@@ -15,8 +15,8 @@ void apply_waiting(Session& session) {
   if (!session.waits || session.rows > 0) return;
   if (session.has_forgotten) {
     throw CircuitError(
-        "the circuit has an operation that Bellhop's engine does not support, after "
-        "more runs of gates than the engine stores for the device. Use "
+        "an operation of this circuit is not supported by Bellhop's engine, and "
+        "follows more sequences of gates than are stored for the device plugin. Use "
         "engine='plugin'.");
   }
   stop_waiting(session);

@@ -54,7 +54,7 @@ void expect(const Output& output, std::size_t size, Output::Type type) {
     return std::to_string(count) + kTypes[static_cast<std::size_t>(kind)];
   };
   throw CircuitError("expected a result of " + text(size, type) + ", got " +
-                     text(output.size, output.type) + ".");
+                     text(output.size, output.type) + "." + kDamaged);
 }
 
 // Returns 2 ** qubits. No device has 48 qubits, and the shift must not overflow.
@@ -166,7 +166,9 @@ class Samples {
   const double* rows() {
     if (drawn_) return device_.samples.data();
     if (device_.shots == 0)
-      throw CircuitError("samples: expected a positive number of shots, got 0.");
+      throw CircuitError(
+          "samples: expected 1 shot or more, got 0. Set the number of shots with "
+          "qml.set_shots.");
     const std::size_t columns = device_.qubits.size();
     device_.pool.expect_memory(Memory::kFree, {columns, 0, device_.shots});
     // In pieces, since the memory is cleared.
@@ -255,9 +257,9 @@ void measure_state(Session& session, const Output& output) {
 void MeasurementList::measure(Session& session, std::span<const double> data,
                               std::span<const Output> outputs) const {
   if (outputs.size() != measurements_.size()) {
-    throw CircuitError("circuit with " + std::to_string(measurements_.size()) +
-                       " measurements: expected as many results, got " +
-                       std::to_string(outputs.size()) + ".");
+    throw CircuitError("results of a circuit: expected one for each of " +
+                       std::to_string(measurements_.size()) + " measurements, got " +
+                       std::to_string(outputs.size()) + "." + kDamaged);
   }
   if (data.size() < data_) {
     throw CircuitError("data of observables: expected " + std::to_string(data_) +

@@ -96,7 +96,9 @@ bool next_outcome(Session& session, const MidMeasurement& measurement,
     return session.branches.next_outcome(both, session.device->generator);
   }
   if (session.branches.is_drawn()) {
-    throw CircuitError("postselection is not supported if shots share an execution.");
+    throw CircuitError(
+        "internal error: postselection is not supported for shots that share an "
+        "execution. Please report this as a bug in Bellhop.");
   }
   const bool outcome = measurement.postselect == 1;
   if (const double sum = both[0] + both[1]; sum > 0) {

@@ -272,10 +272,12 @@ uint8_t WordAssignment::next_float() {
 uint8_t WordAssignment::next_on_stack() {
   if (stack_ == kStackWords) {
     throw std::invalid_argument(
-        "too many parameters: this platform passes " +
-        std::to_string(kIntegerRegisters) + " integers and addresses, " +
-        std::to_string(kFloatRegisters) + " floating-point numbers, and " +
-        std::to_string(kStackWords) + " more");
+        "the native function has too many parameters: this platform supports " +
+        std::to_string(kIntegerRegisters) + " integers and addresses and " +
+        std::to_string(kFloatRegisters) + " floating-point numbers in registers, and " +
+        std::to_string(kStackWords) +
+        " further parameters on the stack, got more. Pass several numbers in one "
+        "array.");
   }
   return static_cast<uint8_t>(kStackBegin + stack_++);
 }

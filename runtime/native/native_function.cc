@@ -37,7 +37,10 @@ Load load_of_value(int dtype) {
     case XLA_FFI_DataType_F64:
       return Load::kWord;
     default:
-      throw std::invalid_argument("a scalar of this type cannot be passed by value");
+      throw std::invalid_argument(
+          "bellhop: internal error: argument of a native function: XLA element type " +
+          std::to_string(dtype) +
+          " cannot be passed by value. Please report this as a bug in Bellhop.");
   }
 }
 
@@ -62,7 +65,10 @@ Store store_of_value(int dtype) {
     case XLA_FFI_DataType_F64:
       return Store::kDouble;
     default:
-      throw std::invalid_argument("a value of this type cannot be returned");
+      throw std::invalid_argument(
+          "bellhop: internal error: result of a native function: XLA element type " +
+          std::to_string(dtype) +
+          " cannot be returned. Please report this as a bug in Bellhop.");
   }
 }
 
@@ -99,7 +105,11 @@ NativeCall make_call(const std::vector<NativeParameter>& parameters,
   }
   if (returns_value) {
     if (operands.size() != n_arguments + 1) {
-      throw std::invalid_argument("a function returns one value");
+      throw std::invalid_argument(
+          "bellhop: internal error: native function that returns a value: expected 1 "
+          "result, got " +
+          std::to_string(operands.size() - n_arguments) +
+          ". Please report this as a bug in Bellhop.");
     }
     call.result = n_arguments;
     call.store = store_of_value(operands.back().dtype);

@@ -19,7 +19,12 @@ def raises(words, function, *args, error=Exception, **kwargs):
 
 
 def test_options_of_accelerate():
-    raises("accelerate takes func, dev and", bellhop.accelerate, np.sin, device="cpu")
+    raises(
+        "accelerate has no options device, expected func, dev and",
+        bellhop.accelerate,
+        np.sin,
+        device="cpu",
+    )
     raises("names a device twice. Name", bellhop.accelerate, np.sin, dev=jax.devices()[:1] * 2)
 
 
@@ -97,7 +102,7 @@ def test_two_arguments_for_one_result():
 
 def test_conditionals_and_differences():
     raises(
-        "without true_fn. Pass all functions",
+        "got false_fn or elifs without true_fn. Pass all functions",
         bellhop.cond,
         True,
         false_fn=lambda: 1,
@@ -108,9 +113,9 @@ def test_conditionals_and_differences():
 
 def test_progress():
     raises("progress takes a number of", bellhop.progress, 1.5, error=TypeError)
-    raises("it must not be negative", bellhop.progress, -1, error=ValueError)
+    raises("expected at least 0 iterations, got -1", bellhop.progress, -1, error=ValueError)
     looped = lambda: bellhop.for_loop(0, 3, 1, progress=1)(lambda i: None)()
-    raises("of a bar, a string;", looped, error=TypeError)
+    raises("the description of the bar, got", looped, error=TypeError)
 
 
 def test_profiles():

@@ -312,7 +312,7 @@ def test_loaded_function_names_the_types_that_it_was_compiled_for(tmp_path):
     saved.save(tmp_path / "square")
     loaded = bellhop.load(tmp_path / "square")
     with pytest.raises(
-        TypeError, match=r"x is of type str.*saved with programs for the arguments \(x: float64"
+        TypeError, match=r"x is of type str.*The file has programs for the arguments \(x: float64"
     ) as raised:
         loaded("a")
     assert "static" not in str(raised.value)

@@ -91,8 +91,8 @@ def test_list_names_every_pass_with_a_summary() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("hoist", "no pass is called 'hoist'; there are order-effects, outline-regions, "),
-        ("order-effects{", "no pass is called 'order-effects{'"),
+        ("hoist", "no pass is named 'hoist'; there are order-effects, outline-regions, "),
+        ("order-effects{", "no pass is named 'order-effects{'"),
         (
             "inline-accelerate{speed=1}",
             "the pass inline-accelerate has no option 'speed'; there are: device",
@@ -100,11 +100,12 @@ def test_list_names_every_pass_with_a_summary() -> None:
         ("order-effects{speed=1}", "the pass order-effects has no option 'speed'; there are: none"),
         (
             "convert-callback-to-runtime{program=seven}",
-            "write program=a number for the pass convert-callback-to-runtime, not 'program=seven'",
+            "the pass convert-callback-to-runtime got the option 'program=seven', expected "
+            "program=a number",
         ),
         (
             "inline-accelerate{device}",
-            "write device=text for the pass inline-accelerate, not 'device'",
+            "the pass inline-accelerate got the option 'device', expected device=text",
         ),
     ],
 )
@@ -139,7 +140,7 @@ def test_main_uses_the_streams_of_the_process(
     assert opt.main(["--pass=outline-regions", str(file)]) == 0
     assert "callback.accelerate" in capsys.readouterr().out
     assert opt.main(["--pass=hoist", str(file)]) == 1
-    assert "no pass is called 'hoist'" in capsys.readouterr().err
+    assert "no pass is named 'hoist'" in capsys.readouterr().err
 
 
 @pytest.mark.subprocess

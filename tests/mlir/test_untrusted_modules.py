@@ -195,11 +195,20 @@ def gates(code, constants="array<f64>", names="RX"):
 
 
 TABLES = {
-    "size of an array": ([0, 0, -(2**63), 1, 0, 0, 0], "larger than any memory"),
-    "place of an array": ([0, 0, -2, 1, 0, 2**62, 0], "larger than any memory"),
-    "constants of an array": ([0, 0, -(2**40), 1, 0, -1, 0], "constant 1099511627775 of 0"),
-    "constant": ([0, 0, 1, 1, 0, -1, 0], "refers to constant 0 of 0"),
-    "parameters": ([0, 0, 2**62, 1, 0, 0, 0], "expected more integers, got the end"),
+    "size of an array": (
+        [0, 0, -(2**63), 1, 0, 0, 0],
+        "size and offset of a parameter array: expected at most",
+    ),
+    "place of an array": (
+        [0, 0, -2, 1, 0, 2**62, 0],
+        "size and offset of a parameter array: expected at most",
+    ),
+    "constants of an array": (
+        [0, 0, -(2**40), 1, 0, -1, 0],
+        "index of a constant: expected 0 to -1, got 1099511627775",
+    ),
+    "constant": ([0, 0, 1, 1, 0, -1, 0], "index of a constant: expected 0 to -1, got 0"),
+    "parameters": ([0, 0, 2**62, 1, 0, 0, 0], f"expected {2**62} more integers, got 2"),
     "wires": ([0, 0, 1, 2**62, 0, 0, 0], "the number of wires: expected 0 to 3"),
     "name": (
         [-1, 0, 1, 1, 0, 0, 0],

@@ -250,7 +250,8 @@ class LeakedValue(NamedTuple):
     used: str | None
 
 
-# By class of the tracer: the function in which values of a transformation are valid.
+# By class of the tracer: the function in which values of a transformation are valid. The error of a
+# leaked value says that it "was stored outside of" this function.
 _TRANSFORMED_FUNCTIONS = {
     ad.LinearizeTracer: "a function that jax.grad or jax.linearize differentiates",
     ad.JVPTracer: "a function that jax.jvp or jax.jacfwd differentiates",

@@ -152,7 +152,7 @@ def save_programs(
     key = None if key is None else as_key(key)
     if not path.parent.is_dir():
         raise FileNotFoundError(
-            f"'{name}' cannot be saved: there is no directory {path.parent}. Create it."
+            f"'{name}' cannot be saved: there is no directory {path.parent}. Create the directory."
         )
     metadata = {
         "format": _FORMAT,
@@ -192,8 +192,8 @@ def save_programs(
     )
     if reason is not None:
         warn_user(
-            f"'{name}' is saved, but bellhop.load needs trust=True for the file: {reason}. Remove "
-            "this part to allow loading without trust."
+            f"'{name}' is saved, but bellhop.load needs trust=True for the file: {reason}. Change "
+            "this part of the function, or pass trust=True to bellhop.load."
         )
 
 
@@ -263,16 +263,16 @@ def name_file_errors(path: Any) -> Iterator[None]:
         yield
     except CompileError as error:
         # The message says everything: a cause would show it twice.
-        said = escape_controls(str(error))
-        raise CompileError(f"{path}: {said}") from None
+        problem = escape_controls(str(error))
+        raise CompileError(f"{path}: {problem}") from None
     except Warning:
         # The user's filters make exceptions of warnings.
         raise
     except Exception as error:
         # A crafted file may cause any exception of the libraries that read it.
-        said = escape_controls(str(error).rstrip(".") or type(error).__name__)
+        problem = escape_controls(str(error).rstrip(".") or type(error).__name__)
         raise CompileError(
-            f"{path} is not a function that can be loaded here: {said}. Save it "
+            f"{path} is not a function that can be loaded here: {problem}. Save the function "
             "again, with this version of bellhop and for the devices of this machine."
         ) from (None if isinstance(error, Malformed) else error)
 
@@ -296,8 +296,8 @@ def _check_is_saved_function(content: bytes) -> None:
     if not content.startswith(b"PK\3\4") or content[30 : 30 + len(name)] != name:
         kind = "another zip archive" if content.startswith(b"PK\3\4") else "another kind of file"
         raise CompileError(
-            f"not a function that bellhop saved, but {kind}, which begins with {content[:16]!r}. "
-            "Pass the path that f.save(path) wrote."
+            f"the file is not a function that bellhop saved, but {kind}, which begins with "
+            f"{content[:16]!r}. Pass the path that f.save(path) wrote."
         )
 
 
@@ -351,7 +351,7 @@ def _unpack(
     format_ = read(int, metadata.get("format"), "format") if type(metadata) is dict else None
     if format_ != _FORMAT:
         raise CompileError(
-            f"another version of bellhop saved it: it has format {format_}, expected "
+            f"another version of bellhop saved it: the file has format {format_}, expected "
             f"{_FORMAT}. Save the function again with this version, or load it with the "
             "version that saved it."
         )
@@ -363,14 +363,14 @@ def _unpack(
     metadata = read(_FILE, metadata, _METADATA)
     if metadata["contract"] != CONTRACT:
         raise CompileError(
-            "another version of bellhop saved it: its programs call another runtime. Save the "
-            "function again with this version, or load it with the version that saved it."
+            "another version of bellhop saved it: the file's programs call another runtime. Save "
+            "the function again with this version, or load it with the version that saved it."
         )
     if metadata["x64"] != jax.config.jax_enable_x64:
         raise CompileError(
-            f"it was saved with jax_enable_x64={metadata['x64']}, but it is "
-            f"{jax.config.jax_enable_x64} here. Set jax.config.update('jax_enable_x64', "
-            f"{metadata['x64']}) before it is loaded."
+            f"it was saved with jax_enable_x64={metadata['x64']}, but this process has "
+            f"jax_enable_x64={jax.config.jax_enable_x64}. Set jax.config.update('jax_enable_x64', "
+            f"{metadata['x64']}) before you load the file."
         )
     numbers = range(len(metadata["programs"]))
     if not 0 < len(numbers) <= MOST_PROGRAMS:
@@ -384,8 +384,8 @@ def _unpack(
         else:
             warn_user(
                 f"'{metadata['name']}' was compiled for {metadata['compiled_for']}, but this "
-                f"is {machine_code.describe_machine()}: it is compiled again. Save it on a "
-                "machine like this one."
+                f"is {machine_code.describe_machine()}: the function is compiled again. Save the "
+                "function on a machine like this one."
             )
     return metadata, modules, executables
 
@@ -405,8 +405,8 @@ def _encode(program: Program, signature: Any, out_tree: PyTreeDef, what: str) ->
     for target in program.code.targets:
         if isinstance(target, jax.sharding.Sharding):
             raise CompileError(
-                f"the result of {what} has the sharding {target}, which cannot be saved. Compile "
-                "it with out_shardings that are devices, and move the loaded function's result."
+                f"the result of {what} has the sharding {target}, which cannot be saved. Pass "
+                "devices as out_shardings, and reshard the result of the loaded function."
             )
     return {
         "in_tree": encode_tree(in_tree, f"the arguments of {what}"),
@@ -440,12 +440,17 @@ def _decode(
         ):
             pass
         case _:
-            raise Malformed("the program's arguments have the wrong structure")
+            raise Malformed(
+                "the program's arguments have the wrong structure, expected a tuple of positional "
+                "and a dictionary of keyword arguments"
+            )
     targets = tuple(decode_target(target, allowed) for target in record["targets"])
     bytecode = decode_module(module, targets, in_avals, out_avals, trust=allowed.trust)
     names = record["out_devices"]
     if len(names) not in (0, len(out_avals)):
-        raise Malformed("the program's number of results differs from its number of result devices")
+        raise Malformed(
+            f"the program has {len(out_avals)} results, but devices for {len(names)} results"
+        )
     out_targets = tuple(None if name is None else find_local_device(name) for name in names)
     return SavedProgram(
         bytecode, targets, in_tree, in_avals, out_tree, out_avals, out_targets, executable

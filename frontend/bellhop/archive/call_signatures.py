@@ -191,7 +191,10 @@ def _decode_default(default: PlainDefault | ShownDefault, allowed: Allowed) -> A
         return Shown(escape_controls(default.text))
     tree = decode_tree(default.tree, allowed)
     if tree.num_leaves != len(default.leaves):
-        raise Malformed("the file has a default value with a wrong number of leaves")
+        raise Malformed(
+            f"the file has a default value with {len(default.leaves)} leaves, expected "
+            f"{tree.num_leaves}"
+        )
     return jax.tree.unflatten(tree, default.leaves)
 
 

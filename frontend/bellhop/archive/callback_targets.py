@@ -115,8 +115,11 @@ def decode_target(record: dict[str, Any], allowed: Allowed) -> CallbackTarget:
             fields[name] = escape_controls(fields[name])
     kind, names = CallbackTarget, set(_COMMON_FIELDS)
     if isinstance(fields["function"], NativeSymbol):
-        if any(fields[name] is None for name in _NATIVE_FIELDS):
-            raise Malformed("the file calls a C function without its parameters")
+        if missing := sorted(name for name in _NATIVE_FIELDS if fields[name] is None):
+            raise Malformed(
+                f"the file calls the C function {fields['function'].name!r}, but does not have "
+                f"the fields {', '.join(missing)} of this call"
+            )
         kind, names = NativeTarget, names | _NATIVE_FIELDS.keys()
         fields["argument_avals"] = tuple(map(decode_aval, record["argument_avals"]))
     elif all(fields[name] is not None for name in _BUFFER_FIELDS):
@@ -142,7 +145,10 @@ def _verify_own_function(target: CallbackTarget) -> None:
     else:
         return
     if not is_known:
-        raise Malformed(f"the file calls Bellhop's '{target.name}' in a way that no program does")
+        raise Malformed(
+            f"the file calls Bellhop's '{target.name}' in a way that no program does: with "
+            "results, options or buffers that this function does not have"
+        )
 
 
 def verify_call(target: CallbackTarget, kind: str, inputs: Sequence[ShapedArray]) -> None:
@@ -166,14 +172,17 @@ def verify_call(target: CallbackTarget, kind: str, inputs: Sequence[ShapedArray]
         if kind not in function.kinds or not has_plain_types or not function.takes(inputs, results):
             types = ", ".join(aval.str_short() for aval in (*inputs, *results))
             raise Malformed(
-                f"the file makes a call of kind {kind} of Bellhop's '{target.name}' with the types "
-                f"({types}), which no program does"
+                f"the file calls Bellhop's '{target.name}' by a call of kind '{kind}' with the "
+                f"types ({types}), which no program does"
             )
     if target.loops != target.program_loops and not _has_axes(target, inputs):
         raise Malformed(f"the file maps '{target.name}' over axes that its arguments do not have")
     for argument, result in target.aliases:
         if not (0 <= argument < len(inputs) and 0 <= result < len(results)):
-            raise Malformed(f"the file aliases arguments of '{target.name}' that it does not have")
+            raise Malformed(
+                f"the file aliases arguments of '{target.name}' that it does not have: argument "
+                f"{argument} of {len(inputs)} and result {result} of {len(results)}"
+            )
 
 
 def _has_axes(target: CallbackTarget, inputs: Sequence[ShapedArray]) -> bool:
@@ -206,7 +215,8 @@ def decode_typed(record: dict[str, Any], tree: str, avals: str, allowed: Allowed
     structure = decode_tree(record[tree], allowed)
     if structure.num_leaves != len(record[avals]):
         raise Malformed(
-            f"the file's field {avals} does not have one entry for each leaf of the field {tree}"
+            f"the file's field {avals} does not have one entry for each leaf of the field {tree}: "
+            f"expected {structure.num_leaves} entries, got {len(record[avals])}"
         )
     return structure, tuple(map(decode_aval, record[avals]))
 

@@ -123,8 +123,8 @@ def verify_print_options(text: str = "{}") -> None:
     options = json.loads(text)
     if type(options) is not dict or options.get("formatter") is not None:
         raise ValueError(
-            f"the print options {_shorten(text)} are not numbers and strings by name. Save the "
-            "program again."
+            f"the print options {_shorten(text)} are not numbers and strings by name, expected "
+            "a dictionary without 'formatter'. Save the program again."
         )
     precision = options.get("precision")
     if precision is not None and not (type(precision) is int and 0 <= precision <= _LARGEST_WIDTH):

@@ -168,8 +168,9 @@ class Allowed:
         try:
             return find_symbol(function.library, function.symbol)
         except (OSError, AttributeError) as error:
+            problem = str(error).rstrip(".")
             raise CompileError(
-                f"the saved program calls {name}, which cannot be loaded here: {error} Install "
+                f"the saved program calls {name}, which cannot be loaded here: {problem}. Install "
                 "the library."
             ) from error
 
@@ -182,8 +183,9 @@ class Allowed:
         found = self._object(named.name)
         if not (isinstance(found, type) and issubclass(found, tuple) and hasattr(found, "_fields")):
             raise CompileError(
-                f"the saved program has values of {named.name}, which is {found!r} here. Pass the "
-                f"class, load(path, functions={{'{named.name}': ...}})."
+                f"the saved program has values of {named.name}, which is {found!r} here, expected "
+                "a class of named tuples. Pass the class, load(path, "
+                f"functions={{'{named.name}': ...}})."
             )
         return found
 

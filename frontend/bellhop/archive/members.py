@@ -76,7 +76,7 @@ def read_members(file: zipfile.ZipFile, size: int) -> dict[str, bytes]:
         )
     # Other compression methods raise errors of their own, and no saved file uses them.
     if not {info.compress_type for info in infos} <= {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED}:
-        raise Malformed("the file's compression method is not supported")
+        raise Malformed("the file's compression method is not supported, expected deflate or none")
     members: dict[str, bytes] = {}
     for info in infos:
         if info.filename in members:

@@ -146,8 +146,8 @@ def _check_declarations(module: ir.Module, targets: Sequence[CallbackTarget]) ->
         expected = (not target.asynchronous, target.bars is None, isinstance(target, NativeTarget))
         if (traits.is_awaited, not traits.is_host_only, not traits.calls_python) != expected:
             raise Malformed(
-                f"the file's module calls a {target.public_name} with the kind {call.kind}, which "
-                "this callback does not have"
+                f"the file's module calls a {target.public_name} by a call of kind '{call.kind}', "
+                "which this callback does not support"
             )
 
 
@@ -228,10 +228,18 @@ def _localize_circuit(begin: ir.Operation, *, trust: bool) -> None:
     try:
         options = ast.literal_eval(attributes["kwargs"])
     except (ValueError, SyntaxError, MemoryError, RecursionError) as error:
-        raise Malformed("the file has a device with invalid options") from error
+        raise _options_error(attributes["kwargs"]) from error
     if str(options) != attributes["kwargs"] or not (
         isinstance(options, dict)
         and all(type(value) in (bool, int, float, str) for value in options.values())
     ):
-        raise Malformed("the file has a device with invalid options")
+        raise _options_error(attributes["kwargs"])
     begin.attributes["library"] = ir.StringAttr.get(library)
+
+
+def _options_error(options: str) -> Malformed:
+    """Make the error for a device's options that are not a dictionary of numbers and strings."""
+    return Malformed(
+        f"the file has a device with invalid options {options[:100]!r}, expected a dictionary of "
+        "booleans, numbers and strings"
+    )

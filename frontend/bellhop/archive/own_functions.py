@@ -50,7 +50,7 @@ def make_own_function(
         class_: Any = import_by_name(name)
     except (ImportError, AttributeError) as error:
         raise Malformed(
-            f"the file calls a function '{name}' that this installation lacks"
+            f"the file calls a function '{name}' that this installation of bellhop does not have"
         ) from error
     try:
         if not trust:

@@ -47,7 +47,7 @@ def check_call(
         keywords = ", ".join(map(repr, unknown))
         fault = f"got the unknown keyword {keywords}" if unknown else str(error)
         raise TypeError(
-            f"{where}: the arguments do not match: {fault}. It takes {signature}.{advice}"
+            f"{where}: the arguments do not match: {fault}. The function takes {signature}.{advice}"
             f"{''.join(map(_suggest_option, unknown))}"
         )
 

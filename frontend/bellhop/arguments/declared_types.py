@@ -115,10 +115,14 @@ def result_avals(
         name = function_name(function)
         # Only a function that is written in Python has annotations.
         is_annotatable = hasattr(inspect.unwrap(function), "__code__")
-        advice = f"Annotate it, `def {name}(...) -> float:`, or pass" if is_annotatable else "Pass"
+        advice = (
+            f"Annotate the function, `def {name}(...) -> float:`, or pass"
+            if is_annotatable
+            else "Pass"
+        )
         raise ResultTypeError(
-            f"{where} declares no result type. {advice} one, the second argument of the "
-            f"callback: pure_callback({name}, jax.ShapeDtypeStruct(shape, dtype))."
+            f"{where} declares no result type. {advice} the type as the second argument: "
+            f"pure_callback({name}, jax.ShapeDtypeStruct(shape, dtype))."
         )
     if declared is infer:
         raise ResultTypeError(

@@ -75,7 +75,8 @@ class DeclaredSignature:
                 bound = self._signature.bind(*args, **kwargs)
             except TypeError as error:
                 raise TypeError(
-                    f"{self._name}(): the arguments do not match: {error}. It takes ({self})."
+                    f"{self._name}(): the arguments do not match: {error}. The function takes "
+                    f"({self})."
                 ) from None
             bound.apply_defaults()
             args = bound.args
@@ -290,13 +291,13 @@ def uncalled_loop_hint(value: object) -> str:
     return "; call a function to return its result, f() in place of f" if callable(value) else ""
 
 
-def _integer_overflow_error(where: str, leaf: object, advice: str, error: Exception) -> Exception:
+def _integer_overflow_error(where: str, leaf: object, verb: str, error: Exception) -> Exception:
     """Create the error for an integer that does not fit in JAX's integer types.
 
     Args:
         where: function and argument, for the message.
         leaf: the value whose conversion to an array failed.
-        advice: imperative verb of the remedy, ``Pass`` or ``Return``.
+        verb: imperative verb of the remedy, ``Pass`` or ``Return``.
         error: exception of the conversion.
 
     Returns:
@@ -305,10 +306,9 @@ def _integer_overflow_error(where: str, leaf: object, advice: str, error: Except
     if not isinstance(leaf, int):
         return error
     bits = jax.dtypes.canonicalize_dtype(int).itemsize * 8
-    unsigned = ", or numpy.uint64(x) if it fits" if bits == 64 else ""
+    remedy = f"{verb} a float{', or numpy.uint64(x) if it fits' if bits == 64 else ''}"
     return OverflowError(
-        f"{where} is {format_value(leaf)}, which does not fit in {bits} bits. {advice} a "
-        f"float{unsigned}."
+        f"{where} is {format_value(leaf)}, which does not fit in {bits} bits. {remedy}."
     )
 
 
@@ -375,7 +375,7 @@ def _describe_non_array(value: object) -> str:
     For example ``of type str, which is not an array``, to follow "the argument x is".
     """
     if isinstance(value, np.ndarray | np.generic):
-        return f"an array of dtype {value.dtype}, which JAX does not have"
+        return f"an array of dtype {value.dtype}, which JAX does not support"
     return f"of type {type(value).__name__}, which is not an array"
 
 
@@ -396,14 +396,17 @@ def _advice(value: object, is_part: bool = False) -> str:
         return _dtype_advice(value.dtype)
     if hasattr(value, "__array__"):
         # For example, a column of a table.
-        return "Convert it to an array by numpy.asarray."
+        return "Convert the argument to an array by numpy.asarray."
     if is_part:
         # A pytree with arrays is not hashable, so it cannot be static.
         return (
             "Pass the pytree's arrays, and keep the remaining leaves in a closure, as "
             "equinox.partition and equinox.combine do."
         )
-    return "Make it static (static_argnums, static_argnames) if it is part of the program."
+    return (
+        "Make the argument static (static_argnums, static_argnames) if the program may depend on "
+        "its value."
+    )
 
 
 def _dtype_advice(dtype: np.dtype) -> str:
@@ -411,5 +414,5 @@ def _dtype_advice(dtype: np.dtype) -> str:
     if dtype.names is not None:
         return "Pass a dictionary of its fields, {name: x[name] for name in x.dtype.names}."
     if not dtype.isnative:
-        return "Convert it, x.astype(x.dtype.newbyteorder('='))."
-    return "Convert it to a dtype of at most 64 bits, as x.astype(float)."
+        return "Convert the array, x.astype(x.dtype.newbyteorder('='))."
+    return "Convert the array to a dtype of at most 64 bits, as x.astype(float)."

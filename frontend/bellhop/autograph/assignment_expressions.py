@@ -83,6 +83,6 @@ def _check_absent(part: ast.AST, node: ast.AST, label: str) -> NoReturn | None:
     origin = anno.getanno(node, anno.Basic.ORIGIN, default=None)
     site = f" ({origin.loc.filename}:{origin.loc.lineno})" if origin is not None else ""
     raise AutoGraphError(
-        f"the assignment ({ast.unparse(found)}) in {label}{site} is not converted. Write it on a "
-        "line of its own."
+        f"the assignment ({ast.unparse(found)}) in {label}{site} is not converted by autograph. "
+        "Write the assignment on a line of its own."
     )

@@ -60,8 +60,8 @@ class TracedRange:
 
     def __iter__(self) -> Iterator[Any]:
         raise AutoGraphError(
-            f"a range ({user_site()}) of dynamic length can only be used in "
-            "a compiled for statement."
+            f"a range ({user_site()}) of dynamic length can only be used in a compiled for "
+            "statement. Write a for statement over the range, or use bellhop.for_loop."
         )
 
 
@@ -186,7 +186,7 @@ def for_stmt(
         if not is_disabled():
             kind = type(target).__name__
             check_not_strict(
-                "the for loop", f"it iterates over a {kind}, expected a range or array"
+                "the for loop", f"the loop iterates over a {kind}, expected a range or array"
             )
         _run_python_loop(target, extra_test, body)
         return

@@ -126,7 +126,7 @@ def autograph_source(fn: Callable[..., Any]) -> str:
     source = transformer.source(function) if hasattr(function, "__code__") else None
     if source is None:
         raise AutoGraphError(
-            f"{fn!r} was not converted by autograph. Compile it with qjit(autograph=True), and "
-            "call it, or its caller, once."
+            f"{fn!r} was not converted by autograph. Compile the function with "
+            "qjit(autograph=True), and call the compiled function once."
         )
     return source

@@ -94,7 +94,8 @@ def buffer_callback(
     fn = callback
     if isinstance(fn, type) or not callable(fn):
         raise TypeError(
-            f"buffer_callback takes a function first and its result types second, got {fn!r}."
+            f"buffer_callback takes a function first and its result types second, got {fn!r}. "
+            "Pass the function: buffer_callback(fn, result_types)."
         )
     what = f"buffer_callback '{function_name(fn)}'"
     if vmap_method is not None:
@@ -151,21 +152,21 @@ def _check_aliases(
     """
     pairs = tuple(sorted((int(argument), int(result)) for argument, result in aliases.items()))
     for argument, result in pairs:
-        where = f"{label}: input_output_aliases has {argument}: {result}"
+        alias = f"{label}: input_output_aliases has {argument}: {result}"
         if not 0 <= argument < len(arguments):
             raise ValueError(
-                f"{where}, expected an argument index from 0 to {len(arguments) - 1}. Count the "
+                f"{alias}, expected an argument index from 0 to {len(arguments) - 1}. Count the "
                 "leaves of the arguments."
             )
         if not 0 <= result < len(results):
             raise ValueError(
-                f"{where}, expected a result index from 0 to {len(results) - 1}. Count the leaves "
+                f"{alias}, expected a result index from 0 to {len(results) - 1}. Count the leaves "
                 "of the results."
             )
         aval = jax.typeof(arguments[argument])
         if (aval.shape, aval.dtype) != (results[result].shape, results[result].dtype):
             raise ValueError(
-                f"{where}: the argument has type {describe_value(aval)} and the result type "
+                f"{alias}: the argument has type {describe_value(aval)} and the result type "
                 f"{describe_value(results[result])}, expected equal types. Cast the argument."
             )
     if len({result for _, result in pairs}) < len(pairs):

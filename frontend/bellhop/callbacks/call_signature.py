@@ -106,8 +106,8 @@ def parse_call(
     )
     if function is not None and (is_type or not callable(function)):
         raise TypeError(
-            f"{name} takes a function first and its result type second, got {function!r}. To "
-            f"give the type to a decorator: @{name}(result_type=...)."
+            f"{name} takes a function first and its result type second, got {function!r}. "
+            f"Pass the type to a decorator by name: @{name}(result_type=...)."
         )
     return CallSignature(function, result_type, args, kwargs, is_call and function is not None)
 

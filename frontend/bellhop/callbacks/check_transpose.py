@@ -50,7 +50,7 @@ def check_transpose(
         >>> cumulate = bellhop.pure_callback(np.cumsum, vector).transpose(symmetric=True)
         >>> bellhop.debug.check_transpose(cumulate, np.zeros(4))  # doctest: +ELLIPSIS
         Traceback (most recent call last):
-        AssertionError: check_transpose: ... the transpose does not fit...
+        AssertionError: check_transpose: the transpose does not fit: ...
     """
     numbers = range(len(args)) if argnums is None else np.atleast_1d(argnums)
     positions = sorted({int(i) % len(args) for i in numbers})
@@ -77,14 +77,14 @@ def check_transpose(
         rtol = max(float(np.sqrt(jnp.finfo(dtype).eps)) for dtype in dtypes)
     total = call(*jax.tree.map(jnp.add, u, other))
     _compare(
-        f"{name}(u + w) and {name}(u) + {name}(w): the function is not linear",
+        f"the function is not linear: {name}(u + w) differs from {name}(u) + {name}(w)",
         _dot(v, total),
         _dot(v, value) + _dot(v, call(*other)),
         _dot(jax.tree.map(jnp.abs, v), jax.tree.map(jnp.abs, total)),
         rtol,
     )
     _compare(
-        f"sum(v * {name}(u)) and sum(transpose(v) * u): the transpose does not fit",
+        f"the transpose does not fit: sum(v * {name}(u)) differs from sum(transpose(v) * u)",
         _dot(v, value).real,
         _dot(tuple(transposed), tuple(u)).real,
         _dot(jax.tree.map(jnp.abs, v), jax.tree.map(jnp.abs, value)),
@@ -112,11 +112,11 @@ def _dot(left: Any, right: Any) -> Any:
     return sum(jax.tree.leaves(products))
 
 
-def _compare(what: str, first: Any, second: Any, scale: Any, rtol: float) -> None:
+def _compare(fault: str, first: Any, second: Any, scale: Any, rtol: float) -> None:
     """Raise an AssertionError unless two numbers are equal up to `rtol` times `scale`.
 
     Args:
-        what: description of the two numbers and of the fault, for the error.
+        fault: the fault, and the two numbers that differ, for the error.
         first: a real or complex number.
         second: the number to compare with.
         scale: sum of the magnitudes of the terms that the numbers are sums of.
@@ -124,6 +124,6 @@ def _compare(what: str, first: Any, second: Any, scale: Any, rtol: float) -> Non
     difference = float(abs(first - second))
     if not difference <= rtol * float(scale):
         raise AssertionError(
-            f"check_transpose: {what}. Got {first} and {second}, expected a relative difference "
-            f"of at most {rtol:.1e}."
+            f"check_transpose: {fault}. Got {first} and {second}, expected a relative difference "
+            f"of at most {rtol:.1e}. Correct the function or its transpose."
         )

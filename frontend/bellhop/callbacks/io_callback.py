@@ -100,12 +100,13 @@ def io_callback(
     fn = callback_fn
     method = "sequential" if vmap_method is None else vmap_method
     methods = ONE_BY_ONE[:1] if ordered else ONE_BY_ONE
-    what = f"{'ordered ' * ordered}io_callback '{function_name(fn)}'"
-    check_vmap_method(method, what, methods)
+    described = f"{'ordered ' * ordered}io_callback '{function_name(fn)}'"
+    check_vmap_method(method, described, methods)
     if ordered and partitioned:
         raise ValueError(
-            f"{what} has partitioned=True, and the calls of several devices have no order. Use "
-            "ordered=False, or call it once, with whole arrays."
+            f"{described} has partitioned=True and ordered=True, but the calls of several devices "
+            "have no order. Pass ordered=False, or pass partitioned=False, which calls the "
+            "function once with whole arrays."
         )
     if style.result_type is MISSING:
         style.result_type = annotated_result_type(fn)
@@ -114,7 +115,7 @@ def io_callback(
     is_dropped = style.result_type is MISSING and not isinstance(fn, np.ufunc)
     declared = None if is_dropped else style.result_type
     results = result_avals(fn, declared)
-    spread = result_shardings(what, declared) if partitioned else []
+    spread = result_shardings(described, declared) if partitioned else []
     callback_type = ORDERED_IO if ordered else IO
 
     def make_caller(fn: Callable[..., Any]) -> Callable[..., Any]:
@@ -143,8 +144,8 @@ def io_callback(
                 )
                 return callback_type.bind(target, parts)
 
-            return call_per_shard(what, leaves, results, spread, call_parts)
+            return call_per_shard(described, leaves, results, spread, call_parts)
 
         return call
 
-    return style.apply(Caller(fn, make_caller, what))
+    return style.apply(Caller(fn, make_caller, described))

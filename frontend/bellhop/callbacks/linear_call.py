@@ -17,6 +17,7 @@ import jax
 import jax.numpy as jnp
 from jax.core import ShapedArray
 
+from bellhop.arguments.accepted_arguments import format_count
 from bellhop.arguments.flat_tree import FlatTree
 from bellhop.arguments.signature import array_types
 from bellhop.base.source import user_site
@@ -106,7 +107,7 @@ class LinearCall:
             raise TypeError(
                 f"{self._described_call} is declared symmetric: argument of type "
                 f"{_describe(in_avals)} and result of type {_describe(out_avals)}, expected equal "
-                "types. Register a transpose."
+                "types. Register a transpose in place of symmetric=True."
             )
         backward = LinearMap(evaluate, transpose, len(saved), in_avals, self.label)
         forward = LinearMap(backward, evaluate, len(saved), out_avals, self.label)
@@ -135,13 +136,15 @@ class LinearCall:
             positions = sorted({i + n_args if i < 0 else i for i in given})
         if not positions or not 0 <= positions[0] <= positions[-1] < n_args:
             raise TypeError(
-                f"{self._described_call} is declared linear in the arguments {argnums}, and "
-                f"is called with {n_args}. Correct argnums, or pass linear arguments by position."
+                f"{self._described_call} is declared linear in the arguments {argnums}, but is "
+                f"called with {format_count(n_args, 'positional argument')}. Correct argnums, or "
+                "pass linear arguments by position."
             )
         if self.rule is None and len(positions) != 1:
             raise TypeError(
                 f"{self._described_call} is declared symmetric with {len(positions)} linear "
-                "arguments, expected 1. Name it with argnums, or register a transpose."
+                "arguments, expected 1. Name the linear argument with argnums, or register a "
+                "transpose."
             )
         return positions
 
@@ -160,8 +163,8 @@ class LinearCall:
                 raise TypeError(
                     f"{self._described_call} is declared linear: {where} has type "
                     f"{describe_value(aval)}, "
-                    "expected a floating-point or complex type. Cast it, or leave it out of "
-                    "argnums."
+                    "expected a floating-point or complex type. Cast the value, or leave the "
+                    "argument out of argnums."
                 )
 
 

@@ -77,13 +77,13 @@ def wrap_rule(function: Callable[..., Any], name: str, callback: str) -> Callabl
     return rule
 
 
-def check_pair(pair: Any, label: str, second: str) -> tuple[Any, Any]:
+def check_pair(pair: Any, label: str, second_name: str) -> tuple[Any, Any]:
     """Check that a derivative rule returned a pair, and return the pair.
 
     Args:
         pair: value that the rule returned.
         label: name of the rule in errors.
-        second: name of the second value in errors, such as ``"residuals"``; the first is the
+        second_name: name of the second value in errors, such as ``"residuals"``; the first is the
             result.
 
     Raises:
@@ -91,7 +91,7 @@ def check_pair(pair: Any, label: str, second: str) -> tuple[Any, Any]:
     """
     if not isinstance(pair, tuple) or len(pair) != 2:
         raise TypeError(
-            f"{label} must return its result and the {second}, a tuple of two; it returned "
+            f"{label} must return its result and the {second_name}, a tuple of two; it returned "
             f"{format_value(pair)}."
         )
     return pair
@@ -113,7 +113,7 @@ def check_result(result: PyTree, label: str, tree: PyTree, avals: Sequence[Any])
         returned, expected = describe_structures(observed, tree)
         raise TypeError(
             f"{label} returned a result of structure {returned}, expected {expected}, the "
-            "structure of the callback's result."
+            "structure of the callback's result. Return the callback's result."
         )
     for leaf, aval in zip(jax.tree.leaves(result), avals, strict=True):
         if not _is_array(leaf) or not _matches_aval(leaf, aval):
@@ -200,9 +200,9 @@ def check_cotangents(cotangents: PyTree, label: str, args: tuple[FlatTree, ...])
         """
         if cotangent is None:
             return list(map(zero_tangent, arg.leaves))
-        of = f"argument {index}"
-        what_of = f"{label} returned as cotangent of {of}"
-        return _check_leaves(cotangent, arg.tree, arg.leaves, what_of, of)
+        owner = f"argument {index}"
+        returned_as = f"{label} returned as cotangent of {owner}"
+        return _check_leaves(cotangent, arg.tree, arg.leaves, returned_as, owner)
 
     return [
         leaf
@@ -233,7 +233,7 @@ def _wraps_cotangent(arg: FlatTree, cotangents: PyTree) -> bool:
 
 
 def _check_leaves(
-    tangent: PyTree, tree: PyTree, avals: Sequence[Any], label: str, owner: str
+    tangent: PyTree, tree: PyTree, avals: Sequence[Any], returned_as: str, owner: str
 ) -> list[Any]:
     """Check a tangent or cotangent against the type of its primal; return its leaves.
 
@@ -241,7 +241,8 @@ def _check_leaves(
         tangent: pytree that a derivative rule returned.
         tree: tree structure of the primal value.
         avals: types of the primal value's leaves.
-        label: beginning of an error message.
+        returned_as: beginning of an error message, such as ``"the bwd rule of ... returned as
+            cotangent of argument 0"``.
         owner: name of the primal value in errors.
 
     Returns:
@@ -255,7 +256,7 @@ def _check_leaves(
     except ValueError as error:
         returned, expected = describe_structures(jax.tree.structure(tangent), tree)
         raise TypeError(
-            f"{label} a value of structure {returned}, expected {expected}, the structure of "
+            f"{returned_as} a value of structure {returned}, expected {expected}, the structure of "
             f"{owner}."
         ) from error
 
@@ -267,8 +268,8 @@ def _check_leaves(
             leaf = jnp.asarray(leaf, aval.dtype)
         if not _is_array(leaf) or not _matches_aval(leaf, aval):
             raise TypeError(
-                f"{label} {describe_value(leaf)}, expected {describe_value(aval)}, the type of "
-                f"{owner}. Return an array of this shape and dtype."
+                f"{returned_as} {describe_value(leaf)}, expected {describe_value(aval)}, the type "
+                f"of {owner}. Return an array of this shape and dtype."
             )
         return leaf
 

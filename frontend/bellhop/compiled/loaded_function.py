@@ -162,10 +162,10 @@ class LoadedFunction(QJIT[Any, Any]):
 
     def _unusable_file_error(self, error: Exception) -> CompileError:
         """Return the error for a program of the file that cannot be executed here."""
-        said = escape_controls(str(error))
+        problem = escape_controls(str(error))
         return CompileError(
-            f"{self!r} of {self._path} cannot run here: {said}. Save it again with this version "
-            "of bellhop, and for the devices of this machine."
+            f"{self!r} of {self._path} cannot run here: {problem}. Save it again with this "
+            "version of bellhop, and for the devices of this machine."
         )
 
     def __reduce__(self) -> NoReturn:

@@ -48,8 +48,9 @@ def resolve_out_shardings(
     except ValueError as error:
         given, expected = describe_structures(jax.tree.structure(targets), tree)
         raise ValueError(
-            f"{where} has the structure {given}, and the result {expected}. Pass one device, or a "
-            "pytree that is a prefix of the result's structure, with None for the host."
+            f"{where} has the structure {given}, and the result has the structure {expected}. Pass "
+            "one device, or a pytree that is a prefix of the result's structure, with None for the "
+            "host."
         ) from error
     for target, leaf in zip(by_leaf, leaves, strict=True):
         if isinstance(target, jax.sharding.Sharding):

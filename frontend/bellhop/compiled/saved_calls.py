@@ -92,7 +92,8 @@ class SavedCalls:
             bound = self._signature.bind(*args, **kwargs)
         except TypeError as error:
             raise TypeError(
-                f"{self._where}: the arguments do not match: {error}. It takes {self._signature}."
+                f"{self._where}: the arguments do not match: {error}. The function takes "
+                f"{self._signature}."
             ) from None
         by_key = self._map_by_key(bound)
         best: tuple[Args, dict[str, Any]] | None = None
@@ -123,7 +124,7 @@ class SavedCalls:
             Malformed: if that program takes keyword arguments, or the file has no signature.
         """
         if self._signature is None or self._types[number][1]:
-            raise Malformed("its program for the declared types takes keyword arguments")
+            raise Malformed("the file's program for the declared types takes keyword arguments")
         return DeclaredSignature(name, self._signature, self._types[number][0])
 
     def find(self, args: Sequence[FlatTree], kwargs: Mapping[str, FlatTree]) -> SavedProgram:
@@ -140,7 +141,7 @@ class SavedCalls:
         if len(self._programs) == 1:
             found = find_mismatch(self._names, self._types[0], (args, kwargs))
         else:
-            found = f"it is called with ({describe_arguments(self._names, args, kwargs)})"
+            found = f"the function is called with ({describe_arguments(self._names, args, kwargs)})"
         raise TypeError(
             f"{self._where}: {found}. {self.describe_saved_types()} Pass arguments of these "
             "types, or call the function with the new arguments before f.save(path), which writes "
@@ -150,7 +151,7 @@ class SavedCalls:
     def describe_saved_types(self) -> str:
         """Return a sentence with the argument types of all saved programs, for an error."""
         saved = "; ".join(f"({describe_arguments(self._names, *types)})" for types in self._types)
-        return f"It was saved with programs for the arguments {saved}."
+        return f"The file has programs for the arguments {saved}."
 
     def _keys(self, count: int) -> tuple[_Key, ...]:
         """Return the keys of positional arguments: names, then indices in ``*args``."""

@@ -218,7 +218,7 @@ class TracedFunction:
             if not all(isinstance(size, int) for size in leaf.shape):
                 raise CompileError(
                     f"qjit of {self.where}: symbolic shapes are not supported, got "
-                    f"{describe_leaves([leaf])}. Compile it for each size, "
+                    f"{describe_leaves([leaf])}. Compile the function for each size, "
                     "f.jit_compile(args), or pad to one size: f.save(path) writes all programs."
                 )
         out_tree = None

@@ -29,7 +29,8 @@ class ExecutionContext:
     def stream(self) -> int:
         """Raise RuntimeError: only GPUs have streams."""
         raise RuntimeError(
-            "a buffer_callback that runs on the CPU has no stream. Read it on a GPU only."
+            "a buffer_callback that runs on the CPU has no stream. Read context.stream on a GPU "
+            "only."
         )
 
 

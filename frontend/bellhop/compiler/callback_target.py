@@ -284,14 +284,14 @@ class CallbackTarget:
         what = self.name_and_site
         if self.missing_rule == "transpose":
             return DifferentiableCompileError(
-                f"{what} is differentiated with respect to an argument in which it is not declared "
-                "linear. Add the argument to argnums of its transpose, or pass "
-                "jax.lax.stop_gradient(value)."
+                f"{what} is differentiated with respect to an argument in which the callback is "
+                "not declared linear. Add the argument to argnums of the callback's transpose, or "
+                "pass jax.lax.stop_gradient(value)."
             )
         if self.missing_rule is not None:
             return DifferentiableCompileError(
-                f"{what} is differentiated but has no {self.missing_rule} rule. A derivative "
-                f"needs both rules. Register it with @{self.name}.{self.missing_rule}."
+                f"{what} is differentiated but has no {self.missing_rule} rule. A derivative needs "
+                f"both, fwd and bwd. Register the rule with @{self.name}.{self.missing_rule}."
             )
         return DifferentiableCompileError(
             f"{what} is differentiated but has no derivative rule. Register one with "
@@ -314,8 +314,8 @@ class CallbackTarget:
         """
         return DifferentiableCompileError(
             f"{self.name_and_site} has a tangent argument, which "
-            "reverse mode does not compute. To see cotangents, call it in the backward pass of a "
-            "jax.custom_vjp function."
+            "reverse mode does not compute. Use forward mode; to see cotangents, call the function "
+            "in the backward pass of a jax.custom_vjp function."
         )
 
     def order_error(self) -> ValueError:
@@ -444,11 +444,12 @@ def flatten_arguments(
         for path, leaf in jax.tree_util.tree_leaves_with_path((tuple(args), kwargs)):
             if not is_array_like(leaf):
                 part, *rest = path
-                where = ("args" if part.idx == 0 else "kwargs") + jax.tree_util.keystr(tuple(rest))
+                leaf_path = jax.tree_util.keystr(tuple(rest))
+                leaf_name = ("args" if part.idx == 0 else "kwargs") + leaf_path
                 raise TypeError(
                     f"{describe()} "
-                    f"takes arrays and numbers, and {where} is {describe_value(leaf)}. Bind other "
-                    "arguments by functools.partial or in a closure."
+                    f"takes arrays and numbers, and {leaf_name} is {describe_value(leaf)}. Bind "
+                    "other arguments by functools.partial or in a closure."
                 )
     return leaves, in_tree
 

@@ -66,8 +66,8 @@ def _queue_type() -> Any:
             raise CircuitError(
                 f"{self._where}: {getattr(obj, 'name', type(obj).__name__)} is created in a "
                 "callback, which runs after the circuit was compiled, so it would not be applied. "
-                "Move it out of the callback; if it is not meant to be applied, create it under "
-                "qml.QueuingManager.stop_recording()."
+                "Move the operation out of the callback; if the operation is not meant to be "
+                "applied, create it under qml.QueuingManager.stop_recording()."
             )
 
     return NoQueue

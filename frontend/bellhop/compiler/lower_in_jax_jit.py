@@ -219,8 +219,8 @@ def check_single_platform(context: mlir.ModuleContext, label: str) -> None:
     if context.lowering_parameters.for_export:
         raise NotImplementedError(
             f"jax.export of a program with bellhop's callbacks and circuits ({label}) is not "
-            "supported, since the module would not contain the Python functions. Compile it with "
-            "bellhop.qjit, and use f.save(path) and bellhop.load(path)."
+            "supported, since the module would not contain the Python functions. Compile the "
+            "function with bellhop.qjit, and use f.save(path) and bellhop.load(path)."
         )
     if len(context.platforms) > 1:
         raise NotImplementedError(

@@ -184,7 +184,9 @@ def begin_lowering() -> Iterator[Lowering]:
 def allow_bellhop_dialects(ctx: mlir.LoweringRuleContext) -> None:
     """Allow operations of Bellhop's unregistered dialects in the current module."""
     # XLA aborts the process if a plain ``jax.jit`` module contains such operations.
-    assert current_lowering() is not None, "an operation of a program is outside of it"
+    assert current_lowering() is not None, (
+        "internal error: an operation of a qjit program is lowered outside of a program"
+    )
     ctx.module_context.context.allow_unregistered_dialects = True
 
 

@@ -101,7 +101,8 @@ def cond(
     if true_fn is None:
         if false_fn is not None or elifs:
             raise TypeError(
-                "cond: false_fn or elifs without true_fn. Pass all functions, or use decorators."
+                "cond: got false_fn or elifs without true_fn. Pass all functions, or none of them "
+                "and decorators: @bellhop.cond(pred)."
             )
         return lambda function: Conditional(pred, function)
     if not isinstance(elifs, Sequence) or not all(map(_is_pair, elifs)):

@@ -25,7 +25,7 @@ def as_carry_arrays(construct: str, result: PyTree, carried: tuple[Any, ...]) ->
     values = as_carry_values(construct, result, carried)
     arrays = tuple(classical_result(construct, "the body", value) for value in values)
     before, after = map(FlatTree.flatten, map(unwrap_carry, (carried, arrays)))
-    check_same_structure(construct, "it carries", before, "returns", after)
+    check_same_structure(construct, "the loop carries", before, "the body returns", after)
     return arrays
 
 
@@ -51,7 +51,8 @@ def as_carry_values(construct: str, result: PyTree, carried: tuple[Any, ...]) ->
     if len(carried) > 1 and not (isinstance(result, tuple | list) and len(result) == len(carried)):
         returned = f"{len(result)}" if isinstance(result, tuple | list) else type(result).__name__
         raise TypeError(
-            f"{construct}: the body must return the {len(carried)} carried values, got {returned}."
+            f"{construct}: the body must return the {len(carried)} carried values, got {returned}. "
+            "Return a tuple with one value for each."
         )
     return (result,) if len(carried) == 1 else tuple(result)
 

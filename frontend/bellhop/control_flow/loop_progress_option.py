@@ -32,7 +32,9 @@ def make_loop_progress(description: str | None) -> "LoopProgress | None":
     if description is None:
         return None
     if not isinstance(description, str):
-        raise TypeError(f"progress is the description of a bar, a string; got {description!r}.")
+        raise TypeError(
+            f"progress: expected a string, the description of the bar, got {description!r}."
+        )
     # Imported late, since it imports tqdm.
     from bellhop.progress_bars.loop_progress import LoopProgress
 

@@ -96,7 +96,7 @@ def _progress(over: Any, desc: str, wrap_iterable: Callable[[Any, str], Any]) ->
         wrap_iterable: takes an iterable and `desc`; returns an iterable that shows the bar.
     """
     if not isinstance(desc, str):
-        raise TypeError(f"progress: the description is a string, got {desc!r}.")
+        raise TypeError(f"progress: expected a string as description, got {desc!r}.")
     if not isinstance(over, str) and np.ndim(over) == 0 and not isinstance(over, Iterable):
         return _decorate_body(over, desc)
     if isinstance(over, jax.Array | np.ndarray) and jnp.ndim(over) == 0:
@@ -122,7 +122,7 @@ def _decorate_body(over: Any, desc: str) -> Callable[[F], F]:
         )
     total = as_integer("progress: the number of iterations", over)
     if isinstance(total, int) and total < 0:
-        raise ValueError(f"progress: the number of iterations is {total}; it must not be negative.")
+        raise ValueError(f"progress: expected at least 0 iterations, got {total}.")
     # Imported late, since it imports tqdm and tracing.
     from bellhop.progress_bars.loop_progress import LoopProgress
 

@@ -1,6 +1,5 @@
 """Tracing of branches and loop bodies, with promotion to common result types."""
 
-import functools
 import inspect
 import sys
 from collections.abc import Callable, Sequence
@@ -99,7 +98,14 @@ def trace_step(
         TypeError: if an initial value is not an array or a number.
     """
     step = set_function_name(body, step)
-    first = _map_leaves(functools.partial(_to_initial_array, construct), FlatTree.flatten(carried))
+    initial = FlatTree.flatten(carried)
+    paths = [path for path, _ in jax.tree_util.tree_leaves_with_path(carried)]
+    first = initial.replace_leaves(
+        [
+            _to_initial_array(construct, f"init{jax.tree_util.keystr(path)}", leaf)
+            for path, leaf in zip(paths, initial.leaves, strict=True)
+        ]
+    )
     while True:
         closed, (result, rest) = _trace_flat(step, first.unflatten(), *others)
         widened = _map_leaves(_promote, first, result)
@@ -227,11 +233,12 @@ def _trace_flat(step: Step, *args: Any) -> tuple[ClosedJaxpr, tuple[FlatTree, An
     return closed, types
 
 
-def _to_initial_array(construct: str, value: object) -> Any:
+def _to_initial_array(construct: str, name: str, value: object) -> Any:
     """Convert a leaf of a loop's initial carried values to an array.
 
     Args:
         construct: name of the loop, for errors.
+        name: name of the leaf in errors, such as ``"init[0]['a']"``.
 
     Raises:
         TypeError: if JAX does not accept the leaf.
@@ -240,8 +247,8 @@ def _to_initial_array(construct: str, value: object) -> Any:
         return as_array(value)
     except TypeError:
         raise TypeError(
-            f"{construct}: an initial value is a {type(value).__name__}, expected arrays and "
-            "numbers. Use other values in the body as closure variables."
+            f"{construct}: the initial value {name} is a {type(value).__name__}, expected an array "
+            "or a number. Use the value in the body as a closure variable."
         ) from None
 
 
@@ -291,8 +298,8 @@ def classical_result(construct: str, name: str, result: PyTree) -> Any:
             return None
         if isinstance(leaf, measurements):
             raise TypeError(
-                f"{construct}: {name} returns the measurement {leaf}. Return measurements from "
-                "the quantum function itself."
+                f"{construct}: {name} returns the measurement {leaf}, expected arrays and "
+                "numbers. Return measurements from the quantum function itself."
             )
         try:
             return as_array(leaf)
@@ -310,29 +317,35 @@ def classical_result(construct: str, name: str, result: PyTree) -> Any:
 
 
 def check_same_structure(
-    construct: str, first: str, first_tree: FlatTree, second: str, second_tree: FlatTree
+    construct: str,
+    first_clause: str,
+    first_tree: FlatTree,
+    second_clause: str,
+    second_tree: FlatTree,
 ) -> None:
     """Raise an error unless two pytrees have the same structure and shapes.
 
     Args:
         construct: name of the construct, for errors.
-        first: subject and verb for the first tree, such as ``"it carries"``; for errors.
+        first_clause: subject and verb for the first tree, such as ``"the loop carries"``; for
+            errors.
         first_tree: the first tree, with arrays or types as leaves.
-        second: subject and verb for the second tree, such as ``"returns"``; for errors.
+        second_clause: the same for the second tree, such as ``"the body returns"``.
 
     Raises:
         TypeError: if they differ.
     """
     if first_tree.tree != second_tree.tree:
-        texts = describe_structures(first_tree.tree, second_tree.tree)
+        first, second = describe_structures(first_tree.tree, second_tree.tree)
         raise TypeError(
-            f"{construct}: the structures differ: {first} {texts[0]}, and {second} {texts[1]}. "
-            "Return the same structure."
+            f"{construct}: the structures differ: {first_clause} {first}, and {second_clause} "
+            f"{second}. Return the same structure."
         )
     if list(map(jnp.shape, first_tree.leaves)) != list(map(jnp.shape, second_tree.leaves)):
+        first, second = map(_format_leaves, (first_tree, second_tree))
         raise TypeError(
-            f"{construct}: the shapes differ: {first} {_format_leaves(first_tree)}, and {second} "
-            f"{_format_leaves(second_tree)}. Return arrays of the same shapes."
+            f"{construct}: the shapes differ: {first_clause} {first}, and {second_clause} "
+            f"{second}. Return arrays of the same shapes."
         )
 
 

@@ -109,7 +109,7 @@ def resolve_target(dev: Any, where: str = "accelerate", expected: str = "a list 
             _parse_device_name(each, where) if isinstance(each, str) else each for each in dev
         ]
         if len(set(devices)) != len(devices):
-            raise ValueError(f"{where}: {dev!r} names a device twice. Name each once.")
+            raise ValueError(f"{where}: {dev!r} names a device twice. Name each device once.")
         if len(devices) == 1:
             return devices[0]
         return NamedSharding(Mesh(np.array(devices), ("devices",)), PartitionSpec("devices"))

@@ -236,7 +236,7 @@ class TorchFunction(PickledByName):
                 returned, expected = describe_structures(jax.tree.structure(result), out_tree)
                 raise TypeError(
                     f"call_torch '{self.__name__}' returned a value of structure {returned}, "
-                    f"expected {expected}."
+                    f"expected {expected}. Return one structure for all values."
                 ) from error
             results = list(map(_as_tensor, leaves))
             if self._declared is None:
@@ -314,11 +314,12 @@ class TorchFunction(PickledByName):
         try:
             result, mutates = infer_with_fake_tensors(evaluate, avals, self._module)
         except Exception as error:
+            problem = str(error).rstrip(".")
             raise CompileError(
                 f"call_torch: the result type of '{self.__name__}' "
                 f"({definition_site(self._function)}) is inferred with tensors without "
-                f"data, which failed: {type(error).__name__}: {error} If it needs the "
-                "data, declare the type: call_torch(fn, result_type=...)."
+                f"data, which failed: {type(error).__name__}: {problem}. If the "
+                "function needs data, declare the type: call_torch(fn, result_type=...)."
             ) from error
         leaves, out_tree = jax.tree.flatten(result)
         return tuple(self._get_aval(leaf) for leaf in leaves), out_tree, mutates

@@ -33,7 +33,7 @@ def is_partitioned(context: mlir.ModuleContext) -> bool:
         raise NotImplementedError(
             "bellhop's callbacks and circuits are supported in jax.shard_map only if all axes of "
             "the mesh are manual. Drop axis_names from "
-            "jax.shard_map, or call them outside of it."
+            "jax.shard_map, or call the callbacks and circuits outside of jax.shard_map."
         )
     return kind is Partitioning.AUTOMATIC
 

@@ -69,7 +69,10 @@ def _from_ctypes(function: Any, owner: Callable[..., Any]) -> NativeSymbol:
     """
     address = ctypes.cast(function, ctypes.c_void_p).value
     if not address:
-        raise TypeError("native_callback: the ctypes function is a null pointer.")
+        raise TypeError(
+            "native_callback: the ctypes function is a null pointer. Pass a function with an "
+            "address."
+        )
     name = getattr(owner, "__name__", None) or f"function at {address:#x}"
     declared = function.argtypes
     if declared is None:

@@ -138,8 +138,8 @@ class NativeCallback(PureCallback[..., Any]):
         known = self._symbol.return_type
         if known is not None and known != aval.dtype:
             raise ResultTypeError(
-                f"{self._described} returns {known.name}, and result_type is {aval.dtype.name}. "
-                f"Declare {known.name}."
+                f"{self._described} returns {known.name} in C, but result_type is "
+                f"{aval.dtype.name}. Declare the result type {known.name}."
             )
 
     def _checked_rule(self, function: Rule, name: str) -> Rule:

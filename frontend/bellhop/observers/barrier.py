@@ -94,9 +94,11 @@ def _take_failure() -> CallbackException | None:
     if not exceptions:
         return None
     count = len(exceptions) + dropped
-    what = "a tapped function raised" if count == 1 else f"tapped functions raised {count} times"
-    last = "".join(traceback.format_exception_only(exceptions[-1])).strip()
-    failure = CallbackException(f"{what}; {'this' if count == 1 else 'the last'} was {last}")
+    summary = "a tapped function raised" if count == 1 else f"tapped functions raised {count} times"
+    last_exception = "".join(traceback.format_exception_only(exceptions[-1])).strip()
+    failure = CallbackException(
+        f"{summary}; {'this' if count == 1 else 'the last'} was {last_exception}"
+    )
     failure.exceptions = tuple(exceptions)
     failure.__cause__ = exceptions[-1]
     return failure
@@ -126,6 +128,6 @@ def _report_failures() -> None:
     The runtime forgets them. Nothing is printed if there are none.
     """
     if (failure := _take_failure()) is not None:
-        print(f"bellhop: nobody waited for taps, and {failure}", file=sys.stderr)
+        print(f"bellhop: barrier_wait was not called after taps failed: {failure}", file=sys.stderr)
         for exception in failure.exceptions:
             traceback.print_exception(exception, file=sys.stderr)

@@ -230,8 +230,8 @@ def _options_of_program() -> tuple[str, ...]:
     except TypeError:
         raise ValueError(
             "print: numpy.printoptions around it, in a compiled function, sets "
-            f"{', '.join(sorted(changed))}, expected numbers and strings. Set functions around the "
-            "call of the compiled function."
+            f"{', '.join(sorted(changed))}, expected options that are numbers and strings. Set "
+            "options that are functions around the call of the compiled function."
         ) from None
 
 
@@ -278,28 +278,30 @@ def _check_fields(
         fields = list(_field_names(fmt))
     except ValueError as error:
         raise ValueError(
-            f"{label}({fmt!r}) is not a format string: {error}. Write '{{{{' for a brace."
+            f"{label}({fmt!r}) is not a format string: {error}. Write '{{{{' or '}}}}' for a brace."
         ) from None
     automatic = sum(name == "" for name in fields)
     numbered = [int(name) for name in fields if name.isdigit()]
     named = {name for name in fields if name and not name.isdigit()}
     if automatic and numbered:
         raise ValueError(
-            f"{label}({fmt!r}) has fields with numbers and fields without. Use one kind."
+            f"{label}({fmt!r}) has fields with numbers and fields without. Use one kind: "
+            "{0} {1}, or {} {}."
         )
     needed = max([automatic, *(number + 1 for number in numbered)])
     if needed != len(args):
         raise ValueError(
-            f"{label}({fmt!r}) has fields for {needed} positional values and got {len(args)}."
+            f"{label}({fmt!r}) has fields for {needed} positional values and got {len(args)}. Pass "
+            "one value for each field."
         )
     if missing := sorted(named - set(kwargs)):
         raise ValueError(
-            f"{label}({fmt!r}) has no value for {', '.join(missing)}. Pass it by name."
+            f"{label}({fmt!r}) has no value for {', '.join(missing)}. Pass each by name."
         )
     if unused := sorted(set(kwargs) - named):
         raise ValueError(
-            f"{label}({fmt!r}) has no field for {', '.join(unused)}. Put it into the "
-            "text, or leave the value out."
+            f"{label}({fmt!r}) has no field for {', '.join(unused)}. Write a field "
+            "{name} for each, or leave the value out."
             f"{''.join(suggest_name(name, options) for name in unused)}"
         )
 

@@ -42,11 +42,11 @@ def waiting() -> str:
         if not isinstance(what, Callback | str):
             lines.append(f"{'  ' * (depth + 1)}{_OUTSIDE}")
     if taps := waiting_taps():
-        lines.append(f"taps that wait to be called, or are: {taps}")
+        lines.append(f"taps that wait or run: {taps}")
     return "\n".join(lines)
 
 
-_OUTSIDE = "outside of Python: XLA's code, a circuit, or room for taps"
+_OUTSIDE = "outside of Python: in XLA's code or a circuit, or waiting for room in the queue of taps"
 
 
 def _describe_wait(what: Any) -> str:

@@ -26,7 +26,9 @@ def read_environment_integer(name: str, unit: str) -> int | None:
     """
     text = os.environ.get(name)
     if text is not None and not text.isdecimal():
-        raise ValueError(f"{name}={text!r} is not a number of {unit}. Write digits only.")
+        raise ValueError(
+            f"{name}={text!r} is not a number of {unit}. Set the variable to decimal digits."
+        )
     return None if text is None else int(text)
 
 
@@ -69,7 +71,8 @@ def read_environment_engine() -> str:
     name = os.environ.get("BELLHOP_ENGINE", "auto")
     if name not in ENGINES:
         raise ValueError(
-            f"BELLHOP_ENGINE={name!r}: the engine for circuits is one of {', '.join(ENGINES)}."
+            f"BELLHOP_ENGINE={name!r}: the engine for circuits is one of {', '.join(ENGINES)}. Set "
+            "the variable to one of them."
         )
     return name
 

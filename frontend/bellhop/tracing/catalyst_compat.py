@@ -7,16 +7,17 @@ from bellhop.devices.devices import host_device
 from bellhop.errors import CompileError
 from bellhop.passes import NO_PLUGINS
 
-# Options that change compilation but not results.
+# Options that change compilation but not results. The warning names the option, and ends with this
+# reason.
 _HINTS = {
-    "abstracted_axes": "XLA compiles a program for each shape",
+    "abstracted_axes": "XLA compiles one program for each shape",
     "async_qnodes": "circuits are run one after another",
     "capture": "programs are traced without PennyLane's program capture",
     "skip_preprocess": "circuits are always checked",
     "use_nameloc": "modules hold no name locations",
 }
 
-# Options that would change the program.
+# Options that would change the program. The error names the option, and ends with this reason.
 _UNSUPPORTED = {
     "dialect_plugins": NO_PLUGINS,
     "pass_plugins": NO_PLUGINS,

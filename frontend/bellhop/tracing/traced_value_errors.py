@@ -13,12 +13,13 @@ from bellhop.tracing.state import CONCRETIZATION_ERRORS
 _JAX = os.path.dirname(jax.__file__) + os.sep
 
 ADVICE_ON_LEAKS = (
-    "Return the value from there: the body of a loop returns its carried values, such as an array "
-    "updated by x.at[i].set(value), and jax.lax.scan stacks the values that its body returns. A "
-    "function with custom derivatives gets differentiated values as arguments."
+    "Return the value from the function that computes it: the body of a loop returns its carried "
+    "values, such as an array updated by x.at[i].set(value), and jax.lax.scan stacks the values "
+    "that its body returns. A function with custom derivatives gets differentiated values as "
+    "arguments."
 )
 _ADVICE_ON_ITEMS = (
-    "Make it a JAX array, such as a = jnp.zeros(3) or a = jnp.asarray(a), and write "
+    "Make the array a JAX array, such as a = jnp.zeros(3) or a = jnp.asarray(a), and write "
     "a = a.at[i].set(value) in place of a[i] = value."
 )
 # By type of the JAX error; subclasses precede their base class.
@@ -74,7 +75,7 @@ def advise_on_traced_value(error: Exception) -> str | None:
         if isinstance(error, error_type):
             advice = sentence
             break
-    return f"at {site}, Python asks for a value that the program computes. {advice}"
+    return f"at {site}, Python needs the value of a traced array. {advice}"
 
 
 def _is_item_assignment(error: Exception) -> bool:

@@ -259,6 +259,6 @@ def _check_same_shape(name: str, f: Function, label: str, tangent: PyTree, prima
             and jnp.result_type(tangent_leaf, primal_leaf) != dtype
         ):
             raise TypeError(
-                f"{describe_derived_function(name, f)}: {label} is "
+                f"{describe_derived_function(name, f)}: {label} has the dtype "
                 f"{jnp.result_type(tangent_leaf)}, expected {dtype}."
             )

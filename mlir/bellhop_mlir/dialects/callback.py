@@ -385,7 +385,7 @@ def _verify_func(op: FuncOp, owners: dict[int, str]) -> None:
         raise VerificationError(f"callback.func @{op.sym_name} has the negative id {op.id}")
     if owner != op.sym_name:
         raise VerificationError(
-            f"callback.func @{op.sym_name} has the id {op.id}, which is that of @{owner}"
+            f"callback.func @{op.sym_name} has the same id as @{owner}: {op.id}"
         )
 
 
@@ -404,15 +404,15 @@ def _verify_call(op: CallOp, declared: dict[str, FuncOp]) -> None:
         raise VerificationError(f"callback.call calls @{callee}, which no callback.func declares")
     traits = KINDS[kind]
     if is_ordered and traits.is_pure:
-        raise VerificationError(f"callback.call of @{callee} is pure and takes a token")
+        raise VerificationError(f"callback.call of @{callee} is pure, but takes a token")
     if is_ordered and not (len(op.results) and is_token(op.results[0].type)):
         raise VerificationError(
-            f"callback.call of @{callee} takes a token and does not return the next one"
+            f"callback.call of @{callee} takes a token, but does not return one as its first result"
         )
     skipped = 1 if is_ordered else 0
     if traits.only_reports and not traits.is_awaited and len(op.results) > skipped:
         raise VerificationError(
-            f"callback.call of @{callee} has kind '{kind}', which is not awaited, and has results"
+            f"callback.call of @{callee} has kind '{kind}', which is not awaited, but has results"
         )
     type_ = declared[callee].function_type
     operands, results = (

@@ -126,12 +126,17 @@ def _read_table(run: ir.Operation) -> Iterator[Gate]:
         else:
             first = reader.read()
             if n_slots < -_MAX_ARRAY or abs(first) > _MAX_ARRAY:
-                reader.fail("an array of parameters is larger than any memory")
+                reader.fail(
+                    f"size and offset of a parameter array: expected at most {_MAX_ARRAY}, got "
+                    f"{max(-n_slots, abs(first))}"
+                )
             slots = array_slots(first, -n_slots)
         ends = (slots[0], slots[-1]) if isinstance(slots, range) else slots
         smallest = min(ends, default=0)
         if -1 - smallest >= n_constants:
-            reader.fail(f"refers to constant {-1 - smallest} of {n_constants}")
+            reader.fail(
+                f"index of a constant: expected 0 to {n_constants - 1}, got {-1 - smallest}"
+            )
         wires, controls, values = map(reader.take, (n_wires, n_controls, n_controls))
         if not {0, 1}.issuperset(values):
             reader.fail(f"a control value: expected 0 or 1, got {values}")
@@ -167,7 +172,8 @@ class _CodeReader:
     def take(self, count: int) -> tuple[int, ...]:
         """Read the next ``count`` integers."""
         if count > len(self._code) - self._position:
-            self.fail("expected more integers, got the end")
+            remaining = len(self._code) - self._position
+            self.fail(f"expected {count} more integers, got {remaining}")
         taken = tuple(self._code[self._position : self._position + count])
         self._position += count
         return taken

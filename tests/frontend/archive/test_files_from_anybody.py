@@ -205,12 +205,12 @@ PARTS = {
     "a native call of a Python function": (
         None,
         lambda text: text.replace('kind = "pure"', 'kind = "native"'),
-        "calls a pure_callback with the kind native",
+        "calls a pure_callback by a call of kind 'native'",
     ),
     "a callback of another kind": (
         lambda data: data["programs"][0]["targets"][0].update(asynchronous=True),
         None,
-        "calls a pure_callback with the kind pure",
+        "calls a pure_callback by a call of kind 'pure'",
     ),
     "a function of ours": (
         lambda data: data["programs"][0]["targets"][0].update(

@@ -103,14 +103,17 @@ def test_a_buffer_callback_that_writes_nothing_returns_zeros(path):
 
 def test_a_kind_of_call_that_no_program_makes(path, printing):
     change_target(path, printing, module=lambda text: text.replace('"debug"', '"io"'))
-    with pytest.raises(bellhop.CompileError, match="a call of kind io of Bellhop's 'print' with"):
+    with pytest.raises(bellhop.CompileError, match="Bellhop's 'print' by a call of kind 'io' with"):
         bellhop.load(path)
 
 
 @pytest.mark.parametrize(
     ("strings", "message"),
     [
-        (("bellhop.observers.log:LevelCheck", "10", "root"), "a call of kind debug of Bellhop's"),
+        (
+            ("bellhop.observers.log:LevelCheck", "10", "root"),
+            "'log_level' by a call of kind 'debug' with",
+        ),
         (
             ("bellhop.observers.log:LevelCheck", "high", "root"),
             "invalid arguments: invalid literal",

@@ -109,7 +109,8 @@ def test_every_signature_is_saved(path):
         np.testing.assert_array_equal(g(table), value)
         np.testing.assert_array_equal(g(jax.tree.map(jnp.asarray, table)), value)
     with pytest.raises(
-        TypeError, match=r"called with \(table\['m'\]: float64\[4,4\].* saved with .*; \(table\['m"
+        TypeError,
+        match=r"called with \(table\['m'\]: float64\[4,4\].* has programs for .*; \(table\['m",
     ):
         g({"m": np.ones((4, 4)), "v": np.ones(4)})
     # Saved again, and from a file of a file.
@@ -236,8 +237,14 @@ def test_files_that_are_something_else(path):
     np.savez(archive := path.with_name("arrays.npz"), np.ones(2))
     for other, message in (
         (b"", "the file is empty, expected a saved function. Copy"),
-        (b"nothing", "not a function that bellhop saved, but another kind of file, .* b'nothing'"),
-        (archive.read_bytes(), "not a function that bellhop saved, but another zip archive"),
+        (
+            b"nothing",
+            "the file is not a function that bellhop saved, but another kind of .* b'nothing'",
+        ),
+        (
+            archive.read_bytes(),
+            "the file is not a function that bellhop saved, but another zip archive",
+        ),
         (content[: len(content) // 2], "the file is damaged: .*zip"),
         (flipped, "the file is damaged: .* Copy it again"),
     ):
@@ -247,8 +254,8 @@ def test_files_that_are_something_else(path):
         files = {frame.path for frame in raised.traceback[1:]}
         assert files <= {raised.traceback[0].path}
     for key, value, message in (
-        ("format", 99, "another version of bellhop saved it: it has format 99, expected"),
-        ("contract", "0" * 64, "its programs call another runtime. Save the"),
+        ("format", 99, "another version of bellhop saved it: the file has format 99, expected"),
+        ("contract", "0" * 64, "the file's programs call another runtime. Save the"),
         ("x64", False, "saved with jax_enable_x64=False"),
     ):
         members = members_of(path)

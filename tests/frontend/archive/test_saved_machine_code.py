@@ -62,7 +62,7 @@ def test_callbacks_and_regions_in_machine_code(path):
 def test_machine_code_of_another_machine_is_not_run(path, monkeypatch):
     expected = with_machine_code(path)
     monkeypatch.setenv("XLA_FLAGS", os.environ.get("XLA_FLAGS", "") + " --of_another_process")
-    with pytest.warns(UserWarning, match="it is compiled again"):
+    with pytest.warns(UserWarning, match="the function is compiled again"):
         f = bellhop.load(path, trust=True)
     assert float(f(0.5)[0]) == expected
 

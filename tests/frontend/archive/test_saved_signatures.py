@@ -105,11 +105,12 @@ def test_arguments_of_any_number(path):
         (
             (W,),
             {},
-            r"the arguments do not match: missing a required argument: 'x'. It takes \(w, x, scal",
+            r"the arguments do not match: missing a required argument: 'x'. The function takes "
+            r"\(w, x, scal",
         ),
         ((W, X, 1.0, 2.0), {}, "too many positional arguments"),
         ((W, X), {"z": 1.0}, "unexpected keyword argument 'z'"),
-        ((W, np.ones(3)), {}, r"x is float64\[3\], expected float64\[2\]. It was saved with prog"),
+        ((W, np.ones(3)), {}, r"x is float64\[3\], expected float64\[2\]. The file has prog"),
         ((W, [X]), {}, r"x has the structure \[array\], expected array"),
         ((W, X, 3.0), {}, "there is an argument scale, which is not expected"),
         ((W, "text"), {}, "the argument x is of type str"),

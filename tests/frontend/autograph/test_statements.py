@@ -226,6 +226,8 @@ def _assigns_in_a_branch(x):
 
 @pytest.mark.parametrize("function", [_assigns_in_and, _assigns_in_a_branch])
 def test_an_assignment_in_what_becomes_a_function_is_refused(function):
-    with pytest.raises(bellhop.AutoGraphError, match="is not converted. Write it on a") as caught:
+    with pytest.raises(
+        bellhop.AutoGraphError, match="is not converted by autograph. Write the assignment"
+    ) as caught:
         bellhop.qjit(function, autograph=True)(1.0)
     assert f"{__file__}:{function.__code__.co_firstlineno + 1}" in str(caught.value)

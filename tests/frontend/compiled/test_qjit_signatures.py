@@ -379,8 +379,11 @@ def test_errors_of_tracing_name_function_and_argument(options, name):
 @pytest.mark.parametrize(
     ("value", "message"),
     [
-        (np.arange(3).astype(">i4"), r"dtype >i4, which JAX does not have. .*newbyteorder\('='\)"),
-        (np.array([1, None]), "dtype object, which JAX .*Convert it to a dtype of at most"),
+        (
+            np.arange(3).astype(">i4"),
+            r"dtype >i4, which JAX does not support. .*newbyteorder\('='\)",
+        ),
+        (np.array([1, None]), "dtype object, which JAX .*Convert the array to a dtype of at most"),
         (np.zeros(2, [("a", int)]), ".*Pass a dictionary of its fields"),
         (np.array(["2026-01-01"], "M8[D]"), r"dtype datetime64\[D\], which"),
     ],
@@ -396,7 +399,7 @@ def test_a_pytree_with_functions_is_told_to_be_partitioned():
     model = {"weights": np.ones(2), "activation": np.tanh}
     with pytest.raises(TypeError, match="Pass the pytree's arrays, and keep the remaining leaves"):
         bellhop.qjit(lambda m: m["weights"])(model)
-    with pytest.raises(TypeError, match="Make it static"):
+    with pytest.raises(TypeError, match="Make the argument static"):
         bellhop.qjit(lambda x, f: f(x))(1.0, np.tanh)
 
 
@@ -413,7 +416,8 @@ class Column:
         (
             Column(),
             TypeError,
-            "of type Column, which is not an array. Convert it to an array by numpy.asarray",
+            "of type Column, which is not an array. Convert the argument to an array by "
+            "numpy.asarray",
         ),
         (2**63, OverflowError, "9223372036854775808, which does not fit in 64 bits. Pass a float"),
         (-(2**70), OverflowError, "-1180591620717411303424, which does not fit in 64"),

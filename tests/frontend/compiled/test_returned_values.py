@@ -16,7 +16,7 @@ import bellhop
         ),
         (
             lambda x, text: bellhop.for_loop(0, 3, 1)(lambda i, t: t)(text),
-            "for_loop: an initial value is a (str|bytes)",
+            r"for_loop: the initial value init\[0\] is a (str|bytes)",
         ),
     ],
 )

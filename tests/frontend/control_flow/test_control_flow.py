@@ -256,13 +256,13 @@ ERRORS: dict[str, tuple[Callable[[Any], Any], str]] = {
     ),
     "other shape carried": (
         lambda x: bellhop.for_loop(0, 3)(lambda i, y: jnp.ones(2) * y)(x),
-        "for_loop of '<lambda>' (HERE): the shapes differ: it carries float64[], and returns "
-        "float64[2]",
+        "for_loop of '<lambda>' (HERE): the shapes differ: the loop carries float64[], and the "
+        "body returns float64[2]",
     ),
     "other structure carried": (
         lambda x: bellhop.while_loop(lambda y: y > 0)(lambda y: (y, y))(x),
-        "while_loop of '<lambda>' (HERE): the structures differ: it carries array, and returns "
-        "(array, array)",
+        "while_loop of '<lambda>' (HERE): the structures differ: the loop carries array, and "
+        "the body returns (array, array)",
     ),
     "other count carried": (
         lambda x: bellhop.while_loop(lambda y, z: y > 0)(lambda y, z: y)(x, x),

@@ -172,7 +172,7 @@ def test_a_program_whose_taps_wait_is_outside_of_python():
 
     def look(x):
         # The second tap waits for the first.
-        wait_until(lambda: "room for taps" in bellhop.debug.waiting())
+        wait_until(lambda: "room in the queue of taps" in bellhop.debug.waiting())
         lines.extend(_told())
 
     @bellhop.qjit
@@ -187,9 +187,12 @@ def test_a_program_whose_taps_wait_is_outside_of_python():
         bellhop.barrier_wait()
     finally:
         bellhop.tap_queue_limit(limit)
-    assert "outside of Python: XLA's code, a circuit, or room for taps" in lines[2]
+    assert (
+        "outside of Python: in XLA's code or a circuit, or waiting for room in the queue of taps"
+        in lines[2]
+    )
     assert "callback 'look' (" in lines[4]
-    assert lines[5].startswith("taps that wait to be called, or are: ")
+    assert lines[5].startswith("taps that wait or run: ")
 
 
 @contextlib.contextmanager

@@ -141,7 +141,7 @@ def test_loops_outside_of_programs(shown):
         (lambda: bellhop.progress(2.5), TypeError, "2.5"),
         (lambda: bellhop.progress(True), TypeError, "True"),
         (lambda: bellhop.progress(-1), ValueError, "-1"),
-        (lambda: bellhop.progress(3, 4), TypeError, "description is a string"),
+        (lambda: bellhop.progress(3, 4), TypeError, "expected a string as description"),
         (lambda: bellhop.for_loop(0, 3, 1, progress=True)(lambda i: None)(), TypeError, "string"),
         (lambda: bellhop.while_loop(bool, progress=1)(lambda i: None)(0), TypeError, "string"),
     ],

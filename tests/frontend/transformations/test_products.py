@@ -166,7 +166,7 @@ WRONG = {
     "type of a tangent": (
         lambda: bellhop.jvp(jnp.sin, [1.0], [1j]),
         TypeError,
-        "tangent of argument 0 is complex128, expected float64",
+        "tangent of argument 0 has the dtype complex128, expected float64",
     ),
     "number of cotangents": (
         lambda: bellhop.vjp(several, [X, Y], [1.0]),

@@ -78,7 +78,7 @@ func.func private @r(%t: !stablehlo.token, %x: tensor<f64>) -> (!stablehlo.token
 // TEST: id_used_twice
 // REFUSED
 
-// CHECK: bellhop-opt: callback.func @g has the id 0, which is that of @f
+// CHECK: bellhop-opt: callback.func @g has the same id as @f: 0
 "callback.func"() {sym_name = "f", function_type = (tensor<f64>) -> tensor<f64>, python = "f", site = "f.py:1", id = 0 : i64} : () -> ()
 "callback.func"() {sym_name = "g", function_type = (tensor<f64>) -> tensor<f64>, python = "f", site = "f.py:1", id = 0 : i64} : () -> ()
 
@@ -119,7 +119,7 @@ func.func public @main(%x: tensor<f64>, %t: !stablehlo.token) {
 // TEST: tap_with_a_result
 // REFUSED
 
-// CHECK: bellhop-opt: callback.call of @f has kind 'tap', which is not awaited, and has results
+// CHECK: bellhop-opt: callback.call of @f has kind 'tap', which is not awaited, but has results
 "callback.func"() {sym_name = "f", function_type = (tensor<f64>) -> tensor<f64>, python = "f", site = "f.py:1", id = 0 : i64} : () -> ()
 func.func public @main(%x: tensor<f64>, %t: !stablehlo.token) {
   %0, %1 = "callback.call"(%t, %x) {callee = @f, kind = "tap"} : (!stablehlo.token, tensor<f64>) -> (!stablehlo.token, tensor<f64>)
@@ -175,7 +175,7 @@ func.func public @main(%x: tensor<f64>, %t: !stablehlo.token) {
 // TEST: pure_call_with_a_token
 // REFUSED
 
-// CHECK: bellhop-opt: callback.call of @f is pure and takes a token
+// CHECK: bellhop-opt: callback.call of @f is pure, but takes a token
 "callback.func"() {sym_name = "f", function_type = (tensor<f64>) -> tensor<f64>, python = "f", site = "f.py:1", id = 0 : i64} : () -> ()
 func.func public @main(%x: tensor<f64>, %t: !stablehlo.token) {
   %0:2 = "callback.call"(%t, %x) {callee = @f, kind = "pure"} : (!stablehlo.token, tensor<f64>) -> (!stablehlo.token, tensor<f64>)
@@ -186,7 +186,7 @@ func.func public @main(%x: tensor<f64>, %t: !stablehlo.token) {
 // TEST: ordered_call_without_the_next_token
 // REFUSED
 
-// CHECK: bellhop-opt: callback.call of @f takes a token and does not return the next one
+// CHECK: bellhop-opt: callback.call of @f takes a token, but does not return one as its first result
 "callback.func"() {sym_name = "f", function_type = (tensor<f64>) -> tensor<f64>, python = "f", site = "f.py:1", id = 0 : i64} : () -> ()
 func.func public @main(%x: tensor<f64>, %t: !stablehlo.token) {
   %0 = "callback.call"(%t, %x) {callee = @f, kind = "debug"} : (!stablehlo.token, tensor<f64>) -> tensor<f64>

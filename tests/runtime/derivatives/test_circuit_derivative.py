@@ -286,7 +286,7 @@ def not_kept(state: Any, _: Any) -> Any:
 @pytest.mark.parametrize(
     ("read", "message"),
     [
-        (beyond, "expected at most 3 steps, the recorded ones, got 11"),
+        (beyond, "expected at most the 3 recorded steps, got 11"),
         (of_another_circuit, "tangent of dynamic-count parameters was not recorded"),
         (of_counted_parameters, "tangent of dynamic-count parameters was not recorded"),
         (of_other_rows, "tangents of a direction: expected 3 rows, got 2"),
@@ -314,9 +314,9 @@ def test_what_is_refused(read: Any, message: str) -> None:
         ),
         (
             {"shifts": {**SHIFTS, "amounts": np.ones(3)}},
-            "expected ascending ends up to .* 2 coefficients and 3 amounts",
+            "expected ascending values, the last .* 2 coefficients and 3 amounts",
         ),
-        ({"shifts": {**SHIFTS, "ends": np.array([3])}}, "got ends up to 3"),
+        ({"shifts": {**SHIFTS, "ends": np.array([3])}}, "got a last value of 3"),
         ({"measured": (EXPVALS, [1], [-1])}, "do not match the 2 measurements"),
         ({"measured": (EXPVALS, [1, 1], [2, -1])}, "sizes and squares do not match"),
         ({"measured": (EXPVALS, [1, 2], [1, -1])}, "sizes and squares do not match"),

@@ -103,7 +103,7 @@ def test_what_is_refused() -> None:
     )
     refused(
         lambda: end(gates(begin(2), PARAMS, [0])),
-        r"values of a batch: expected shape \[n\] or \[2, n\], got 2 dimensions",
+        r"values of a batch: expected shape \[n\] or \[2, n\], got \[3, 2\]",
     )
     refused(
         lambda: call("bellhop_circuit_steps", (HANDLE, STEPS), begin(2, record=2)),

@@ -107,7 +107,7 @@ def test_result_of_wrong_size():
     ("rows", "columns", "message"),
     [
         (2, 1, "expected 1 rows, one for each expectation value, got 2"),
-        (1, 0, "more than 0 columns, since a gate uses differentiable parameter 0, got 0"),
+        (1, 0, "more than 0 columns, since a gate uses the differentiable parameter with index 0"),
     ],
 )
 def test_jacobian_of_wrong_shape(rows, columns, message):
@@ -189,7 +189,7 @@ FREQUENCIES, SHOTS_OF_RUN = [5, 0, 0, 1, 4], [8]
             lambda: _of_plugin(0, SHOTS_OF_RUN, jax.ShapeDtypeStruct((4,), np.uint8)),
             "shots that share an execution are supported only by Bellhop's engine",
         ),
-        (_postselected, "postselection is not supported if shots share"),
+        (_postselected, "postselection is not supported for shots that share"),
     ],
 )
 def test_runs_that_shots_share_are_the_engines(program, message):
@@ -229,14 +229,14 @@ def test_variance_comes_last_where_a_circuit_is_differentiated():
 @pytest.mark.parametrize(
     ("code", "message"),
     [
-        ([0, 0, 1], "expected more integers, got the end"),
-        ([0, 0, 0], "expected more integers, got the end"),
+        ([0, 0, 1], "expected another integer, got the end of the attribute"),
+        ([0, 0, 0], "expected another integer, got the end of the attribute"),
         ([9, 0, 0, 1, 0, 0], "a name: expected 0 to 0, got 9"),
         ([0, 2, 0, 1, 0, 0], "adjoint: expected 0 to 1, got 2"),
         ([0, 0, 0, 2**60, 0, 0], "number of wires"),
-        ([0, 0, -1, 1, 0, 0], "expected more integers, got the end"),
-        ([0, 0, -(2**62), 1, 0, 5, 0], "size of a parameter array: expected at most"),
-        ([0, 0, -(2**63), 1, 0, 5, 0], "size of a parameter array: expected at most"),
+        ([0, 0, -1, 1, 0, 0], "expected 1 more integers, got 0"),
+        ([0, 0, -(2**62), 1, 0, 5, 0], "size and offset of a parameter array: expected at most"),
+        ([0, 0, -(2**63), 1, 0, 5, 0], "size and offset of a parameter array: expected at most"),
         ([0, 0, -3, 1, 0, -2, 0], "index of a constant: expected 0 to -1, got 3"),
         ([0, 0, 1, 1, 0, -5, 0], "index of a constant: expected 0 to -1, got 4"),
         ([0, 0, 0, 1, 1, 0, 1, 7], "a control value: expected 0 to 1, got 7"),

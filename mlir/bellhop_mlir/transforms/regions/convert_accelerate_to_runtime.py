@@ -226,5 +226,6 @@ def _check_function(function: ir.Operation, region: callback.AccelerateOp) -> No
             raise PassError(
                 f"the region @{region.callee} on {region.device} contains a region on "
                 f"{callback.AccelerateOp(op).device} inside of a jax.shard_map, which is not "
-                "supported: each device would run it. Move it out of the jax.shard_map."
+                "supported: each device would run it. Move the inner region out of the "
+                "jax.shard_map."
             )

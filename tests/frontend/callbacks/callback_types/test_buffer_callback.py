@@ -41,7 +41,7 @@ def test_context_has_no_stream_on_the_cpu(form):
 
     assert form(bellhop.buffer_callback(look, float))() == 1.0
     assert messages == [
-        "a buffer_callback that runs on the CPU has no stream. Read it on a GPU only."
+        "a buffer_callback that runs on the CPU has no stream. Read context.stream on a GPU only."
     ]
 
 

@@ -256,5 +256,7 @@ def test_arguments_in_the_place_of_the_result_type(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", ["pure_callback", "io_callback"])
 def test_ufunc_without_a_result_type(kind: str) -> None:
-    with pytest.raises(TypeError, match=r"declares no result type. Pass one, the second argument"):
+    with pytest.raises(
+        TypeError, match=r"declares no result type. Pass the type as the second argument"
+    ):
         bellhop.qjit(lambda x: getattr(bellhop, kind)(np.sin)(x))(1.0)

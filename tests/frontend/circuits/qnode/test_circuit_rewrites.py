@@ -256,7 +256,10 @@ def test_every_qnode_of_a_function_and_of_a_qjit_function():
         ({"scale_factors": [1, -3]}, "odd integers above zero"),
         ({"scale_factors": [1, 1.5]}, "odd integers above zero"),
         ({"scale_factors": 3}, "must be numbers known when"),
-        ({"scale_factors": [1, 3], "folding": "half"}, "folding is one of global, local-all"),
+        (
+            {"scale_factors": [1, 3], "folding": "half"},
+            "folding is 'half', expected one of global, local-all",
+        ),
     ],
 )
 def test_errors(options, message):

@@ -218,7 +218,7 @@ def test_body_that_returns_another_structure(lightning: Any) -> None:
     circuit = lightning(
         lambda x: (bellhop.for_loop(0, 2)(lambda i, y: {"a": y})(x), qml.state())[1]
     )
-    with pytest.raises(TypeError, match="the structures differ: it carries array"):
+    with pytest.raises(TypeError, match="the structures differ: the loop carries array"):
         bellhop.qjit(circuit)(0.3)
 
 
