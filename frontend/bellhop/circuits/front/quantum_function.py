@@ -116,8 +116,8 @@ def _check_result(leaves: Sequence[Any], where: str, *, allows_outcomes: bool) -
     """
     if not leaves:
         raise CompileError(
-            f"{where}: a quantum function must return something: measurements (a pytree "
-            "of qml.expval, qml.probs, ...), numbers or arrays."
+            f"{where}: the quantum function returned no value, expected measurements (a pytree of "
+            "qml.expval, qml.probs, ...), numbers or arrays. Return a measurement."
         )
     numbers = jax.Array | bool | int | float | complex
     for leaf in leaves:

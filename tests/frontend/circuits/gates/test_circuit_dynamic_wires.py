@@ -138,7 +138,7 @@ COMPILE_ERRORS: dict[str, tuple[Any, Any, str]] = {
         lambda i: qml.X(i),
         "the device has the wires ['a', 'b'], expected wires",
     ),
-    "no wires": (None, lambda i: qml.X(i), "its wires are traced, and the dev"),
+    "no wires": (None, lambda i: qml.X(i), "a wire is traced, expected static wires, as the dev"),
 }
 
 

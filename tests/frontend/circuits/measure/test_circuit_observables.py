@@ -243,7 +243,9 @@ def test_computed_coefficients_beside_what_is_hermitian_together() -> None:
 
 def test_the_imaginary_part_of_a_computed_coefficient_is_discarded_with_a_warning() -> None:
     qnode = qml.QNode(lambda c: qml.expval(c * qml.Z(0)), qml.device("lightning.qubit", wires=1))
-    with pytest.warns(np.exceptions.ComplexWarning, match="imaginary part is discarded"):
+    with pytest.warns(
+        np.exceptions.ComplexWarning, match="so the imaginary part of the coefficient is discarded"
+    ):
         assert bellhop.qjit(qnode)(2 + 1j) == 2
 
 

@@ -101,8 +101,14 @@ def test_outcomes_in_the_middle():
 
 
 REFUSED = {
-    "sample": (lambda: qml.sample(), "sample needs shots. Set them: put @qml.set_shots"),
-    "counts": (lambda: qml.counts(), "counts needs shots. Set them: put @qml.set_shots"),
+    "sample": (
+        lambda: qml.sample(),
+        "sample needs shots, and the QNode has none. Set them: put @qml.set_shots",
+    ),
+    "counts": (
+        lambda: qml.counts(),
+        "counts needs shots, and the QNode has none. Set them: put @qml.set_shots",
+    ),
 }
 
 
