@@ -282,9 +282,8 @@ def _decline_transforms(function: TracedQuantumFunction, where: str) -> Declined
         return None
     if _has_outcomes(function):
         raise CompileError(
-            f"{where}: the circuit has mid-circuit measurements and measures {names[0]}, a "
-            "MeasurementTransform, which is not supported by bellhop. Measure expval, var, probs, "
-            "sample or counts."
+            f"{where}: {names[0]}, a MeasurementTransform, is not supported in a circuit with "
+            "mid-circuit measurements. Measure expval, var, probs, sample or counts instead."
         )
     return Declined(
         f"the circuit measures {names[0]}, which is computed from a tape", needs_tape=True
@@ -304,10 +303,10 @@ def _prepare_twirling(qnode: qml.QNode, config: CircuitConfig) -> None:
     on_tape = needs_tape(qnode) and not NoisePass.can_be_used(config, qnode.device)
     if on_tape and QNodeTransforms(config.transforms).adds_noise:
         raise CompileError(
-            f"{config.where}: pauli_twirling is not supported with the QNode's transforms "
-            f"{', '.join(QNodeTransforms(config.transforms).names)}, which add noise. Add the "
-            "noise by one qml.add_noise as the first transform, use default.mixed, and leave out "
-            "error mitigation."
+            f"{config.where}: pauli_twirling is not supported with the noise of the QNode's "
+            f"transforms {', '.join(QNodeTransforms(config.transforms).names)}. Add noise by one "
+            "qml.add_noise as the first transform, use default.mixed, and leave out error "
+            "mitigation."
         )
 
 

@@ -66,7 +66,7 @@ def measure_wire(
         )
     if circuit is None:
         raise CompileError(
-            f"measure ({site}) is called outside of a QNode. Call it in a quantum function."
+            f"measure ({site}) is called outside of a QNode. Call measure in a quantum function."
         )
     recording = circuit.flush_queue("measure")
     kept = -1 if postselect is None else postselect

@@ -97,7 +97,7 @@ class MemoryCheck:
         ``qubits``, the number of qubits of the circuit, appears in the error message.
         """
         numbers = math.prod(shape)
-        what = f"a measurement result of {numbers} numbers, for {qubits} qubits,"
+        what = f"a measurement result of {numbers} numbers ({qubits} qubits)"
         self._check_size(numbers * np.dtype(dtype).itemsize, what, "wires")
 
     def _check_size(self, n_bytes: int, what: str, fewer: str) -> None:
@@ -112,7 +112,7 @@ class MemoryCheck:
         """
         available, rows = memory_of_process(), self.rows
         if rows is not None:
-            n_bytes, what = rows * n_bytes, f"{what.rstrip(',')}, in a batch of {rows},"
+            n_bytes, what = rows * n_bytes, f"{what} in a batch of {rows}"
             fewer = f"{fewer} or rows"
         if is_symbolic_dim(n_bytes):
             # A symbolic batch size of jax.export.

@@ -60,9 +60,9 @@ class WireMap:
         """
         if is_dynamic(label):
             raise CompileError(
-                f"{self._where}: this measurement is not supported on a traced wire, only gates, "
-                "observables of expval and var, and probs, sample and counts of wires are. Measure "
-                "a static wire, for instance wire 0 after qml.SWAP(wires=[i, 0])."
+                f"{self._where}: this measurement is not supported on a traced wire. Use traced "
+                "wires in gates, in observables of expval and var, and in probs, sample and counts "
+                "of wires; here measure a static wire, such as wire 0 after qml.SWAP(wires=[i, 0])."
             )
         label = self._allocated.get(label, label)
         if _is_allocated(label):

@@ -278,7 +278,7 @@ def _check_scalar(coefficient: Any) -> Any:
     """
     shape = np.shape(coefficient)
     if shape:
-        raise _BatchError(f"with an array of shape {shape} for a coefficient")
+        raise _BatchError(f"with a coefficient of shape {shape}, expected a number")
     return coefficient
 
 

@@ -148,7 +148,7 @@ ERRORS = {
     ),
     "parts of shots that run alone": (
         with_outcome(expectation(k=2)),
-        "shadow_expval with k=2 and 1 shots, each in its own execution",
+        "shadow_expval with k=2 and 1 shots, with an execution for each shot",
     ),
     "a seed of shots that run alone": (
         with_outcome(shadow(seed=1)),

@@ -251,7 +251,5 @@ def test_what_transforms_do_not_support():
         bellhop.measure(0)
         return Doubled(wires=[0])
 
-    with pytest.raises(
-        bellhop.CompileError, match="measures Doubled, a MeasurementTransform, which"
-    ):
+    with pytest.raises(bellhop.CompileError, match="Doubled, a MeasurementTransform, is not supp"):
         bellhop.qjit(after_an_outcome)(ANGLE)

@@ -112,7 +112,8 @@ class StimSampler(BuiltinFunction):
             circuit, reference = _parse_program(_render_program(json.loads(steps), values))
         except ValueError as error:
             raise CircuitError(
-                f"{where}: expected traced parameters that Stim accepts, got {values}: {error}"
+                f"{where}: expected traced parameters that Stim accepts, got {values}. Correct "
+                f"these parameters. Stim raised: {error}"
             ) from None
         high, low = map(int, key)
         sampler = circuit.compile_sampler(seed=high << 32 | low, reference_sample=reference)

@@ -36,21 +36,21 @@ def choose_method(circuit: CircuitFunction, order: int, operands: Collection[int
             raise _make_error(
                 circuit,
                 f"the circuit returns {type(result.process).__name__} and is differentiated, which "
-                f"is not supported on {circuit.device.name}",
-                "Return only expval, var and probs from a QNode that is differentiated.",
+                f"is not supported on {circuit.device.name}. Return only expval, var and probs "
+                "from a QNode that is differentiated.",
             )
     asked = circuit.config.pennylane_diff_method
     if asked is None:
         raise _make_error(
             circuit,
-            "the circuit is differentiated, and the QNode has diff_method=None",
-            "Set diff_method='best'.",
+            "the circuit is differentiated, and the QNode has diff_method=None. Set "
+            "diff_method='best'.",
         )
     if asked == "backprop":
         raise _make_error(
             circuit,
             "the circuit is differentiated with diff_method='backprop', which does not support "
-            f"{circuit.device.name}, as this device runs outside of the compiled program",
+            f"{circuit.device.name}, as this device runs outside of the compiled program. "
             "Use diff_method='best' or 'parameter-shift'.",
         )
     if asked in ("hadamard", qml.gradients.hadamard_grad):
@@ -59,8 +59,8 @@ def choose_method(circuit: CircuitFunction, order: int, operands: Collection[int
         raise _make_error(
             circuit,
             f"the circuit is differentiated {order} times, expected at most {_MAX_ORDER} times on "
-            f"{circuit.device.name}",
-            "Use lightning.qubit or default.qubit, or jax.custom_jvp with a rule of your own.",
+            f"{circuit.device.name}. Use lightning.qubit or default.qubit, or jax.custom_jvp with "
+            "a rule of your own.",
         )
     method = _choose_device_method(circuit, asked)
     if order == 1:
@@ -74,8 +74,7 @@ def choose_method(circuit: CircuitFunction, order: int, operands: Collection[int
     raise _make_error(
         circuit,
         f"the circuit is differentiated {order} times, and diff_method='{asked}' supports first "
-        "derivatives only",
-        "Use diff_method='parameter-shift'.",
+        "derivatives only. Use diff_method='parameter-shift'.",
     )
 
 
@@ -114,16 +113,16 @@ def _check_hadamard(circuit: CircuitFunction, order: int) -> None:
         raise _make_error(
             circuit,
             "the circuit measures var and is differentiated with diff_method='hadamard', which "
-            "supports expval and probs only",
-            "Measure qml.expval of the observable and of its square.",
+            "supports expval and probs only. Measure qml.expval of the observable and of its "
+            "square.",
         )
     mode = circuit.config.gradient_kwargs.get("mode", "standard")
     if order > 1 and "direct" not in mode:
         raise _make_error(
             circuit,
             f"the circuit is differentiated {order} times with diff_method='hadamard', whose mode "
-            f"'{mode}' gives first derivatives only",
-            "Use gradient_kwargs={'mode': 'direct'}, or diff_method='parameter-shift'.",
+            f"'{mode}' gives first derivatives only. Use mode='direct', or "
+            "diff_method='parameter-shift'.",
         )
 
 
@@ -156,10 +155,11 @@ def _choose_device_method(circuit: CircuitFunction, requested: Any) -> Any:
     raise _make_error(
         circuit,
         f"the circuit is differentiated with diff_method='{requested}', which "
-        f"{circuit.device.name} does not support for this circuit",
-        "Use diff_method='best' or 'parameter-shift'.",
+        f"{circuit.device.name} does not support for this circuit. Use diff_method='best' or "
+        "'parameter-shift'.",
     )
 
 
-def _make_error(circuit: CircuitFunction, problem: str, instead: str) -> DifferentiableCompileError:
-    return DifferentiableCompileError(f"{circuit.where}: {problem}. {instead}")
+def _make_error(circuit: CircuitFunction, message: str) -> DifferentiableCompileError:
+    """Return the error with a message that follows the QNode's name and line."""
+    return DifferentiableCompileError(f"{circuit.where}: {message}")

@@ -195,8 +195,8 @@ class Differentiation:
             return ShiftRules.from_differences(counted, of_dynamic, self.compute_difference_terms())
         if FrequencyBits.UNKNOWN in (*counted, of_dynamic):
             raise DifferentiableCompileError(
-                "the derivative needs parameter-shift rules, and one of the gates has no such rule. "
-                "Use diff_method='finite-diff', or decompose this gate."
+                "the derivative needs parameter-shift rules, and one of the gates has no such "
+                "rule. Use diff_method='finite-diff', or decompose this gate."
             )
         if given is None or static_order == 0:
             return ShiftRules.from_frequencies(counted, of_dynamic)
