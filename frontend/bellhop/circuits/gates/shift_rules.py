@@ -173,8 +173,8 @@ class ShiftRules:
         if len(shifts) != len(parameters):
             # The end of a sentence about the option `shifts`, as is the error below.
             raise ValueError(
-                f"expected a tuple of shifts for each of {len(parameters)} gate parameters, got "
-                f"{len(shifts)} tuples"
+                f"expected {len(parameters)} tuples of shifts, one for each gate parameter, got "
+                f"{len(shifts)}"
             )
         terms = []
         for number, (bits, given) in enumerate(zip(parameters, shifts, strict=True)):

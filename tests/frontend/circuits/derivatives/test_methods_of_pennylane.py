@@ -167,7 +167,7 @@ ERRORS = {
     "too few shifts": (
         lambda: bellhop.jacobian(node("lightning.qubit", **shifted([(0.1,)]))),
         POINT,
-        "expected a tuple of shifts for each of 3 gate parameters, got 1 tuples. Pass a tuple",
+        "expected 3 tuples of shifts, one for each gate parameter, got 1. Pass a tuple",
     ),
     "shifts of another rule": (
         lambda: bellhop.jacobian(node("lightning.qubit", **shifted([(0.1,), (0.2,), (0.3,)]))),
