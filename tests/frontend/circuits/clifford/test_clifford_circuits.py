@@ -355,7 +355,7 @@ def branch_in_branch(x):
         (computed_angle, "must know the Clifford gate at compile time"),
         (other_than_paulis, "applies operations other than Paulis"),
         (not_linear, "are not a product with a factor for each"),
-        (many_outcomes, "depends on 9 outcomes, expected at most 8"),
+        (many_outcomes, "depends on 10 outcomes, expected at most 8"),
         (mixed_condition, "depends on mid-circuit outcomes"),
         (postselects, "postselection is not supported by Stim"),
         (unknown_length, "as Stim programs have a fixed length"),

@@ -271,7 +271,7 @@ ERRORS: dict[str, tuple[Callable[[Any], Any], str]] = {
     "nothing returned": (lambda x: None, "the quantum function returned no value"),
     "gate of qutrits": (
         then_measured(lambda x: qml.TRX(x, wires=0)),
-        "the device does not apply TRX, and PennyLane has no decomposition of it",
+        "the device does not apply TRX, and PennyLane has no decomposition of TRX",
     ),
     "power of a channel": (
         then_measured(lambda x: qml.pow(qml.BitFlip(x, 0), 2.5)),

@@ -240,7 +240,7 @@ ERRORS: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "backpropagation": (
         lambda: bellhop.grad(node(word, diff_method="backprop")),
-        "'hadamard', 'finite-diff', 'spsa' with shots",
+        "with shots, expected 'best', 'parameter-shift', 'hadamard', 'finite-diff', 'spsa'",
     ),
     "state": (lambda: node(lambda x: qml.state()), "bellhop does not support state with shots"),
     "samples": (

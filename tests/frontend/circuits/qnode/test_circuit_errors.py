@@ -77,7 +77,7 @@ def sum_before_loop(x: Any) -> Any:
 COMPILE_ERRORS: dict[str, tuple[Callable[[Any], Any], str]] = {
     "unknown gate": (
         gate_in(lambda x: NoGate(wires=0)),
-        "the device does not apply NoGate, and PennyLane has no decomposition of it",
+        "the device does not apply NoGate, and PennyLane has no decomposition of NoGate",
     ),
     "a gate made of others by a computed number": (
         gate_in(lambda x: qml.pow(qml.Rot(x, x, x, 0), x)),
@@ -169,7 +169,7 @@ COMPILE_ERRORS: dict[str, tuple[Callable[[Any], Any], str]] = {
     ),
     "gate of a qutrit": (
         lambda x: qml.TRX(x, wires=0),
-        "the device does not apply TRX, and PennyLane has no decomposition of it",
+        "the device does not apply TRX, and PennyLane has no decomposition of TRX",
     ),
     "sum created before a loop": (
         sum_before_loop,

@@ -204,7 +204,7 @@ ERRORS = {
     ),
     "kept in a loop": (
         lambda: allocated(kept_in_a_loop),
-        "a loop or a branch allocates a wire and does not deallocate it",
+        "a loop or a branch allocates a wire and does not deallocate this",
     ),
     "given back in a branch": (
         lambda: allocated(given_back_in_a_branch),

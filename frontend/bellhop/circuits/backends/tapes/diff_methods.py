@@ -97,8 +97,7 @@ def _check_shift_rules(circuit: CircuitFunction, operands: Collection[int]) -> N
                 circuit,
                 f"the circuit is differentiated more than once, and {part.prototype.name} has no "
                 "parameter-shift rule: PennyLane would take finite differences of finite "
-                "differences",
-                "Use operations with parameter-shift rules.",
+                "differences. Use operations with parameter-shift rules.",
             )
 
 
