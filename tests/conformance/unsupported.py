@@ -63,17 +63,19 @@ UNSUPPORTED = (
     Unsupported("default.qubit", ("noise channel",), (), "does not apply BitFlip", _NOISE),
     Unsupported(
         *("default.qubit", ("adjoint", "backprop"), ("grad, shots",)),
-        *("its diff_method is", _SHOTS),
+        *("is not supported on default.qubit with shots", _SHOTS),
     ),
     Unsupported("default.qubit", _SAMPLED, ("Hessian, shots",), "differentiated twice", _SCORE),
     Unsupported("default.mixed", _SAMPLED, ("Hessian, shots",), "differentiated twice", _SCORE),
     Unsupported("default.mixed", ("adjoint",), (), "does not support adjoint", _ADJOINT),
-    Unsupported("default.mixed", ("backprop",), ("grad, shots",), "its diff_method is", _SHOTS),
+    Unsupported(
+        "default.mixed", ("backprop",), ("grad, shots",), "on default.mixed with shots", _SHOTS
+    ),
     Unsupported("reference.qubit", ("adjoint",), (), "does not support adjoint", _ADJOINT),
     Unsupported("reference.qubit", ("backprop",), (), "does not support backprop", _BACKPROP),
     Unsupported(
         *("reference.qubit", _DYNAMIC_LOOPS, ()),
-        *("tapes of known length", _TAPES),
+        *("tapes for devices that run in Python", _TAPES),
     ),
     Unsupported("reference.qubit", ("noise channel",), (), "BitFlip", _NOISE),
     Unsupported("reference.qubit", ("postselection",), (), "Postselection is not", _PROJECTOR),

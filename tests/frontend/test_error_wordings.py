@@ -184,7 +184,7 @@ def test_circuits():
     by_pennylane = _circuit(lambda x: qml.ops.MidMeasure(0))
     raises("was created without bellhop.measure", bellhop.qjit(by_pennylane), 0.1)
     wrong_outcome = _circuit(lambda x: bellhop.measure(0, postselect=2))
-    raises("postselect must be 0 or", bellhop.qjit(wrong_outcome), 0.1)
+    raises("expected postselect to be 0, 1 or", bellhop.qjit(wrong_outcome), 0.1)
     without_shots = _circuit(result=lambda: qml.sample(wires=0))
     raises("sample needs shots", bellhop.qjit(without_shots), 0.1, error=bellhop.CompileError)
 

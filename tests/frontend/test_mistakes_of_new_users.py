@@ -29,7 +29,7 @@ def test_missing_shots_are_set_on_the_qnode():
     with pytest.raises(bellhop.CompileError, match=f"sample needs shots.*{SHOTS}"):
         circuit(0.3)
     with pytest.raises(
-        bellhop.CompileError, match=f"argument shots of the call is traced.*{SHOTS}"
+        bellhop.CompileError, match=f"called with a traced argument shots.*{SHOTS}"
     ) as raised:
         circuit(0.3, shots=100)
     assert "static_arg" not in str(raised.value)

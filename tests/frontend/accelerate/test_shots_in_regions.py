@@ -123,7 +123,7 @@ def test_gradient(elsewhere):
 
 def test_samples_have_no_derivative_there_either(elsewhere):
     f = bellhop.qjit(jax.grad(lambda x: jnp.sum(1.0 * elsewhere(bits)(x))))
-    with pytest.raises(bellhop.CompileError, match="these have no derivative"):
+    with pytest.raises(bellhop.CompileError, match="which have no derivative"):
         f(1.0)
 
 

@@ -143,11 +143,11 @@ def test_a_kind_of_call_that_no_program_makes(path, printing):
         ),
         (
             ("bellhop.circuits.backends.stim.sampler:StimSampler", "q", "{}", "1"),
-            "a step of the program is {}, expected a line",
+            "a step of the Stim program is {}, expected a line",
         ),
         (
             ("bellhop.circuits.backends.stim.sampler:StimSampler", "q", "[1]", "1"),
-            "a step of the program is 1, expected a line",
+            "a step of the Stim program is 1, expected a line",
         ),
     ],
 )

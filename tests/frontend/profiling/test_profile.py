@@ -60,7 +60,7 @@ def test_circuits_in_the_program_say_why_they_are():
     f(1.0)
     reasons = {
         "noisy": "default.mixed has no engine",
-        "state": "it returns a state, or a function of a state",
+        "state": "the circuit returns a state, or a function of a state",
     }
     for text in (f.mlir, f.mlir_opt):
         for name, reason in reasons.items():

@@ -198,5 +198,5 @@ def test_counts_have_no_derivative():
         return qml.counts(all_outcomes=True)
 
     node = qml.set_shots(qml.QNode(circuit, qml.device("lightning.qubit", wires=1)), 100)
-    with pytest.raises(bellhop.CompileError, match="these have no derivative"):
+    with pytest.raises(bellhop.CompileError, match="which have no derivative"):
         bellhop.qjit(bellhop.grad(lambda x: jnp.sum(node(x)[1] * 1.0)))(0.3)

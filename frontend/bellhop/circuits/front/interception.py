@@ -126,8 +126,9 @@ def call_qnode(qnode: qml.QNode, args: tuple[Any, ...], kwargs: dict[str, Any]) 
             # The function has no parameter `shots` that could be declared static.
             where = f"the QNode '{function_name(qnode.func)}' ({definition_site(qnode.func)})"
             raise CompileError(
-                f"{where}: the argument shots of the call is traced, expected a static number, as "
-                f"XLA's arrays have fixed shapes. Set the shots on the QNode: {Shots.ADVICE}."
+                f"{where}: the QNode is called with a traced argument shots, expected a static "
+                "number, as XLA's arrays have fixed shapes. Set the shots on the QNode: "
+                f"{Shots.ADVICE}."
             )
         others = {name: value for name, value in kwargs.items() if name != "shots"}
         return call_qnode(qml.set_shots(qnode, kwargs["shots"]), args, others)
@@ -281,10 +282,12 @@ def _decline_transforms(function: TracedQuantumFunction, where: str) -> Declined
         return None
     if _has_outcomes(function):
         raise CompileError(
-            f"{where}: {names[0]}, a MeasurementTransform, after mid-circuit measurements is not "
-            "supported by bellhop. Measure expval, var, probs, sample or counts."
+            f"{where}: {names[0]}, a MeasurementTransform, is not supported in a circuit with "
+            "mid-circuit measurements. Measure expval, var, probs, sample or counts instead."
         )
-    return Declined(f"it measures {names[0]}, which is computed from a tape", needs_tape=True)
+    return Declined(
+        f"the circuit measures {names[0]}, which is computed from a tape", needs_tape=True
+    )
 
 
 def _prepare_twirling(qnode: qml.QNode, config: CircuitConfig) -> None:
@@ -300,9 +303,10 @@ def _prepare_twirling(qnode: qml.QNode, config: CircuitConfig) -> None:
     on_tape = needs_tape(qnode) and not NoisePass.can_be_used(config, qnode.device)
     if on_tape and QNodeTransforms(config.transforms).adds_noise:
         raise CompileError(
-            f"{config.where}: pauli_twirling with these transforms of noise is not supported. "
-            "Make one qml.add_noise the first transform of a QNode on default.mixed that is not "
-            "mitigated."
+            f"{config.where}: pauli_twirling is not supported with the noise of the QNode's "
+            f"transforms {', '.join(QNodeTransforms(config.transforms).names)}. Add noise by one "
+            "qml.add_noise as the first transform, use default.mixed, and leave out error "
+            "mitigation."
         )
 
 
@@ -351,8 +355,8 @@ def _make_wire_map(
     """
     if any(map(is_dynamic, qnode.device.wires or ())):
         raise CompileError(
-            f"{where}: the number of wires of its device is traced, expected a static number, as "
-            "XLA's arrays have fixed shapes. Make it static: qjit(static_argnums=...)."
+            f"{where}: the number of wires of the device is traced, expected a static number, as "
+            "XLA's arrays have fixed shapes. Make the number static: qjit(static_argnums=...)."
         )
     if qnode.device.wires:
         labels = tuple(qnode.device.wires)
@@ -399,9 +403,9 @@ def _find_used_wires(
         used, labels = _collect_wires(traced, unroll_loops=True)
     if any(isinstance(label, UnknownValue) for label in labels):
         raise CompileError(
-            f"{where}: its wires are traced, and the device was made without wires, or "
-            "qml.allocate cannot tell which wires are free. Pass the number of wires, "
-            "qml.device(..., wires=n), and use static wires in circuits with qml.allocate."
+            f"{where}: a wire is traced, expected static wires, as the device was made without "
+            "wires or the circuit calls qml.allocate. Pass the number of wires, qml.device(..., "
+            "wires=n), and use static wires in circuits with qml.allocate."
         )
     # As in PennyLane, labels that are 0, 1, ... in any order are sorted.
     own = sorted(labels) if set(labels) == set(range(len(labels))) else labels
@@ -452,7 +456,7 @@ def _call_with_snapshots(
     if not qnode.device.wires:
         where = f"the QNode '{function_name(qnode.func)}' ({definition_site(qnode.func)})"
         raise CompileError(
-            f"{where}: qml.snapshots needs a device with a known number of wires. Pass it: "
+            f"{where}: qml.snapshots needs a device with a known number of wires. Pass the number: "
             "qml.device(..., wires=n)."
         )
     # The last transform numbers the snapshots without a tag; `qml.snapshots` below does it too.

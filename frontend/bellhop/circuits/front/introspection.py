@@ -75,8 +75,8 @@ def _accept_compiled(compiled: type, tool: Tool) -> Tool:
         function: Any = qnode.user_function  # type: ignore[attr-defined]
         if not isinstance(function, qml.QNode):
             raise ValueError(
-                f"qml.{tool.__name__} takes a QNode, or a qjit function of a QNode; {qnode!r} does "
-                "not wrap a QNode directly. Pass the QNode that it calls."
+                f"qml.{tool.__name__} takes a QNode, or a qjit function of a QNode, got {qnode!r}, "
+                "which does not wrap a QNode directly. Pass the QNode that the function calls."
             )
         if tool.__name__ == "specs" and has_several_levels(kwargs.get("level")):
             return count_resources_at_levels(tool, function, kwargs["level"])
@@ -105,8 +105,8 @@ def _force_unrolled_loops(function: Tool) -> Tool:
             return function(base, aux_wire, iters)
         if is_dynamic(iters):
             raise CompileError(
-                f"qml.{function.__name__}: iters is traced, expected a static integer, as it is "
-                "the number of results. Make it static: qjit(static_argnums=...)."
+                f"qml.{function.__name__}: iters, the number of results, is traced, expected a "
+                "static integer. Make iters static: qjit(static_argnums=...)."
             )
         with force_unrolling():
             return function(base, aux_wire, iters)

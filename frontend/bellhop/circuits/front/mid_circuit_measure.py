@@ -53,10 +53,11 @@ def measure_wire(
         CompileError: outside a QNode, unless there is one wire, or for an invalid ``postselect``.
     """
     if not (postselect is None or (isinstance(postselect, int) and postselect in (0, 1))):
-        computed = ", which is traced. Make it static: qjit(static_argnames=...)"
+        is_traced = isinstance(postselect, jax.core.Tracer)
+        got = "a traced value" if is_traced else repr(postselect)
+        remedy = "Make it static: qjit(static_argnums=...)" if is_traced else "Pass 0, 1 or None"
         raise CompileError(
-            f"measure at {site}: postselect must be 0 or 1; it is {postselect!r}"
-            f"{computed if isinstance(postselect, jax.core.Tracer) else ''}."
+            f"measure ({site}): expected postselect to be 0, 1 or None, got {got}. {remedy}."
         )
     labels = qml.wires.Wires(wires)
     if len(labels) != 1:
@@ -65,7 +66,7 @@ def measure_wire(
         )
     if circuit is None:
         raise CompileError(
-            f"measure ({site}) is called outside of a QNode. Call it in a quantum function."
+            f"measure ({site}) is called outside of a QNode. Call measure in a quantum function."
         )
     recording = circuit.flush_queue("measure")
     kept = -1 if postselect is None else postselect

@@ -116,8 +116,8 @@ def _check_result(leaves: Sequence[Any], where: str, *, allows_outcomes: bool) -
     """
     if not leaves:
         raise CompileError(
-            f"{where}: a quantum function must return something: measurements (a pytree "
-            "of qml.expval, qml.probs, ...), numbers or arrays."
+            f"{where}: the quantum function returned no value, expected measurements (a pytree of "
+            "qml.expval, qml.probs, ...), numbers or arrays. Return a measurement."
         )
     numbers = jax.Array | bool | int | float | complex
     for leaf in leaves:
@@ -125,10 +125,11 @@ def _check_result(leaves: Sequence[Any], where: str, *, allows_outcomes: bool) -
             continue
         is_number = isinstance(leaf, numbers) or hasattr(leaf, "__array__")
         if not is_measurement(leaf) and not is_number:
+            is_operator = isinstance(leaf, Operator)
             raise CompileError(
                 f"{where}: the quantum function returned a {type(leaf).__name__}, expected "
-                "measurements, numbers or arrays."
-                f"{' Measure it: qml.expval(...).' if isinstance(leaf, Operator) else ''}"
+                "measurements, numbers or arrays. "
+                f"{'Measure the operator: qml.expval(...)' if is_operator else 'Return arrays'}."
             )
 
 

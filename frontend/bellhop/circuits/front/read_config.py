@@ -92,12 +92,13 @@ def _check_number_of_shots(qnode: qml.QNode, where: str) -> None:
     total: Any = qnode.shots.total_shots
     if isinstance(total, jax.core.Tracer):
         raise CompileError(
-            f"{where}: its number of shots is traced, expected a static number, as XLA's arrays "
-            "have fixed shapes. Make it static: qjit(static_argnums=...), or static_argnames."
+            f"{where}: the number of shots is traced, expected a static number, as XLA's arrays "
+            "have fixed shapes. Make the number static: qjit(static_argnums=...), or "
+            "static_argnames."
         )
     if any(isinstance(entry.shots, bool) for entry in qnode.shots.shot_vector):
         raise CompileError(
-            f"{where}: its number of shots is True, expected an integer. Set an integer: "
+            f"{where}: the number of shots is a bool, expected an integer. Set an integer: "
             f"{Shots.ADVICE}."
         )
     shots = total or 0

@@ -47,7 +47,10 @@ def count_resources_at_levels(
     else:
         numbers = [_find_stage("qml.specs", each, stages) for each in level]
         if not numbers:
-            raise ValueError(f"qml.specs: level={level!r} names no level. Use level='all' for all.")
+            raise ValueError(
+                f"qml.specs: level={level!r} contains no level, expected at least one of "
+                f"{_list_levels(stages)}. Use level='all' for all levels."
+            )
 
     def count(*args: Any, **kwargs: Any) -> Any:
         """Count the resources of the QNode for some arguments at each selected level.
@@ -115,8 +118,8 @@ def draw_at_level(function: Callable[..., Any], level: Any) -> Callable[..., Any
     """
     if not isinstance(function, qml.QNode):
         raise ValueError(
-            f"draw_graph: a level needs a QNode, got {function!r}. Leave the level out, or draw "
-            "the QNode that the function calls."
+            f"draw_graph: level={level!r} needs a QNode, got {function!r}. Leave level out, or "
+            "draw the QNode that the function calls."
         )
     stages = list(_iterate_stages(function))
     _, applied = stages[_find_stage("draw_graph", level, stages)]
@@ -141,6 +144,11 @@ def _find_stage(tool_name: str, level: Any, stages: list[tuple[str, int]]) -> in
     if isinstance(level, int) and 0 <= level < len(stages):
         return level
     raise ValueError(
-        f"{tool_name}: {level!r} is not a level of this circuit, expected 0 to {len(stages) - 1}, "
-        f"or one of {', '.join(map(repr, names))}."
+        f"{tool_name}: {level!r} is not a level of this circuit, expected one of "
+        f"{_list_levels(stages)}."
     )
+
+
+def _list_levels(stages: list[tuple[str, int]]) -> str:
+    """List the numbers and names of a QNode's levels, for error messages."""
+    return ", ".join([*map(str, range(len(stages))), *(repr(name) for name, _ in stages)])

@@ -131,7 +131,8 @@ class Allocations:
             if any(loan.depth == self._depth for loan in self._allocated.values()):
                 raise CompileError(
                     f"{self._where}: a loop or a branch allocates a wire and does not deallocate "
-                    "it. Call qml.deallocate there, or use `with qml.allocate(...)`."
+                    "this wire. Call qml.deallocate in the same loop or branch, or use "
+                    "`with qml.allocate(...)`."
                 )
         finally:
             self._depth -= 1
@@ -156,8 +157,8 @@ class Allocations:
         if not self._free[is_zero]:
             raise CompileError(
                 f"{self._where}: qml.allocate needs more wires than are free; the device has the "
-                f"wires {list(self._wires.labels)}. Use a device with more wires, or call "
-                "qml.deallocate before."
+                f"wires {list(self._wires.labels)}. Use a device with more wires, or deallocate "
+                "other wires before."
             )
         wire = self._free[is_zero].pop()
         if state == "zero" and not is_zero:
@@ -177,13 +178,14 @@ class Allocations:
         loan = self._allocated.get(label)
         if self._free is None or loan is None:
             raise CompileError(
-                f"{self._where}: qml.deallocate got a wire that is not allocated. Call it once "
-                "for each allocated wire."
+                f"{self._where}: qml.deallocate got a wire that is not allocated. Call "
+                "qml.deallocate once for each allocated wire."
             )
         if loan.depth != self._depth:
             raise CompileError(
                 f"{self._where}: a loop or a branch deallocates a wire that was allocated outside "
-                "of it. Move qml.allocate and qml.deallocate to the same place."
+                "of this loop or branch. Move qml.allocate and qml.deallocate of a wire to the "
+                "same loop or branch."
             )
         del self._allocated[label]
         is_zero = loan.was_zero and loan.is_restored

@@ -40,9 +40,9 @@ def explain_concretization(op: qml.operation.Operator, where: str) -> Iterator[N
         if power is not None:
             raise CompileError(
                 f"{where}: qml.pow raises {power.base.name} to a traced power, expected a unitary "
-                "gate with static parameters and few wires. Make the power static, "
-                "qjit(static_argnums=...), multiply the angle of a rotation, qml.RX(z * x, "
-                "wires), or apply the gate in a for_loop."
+                "gate with static parameters and few wires. Make the power static: "
+                "qjit(static_argnums=...); multiply the angle of a rotation: qml.RX(z * x, "
+                "wires); or repeat the gate in a for_loop."
             ) from error
         raise CompileError(
             f"{where}: the decomposition of {type(op).__name__} depends on a traced value. Make "

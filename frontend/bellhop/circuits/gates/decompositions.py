@@ -308,9 +308,9 @@ def unsupported_operation_error(
         OperationKind.classify(op.base) is OperationKind.CHANNEL
     ):
         return CompileError(
-            f"{where}: it has {op.name}, and channels have no inverse and no controlled form. "
-            "Apply the channel outside of qml.adjoint and qml.ctrl; for mitigate_with_zne, which "
-            "inverts the gates, add noise to the QNode by qml.add_noise."
+            f"{where}: the circuit has {op.name}, and channels have no inverse and no controlled "
+            "form. Apply the channel outside of qml.adjoint and qml.ctrl; for mitigate_with_zne, "
+            "which inverts the gates, add noise to the QNode by qml.add_noise."
         )
     part = f" (part of {written})" if written not in ("", op.name) else ""
     other = (
@@ -318,7 +318,7 @@ def unsupported_operation_error(
     )
     return CompileError(
         f"{where}: the device does not apply {op.name}{part}, and PennyLane has no decomposition "
-        f"of it. Use gates that the device has, or {other}."
+        f"of {op.name}. Use gates that the device applies, or {other}."
     )
 
 

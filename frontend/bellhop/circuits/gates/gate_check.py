@@ -44,8 +44,8 @@ def check_is_gate(
         return
     if not (can_apply_matrices and _is_static_unitary(op)):
         raise CompileError(
-            f"{where}: the observable {op.name} is applied as a gate. Create it in the "
-            "measurement, after all loops, or outside the QNode; to project a wire, use "
+            f"{where}: the observable {op.name} is applied as a gate. Create the observable in "
+            "the measurement, after all loops, or outside the QNode; to project a wire, use "
             "bellhop.measure(wire, postselect=...)."
         )
 

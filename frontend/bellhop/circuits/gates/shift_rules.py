@@ -171,14 +171,18 @@ class ShiftRules:
                 frequencies.
         """
         if len(shifts) != len(parameters):
-            raise ValueError(f"expected shifts for {len(parameters)} parameters, got {len(shifts)}")
+            # The end of a sentence about the option `shifts`, as is the error below.
+            raise ValueError(
+                f"expected {len(parameters)} tuples of shifts, one for each gate parameter, got "
+                f"{len(shifts)}"
+            )
         terms = []
         for number, (bits, given) in enumerate(zip(parameters, shifts, strict=True)):
             present = _list_frequencies(bits)
             if len(present) != len(given):
                 raise ValueError(
-                    f"parameter {number} has {len(present)} frequencies, expected a shift for "
-                    f"each, got {len(given)}"
+                    f"expected {len(present)} shifts for gate parameter {number}, one for each of "
+                    f"the gate's frequencies, got {len(given)}"
                 )
             # Bits of a basis state, and amplitudes, have no frequencies.
             terms.append(

@@ -48,8 +48,9 @@ class Rows:
         """
         if self.size not in (None, size):
             raise CompileError(
-                f"{self.where}: {name} has a batch of {size} parameters, and {self._first} "
-                f"one of {self.size}. All batches in a circuit must have the same size."
+                f"{self.where}: {name} has a batch of {size} parameters, expected {self.size}, the "
+                f"batch size of {self._first}. Pass batches of the same size to all operations of "
+                "a circuit."
             )
         if self.size is None:
             self.size, self._first = size, name

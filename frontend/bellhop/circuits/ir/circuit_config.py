@@ -120,7 +120,8 @@ class CircuitConfig:
         seed = options.get("sampler_rng")
         if not isinstance(seed, int | None):
             raise CompileError(
-                f"{where}: the sampler_rng of its gradient_kwargs is a {type(seed).__name__}, "
-                "expected an integer or None. Pass a seed; each run starts from it."
+                f"{where}: the option sampler_rng of gradient_kwargs is a {type(seed).__name__}, "
+                "expected an integer or None. Pass an integer, from which each run seeds its "
+                "random generator."
             )
         return options

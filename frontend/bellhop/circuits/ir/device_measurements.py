@@ -196,9 +196,9 @@ class State(Measurement):
 
 
 _SAMPLES_OR_COUNTS = (
-    "it returns sample or counts and is differentiated; these have no derivative, nor has a "
-    "SampleMeasurement of more than 12 wires or after mid-circuit measurements. Return expval, var "
-    "or probs."
+    "the circuit is differentiated and returns sample, counts, or a SampleMeasurement of more than "
+    "12 wires or after mid-circuit measurements, which have no derivative. Return expval, var or "
+    "probs."
 )
 
 
@@ -348,8 +348,8 @@ class ShadowSnapshots(Measurement):
 
     kind = "snapshots"
     obstacle = (
-        "it returns classical_shadow and is differentiated; its bits have no derivative. Return "
-        "qml.shadow_expval of an observable."
+        "the circuit is differentiated and returns classical_shadow, whose bits have no "
+        "derivative. Return qml.shadow_expval of an observable."
     )
 
     def draw_bases(self) -> np.ndarray | None:

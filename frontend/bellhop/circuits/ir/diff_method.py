@@ -38,8 +38,9 @@ class DiffMethod(enum.StrEnum):
 
     # Why differences have no derivative, as the end of an error message.
     SECOND_DIFFERENCE_ERROR = enum.nonmember(
-        "it is differentiated twice, and finite differences of finite differences are mostly "
-        "rounding errors. Use diff_method='best' or 'parameter-shift'."
+        "the circuit is differentiated twice with diff_method='finite-diff' or 'spsa', and finite "
+        "differences of finite differences are mostly rounding errors. Use diff_method='best' or "
+        "'parameter-shift'."
     )
 
     # Errors quote the user's names.
@@ -78,7 +79,7 @@ class UnsupportedOption:
     """An entry of ``gradient_kwargs`` that would change the result: an error.
 
     Attributes:
-        effect: the change, as the end of a sentence that begins with "it would".
+        effect: the change, as the end of a sentence that begins with "the option would".
         remedy: a sentence with an alternative for the user, for the error message.
         neutral: the value that changes nothing and is therefore accepted; None if there is none.
     """
@@ -89,16 +90,16 @@ class UnsupportedOption:
 
 
 _ARGNUM = UnsupportedOption(
-    "set the derivatives with respect to all other parameters to zero",
+    "set the derivatives with respect to all parameters but argnum to zero",
     "Use bellhop.grad(..., argnums=...), or jax.lax.stop_gradient.",
 )
-_F0 = IgnoredOption("a program runs the unshifted circuit itself")
+_F0 = IgnoredOption("compiled programs run the unshifted circuit themselves")
 _N = UnsupportedOption(
     "return the n-th derivative in place of the first",
     "Differentiate n times, with diff_method='parameter-shift'.",
     neutral=1,
 )
-_VALIDATE_PARAMS = IgnoredOption("every parameter that has a derivative is shifted")
+_VALIDATE_PARAMS = IgnoredOption("bellhop shifts every parameter that has a derivative")
 
 # Keys are methods. The step `h` is None here; `CircuitConfig.read_diff_options` computes it.
 _OPTIONS: dict[str, dict[str, SupportedOption | IgnoredOption | UnsupportedOption]] = {
@@ -107,7 +108,7 @@ _OPTIONS: dict[str, dict[str, SupportedOption | IgnoredOption | UnsupportedOptio
         "argnum": _ARGNUM,
         "gradient_recipes": UnsupportedOption(
             "replace the shift rules of the gates",
-            "Use shifts, which choose where each rule takes its values.",
+            "Use the option shifts, which sets the shifts of each gate's rule.",
         ),
         "fallback_fn": IgnoredOption(
             "each gate is differentiated by its own shift rule, and a gate without a rule is an "
@@ -137,7 +138,7 @@ _OPTIONS: dict[str, dict[str, SupportedOption | IgnoredOption | UnsupportedOptio
         "validate_params": _VALIDATE_PARAMS,
         "sampler": UnsupportedOption(
             "draw other directions by a Python function",
-            "Leave it out: the program draws directions with entries 1 and -1.",
+            "Leave sampler out: the program draws directions with entries 1 and -1.",
         ),
     },
     DiffMethod.HADAMARD: {
@@ -182,12 +183,12 @@ def read_options(given: Mapping[str, Any], method: str, where: str) -> dict[str,
     for name, value in given.items():
         option = known.get(name)
         if not known and name in _ALL_OPTIONS:
-            option = IgnoredOption("this method does not read it")
+            option = IgnoredOption("this method does not read the option")
         if option is None:
             supported = ", ".join(options) if options else "no options"
             raise CompileError(
-                f"{where}: the gradient_kwargs have an unknown option {name}, expected "
-                f"{supported} for diff_method='{method}'. Leave it out."
+                f"{where}: gradient_kwargs has an unknown option {name}, expected {supported} for "
+                f"diff_method='{method}'. Leave {name} out."
             )
         if value is None:
             continue
@@ -195,13 +196,13 @@ def read_options(given: Mapping[str, Any], method: str, where: str) -> dict[str,
             options[name] = value
         elif isinstance(option, IgnoredOption):
             warn_user(
-                f"{where}: the option {name} of its gradient_kwargs has no effect with "
-                f"diff_method='{method}': {option.reason}. Leave it out."
+                f"{where}: the option {name} of gradient_kwargs has no effect with "
+                f"diff_method='{method}': {option.reason}. Leave {name} out."
             )
         elif option.neutral is None or value != option.neutral:
             effect, remedy = option.effect, option.remedy
             raise CompileError(
-                f"{where}: the option {name} of its gradient_kwargs is not supported by bellhop "
-                f"for diff_method='{method}': it would {effect}. {remedy}"
+                f"{where}: the option {name} of gradient_kwargs is not supported by bellhop for "
+                f"diff_method='{method}': the option would {effect}. {remedy}"
             )
     return options

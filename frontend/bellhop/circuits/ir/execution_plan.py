@@ -16,7 +16,7 @@ class ExecutionPlan:
     ``f.mlir``, drawings, profiles and ``verbose=True`` print it::
 
         engine, outcomes all, derivatives by adjoint, double precision
-        plugin: it has more than 32 qubits, derivatives by adjoint, double precision
+        plugin: the circuit has more than 32 qubits, derivatives by adjoint, double precision
 
     Attributes:
         executor: the engine, a plugin, ...

@@ -63,10 +63,10 @@ class Outcomes(enum.Enum):
 
     # Why gates before drawn outcomes have no derivative, as the end of an error message.
     DRAWN_ERROR = enum.nonmember(
-        "the outcomes of its mid-circuit measurements are drawn, and gates in it are "
-        "differentiated. On Lightning, that is supported with shots and diff_method='best', for "
-        "circuits that bellhop's engine executes. Use a circuit without shots, or default.qubit "
-        "with shots."
+        "the circuit draws random mid-circuit outcomes and is differentiated with respect to "
+        "gates, which is supported on Lightning only with shots, diff_method='best' and bellhop's "
+        "engine. Use a circuit without shots that returns measurements only, or default.qubit with "
+        "shots."
     )
 
     @property

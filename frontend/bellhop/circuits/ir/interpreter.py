@@ -199,8 +199,8 @@ class Interpreter(GateInterpreter):
 
     def _interpret_region(self, eqn: JaxprEqn, *operands: Operand) -> Sequence[Any]:
         raise AssertionError(
-            f"{self.where}: an adjoint or controlled function was not expanded. Use a RegionPass "
-            "whose target is this interpreter."
+            f"{self.where}: an adjoint or controlled function reached {type(self).__name__}, "
+            "expected gates only. Apply a RegionPass whose target is this interpreter."
         )
 
     def _interpret_for_loop(self, eqn: JaxprEqn, *operands: Operand) -> Sequence[Any]:

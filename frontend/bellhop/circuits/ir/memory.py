@@ -81,9 +81,10 @@ class MemoryCheck:
             return
         raise CompileError(
             f"{self.where}: the states of {qubits} qubits before and after a gate take "
-            f"{format_gib(required // n_shards)} of memory on each of {n_shards} devices, and "
-            f"each has {format_gib(available)}. Use {required_device_count(required, available)} "
-            "devices of this size, fewer wires or single precision."
+            f"{format_gib(required // n_shards)} of memory on each of {n_shards} devices, expected "
+            f"at most {format_gib(available)}, the memory of a device. Use "
+            f"{required_device_count(required, available)} devices of this size, fewer wires or "
+            "single precision."
         )
 
     def check_shots(self, shots: int) -> None:
@@ -96,7 +97,7 @@ class MemoryCheck:
         ``qubits``, the number of qubits of the circuit, appears in the error message.
         """
         numbers = math.prod(shape)
-        what = f"a result of {numbers} numbers, of {qubits} qubits"
+        what = f"a measurement result of {numbers} numbers ({qubits} qubits)"
         self._check_size(numbers * np.dtype(dtype).itemsize, what, "wires")
 
     def _check_size(self, n_bytes: int, what: str, fewer: str) -> None:
@@ -111,7 +112,7 @@ class MemoryCheck:
         """
         available, rows = memory_of_process(), self.rows
         if rows is not None:
-            n_bytes, what = rows * n_bytes, f"{what}, in a batch of {rows},"
+            n_bytes, what = rows * n_bytes, f"{what} in a batch of {rows}"
             fewer = f"{fewer} or rows"
         if is_symbolic_dim(n_bytes):
             # A symbolic batch size of jax.export.

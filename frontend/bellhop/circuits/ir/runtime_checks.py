@@ -120,10 +120,10 @@ class MeanCheck(BuiltinFunction):
         for result, mean, differs in np.reshape(values, (-1, 3)):
             if differs:
                 raise CircuitError(
-                    f"{where}: {name} is differentiated, and its process_samples is not a mean "
-                    f"over shots: it returned {result:g} for all samples, expected {mean:g}, the "
-                    "mean of its results for single samples. Return a mean, or compute the "
-                    "function from several means."
+                    f"{where}: {name} is differentiated, and the result of its method "
+                    f"process_samples is not a mean over shots: got {result:g} for all samples, "
+                    f"expected {mean:g}, the mean of the results for single samples. Return a "
+                    "mean, or compute the function from several means."
                 )
         return np.ones(values.shape[:-1], bool)
 

@@ -139,7 +139,7 @@ class ExactValues(ABC):
         """
         return unsupported_error(
             where,
-            "state after mid-circuit measurements, which give a mixture of states",
+            "qml.state after mid-circuit measurements, which give a mixture of states",
             "Return qml.density_matrix, or set mcm_method='single-branch-statistics' for the state "
             "of one random run.",
         )
@@ -153,4 +153,4 @@ def unsupported_error(where: str, label: str, instead: str) -> CompileError:
         label: the measurement, such as "counts without shots".
         instead: a sentence that tells the user what to do instead.
     """
-    return CompileError(f"{where}: {label}: not supported by bellhop. {instead}")
+    return CompileError(f"{where}: bellhop does not support {label}. {instead}")

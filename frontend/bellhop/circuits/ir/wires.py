@@ -60,26 +60,27 @@ class WireMap:
         """
         if is_dynamic(label):
             raise CompileError(
-                f"{self._where}: this measurement is not supported on a traced wire; only gates, "
-                "observables of expval and var, and probs, sample and counts of wires are. Measure "
-                "a fixed wire, for instance wire 0 after qml.SWAP(wires=[i, 0])."
+                f"{self._where}: this measurement is not supported on a traced wire. Use traced "
+                "wires in gates, in observables of expval and var, and in probs, sample and counts "
+                "of wires; here measure a static wire, such as wire 0 after qml.SWAP(wires=[i, 0])."
             )
         label = self._allocated.get(label, label)
         if _is_allocated(label):
             raise CompileError(
-                f"{self._where}: a wire is used that was deallocated, or belongs to another "
-                "circuit. Use it between qml.allocate and qml.deallocate."
+                f"{self._where}: an allocated wire is used after qml.deallocate, or in another "
+                "circuit. Use the wire between qml.allocate and qml.deallocate."
             )
         if isinstance(label, float | np.floating):
             # A float that equals an integer label would find it in the dictionary.
             raise CompileError(
                 f"{self._where}: a wire is {label!r} of type {type(label).__name__}, expected an "
-                f"integer or a label of the device, {list(self._index)}. Convert it: int(wire)."
+                f"integer or a label of the device, {list(self._index)}. Convert the wire: "
+                "int(wire)."
             )
         if label not in self._index:
             raise CompileError(
                 f"{self._where}: there is no wire {label!r} on the device; its wires are "
-                f"{list(self._index)}."
+                f"{list(self._index)}. Use one of these wires, or a device with more wires."
             )
         return self._index[label]
 
@@ -166,8 +167,8 @@ class WireMap:
             wire = jnp.asarray(wire).astype(jnp.int32)
         if wire.shape or not jnp.issubdtype(wire.dtype, jnp.integer):
             raise CompileError(
-                f"{self._where}: a traced wire must be an integer, got "
-                f"{wire.dtype}{list(wire.shape)}."
+                f"{self._where}: a traced wire must be an integer scalar, got "
+                f"{wire.dtype}{list(wire.shape)}. Pass an integer."
             )
         if list(self._index) != list(range(len(self))):
             raise CompileError(

@@ -144,7 +144,7 @@ def _sum_over_wires(
     if len(set(map(id, all_wires))) < len(all_wires):
         raise CompileError(
             f"{site.where}: two observables of a product act on the same traced wire, expected "
-            "one. Multiply them beforehand, such as X @ Y = 1j * Z."
+            "one. Multiply the observables beforehand, such as X @ Y = 1j * Z."
         )
     site.check_wires(all_wires, process)
     computed = [wire for wire in all_wires if is_dynamic(wire)]

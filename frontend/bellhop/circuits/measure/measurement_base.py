@@ -193,13 +193,14 @@ def check_outcomes(
     for value in outcomes:
         if not is_dynamic(value) or value.shape:
             raise CompileError(
-                f"{site.where}: {name} of {value!r}, which is not the outcome of a "
-                "mid-circuit measurement. Measure with bellhop.measure."
+                f"{site.where}: {name} got {value!r}, expected the outcome of a mid-circuit "
+                "measurement, a scalar. Pass the result of bellhop.measure."
             )
     if not site.has_mid_circuit:
         raise CompileError(
-            f"{site.where}: {name} of a number, expected an observable or a mid-circuit outcome; "
-            "no wire was measured before. Return the number itself, or pass an observable."
+            f"{site.where}: {name} got a traced number in a circuit without mid-circuit "
+            "measurements, expected an observable or a mid-circuit outcome. Return the number "
+            "itself, or pass an observable."
         )
     return outcomes
 

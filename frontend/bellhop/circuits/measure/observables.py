@@ -62,14 +62,14 @@ _MAX_WIRES = 8
 class _InvalidObservableError(Exception):
     """Raised while an observable is expanded, if the operator is not supported.
 
-    The message describes the operator, as the end of "the observable ...". `find_terms` converts
-    the exception to a ``CompileError``.
+    The message describes the operator, as the end of "bellhop does not support the observable ...".
+    `find_terms` converts the exception to a ``CompileError``.
 
     Attributes:
         instead: a sentence with the remedy, which `find_terms` appends to the message.
     """
 
-    instead = "Write it as a sum of Paulis."
+    instead = "Write the observable as a sum of Pauli words."
 
 
 class _ShapeError(_InvalidObservableError):
@@ -77,7 +77,12 @@ class _ShapeError(_InvalidObservableError):
 
 
 class _NotHermitianError(_InvalidObservableError):
-    instead = "Measure (A + qml.adjoint(A)) / 2 for its real part, and (A - qml.adjoint(A)) / 2j."
+    """Raised for an observable that is not Hermitian, or not known to be Hermitian."""
+
+    instead = (
+        "Measure (A + qml.adjoint(A)) / 2 for the real part of its mean, and "
+        "(A - qml.adjoint(A)) / 2j for the imaginary part."
+    )
 
     def __init__(self, what: str) -> None:
         super().__init__(f"{what}, which is not Hermitian")
@@ -114,7 +119,8 @@ def find_terms(observable: Any, where: str) -> list[Term]:
         # NumPy and PennyLane also warn when they discard an imaginary part.
         warnings.warn(
             f"{where}: a coefficient of {observable.name} is complex and traced. Observables are "
-            "Hermitian, so its imaginary part is discarded. Pass jnp.real(coefficient).",
+            "Hermitian, so the imaginary part of the coefficient is discarded. Pass "
+            "jnp.real(coefficient).",
             np.exceptions.ComplexWarning,
             stacklevel=2,
         )
@@ -272,7 +278,7 @@ def _check_scalar(coefficient: Any) -> Any:
     """
     shape = np.shape(coefficient)
     if shape:
-        raise _BatchError(f"with an array of shape {shape} for a coefficient")
+        raise _BatchError(f"with a coefficient of shape {shape}, expected a number")
     return coefficient
 
 
@@ -306,7 +312,7 @@ def _to_factor(observable: Any) -> Factor:
     shape = (2 ** len(observable.wires),) * 2
     if np.shape(matrix) != shape:
         raise _ShapeError(
-            f"{observable.name} of a matrix of shape {np.shape(matrix)} on wires "
+            f"{observable.name} with a matrix of shape {np.shape(matrix)} on wires "
             f"{list(observable.wires)}"
         )
     if is_dynamic(matrix) and not is_hermitian(observable):

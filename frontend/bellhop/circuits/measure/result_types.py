@@ -150,7 +150,10 @@ def find_result(
     levels = 3 if device.name in _QUTRIT else 2
     is_of_shots = isinstance(process, mp.SampleMP | mp.CountsMP)
     if is_of_shots and shots is None:
-        raise CompileError(f"{where}: {_get_name(process)} needs shots. Set them: {Shots.ADVICE}.")
+        raise CompileError(
+            f"{where}: {_get_name(process)} needs shots, and the QNode has none. Set them: "
+            f"{Shots.ADVICE}."
+        )
     if isinstance(process, mp.CountsMP):
         values = _list_counted_values(process, n_wires, levels, where)
         integer = jax.dtypes.canonicalize_dtype(int)
@@ -161,7 +164,8 @@ def find_result(
     except qml.exceptions.QuantumFunctionError as error:
         raise CompileError(
             f"{where}: {type(process).__name__} has no declared result type, which a program needs "
-            "before the device runs. Define its method shape and its property numeric_type."
+            "before the device runs. Define the method shape and the property numeric_type of this "
+            "class."
         ) from error
     wires = len(process.wires) or n_wires
     dimension = levels**wires
@@ -213,8 +217,9 @@ def _list_counted_values(
             if not process.mv.has_processing:
                 return np.arange(2)
             raise CompileError(
-                f"{where}: counts of an expression of outcomes, whose values are not known "
-                "beforehand. Use qml.sample of it, or qml.counts of the outcomes."
+                f"{where}: qml.counts of an expression of mid-circuit outcomes is not supported, "
+                "as the values of the expression are not known at compile time. Use qml.sample of "
+                "the expression, or qml.counts of the outcomes."
             )
         return np.arange(2 ** len(process.mv))
     if process.obs is None:

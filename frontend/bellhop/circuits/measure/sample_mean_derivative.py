@@ -79,8 +79,8 @@ class SampleMean:
         if not jnp.issubdtype(result.dtype, jnp.floating):
             return forbid_derivative(
                 result,
-                f"{self.where}: {self.name} is differentiated, and its process_samples returns "
-                f"{result.dtype.name}, expected real numbers. Return a mean over shots.",
+                f"{self.where}: {self.name} is differentiated, and its method process_samples "
+                f"returns {result.dtype.name}, expected real numbers. Return a mean over shots.",
                 by=frequencies,
             )
 

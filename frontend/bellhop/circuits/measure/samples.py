@@ -199,7 +199,7 @@ class CountsProcess(_ShotProcess):
         eigenvalues = coefficient * compute_eigenvalues(diagonals)
         if is_dynamic(eigenvalues):
             raise self._unsupported_error(
-                "of an observable with traced eigenvalues", "Use qml.sample of it."
+                "of an observable with traced eigenvalues", "Use qml.sample of the observable."
             )
         return np.real(eigenvalues)
 
@@ -217,8 +217,9 @@ class CountsProcess(_ShotProcess):
         """
         if len(outcomes) == 1 and outcomes[0].dtype != bool:
             raise self._unsupported_error(
-                "of an expression of outcomes, whose values are not known beforehand",
-                "Use qml.sample of it, or qml.counts of the outcomes.",
+                "of an expression of mid-circuit outcomes, whose values are not known at compile "
+                "time",
+                "Use qml.sample of the expression, or qml.counts of the outcomes.",
             )
         index = self._answers.broadcast_to_shots(as_index(outcomes))
         return _make_counts_statistic(index, np.arange(2 ** len(outcomes)))

@@ -103,7 +103,9 @@ def as_diagonals(
         return coefficient, [diagonalize(factor) for factor in factors]
     if not observable.has_matrix:
         raise unsupported_error(
-            where, f"the eigenvalues of {observable.name}", "Measure its terms."
+            where,
+            f"samples of {observable.name}, a sum whose eigenvalues are not known",
+            "Measure the terms of the sum.",
         )
     wires = tuple(observable.wires)
     if all(isinstance(factor, NamedFactor) for _, factors in terms for factor in factors):

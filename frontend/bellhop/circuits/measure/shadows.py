@@ -43,7 +43,7 @@ class _ShadowProcess(Process):
         if self._answers.has_run_per_shot and seed is not None:
             raise self._unsupported_error(
                 "with a seed of its own after mid-circuit measurements on this device",
-                "Leave the seed out and pass it to qjit(seed=...), or use default.qubit.",
+                "Use qjit(seed=...) instead of the seed of the measurement, or default.qubit.",
             )
         return {
             "wires": tuple(map(self._wires, self._get_labels())),
@@ -122,9 +122,9 @@ class ShadowExpval(_ShadowProcess):
         size = -(-shots // k)
         last = shots - (k - 1) * size
         if last < 1:
-            alone = ", each in its own execution" if self._answers.has_run_per_shot else ""
+            runs = ", with an execution for each shot" if self._answers.has_run_per_shot else ""
             raise self._unsupported_error(
-                f"with k={k} and {shots} shots{alone}", "Use k=1, or another number of shots."
+                f"with k={k} and {shots} shots{runs}", "Use k=1, or another number of shots."
             )
         return [size] * (k - 1) + [last]
 

@@ -106,8 +106,8 @@ def decompose_rotations(
     """
     if ppr_basis:
         raise CompileError(
-            "gridsynth: ppr_basis=True is not supported by bellhop. Leave it out: the result "
-            "consists of Clifford and T gates."
+            "gridsynth: ppr_basis=True is not supported by bellhop. Leave ppr_basis out: the "
+            "result consists of Clifford and T gates."
         )
     with qml.QueuingManager.stop_recording():
         return [part for op in operations for part in _decompose(op, epsilon, options)]

@@ -145,8 +145,8 @@ def _make_pauli_angles(words: tuple[str, ...], name: str) -> Callable[[Any], Any
     @only_once.defjvp
     def _only_once_jvp(primals: Any, tangents: Any) -> Any:
         raise CompileError(
-            f"the transform {name} of a traced matrix has no second derivative with shots. Write "
-            "the gates of the matrix, or leave out the shots."
+            f"the transform {name} of a traced matrix is differentiated twice with shots, which is "
+            "not supported. Write the gates of the matrix, or use a circuit without shots."
         )
 
     @jax.custom_jvp

@@ -306,9 +306,10 @@ class ProgramCircuit(BackendCircuit):
         if self._n_part_outcomes:
             self._raise_or_defer(
                 CompileError(
-                    f"{self.where}: a mid-circuit measurement is in {construct}, and on this "
-                    "device the number of measurements must be static. Use bounds that are Python "
-                    "numbers, or qml.device('lightning.qubit', wires=...)."
+                    f"{self.where}: a mid-circuit measurement is in {construct}, expected a static "
+                    "trip count, as the number of measurements must be static on this device. Use "
+                    "a for_loop with Python integers as bounds, or qml.device('lightning.qubit', "
+                    "wires=...)."
                 )
             )
 

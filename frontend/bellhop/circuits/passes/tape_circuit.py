@@ -74,7 +74,7 @@ class TapeCircuit(BackendCircuit):
             if any(
                 isinstance(value, qml.ops.MeasurementValue) for value in getattr(part, "data", ())
             ):
-                raise self._make_error(f"{part.name} with the outcome of a measure as parameter")
+                raise self._make_error(f"{part.name} with a mid-circuit outcome as a parameter")
         if self._knows_wires and any(is_dynamic(wire) for part in parts for wire in part.wires):
             raise self._make_error(f"{label} on traced wires")
 

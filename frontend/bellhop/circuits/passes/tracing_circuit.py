@@ -108,8 +108,8 @@ class _OperationQueue(AnnotatedQueue):
         if id(obj) in self._flushed:
             raise CompileError(
                 f"{self._where}: {obj} was created before a loop or a conditional, and was "
-                "applied as a gate. Create it in the measurement or in the operator that contains "
-                "it, or outside the QNode."
+                f"applied as a gate there. Create {obj} in the measurement or in the operator that "
+                "uses it, or outside the QNode."
             )
         super().remove(obj)
 
@@ -363,8 +363,8 @@ class TracingCircuit:
         operations, *_ = process_queue(queue)
         if any(isinstance(op, QuantumScript) for op in operations):
             raise CompileError(
-                f"{self.where}: a QuantumTape in a quantum function is not supported, since a "
-                "tape is not an operation. Create it under qml.QueuingManager.stop_recording(), "
+                f"{self.where}: a QuantumTape in a quantum function is not supported, since a tape "
+                "is not an operation. Create the tape under qml.QueuingManager.stop_recording(), "
                 "and call qml.apply for each of its operations."
             )
         self._check_numbers(operations)
@@ -385,9 +385,10 @@ class TracingCircuit:
                 measured = measured or obj
             elif measured is not None and isinstance(obj, Operator):
                 raise CompileError(
-                    f"{self.where}: {measured} ({queue.sites[id(measured)]}) is measured, and "
-                    f"{obj.name} follows. Measure after all gates and return the measurement, or "
-                    "use bellhop.measure for a mid-circuit outcome."
+                    f"{self.where}: the gate {obj.name} follows the measurement {measured} "
+                    f"({queue.sites[id(measured)]}), expected no gate after it. Measure after all "
+                    "gates and return the measurement, or use bellhop.measure for a mid-circuit "
+                    "outcome."
                 )
 
     def _check_numbers(self, operations: Sequence[Any]) -> None:
@@ -406,7 +407,8 @@ class TracingCircuit:
             if is_measurement(obj) and "is_returned" not in info:
                 raise CompileError(
                     f"{self.where}: {obj} ({queue.sites[id(obj)]}) is measured and not returned "
-                    "by the quantum function, so its value would be lost. Return it, or remove it."
+                    "by the quantum function, so its value would be lost. Return or remove the "
+                    "measurement."
                 )
 
     def _evaluate_condition(self, condition: Callable[..., Any], carried: PyTree) -> Any:
@@ -419,8 +421,8 @@ class TracingCircuit:
             holds = condition(carried)
         if queue.queue:
             raise CompileError(
-                f"{self.where}: the condition of a while_loop applies gates. Apply them in "
-                "the body."
+                f"{self.where}: the condition of a while_loop applies gates. Apply the gates in "
+                "the body of the loop."
             )
         return jnp.asarray(holds)
 

@@ -58,7 +58,7 @@ def test_the_plugin_for_shadows():
     f = bellhop.qjit(shadow)
     f(0.3)
     (backend,) = backends_of(f)
-    assert backend.startswith("plugin: it measures classical shadows")
+    assert backend.startswith("plugin: the circuit measures classical shadows")
     assert ran(f, 0.3) == {"circuit"}
 
 
@@ -100,9 +100,19 @@ shadow_mean = lambda: qml.shadow_expval(qml.Z(1))
 
 IN_THE_PROGRAM = {
     "backprop": ({"diff_method": "backprop"}, {}, {}, "its diff_method is 'backprop'"),
-    "a shadow": ({}, {}, {"shots": 10, "measure": shadow_mean}, "it measures classical shadows"),
+    "a shadow": (
+        {},
+        {},
+        {"shots": 10, "measure": shadow_mean},
+        "the circuit measures classical shadows",
+    ),
     "option": ({}, {"engine": "plugin"}, {}, "it has engine='plugin'"),
-    "state": ({}, {}, {"measure": qml.state}, "it returns a state, or a function of a state"),
+    "state": (
+        {},
+        {},
+        {"measure": qml.state},
+        "the circuit returns a state, or a function of a state",
+    ),
     "mixtures": ({}, {}, {"name": "default.mixed"}, "default.mixed has no engine"),
 }
 
@@ -150,7 +160,7 @@ def test_the_program_for_a_matrix():
         return qml.expval(qml.Z(0))
 
     drawing = bellhop.draw(bellhop.qjit(circuit))(0.3).mermaid
-    assert "it has a matrix that is traced or not unitary" in drawing
+    assert "the circuit has a matrix that is traced or not unitary" in drawing
 
 
 def test_derivatives_in_the_program():
@@ -159,4 +169,4 @@ def test_derivatives_in_the_program():
     slope = jax.jacfwd(jax.jacfwd(lambda x: circuit(x).real))
     log = io.StringIO()
     bellhop.qjit(slope, verbose=True, logfile=log)(0.3)
-    assert "in the program: the runtime lacks some of its derivatives" in log.getvalue()
+    assert "in the program: the runtime lacks some of the circuit's derivatives" in log.getvalue()

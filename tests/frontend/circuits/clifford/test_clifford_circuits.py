@@ -234,7 +234,7 @@ def test_noise_of_computed_strength():
     spread = 5 * 0.5 / np.sqrt(SHOTS)
     np.testing.assert_allclose(np.mean(bits, axis=0), [0.2, 0.1, 0.1, 0.4, 0.2], atol=spread)
     np.testing.assert_array_equal(bits[:, 1], bits[:, 2])
-    with pytest.raises(bellhop.CircuitError, match="Stim rejected a runtime parameter"):
+    with pytest.raises(bellhop.CircuitError, match="expected traced parameters that Stim accepts"):
         run(circuit, 1.5, wires=5)
 
 
@@ -352,15 +352,15 @@ def branch_in_branch(x):
     ("gates", "message"),
     [
         (not_clifford, "is not a Clifford gate"),
-        (computed_angle, "the Clifford gate must be known"),
-        (other_than_paulis, "a branch applies more than Paulis"),
+        (computed_angle, "must know the Clifford gate at compile time"),
+        (other_than_paulis, "applies operations other than Paulis"),
         (not_linear, "are not a product with a factor for each"),
-        (many_outcomes, "depends on more than 8 outcomes"),
+        (many_outcomes, "depends on 10 outcomes, expected at most 8"),
         (mixed_condition, "depends on mid-circuit outcomes"),
         (postselects, "postselection is not supported by Stim"),
         (unknown_length, "as Stim programs have a fixed length"),
-        (waits, "it has a while_loop, expected a static"),
-        (branch_in_branch, "in a branch of a conditional, a traced"),
+        (waits, "the circuit has a while_loop, expected a static"),
+        (branch_in_branch, "a branch of a conditional has a traced"),
     ],
 )
 def test_what_is_refused(gates, message):

@@ -195,17 +195,17 @@ def test_with_shots_the_circuit_alone_is_as_in_a_batch() -> None:
 @pytest.mark.parametrize(
     ("order", "options", "message"),
     [
-        (jax.grad, {"engine": "plugin"}, "differentiated with shots, which is supported with"),
-        (jax.hessian, {}, "it has shots and is differentiated twice"),
+        (jax.grad, {"engine": "plugin"}, "respect to the amplitudes of StatePrep, which is"),
+        (jax.hessian, {}, "the circuit has shots and is differentiated twice"),
         (
             lambda f: jax.jacobian(jax.grad(f), 1),
             {},
-            "it has shots and is differentiated twice",
+            "the circuit has shots and is differentiated twice",
         ),
         (
             lambda f: jax.jacobian(jax.grad(f, 1)),
             {},
-            "it has shots and is differentiated twice",
+            "the circuit has shots and is differentiated twice",
         ),
     ],
 )
@@ -226,6 +226,6 @@ def test_angles_then_amplitudes_outside_of_the_engine_is_refused() -> None:
 
 def test_the_adjoint_method_of_the_plugin_has_none() -> None:
     circuit = on("lightning.qubit", diff_method="adjoint")
-    message = "adjoint method, which is not supported with engine='plugin'"
+    message = "adjoint method of the device's plugin, which differentiates gates only"
     with pytest.raises(DifferentiableCompileError, match=message):
         bellhop.qjit(jax.grad(circuit), engine="plugin")(FEATURES, ANGLE)

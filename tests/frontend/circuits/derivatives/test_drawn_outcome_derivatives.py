@@ -217,7 +217,7 @@ def rare(x: Any) -> Any:
 
 
 def test_fewer_than_two_shots_have_no_covariance() -> None:
-    with pytest.raises(DifferentiableCompileError, match="has a group of one shot"):
+    with pytest.raises(DifferentiableCompileError, match="with a group of 1 shot, expected"):
         jacobian(rare, 1)(POINT)
     # Of two shots none, one or both are kept.
     derivative = jacobian(rare, 2, postselect_mode="hw-like")
@@ -239,7 +239,7 @@ def drawn_outcome(x: Any) -> Any:
     return bellhop.measure(0)
 
 
-OUTCOMES = "the outcomes of its mid-circuit measurements are drawn, and gates"
+OUTCOMES = "the circuit draws random mid-circuit outcomes and is differentiated"
 
 
 @pytest.mark.parametrize(
@@ -250,12 +250,12 @@ OUTCOMES = "the outcomes of its mid-circuit measurements are drawn, and gates"
         (
             sampled,
             {"mcm_method": "one-shot"},
-            "it returns sample or counts and is",
+            "returns sample, counts, or a SampleMeasurement",
         ),
         (
             drawn_outcome,
             {},
-            "it returns samples or values computed from outcomes",
+            "the circuit returns samples or values computed from mid-circuit outcomes",
         ),
     ],
 )
@@ -267,8 +267,8 @@ def test_what_has_none(function: Any, options: Any, message: str) -> None:
 @pytest.mark.parametrize(
     ("function", "message"),
     [
-        (in_a_loop, "it has shots and is differentiated twice"),
-        (rare, "it draws outcomes of mid-circuit measurements with shots"),
+        (in_a_loop, "the circuit has shots and is differentiated twice"),
+        (rare, "the circuit has shots and mid-circuit measurements and is"),
     ],
 )
 def test_second_derivative_is_refused(function: Any, message: str) -> None:

@@ -46,7 +46,7 @@ def test_an_option_without_an_effect_is_warned_of(
     method: str, options: dict[str, Any], device: str
 ) -> None:
     (name,) = options
-    with pytest.warns(UserWarning, match=f"option {name} of its gradient_kwargs has no effect"):
+    with pytest.warns(UserWarning, match=f"option {name} of gradient_kwargs has no effect"):
         found = gradient(method, options, device)
     np.testing.assert_allclose(found, -np.sin(0.4), atol=1e-5)
 
@@ -54,13 +54,13 @@ def test_an_option_without_an_effect_is_warned_of(
 @pytest.mark.parametrize(
     ("method", "options", "effect"),
     [
-        ("finite-diff", {"n": 2}, "it would return the n-th derivative"),
-        ("spsa", {"n": 2}, "it would return the n-th derivative"),
+        ("finite-diff", {"n": 2}, "the option would return the n-th derivative"),
+        ("spsa", {"n": 2}, "the option would return the n-th derivative"),
         pytest.param(
-            "spsa", {"sampler": _sample}, "it would draw other directions", id="spsa-sampler"
+            "spsa", {"sampler": _sample}, "would draw other directions", id="spsa-sampler"
         ),
         ("parameter-shift", {"gradient_recipes": ([[0.5, 1, 1.6]],)}, "replace the shift rules"),
-        ("parameter-shift", {"argnum": [0]}, "with respect to all other parameters to zero"),
+        ("parameter-shift", {"argnum": [0]}, "with respect to all parameters but argnum to zero"),
     ],
     ids=str,
 )

@@ -203,7 +203,9 @@ def test_batches_of_different_sizes(device: str) -> None:
         qml.RY(x[:2], wires=0)
         return qml.expval(qml.Z(0))
 
-    message = "the QNode 'circuit'.*RY has a batch of 2 parameters, and RX one of 3. All batches"
+    message = (
+        "the QNode 'circuit'.*RY has a batch of 2 parameters, expected 3, the batch size of RX"
+    )
     with pytest.raises(bellhop.CompileError, match=message):
         bellhop.qjit(node(circuit, device))(jnp.array(ANGLES))
 

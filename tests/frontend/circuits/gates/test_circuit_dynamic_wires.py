@@ -132,13 +132,13 @@ def test_notes_of_a_wire_that_is_not_there_name_no_callback(name: str) -> None:
 
 
 COMPILE_ERRORS: dict[str, tuple[Any, Any, str]] = {
-    "a float": (2, lambda i: qml.X(i * 0.5), "must be an integer, got float64[]"),
+    "a float": (2, lambda i: qml.X(i * 0.5), "must be an integer scalar, got float64[]"),
     "names": (
         ["a", "b"],
         lambda i: qml.X(i),
         "the device has the wires ['a', 'b'], expected wires",
     ),
-    "no wires": (None, lambda i: qml.X(i), "its wires are traced, and the dev"),
+    "no wires": (None, lambda i: qml.X(i), "a wire is traced, expected static wires, as the dev"),
 }
 
 

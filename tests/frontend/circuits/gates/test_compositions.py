@@ -162,9 +162,7 @@ def test_a_part_that_was_made_before_a_loop(device: str) -> None:
         bellhop.for_loop(0, 2)(lambda _: qml.evolve(part, x) and None)()
         return qml.expval(qml.Z(0))
 
-    with pytest.raises(
-        bellhop.CompileError, match="measurement or in the operator that contains it"
-    ):
+    with pytest.raises(bellhop.CompileError, match="measurement or in the operator that uses it"):
         circuit(0.4)
 
 

@@ -51,7 +51,9 @@ def test_a_wire_of_another_type_is_an_error() -> None:
 
 def test_true_is_no_number_of_shots() -> None:
     node = qml.QNode(lambda x: circuit(qml.RX, x), qml.device("lightning.qubit", wires=1))
-    with pytest.raises(bellhop.CompileError, match="its number of shots is True, expected an int"):
+    with pytest.raises(
+        bellhop.CompileError, match="the number of shots is a bool, expected an int"
+    ):
         bellhop.qjit(qml.set_shots(node, True))(0.3)
 
 

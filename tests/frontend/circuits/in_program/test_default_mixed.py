@@ -375,7 +375,7 @@ ERRORS: dict[str, tuple[Callable[[], Any], Sequence[Any], str]] = {
     "adjoint of a channel": (
         lambda: on_mixed(lambda p: (qml.adjoint(qml.BitFlip(p, 0)), qml.probs())[-1]),
         (P,),
-        "it has Adjoint.BitFlip., and channels have no inverse and no controlled form",
+        "the circuit has Adjoint.BitFlip., and channels have no inverse and no controlled form",
     ),
     "outcomes in a while loop": (
         lambda: on_mixed(
@@ -385,7 +385,7 @@ ERRORS: dict[str, tuple[Callable[[], Any], Sequence[Any], str]] = {
             )[-1]
         ),
         (),
-        "a mid-circuit measurement is in a while_loop, and on this device",
+        "a mid-circuit measurement is in a while_loop, expected a static trip count",
     ),
 }
 

@@ -268,18 +268,18 @@ ERRORS: dict[str, tuple[Callable[[Any], Any], str]] = {
         then_measured(lambda x: jax.jit(lambda y: qml.RX(y, 0) and y)(x)),
         "RX is applied inside a JAX transformation",
     ),
-    "nothing returned": (lambda x: None, "a quantum function must return something"),
+    "nothing returned": (lambda x: None, "the quantum function returned no value"),
     "gate of qutrits": (
         then_measured(lambda x: qml.TRX(x, wires=0)),
-        "the device does not apply TRX, and PennyLane has no decomposition of it",
+        "the device does not apply TRX, and PennyLane has no decomposition of TRX",
     ),
     "power of a channel": (
         then_measured(lambda x: qml.pow(qml.BitFlip(x, 0), 2.5)),
-        "it has BitFlip**2.5, and channels have no inverse and no controlled form",
+        "the circuit has BitFlip**2.5, and channels have no inverse and no controlled form",
     ),
     "observable without a matrix": (
         lambda x: qml.expval(NoObservable(0)),
-        "the observable NoObservable, which has no matrix: not supported by bellhop",
+        "bellhop does not support the observable NoObservable, which has no matrix",
     ),
 }
 

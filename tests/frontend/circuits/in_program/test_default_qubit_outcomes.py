@@ -163,7 +163,7 @@ ERRORS: dict[str, tuple[Callable[[Any], Any], dict[str, Any], str]] = {
     "too many": (
         in_loop(13),
         IN_PROGRAM,
-        "13 mid-circuit outcomes are needed at once",
+        "expected at most 12 outcomes in use at the same time, got 13",
     ),
     "dynamic loop": (
         in_loop(None),

@@ -236,24 +236,24 @@ def word(x: Any) -> Any:
 ERRORS: dict[str, tuple[Callable[[], Any], str]] = {
     "second derivative": (
         lambda: bellhop.grad(bellhop.grad(node(word))),
-        "it has shots and is differentiated twice",
+        "the circuit has shots and is differentiated twice",
     ),
     "backpropagation": (
         lambda: bellhop.grad(node(word, diff_method="backprop")),
-        "'hadamard', 'finite-diff', 'spsa' with shots",
+        "with shots, expected 'best', 'parameter-shift', 'hadamard', 'finite-diff', 'spsa'",
     ),
-    "state": (lambda: node(lambda x: qml.state()), "state with shots: not supported"),
+    "state": (lambda: node(lambda x: qml.state()), "bellhop does not support state with shots"),
     "samples": (
         lambda: bellhop.grad(lambda x: jnp.mean(1.0 * node(coin)(x))),
-        "it returns sample or counts and is differentiated",
+        "the circuit is differentiated and returns sample, counts",
     ),
     "outcomes of each shot": (
         lambda: bellhop.grad(lambda x: jnp.mean(1.0 * node(drawn_outcome)(x))),
-        "it returns samples or values computed from outcomes",
+        "returns samples or values computed from mid-circuit outcomes",
     ),
     "an outcome": (
         lambda: bellhop.grad(lambda x: x * node(drawn_outcome, None)(x)),
-        "the outcomes of its mid-circuit measurements are drawn",
+        "the circuit draws random mid-circuit outcomes",
     ),
 }
 

@@ -219,9 +219,7 @@ def test_noise_that_asks_for_computed_wires_is_refused(has_loop: bool, model: An
     def body(x: Any, n: Any) -> None:
         bellhop.for_loop(0, n if has_loop else 1, 1)(lambda i: qml.RX(x, n - i))()
 
-    with pytest.raises(
-        bellhop.CompileError, match="the noise model reads, or may read, the wires of RX"
-    ):
+    with pytest.raises(bellhop.CompileError, match="the noise model may read the wires of RX"):
         refused(body, model)()
 
 
@@ -238,7 +236,7 @@ def test_noise_of_a_computed_number_is_refused() -> None:
     large = qml.BooleanFn(lambda op: op.num_params == 1 and op.parameters[0] > 0.1)
     model = lambda p: qml.NoiseModel({large: qml.noise.partial_wires(qml.BitFlip, p)})
     body = lambda x, n: (bellhop.measure(1), qml.RX(x, 0))
-    with pytest.raises(bellhop.CompileError, match="its noise model reads a traced value"):
+    with pytest.raises(bellhop.CompileError, match="the noise model reads a traced value"):
         refused(body, model)()
 
 

@@ -245,7 +245,7 @@ def test_wires_on_which_an_operation_is_diagonal(op, local):
 
 def test_what_has_no_parts_is_refused():
     unitary = lambda x, w: (qml.QubitUnitary(x * np.eye(32), [w, *range(4)]), qml.probs(0))[1]
-    with pytest.raises(bellhop.CompileError, match="acts on 5 wires, some of them dynamic"):
+    with pytest.raises(bellhop.CompileError, match="acts on 5 wires, some of them traced"):
         over(qnode(unitary))(1.0, 4)
     three = StateAxes(SimpleNamespace(shape={"a": 3}), ("a",))
     with (

@@ -69,7 +69,7 @@ def test_loop_whose_length_an_outcome_decides() -> None:
         attempt(False)
         return qml.expval(qml.Z(0))
 
-    with pytest.raises(bellhop.CompileError, match="is in a while_loop, and on this device"):
+    with pytest.raises(bellhop.CompileError, match="is in a while_loop, expected a static"):
         bellhop.qjit(on_mixed(circuit))(X)
 
 

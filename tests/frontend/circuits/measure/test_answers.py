@@ -104,5 +104,5 @@ def test_exact_values_are_asked_for_before_they_are_computed():
 
 def test_outcomes_of_other_circuits_are_an_error():
     process = qml.expval(qml.ops.MeasurementValue([]))
-    with pytest.raises(CompileError, match="not the outcome of a mid-circuit"):
+    with pytest.raises(CompileError, match="expected the outcome of a mid-circuit"):
         find_outcomes(process, FixedSamples())

@@ -243,7 +243,9 @@ def test_computed_coefficients_beside_what_is_hermitian_together() -> None:
 
 def test_the_imaginary_part_of_a_computed_coefficient_is_discarded_with_a_warning() -> None:
     qnode = qml.QNode(lambda c: qml.expval(c * qml.Z(0)), qml.device("lightning.qubit", wires=1))
-    with pytest.warns(np.exceptions.ComplexWarning, match="imaginary part is discarded"):
+    with pytest.warns(
+        np.exceptions.ComplexWarning, match="so the imaginary part of the coefficient is discarded"
+    ):
         assert bellhop.qjit(qnode)(2 + 1j) == 2
 
 
@@ -260,7 +262,8 @@ def test_a_complex_angle_is_refused() -> None:
 def test_an_operator_is_no_result() -> None:
     qnode = qml.QNode(lambda: qml.Z(0), qml.device("lightning.qubit", wires=1))
     with pytest.raises(
-        bellhop.CompileError, match=r"returned a PauliZ, expected .* Measure it: qml.expval"
+        bellhop.CompileError,
+        match=r"returned a PauliZ, expected .* Measure the operator: qml.expval",
     ):
         bellhop.qjit(qnode)()
 
@@ -272,7 +275,7 @@ def test_coefficients_with_an_axis_of_a_batch_are_refused(device: str) -> None:
 
     qnode = qml.QNode(circuit, qml.device(device, wires=1))
     line = circuit.__code__.co_firstlineno
-    with pytest.raises(bellhop.CompileError, match=r"with an array of shape \(3,\)") as caught:
+    with pytest.raises(bellhop.CompileError, match=r"with a coefficient of shape \(3,\)") as caught:
         bellhop.qjit(qnode)(np.ones((2, 3)))
     assert f"{__file__}:{line}" in str(caught.value)
     np.testing.assert_allclose(

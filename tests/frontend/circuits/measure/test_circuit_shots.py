@@ -200,8 +200,8 @@ def test_observable_that_the_program_computes(lightning: Any) -> None:
 
 
 COMPILE_ERRORS: dict[str, tuple[Callable[[], Any], str]] = {
-    "state": (qml.state, "state with shots: not supported by bellhop. Measure expval"),
-    "entropy": (lambda: qml.vn_entropy(0), "vn_entropy with shots: not supported"),
+    "state": (qml.state, "bellhop does not support state with shots. Measure expval"),
+    "entropy": (lambda: qml.vn_entropy(0), "bellhop does not support vn_entropy with shots"),
 }
 
 

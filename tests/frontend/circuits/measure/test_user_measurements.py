@@ -242,7 +242,7 @@ def test_transforms_in_batches_and_alone():
 def test_what_transforms_do_not_support():
     with pytest.raises(bellhop.DifferentiableCompileError, match="returns Doubled and is diff"):
         bellhop.qjit(bellhop.grad(lambda x: circuit_of(Doubled)(x)[0]))(ANGLE)
-    with pytest.raises(bellhop.CompileError, match="Define its method shape and its property"):
+    with pytest.raises(bellhop.CompileError, match="Define the method shape and the property"):
         bellhop.qjit(circuit_of(Undeclared))(ANGLE)
 
     @qml.qnode(qml.device("default.qubit", wires=1))
@@ -251,5 +251,5 @@ def test_what_transforms_do_not_support():
         bellhop.measure(0)
         return Doubled(wires=[0])
 
-    with pytest.raises(bellhop.CompileError, match="after mid-circuit measurements is not supp"):
+    with pytest.raises(bellhop.CompileError, match="Doubled, a MeasurementTransform, is not supp"):
         bellhop.qjit(after_an_outcome)(ANGLE)

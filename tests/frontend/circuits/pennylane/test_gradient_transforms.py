@@ -121,17 +121,17 @@ def test_what_is_told_about_a_circuit(name):
         (
             lambda qnode: qml.gradients.param_shift(qnode, argnums=2),
             one,
-            r"a transform has argnums \[2\], expected positions below 1",
+            r"a gradient transform has argnums \[2\], expected positions below 1",
         ),
         (
             qml.gradients.param_shift,
             lambda p: (qml.RX(0.1, wires=0), qml.expval(qml.Z(0)))[1],
-            "no parameter of a gate depends on the arguments",
+            "no gate parameter depends on these arguments",
         ),
         (
             qml.gradients.finite_diff,
             lambda p: qml.expval(qml.Hermitian(p[0] * np.eye(2), wires=0)),
-            "depends on the arguments is an array",
+            r"with respect to a gate parameter of shape \(2, 2\), expected a number",
         ),
     ],
 )

@@ -119,7 +119,7 @@ def test_an_angle_by_an_outcome_is_on_no_tape() -> None:
         qml.RX(0.5 * bellhop.measure(0), 0)
         return qml.expval(qml.Z(0))
 
-    with pytest.raises(bellhop.CompileError, match="RX with the outcome of a measure"):
+    with pytest.raises(bellhop.CompileError, match="RX with a mid-circuit outcome as a parameter"):
         bellhop.qjit(circuit)()
 
 

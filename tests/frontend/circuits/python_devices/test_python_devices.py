@@ -352,10 +352,10 @@ def outcome_as_angle(x):
 
 
 REFUSED = {
-    loop_of_computed_length: "it has a for_loop with traced bounds, expected",
-    while_loop: "it has a while_loop, expected a static trip count, as tapes for Python devices",
+    loop_of_computed_length: "the circuit has a for_loop with traced bounds, expected",
+    while_loop: "the circuit has a while_loop, expected a static trip count, as tapes for devices",
     measured_computed_wire: "a mid-circuit measurement is on a traced wire, which is not supported",
-    computed_power: "is traced, which is not supported on Python devices. Make it static",
+    computed_power: "is traced, which is not supported on devices that run in Python. Make the",
     outcome_as_angle: "a parameter of RX is the outcome of a mid-circuit measurement, which is",
 }
 

@@ -77,7 +77,7 @@ def sum_before_loop(x: Any) -> Any:
 COMPILE_ERRORS: dict[str, tuple[Callable[[Any], Any], str]] = {
     "unknown gate": (
         gate_in(lambda x: NoGate(wires=0)),
-        "the device does not apply NoGate, and PennyLane has no decomposition of it",
+        "the device does not apply NoGate, and PennyLane has no decomposition of NoGate",
     ),
     "a gate made of others by a computed number": (
         gate_in(lambda x: qml.pow(qml.Rot(x, x, x, 0), x)),
@@ -128,9 +128,9 @@ COMPILE_ERRORS: dict[str, tuple[Callable[[Any], Any], str]] = {
     ),
     "a matrix of another shape": (
         lambda x: qml.expval(qml.Hermitian(x * jnp.eye(3), 0)),
-        "the observable Hermitian of a matrix of shape (3, 3) on wires [0]",
+        "the observable Hermitian with a matrix of shape (3, 3) on wires [0]",
     ),
-    "nothing returned": (lambda x: None, "a quantum function must return something"),
+    "nothing returned": (lambda x: None, "the quantum function returned no value"),
     "text beside a measurement": (
         lambda x: (expval(), "a"),
         "the quantum function returned a str, expected measurements",
@@ -163,12 +163,13 @@ COMPILE_ERRORS: dict[str, tuple[Callable[[Any], Any], str]] = {
     ),
     "Pauli created before a loop": (
         pauli_before_loop,
-        "Z(0) was created before a loop or a conditional, and was applied as a gate. Create "
-        "it in the measurement or in the operator that contains it, or outside the QNode.",
+        "Z(0) was created before a loop or a conditional, and was applied as a gate "
+        "there. Create Z(0) in the measurement or in the operator that uses it, or outside the "
+        "QNode.",
     ),
     "gate of a qutrit": (
         lambda x: qml.TRX(x, wires=0),
-        "the device does not apply TRX, and PennyLane has no decomposition of it",
+        "the device does not apply TRX, and PennyLane has no decomposition of TRX",
     ),
     "sum created before a loop": (
         sum_before_loop,
@@ -233,27 +234,29 @@ NO_DERIVATIVE: dict[str, tuple[Callable[[Any], Any], dict[str, Any], str]] = {
     "state": (
         rotated(qml.state),
         {"diff_method": "parameter-shift"},
-        "the derivative of qml.state by diff_method='parameter-shift' is not supported on this "
-        "device. Use default.qubit, or use diff_method='best'.",
+        "the derivative of qml.state is supported only by the adjoint method of bellhop's engine, "
+        "not with diff_method='parameter-shift'. Use default.qubit, or diff_method='best'.",
     ),
     "density matrix": (
         rotated(lambda: qml.density_matrix([0])),
         {"diff_method": "finite-diff"},
-        "the derivative of qml.density_matrix by diff_method='finite-diff' is not supported",
+        "the derivative of qml.density_matrix is supported only by the adjoint method of bellhop's "
+        "engine, not with diff_method='finite-diff'",
     ),
     # What prints has no second form in the program, which would print again.
     "state beside a computed loop": (
         lambda x: (jax.debug.print("{}", x), computed_loop(qml.state)(x))[1],
         {},
-        "the derivative of qml.state in a circuit with a loop of dynamic trip count is not "
-        "supported on this device. Use default.qubit, or give the loop a static trip count.",
+        "the derivative of qml.state is supported only by the adjoint method of bellhop's engine, "
+        "not in a circuit with a loop of dynamic trip count. Use default.qubit, or give the loop a "
+        "static trip count.",
     ),
-    "no method": (rotated(expval), {"diff_method": None}, "its diff_method is 'None'"),
+    "no method": (rotated(expval), {"diff_method": None}, "with diff_method='None'"),
     "another method": (
         rotated(expval),
         {"diff_method": None},
-        "its diff_method is 'None'; bellhop supports 'best', 'adjoint', 'parameter-shift', "
-        "'hadamard', 'spsa' and 'finite-diff' on this device.",
+        "with diff_method='None', which is not supported on this device, expected 'best', "
+        "'adjoint', 'parameter-shift', 'hadamard', 'spsa' or 'finite-diff'. Use diff_method='best'",
     ),
     "matrix of two wires": (
         matrix_gate,
@@ -263,8 +266,7 @@ NO_DERIVATIVE: dict[str, tuple[Callable[[Any], Any], dict[str, Any], str]] = {
     "matrix of many wires": (
         lambda x: qml.expval(qml.Hermitian(x * np.eye(32), wires=range(5))),
         {"diff_method": "parameter-shift"},
-        "the matrix of a Hermitian observable on 5 wires is differentiated, which is supported on "
-        "up to 4 wires.",
+        "with respect to the matrix of a Hermitian observable on 5 wires, expected at most 4 wires",
     ),
 }
 
@@ -282,7 +284,7 @@ def test_circuit_that_has_no_derivative(name: str) -> None:
 
 def test_second_derivative_by_finite_differences() -> None:
     program = bellhop.qjit(jax.hessian(circuit(rotated(expval), diff_method="finite-diff")))
-    message = "it is differentiated twice, and finite differences of finite differences are mostly"
+    message = "and finite differences of finite differences are mostly"
     with raises_naming_the_circuit(message, bellhop.DifferentiableCompileError):
         program(0.3)
 

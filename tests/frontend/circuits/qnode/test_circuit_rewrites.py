@@ -193,7 +193,7 @@ def test_circuits_with_control_flow_are_folded_as_a_whole(device):
         # The state is prepared once in each.
         assert gate_count(f) == (gate_count(plain) - 1) * (1 + 3) + 2
     with pytest.raises(
-        bellhop.CompileError, match=r"a measure \(.*\) is not supported in an adjoint"
+        bellhop.CompileError, match=r"a measure \(.*\) is not supported in a function that"
     ):
         bellhop.qjit(
             bellhop.mitigate_with_zne(

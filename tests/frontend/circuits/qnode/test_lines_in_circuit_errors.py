@@ -51,9 +51,9 @@ def _measured_number(x: Any) -> Any:
         (_on_wire_5, "there is no wire 5"),
         (_controlled_on_wire_5, "there is no wire 5"),
         (_loop_on_wire_5, "there is no wire 5"),
-        (_two_batches, "RX has a batch of 3 parameters, and RX one of 2"),
+        (_two_batches, "RX has a batch of 3 parameters, expected 2, the batch size of RX"),
         (_batch_of_batches, r"\): RX: wrong number\(s\) of dimensions"),
-        (_measured_number, "expval of a number, expected an observable"),
+        (_measured_number, "expval got a traced number in a circuit without"),
     ],
 )
 def test_errors_while_tracing_name_the_line_of_the_gate(function, message, device):

@@ -101,6 +101,6 @@ def test_gates_after_a_measurement_are_an_error(device):
         qml.RX(x, wires=0)
         return measured
 
-    message = rf"expval\(Z\(0\)\) \({__file__}:\d+\) is measured, and RX follows. Measure after"
+    message = rf"the gate RX follows the measurement expval\(Z\(0\)\) \({__file__}:\d+\), expected"
     with pytest.raises(bellhop.CompileError, match=message):
         bellhop.qjit(circuit)(0.4)

@@ -191,28 +191,32 @@ ERRORS = {
     ),
     "more than a device of Python has": (
         lambda: allocated(lambda: qml.allocate(2), name="reference.qubit"),
-        "the wires that it allocates are not available: Not enough available wires",
+        "wires that the circuit allocates are not available: Not enough available wires",
     ),
-    "after the end": (lambda: allocated(after_the_end), "a wire is used that was deallocated"),
+    "after the end": (
+        lambda: allocated(after_the_end),
+        "an allocated wire is used after qml.deallocate",
+    ),
     "given back twice": (
         lambda: allocated(twice),
-        "qml.deallocate got a wire that is not allocated. Call it once for each allocated wire.",
+        "qml.deallocate got a wire that is not allocated. Call qml.deallocate once for each "
+        "allocated wire.",
     ),
     "kept in a loop": (
         lambda: allocated(kept_in_a_loop),
-        "a loop or a branch allocates a wire and does not deallocate it",
+        "a loop or a branch allocates a wire and does not deallocate this",
     ),
     "given back in a branch": (
         lambda: allocated(given_back_in_a_branch),
-        "a loop or a branch deallocates a wire that was allocated outside of it",
+        "a loop or a branch deallocates a wire that was allocated outside of this",
     ),
     "inverted": (
         lambda: allocated(inverted),
-        "of wires is not supported in an adjoint, ctrl or folding of a function. Move",
+        "of wires is not supported in a function that qml.adjoint or qml.ctrl transforms",
     ),
     "traced wires": (
         lambda: allocated(on_a_computed_wire),
-        "qml.allocate cannot tell which wires are free",
+        "without wires or the circuit calls qml.allocate. Pass the number",
     ),
 }
 

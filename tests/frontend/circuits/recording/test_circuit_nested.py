@@ -215,7 +215,7 @@ def test_measurements_have_no_inverse(lightning: Any) -> None:
         lambda x: (bellhop.adjoint(lambda: bellhop.measure(0))(), qml.expval(qml.Z(0)))[1]
     )
     with pytest.raises(
-        bellhop.CompileError, match="is not supported in an adjoint or ctrl of a function"
+        bellhop.CompileError, match="is not supported in a function that qml.adjoint or qml"
     ):
         bellhop.qjit(node)(jnp.asarray(0.3))
 

@@ -108,10 +108,10 @@ def choose_pure_simulator(n_qubits: int, where: str) -> Any:
     if n_devices & (n_devices - 1):
         axes = ", ".join(map(repr, over.axes))
         raise CompileError(
-            f"{where}: its state is partitioned over the {n_devices} devices of the mesh axes "
-            f"{axes}, expected a power of two. Use a mesh of {1 << (n_devices.bit_length() - 1)} "
-            "devices, or name the axes in the sharding, accelerate(dev=jax.NamedSharding(mesh, "
-            "jax.P(axis))), to keep a whole state on each device."
+            f"{where}: the state of the circuit is partitioned over {n_devices} devices (mesh axes "
+            f"{axes}), expected a power of two. Use a mesh of {1 << (n_devices.bit_length() - 1)} "
+            "devices; or, to keep a whole state on each device, name the axes in the sharding: "
+            "accelerate(dev=jax.NamedSharding(mesh, jax.P(axis)))."
         )
     return functools.partial(PartitionedSimulator, devices=DeviceWires.from_state_axes(over))
 
@@ -413,9 +413,15 @@ def _check_outcome_count(n_outcomes: int, simulator: Simulator) -> None:
     `simulator` names the QNode and the device in the error.
     """
     if n_outcomes > MAX_OUTCOMES:
-        advice = "Use each outcome before the next measurement, or use"
+        # A density matrix sums over an outcome that the rest of the circuit does not use.
+        remedy = (
+            "Use each outcome before the next measurement, or use qml.device('lightning.qubit', "
+            "wires=...)."
+            if simulator.is_mixed
+            else "Use qml.device('lightning.qubit', wires=...)."
+        )
         raise CompileError(
-            f"{simulator.where}: {n_outcomes} mid-circuit outcomes are needed at once, expected at "
-            f"most {MAX_OUTCOMES}: on {simulator.name} bellhop evaluates all combinations. "
-            f"{advice if simulator.is_mixed else 'Use'} qml.device('lightning.qubit', wires=...)."
+            f"{simulator.where}: bellhop evaluates all combinations of mid-circuit outcomes on "
+            f"{simulator.name}, expected at most {MAX_OUTCOMES} outcomes in use at the same time, "
+            f"got {n_outcomes}. {remedy}"
         )

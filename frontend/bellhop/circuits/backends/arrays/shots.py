@@ -30,8 +30,9 @@ from bellhop.circuits.ir.likelihood_ratio import make_zero_with_ratio_tangent
 from bellhop.circuits.ir.postselection import mask_impossible
 
 _SECOND_DERIVATIVE_ERROR = (
-    "averages over shots on this device are differentiated twice, and the score function gives "
-    "first derivatives only. Use qml.device('lightning.qubit', wires=...), or no shots."
+    "averages over shots are differentiated twice, which is not supported on this device: the "
+    "score function gives first derivatives only. Use qml.device('lightning.qubit', wires=...), or "
+    "a circuit without shots."
 )
 
 

@@ -50,8 +50,8 @@ _EXACT_METHODS = (
 _METHODS_WITH_SHOTS = (DiffMethod.BEST, DiffMethod.PARAMETER_SHIFT, DiffMethod.HADAMARD)
 
 _SAMPLES_ERROR = (
-    "it returns samples, counts or drawn outcomes, and is differentiated with respect to gate "
-    "parameters; these have no derivative. Return expval, var or probs."
+    "the circuit is differentiated with respect to gate parameters and returns samples, counts or "
+    "values of mid-circuit outcomes, which have no derivative. Return expval, var or probs."
 )
 
 
@@ -290,9 +290,10 @@ class SimulatedCircuit(ProgramCircuit):
         methods = (*methods, DiffMethod.FINITE_DIFFERENCES, DiffMethod.SPSA)
         if diff_method not in methods:
             return (
-                f"it is differentiated, and its diff_method is '{diff_method}'; on "
-                f"{self.simulator.name} bellhop supports {', '.join(map(repr, methods))}"
-                f"{'' if self._shots is None else ' with shots'}."
+                f"the circuit is differentiated with diff_method='{diff_method}', which is not "
+                "supported on "
+                f"{self.simulator.name}{'' if self._shots is None else ' with shots'}, expected "
+                f"{', '.join(map(repr, methods))}. Use diff_method='best'."
             )
         return Outcomes.DRAWN_ERROR if is_single else ""
 

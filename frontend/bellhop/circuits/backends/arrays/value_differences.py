@@ -67,7 +67,7 @@ def evaluate_with_differences(
         ]
         if any(map(jnp.iscomplexobj, (primals[number] for number in perturbed))):
             raise DifferentiableCompileError(
-                f"{where}: it is differentiated with respect to complex arguments, which "
+                f"{where}: the circuit is differentiated with respect to complex arguments, which "
                 f"diff_method='{method}' does not support. Pass real and imaginary parts as "
                 "separate arguments, or use diff_method='best'."
             )

@@ -145,13 +145,15 @@ def _choose_method(asked: str, facts: CircuitFacts) -> str:
 
 
 _AMPLITUDES_WITH_SHOTS_ERROR = (
-    "the amplitudes of StatePrep are differentiated with shots, which is supported with "
-    "diff_method='best', and without loops of dynamic trip count, shadow_expval and "
-    "engine='plugin'. Remove them from the circuit, or use default.qubit."
+    "the circuit has shots and is differentiated with respect to the amplitudes of StatePrep, "
+    "which is supported only with diff_method='best' or 'parameter-shift', and without "
+    "engine='plugin', shadow_expval and loops with a dynamic trip count. Use default.qubit, or a "
+    "circuit without shots."
 )
 _PLUGIN_AMPLITUDES_ERROR = (
-    "the amplitudes of StatePrep are differentiated by the adjoint method, which is not supported "
-    "with engine='plugin'. Use diff_method='best' or 'parameter-shift'."
+    "the circuit is differentiated with respect to the amplitudes of StatePrep by the adjoint "
+    "method of the device's plugin, which differentiates gates only. Use diff_method='best' or "
+    "'parameter-shift'."
 )
 
 
@@ -186,25 +188,26 @@ def _include_amplitudes(
 _ADJOINT_OBSTACLES: tuple[tuple[Callable[[CircuitFacts], bool], str], ...] = (
     (
         lambda facts: not facts.device_has_adjoint,
-        "it is differentiated, and the device does not have the adjoint method: none of "
-        "its gates is marked differentiable. Use diff_method='best' or 'parameter-shift'.",
+        "the circuit is differentiated with diff_method='adjoint', which the device does not "
+        "support: the device declares no gate as differentiable. Use diff_method='best' or "
+        "'parameter-shift'.",
     ),
     (
         lambda facts: facts.needs_rerun,
-        "it has shots, or mid-circuit measurements that the engine does not run, and is "
-        "differentiated; the adjoint method supports neither. Use "
+        "the circuit has shots, or mid-circuit measurements that bellhop's engine does not run, "
+        "and is differentiated with diff_method='adjoint', which supports neither. Use "
         "diff_method='best' or 'parameter-shift'.",
     ),
     (
         lambda facts: facts.may_change_norm,
-        "it is differentiated, and has a QubitUnitary whose matrix is not unitary or is "
-        "traced; the adjoint method supports unitary gates only. Use diff_method='best' "
-        "or 'parameter-shift'.",
+        "the circuit is differentiated with diff_method='adjoint', which supports unitary gates "
+        "only, and has a QubitUnitary whose matrix is traced or not unitary. Use "
+        "diff_method='best' or 'parameter-shift'.",
     ),
     (
         lambda facts: not facts.is_swept_by_adjoint,
-        "it measures var or probs and is differentiated; the adjoint method of a device "
-        "differentiates expectation values only. Use diff_method='best' or "
+        "the circuit measures var or probs and is differentiated with diff_method='adjoint', which "
+        "differentiates expectation values only on this device. Use diff_method='best' or "
         "'parameter-shift'.",
     ),
 )
@@ -223,9 +226,9 @@ def _find_obstacle(asked: str, method: str, facts: CircuitFacts) -> str:
     is_known = is_adjoint or method == DiffMethod.PARAMETER_SHIFT
     if not (is_known or DiffMethod.has_differences(method)):
         return (
-            f"it is differentiated, and its diff_method is '{method}'; bellhop supports "
-            "'best', 'adjoint', 'parameter-shift', 'hadamard', 'spsa' and 'finite-diff' on "
-            "this device."
+            f"the circuit is differentiated with diff_method='{method}', which is not supported on "
+            "this device, expected 'best', 'adjoint', 'parameter-shift', 'hadamard', 'spsa' or "
+            "'finite-diff'. Use diff_method='best'."
         )
     if is_adjoint and facts.has_adjoint:
         return ""
@@ -236,11 +239,15 @@ def _find_obstacle(asked: str, method: str, facts: CircuitFacts) -> str:
 
 
 # Where the engine's adjoint method is not available, and a remedy: the first predicate that holds
-# counts.
+# counts. `_find_measurement_obstacle` joins both to the end of a message: "... not {where}. Use
+# default.qubit, or {remedy}."
 _ENGINE_LIMITS: tuple[tuple[Callable[[CircuitFacts], bool], tuple[str, str]], ...] = (
     (
         lambda facts: not facts.in_engine,
-        ("with engine='plugin', or without the engine,", "return expval or probs"),
+        (
+            "with engine='plugin' or on devices without the engine",
+            "return expval or probs",
+        ),
     ),
     (
         lambda facts: not facts.has_static_count,
@@ -253,7 +260,7 @@ _ENGINE_LIMITS: tuple[tuple[Callable[[CircuitFacts], bool], tuple[str, str]], ..
     (
         lambda facts: True,
         (
-            "after a QubitUnitary whose matrix is not unitary or is traced",
+            "after a QubitUnitary whose matrix is traced or not unitary",
             "return expval or probs",
         ),
     ),
@@ -268,7 +275,7 @@ def _explain_engine_limit(asked: str, facts: CircuitFacts) -> tuple[str, str]:
         what the user can do instead.
     """
     if asked not in (DiffMethod.BEST, DiffMethod.ADJOINT):
-        return f"by diff_method='{asked}'", "use diff_method='best'"
+        return f"with diff_method='{asked}'", "diff_method='best'"
     return next(limit for holds, limit in _ENGINE_LIMITS if holds(facts))
 
 
@@ -281,7 +288,7 @@ def find_second_order_obstacle(measurements: Sequence[Measurement]) -> str:
     Args:
         measurements: the measurements whose vector-Jacobian product is differentiated.
     """
-    where = "twice, where the first is in reverse mode,"
+    where = "twice, with the first derivative in reverse mode"
     return _find_measurement_obstacle(measurements, (where, "return expval or probs"))
 
 
@@ -291,19 +298,19 @@ def _find_measurement_obstacle(
     """Return the error message if methods other than adjoint cannot differentiate.
 
     Args:
-        not_by_engine: where the engine's adjoint method cannot be used here, and what the user can
+        not_by_engine: where the engine's adjoint method cannot be used, and what the user can
             do instead: two parts of the message.
 
     Returns:
         the message for the first measurement that only the engine's adjoint method differentiates,
         or no method; empty if there is none.
     """
-    where, instead = not_by_engine
+    where, remedy = not_by_engine
     for measurement in measurements:
         if measurement.obstacle and measurement.has_jacobian(Executor.ENGINE):
             return (
-                f"{measurement.obstacle} {where} is not supported on this device. Use "
-                f"default.qubit, or {instead}."
+                f"{measurement.obstacle} is supported only by the adjoint method of bellhop's "
+                f"engine, not {where}. Use default.qubit, or {remedy}."
             )
         if measurement.obstacle:
             return measurement.obstacle

@@ -122,11 +122,12 @@ def get_runner(plan: ExecutionPlan, device: Any) -> Callable[..., Any]:
     if plan.executor is Executor.REGISTERED and registered is not None:
         return registered
     if plan.executor not in _RUNNERS:
+        reason = f", since {plan.reason}" if plan.reason else ""
         raise CompileError(
-            f"{device.name}: the circuit needs the backend '{plan.executor.name.lower()}', since "
-            f"{plan.reason}, and this installation of bellhop has no such backend, expected one "
-            f"of {', '.join(each.name.lower() for each in _RUNNERS)}. Use "
-            "qml.device('lightning.qubit', wires=...), or install bellhop anew."
+            f"{device.name}: the circuit needs the backend '{plan.executor.name.lower()}'{reason}, "
+            "and this installation of bellhop has no such backend, expected one of "
+            f"{', '.join(each.name.lower() for each in _RUNNERS)}. Use "
+            "qml.device('lightning.qubit', wires=...), or reinstall bellhop."
         )
     module, function = _RUNNERS[plan.executor]
     run: Callable[..., Any] = getattr(importlib.import_module(f"{_BACKENDS}.{module}"), function)
@@ -177,7 +178,7 @@ def _choose_executor(device: Any, config: CircuitConfig) -> tuple[Executor, str]
         return Executor.TAPES, "its diff_method is 'hadamard'"
     has_engine = DeviceSpec.has_engine(device.name) and config.engine
     if Precision.is_single_device(device) and not has_engine:
-        return Executor.TAPES, "it has single precision, and plugins have double precision only"
+        return Executor.TAPES, "the device has single precision, and plugins have double precision"
     if not config.engine:
         return Executor.PLUGIN, "it has engine='plugin'"
     if not device.name.startswith("lightning."):
@@ -191,7 +192,7 @@ def _find_obstacle_of_default_qubit(config: CircuitConfig) -> str:
         return f"its diff_method is '{config.diff_method}'"
     if not config.engine:
         return "it has engine='plugin'"
-    return "it is called in a region" if trace_state().in_region else ""
+    return "the QNode is called in a region" if trace_state().in_region else ""
 
 
 def _is_exact_method(config: CircuitConfig) -> bool:

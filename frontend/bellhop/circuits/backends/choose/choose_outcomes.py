@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from bellhop.circuits.ir.answers import MeasurementSite
-from bellhop.circuits.ir.circuit_config import CircuitConfig
+from bellhop.circuits.ir.circuit_config import CircuitConfig, Shots
 from bellhop.circuits.ir.executors import Outcomes
 from bellhop.circuits.ir.measurement_types import is_measurement
 from bellhop.errors import CompileError
@@ -40,13 +40,14 @@ def choose_outcomes(
         return Outcomes.RUN_PER_SHOT
     if method == _ONE_SHOT:
         raise CompileError(
-            f"{where}: mcm_method={_ONE_SHOT!r} needs shots. Use mcm_method={_TREE!r}."
+            f"{where}: mcm_method={_ONE_SHOT!r} needs shots, and the QNode has none. Use "
+            f"mcm_method={_TREE!r}, or set shots: {Shots.ADVICE}."
         )
     is_classical = not all(map(is_measurement, leaves))
     if is_classical and method is not None:
         raise CompileError(
-            f"{where}: returning values that are not measurements is not supported with "
-            f"mcm_method={method!r}, which runs the circuit several times. Return qml.sample "
-            f"or qml.expval of outcomes, or set mcm_method={_SINGLE_BRANCH!r}."
+            f"{where}: the quantum function returns values that are not measurements, which is not "
+            f"supported with mcm_method={method!r}, as it runs the circuit several times. Return "
+            f"qml.sample or qml.expval of outcomes, or set mcm_method={_SINGLE_BRANCH!r}."
         )
     return Outcomes.ONE_RUN if is_classical else Outcomes.ALL

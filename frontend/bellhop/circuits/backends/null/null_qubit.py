@@ -120,8 +120,8 @@ def run_null(call: Circuit, device: qml.devices.Device, wires: WireMap) -> Any:
     for option, value in options.items():
         if value and option not in ("track_resources", "resources_filename"):
             raise CompileError(
-                f"{where}: the option {option} of null.qubit is not supported by bellhop. "
-                "Use qml.specs of the QNode, uncompiled, to count gates."
+                f"{where}: the option {option} of null.qubit is not supported by bellhop. Leave "
+                f"{option} out; to count gates, use qml.specs of the QNode without qjit."
             )
     tracker = None
     if options.get("track_resources"):
@@ -185,7 +185,7 @@ def _make_constant_result(
             leaf = _map_to_outcome_wires(leaf, len(find_outcomes(leaf, circuit)))
         n_wires = len(leaf.wires) or len(circuit.wires)
         if isinstance(leaf, _OUTCOME_MEASUREMENTS) and n_wires > _MAX_QUBITS:
-            label = f"{leaf} with a result of 2**{n_wires} numbers"
+            label = f"{leaf} of {n_wires} wires on null.qubit, only of up to {_MAX_QUBITS} wires"
             raise unsupported_error(circuit.where, label, "Measure fewer wires.")
         result = find_result(leaf, device, n_wires, shots, circuit.where)
     array = jnp.zeros(result.shape, result.dtype)

@@ -126,9 +126,9 @@ class CliffordCircuit(ProgramCircuit):
             self._add_instruction(name, op.wires, op.data[-1], paulis)
         elif any(map(is_dynamic, op.data)):
             raise CompileError(
-                f"{self.where}: {op.name} has a traced parameter, but the Clifford gate must be "
-                "known at compile time. Make the parameter static: qjit(static_argnums=...); "
-                "bellhop.cond chooses gates at run time."
+                f"{self.where}: {op.name} has a traced parameter, expected a static parameter, as "
+                "default.clifford must know the Clifford gate at compile time. Make the parameter "
+                "static: qjit(static_argnums=...); or choose between gates by bellhop.cond."
             )
         elif is_fresh and kind is OperationKind.STATE_PREPARATION:
             self._add_instructions(op, find_preparation(op))
@@ -204,8 +204,9 @@ class CliffordCircuit(ProgramCircuit):
         self._operands.append(
             forbid_derivative(
                 jnp.asarray(value),
-                f"{self.where}: Stim's samples have no derivative with respect to the probability "
-                "of an error. Use qml.device('default.mixed', wires=...).",
+                f"{self.where}: the circuit is differentiated with respect to the probability of "
+                "an error channel, and Stim's samples have no such derivative. Use "
+                "qml.device('default.mixed', wires=...).",
             )
         )
         return f"${len(self._operands) - 1}"
@@ -221,8 +222,8 @@ class CliffordCircuit(ProgramCircuit):
         """
         if postselect >= 0:
             raise CompileError(
-                f"{self.where}: postselection is not supported by Stim. Return the outcome too, "
-                "and select the shots with this outcome."
+                f"{self.where}: postselection is not supported by Stim. Return qml.sample of the "
+                "outcome too, and select the wanted shots by the samples."
             )
         self._add_instruction("MR" if reset else "M", [label])
         outcome = read_bits(self._record, self._position) == 1
@@ -341,8 +342,8 @@ class CliffordCircuit(ProgramCircuit):
     def _unsupported_error(self, construct: str) -> CompileError:
         """Return the error for a loop, such as "a while_loop", of dynamic trip count."""
         return CompileError(
-            f"{self.where}: it has {construct}, expected a static trip count, as Stim programs "
-            "have a fixed length. Use Python integers as bounds, or "
+            f"{self.where}: the circuit has {construct}, expected a static trip count, as Stim "
+            "programs have a fixed length. Use a for_loop with Python integers as bounds, or "
             "qml.device('lightning.qubit', wires=...)."
         )
 
@@ -365,8 +366,9 @@ class CliffordCircuit(ProgramCircuit):
         parts: list[tuple[list[Any], int]] = []
         before, place = self.fault, self._position
         obstacle = CompileError(
-            f"{self.where}: in a branch of a conditional, a traced condition, wire or probability "
-            "is not supported. Use one conditional without traced values in its branches."
+            f"{self.where}: a branch of a conditional has a traced wire, a traced probability or a "
+            "traced condition, which Stim does not support. Use one conditional without traced "
+            "values in the branches, or qml.device('lightning.qubit', wires=...)."
         )
 
         def make_branch(function: Callable[[], Any]) -> Callable[[], Any]:
@@ -428,7 +430,10 @@ class CliffordCircuit(ProgramCircuit):
         """
         every = list(itertools.product((0, 1), repeat=len(outcomes)))
         if len(outcomes) > _MAX_OUTCOMES:
-            raise self._nonlinear_error(f"it depends on more than {_MAX_OUTCOMES} outcomes")
+            raise self._nonlinear_error(
+                f"depends on {len(outcomes)} outcomes, expected at most {_MAX_OUTCOMES}",
+                "Write a conditional for each outcome",
+            )
         numbers = evaluate_static(index, [outcome for outcome, _ in outcomes], every)
         assert numbers is not None
         paulis = []
@@ -436,7 +441,9 @@ class CliffordCircuit(ProgramCircuit):
             is_text = all(isinstance(step, str) for step in steps)
             product = find_pauli_product("\n".join(steps)) if is_text else None
             if product is None:
-                raise self._nonlinear_error("a branch applies more than Paulis")
+                raise self._nonlinear_error(
+                    "applies operations other than Paulis", "Apply only Paulis in the branches"
+                )
             paulis.append(product)
         product_of = dict(zip(every, (paulis[int(number)] for number in numbers), strict=True))
         always = product_of[every[0]]
@@ -447,19 +454,25 @@ class CliffordCircuit(ProgramCircuit):
                 product = product ^ factor
             if product != always:
                 raise self._nonlinear_error(
-                    "its Paulis are not a product with a factor for each outcome"
+                    "applies Paulis that are not a product with a factor for each outcome",
+                    "Write a conditional for each outcome",
                 )
         self._steps += [f"{pauli} {qubit}" for qubit, pauli in sorted(always)]
         for (_, number), product in zip(outcomes, by_outcome, strict=True):
             back = self.n_outcomes - number
             self._steps += [f"C{pauli} rec[-{back}] {qubit}" for qubit, pauli in sorted(product)]
 
-    def _nonlinear_error(self, reason: str) -> CompileError:
-        """Return the error for a conditional that controlled Paulis cannot express."""
+    def _nonlinear_error(self, problem: str, remedy: str) -> CompileError:
+        """Return the error for a conditional that controlled Paulis cannot express.
+
+        Args:
+            problem: the predicate of a sentence whose subject is the conditional.
+            remedy: the start of the sentence with the remedy.
+        """
         return CompileError(
-            f"{self.where}: a conditional on mid-circuit outcomes is not supported: {reason}, and "
-            "Stim only has Paulis controlled by one outcome. Write a conditional for each outcome, "
-            "or use qml.device('lightning.qubit', wires=...)."
+            f"{self.where}: a conditional on mid-circuit outcomes {problem}, and Stim only has "
+            f"Paulis controlled by one outcome. {remedy}, or use qml.device('lightning.qubit', "
+            "wires=...)."
         )
 
     def sample(self, asked: Sequence[SampleRequest]) -> list[Any]:

@@ -143,9 +143,9 @@ def run_clifford(call: Circuit, device: Any, wires: WireMap) -> Any:
             evaluated = _evaluate_all_shots(once.closed)
         if evaluated is None:
             raise CompileError(
-                f"{where}: a wire, a probability, or a condition on other traced values depends "
-                "on mid-circuit outcomes, which Stim does not support. Use "
-                "qml.device('lightning.qubit', wires=...)."
+                f"{where}: a wire or a probability depends on mid-circuit outcomes, or a condition "
+                "depends on mid-circuit outcomes and on other traced values, which Stim does not "
+                "support. Use qml.device('lightning.qubit', wires=...)."
             )
         (_, fault, *values), (_, _, *are_of_shots) = evaluated
         values = _combine_shots(once, values, are_of_shots, where)
@@ -154,7 +154,7 @@ def run_clifford(call: Circuit, device: Any, wires: WireMap) -> Any:
 
     results = call.trace_rows(run_row)
     if results is None:
-        return Declined("Stim's sampler does not support a measurement")
+        return Declined("Stim's sampler does not support a measurement of the circuit")
     return results
 
 
@@ -268,8 +268,9 @@ def _combine_shots(
             return jnp.broadcast_to(value, (size, *value.shape[1:]))
         if is_measurement(leaf) and leaf.mv is None:
             raise CompileError(
-                f"{where}: the final measurement depends on a mid-circuit outcome, which Stim does "
-                "not support. Return samples of both, and combine them."
+                f"{where}: a final measurement depends on a mid-circuit outcome, which Stim does "
+                "not support. Return qml.sample of the observable and of the outcome, and combine "
+                "the samples."
             )
         each = value[:, 0]
         if statistic.is_per_shot:

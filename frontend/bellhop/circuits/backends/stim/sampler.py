@@ -111,7 +111,10 @@ class StimSampler(BuiltinFunction):
         try:
             circuit, reference = _parse_program(_render_program(json.loads(steps), values))
         except ValueError as error:
-            raise CircuitError(f"{where}: Stim rejected a runtime parameter: {error}") from None
+            raise CircuitError(
+                f"{where}: expected traced parameters that Stim accepts, got {values}. Correct "
+                f"these parameters. Stim raised: {error}"
+            ) from None
         high, low = map(int, key)
         sampler = circuit.compile_sampler(seed=high << 32 | low, reference_sample=reference)
         return sampler.sample(int(shots), bit_packed=True)
@@ -128,8 +131,8 @@ def _check_steps(steps: Any) -> None:
                     _check_steps(branch)
             case _:
                 raise ValueError(
-                    f"StimSampler: a step of the program is {str(step)[:99]}, expected a line or a "
-                    "conditional. Pass a list of steps."
+                    f"StimSampler: a step of the Stim program is {str(step)[:99]}, expected a line "
+                    "of text or a conditional, [operand, branches]. Pass a list of such steps."
                 )
 
 

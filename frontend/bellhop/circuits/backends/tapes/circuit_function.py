@@ -96,7 +96,7 @@ class CircuitFunction:
             self.make_example_tape()
         except (AllocationError, KeyError) as error:
             raise CompileError(
-                f"{self.where}: the wires that it allocates are not available: {error}. Use a "
+                f"{self.where}: wires that the circuit allocates are not available: {error}. Use a "
                 "device with more wires, and use each allocated wire between qml.allocate and "
                 "qml.deallocate."
             ) from error

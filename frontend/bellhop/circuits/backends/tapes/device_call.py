@@ -71,8 +71,9 @@ class _DeviceCall(Pure):
         for number in by:
             if jnp.iscomplexobj(primals[number]):
                 raise DifferentiableCompileError(
-                    f"{function.where}: differentiation with respect to complex parameters of "
-                    "operations is not supported on Python devices. Use gates with angles."
+                    f"{function.where}: the circuit is differentiated with respect to complex "
+                    f"parameters of operations, which is not supported on {function.device.name}. "
+                    "Use gates with real angles."
                 )
         method = choose_method(function, function.order + 1, {*function.perturbed_operands, *by})
         differentiated = function.differentiate(by, method)

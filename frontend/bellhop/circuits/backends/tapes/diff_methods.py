@@ -35,20 +35,22 @@ def choose_method(circuit: CircuitFunction, order: int, operands: Collection[int
         if not (result.has_shift_rule and jnp.issubdtype(result.dtype, jnp.floating)):
             raise _make_error(
                 circuit,
-                f"it returns {type(result.process).__name__} and is differentiated, which the "
-                f"device {circuit.device.name} does not support",
-                "Differentiate a QNode that returns expval, var and probs alone.",
+                f"the circuit returns {type(result.process).__name__} and is differentiated, which "
+                f"is not supported on {circuit.device.name}. Return only expval, var and probs "
+                "from a QNode that is differentiated.",
             )
     asked = circuit.config.pennylane_diff_method
     if asked is None:
         raise _make_error(
-            circuit, "it is differentiated, and its diff_method is None", "Set diff_method='best'."
+            circuit,
+            "the circuit is differentiated, and the QNode has diff_method=None. Set "
+            "diff_method='best'.",
         )
     if asked == "backprop":
         raise _make_error(
             circuit,
-            "it is differentiated, and diff_method='backprop' cannot differentiate "
-            f"{circuit.device.name}, which runs outside of the program",
+            "the circuit is differentiated with diff_method='backprop', which does not support "
+            f"{circuit.device.name}, as this device runs outside of the compiled program. "
             "Use diff_method='best' or 'parameter-shift'.",
         )
     if asked in ("hadamard", qml.gradients.hadamard_grad):
@@ -56,9 +58,9 @@ def choose_method(circuit: CircuitFunction, order: int, operands: Collection[int
     if order > _MAX_ORDER:
         raise _make_error(
             circuit,
-            f"it is differentiated {order} times, expected at most {_MAX_ORDER} on "
-            f"{circuit.device.name}",
-            "Use lightning.qubit or default.qubit, or jax.custom_jvp with a rule of your own.",
+            f"the circuit is differentiated {order} times, expected at most {_MAX_ORDER} times on "
+            f"{circuit.device.name}. Use lightning.qubit or default.qubit, or jax.custom_jvp with "
+            "a rule of your own.",
         )
     method = _choose_device_method(circuit, asked)
     if order == 1:
@@ -71,9 +73,8 @@ def choose_method(circuit: CircuitFunction, order: int, operands: Collection[int
         return method
     raise _make_error(
         circuit,
-        f"it is differentiated more than once, and diff_method='{asked}' supports first "
-        "derivatives only",
-        "Use diff_method='parameter-shift'.",
+        f"the circuit is differentiated {order} times, and diff_method='{asked}' supports first "
+        "derivatives only. Use diff_method='parameter-shift'.",
     )
 
 
@@ -94,10 +95,9 @@ def _check_shift_rules(circuit: CircuitFunction, operands: Collection[int]) -> N
         ):
             raise _make_error(
                 circuit,
-                f"it is differentiated more than once, and {part.prototype.name} has no "
-                f"parameter-shift "
-                "rule: PennyLane would take finite differences of finite differences",
-                "Use operations with parameter-shift rules.",
+                f"the circuit is differentiated more than once, and {part.prototype.name} has no "
+                "parameter-shift rule: PennyLane would take finite differences of finite "
+                "differences. Use operations with parameter-shift rules.",
             )
 
 
@@ -111,16 +111,17 @@ def _check_hadamard(circuit: CircuitFunction, order: int) -> None:
     if any(isinstance(r.process, qml.measurements.VarianceMP) for r in circuit.results):
         raise _make_error(
             circuit,
-            "it measures var and is differentiated by diff_method='hadamard', which supports "
-            "expval and probs only",
-            "Measure qml.expval of the observable and of its square.",
+            "the circuit measures var and is differentiated with diff_method='hadamard', which "
+            "supports expval and probs only. Measure qml.expval of the observable and of its "
+            "square.",
         )
     mode = circuit.config.gradient_kwargs.get("mode", "standard")
     if order > 1 and "direct" not in mode:
         raise _make_error(
             circuit,
-            f"it is differentiated more than once by diff_method='hadamard' in its mode '{mode}'",
-            "Use gradient_kwargs={'mode': 'direct'}, or diff_method='parameter-shift'.",
+            f"the circuit is differentiated {order} times with diff_method='hadamard', whose mode "
+            f"'{mode}' gives first derivatives only. Use mode='direct', or "
+            "diff_method='parameter-shift'.",
         )
 
 
@@ -152,11 +153,12 @@ def _choose_device_method(circuit: CircuitFunction, requested: Any) -> Any:
         return "parameter-shift"
     raise _make_error(
         circuit,
-        f"it is differentiated, and {circuit.device.name} does not support "
-        f"diff_method='{requested}' for this circuit",
-        "Use diff_method='best' or 'parameter-shift'.",
+        f"the circuit is differentiated with diff_method='{requested}', which "
+        f"{circuit.device.name} does not support for this circuit. Use diff_method='best' or "
+        "'parameter-shift'.",
     )
 
 
-def _make_error(circuit: CircuitFunction, problem: str, instead: str) -> DifferentiableCompileError:
-    return DifferentiableCompileError(f"{circuit.where}: {problem}. {instead}")
+def _make_error(circuit: CircuitFunction, message: str) -> DifferentiableCompileError:
+    """Return the error with a message that follows the QNode's name and line."""
+    return DifferentiableCompileError(f"{circuit.where}: {message}")

@@ -202,7 +202,7 @@ def _map_wires(made: Any, values: Sequence[Any], free: Sequence[Any]) -> Any:
     if len(set(wires)) < len(wires) and not isinstance(made, qml.ops.CompositeOp):
         raise CircuitError(
             f"{getattr(made, 'name', type(made).__name__)} on wires {wires}: expected different "
-            "wires, got one of them twice."
+            "wires, got one of them twice. Pass different values for the traced wires."
         )
     return made.map_wires(wire_map)
 

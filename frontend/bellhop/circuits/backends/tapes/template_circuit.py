@@ -86,7 +86,7 @@ class TemplateCircuit(TapeCircuit):
         if isinstance(made, qml.ops.MidMeasure) and any(map(is_dynamic, made.wires)):
             raise CompileError(
                 f"{self.where}: a mid-circuit measurement is on a traced wire, which is not "
-                "supported on Python devices. Make the wire static, by "
+                "supported on devices that run in Python. Make the wire static, by "
                 "qjit(static_argnums=...), or use lightning.qubit."
             )
         made = replace_dynamic_wires(made, self._add_wire_operand)
@@ -102,8 +102,8 @@ class TemplateCircuit(TapeCircuit):
         """
         if not self.labels():
             raise CompileError(
-                f"{self.where}: its wires are traced, and the device was made without wires. Pass "
-                "the number of wires: qml.device(..., wires=n)."
+                f"{self.where}: a wire is traced, and the device was made without wires. Pass the "
+                "number of wires: qml.device(..., wires=n)."
             )
         return self._add_operand(self.wires.get_dynamic_qubit(wire))
 
@@ -119,14 +119,14 @@ class TemplateCircuit(TapeCircuit):
         if any(map(is_dynamic, _list_inner_values(made))):
             raise CompileError(
                 f"{self.where}: a hyperparameter of {_get_name(made)} is traced, which is not "
-                "supported on Python devices. Make it static: qjit(static_argnums=...); or write "
-                "gates instead."
+                "supported on devices that run in Python. Make the hyperparameter static: "
+                "qjit(static_argnums=...); or write gates instead."
             )
         if any(isinstance(value, qml.ops.MeasurementValue) for value in getattr(made, "data", ())):
             raise CompileError(
                 f"{self.where}: a parameter of {_get_name(made)} is the outcome of a mid-circuit "
-                "measurement, which is not supported on Python devices. Use bellhop.cond with the "
-                "outcome."
+                "measurement, which is not supported on devices that run in Python. Use "
+                "bellhop.cond with the outcome."
             )
 
     def _add_operand(self, value: Any) -> int:
@@ -206,8 +206,8 @@ def _unsupported_error(where: str, construct: str) -> CompileError:
         construct: describes it, such as "a while_loop"; its trip count is dynamic.
     """
     return CompileError(
-        f"{where}: it has {construct}, expected a static trip count, as tapes for Python devices "
-        "have a fixed length. Use Python integers as bounds, or "
+        f"{where}: the circuit has {construct}, expected a static trip count, as tapes for devices "
+        "that run in Python have a fixed length. Use a for_loop with Python integers as bounds, or "
         "qml.device('lightning.qubit', wires=...)."
     )
 

@@ -89,12 +89,13 @@ class GateParameters:
             """
             values = _list_tape_parameters(before, self._record(*args))[tape_index]
             chosen = [jnp.asarray(values[number]) for number in numbers]
-            if any(value.ndim for value in chosen):
-                raise CompileError(
-                    f"{self._where}: a transform differentiates with respect to gate parameters, "
-                    "and a parameter that depends on the arguments is an array, which is not "
-                    "supported. Use gates with angles, or bellhop.jacobian of the QNode."
-                )
+            for value in chosen:
+                if value.ndim:
+                    raise CompileError(
+                        f"{self._where}: a gradient transform differentiates with respect to a "
+                        f"gate parameter of shape {value.shape}, expected a number. Use gates with "
+                        "angles, or bellhop.jacobian of the QNode."
+                    )
             return jnp.stack(chosen)
 
         return jax.jacobian(parameters, argnums=self._argnums)(*self._args)
@@ -136,17 +137,18 @@ class GateParameters:
             chosen = [self._args[position] for position in differentiated]
         except IndexError:
             raise CompileError(
-                f"{self._where}: a transform has argnums {differentiated}, expected positions "
-                f"below {len(self._args)}, the number of positional arguments. Correct argnums, or "
-                "pass arguments by position."
+                f"{self._where}: a gradient transform has argnums {differentiated}, expected "
+                f"positions below {len(self._args)}, the number of positional arguments. Correct "
+                "argnums, or pass arguments by position."
             ) from None
         jaxpr = jax.make_jaxpr(parameters)(*chosen).jaxpr
         depends = iter(find_dependents(jaxpr, [True] * len(jaxpr.invars))[0])
         numbers = [{number for number in range(count) if next(depends)} for count in counts]
         if not any(numbers):
             raise CompileError(
-                f"{self._where}: no parameter of a gate depends on the arguments with respect to "
-                "which a transform differentiates. Set argnums of the transform; its default is 0."
+                f"{self._where}: a gradient transform has argnums {differentiated}, and no gate "
+                "parameter depends on these arguments. Set argnums of the transform, 0 by default, "
+                "to the positions of arguments that are gate parameters."
             )
         return numbers
 

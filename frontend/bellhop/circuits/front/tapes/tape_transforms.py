@@ -116,11 +116,13 @@ def call_on_tape(
 
     def make_error(construct: str) -> CompileError:
         """Make the error for a construct, such as "a while_loop", that a tape cannot hold."""
+        noise_remedy = (
+            "; for noise, write channels after the gates, or make one qml.add_noise the first "
+            "transform of a QNode on default.mixed without error mitigation"
+        )
         return CompileError(
-            f"{where}: the transform {names} needs a tape of gates, which circuits with "
-            f"{construct} do not have. Remove the transform or the construct; for noise, write "
-            "channels after the gates, or make one qml.add_noise the first transform of a QNode "
-            "on default.mixed that is not mitigated."
+            f"{where}: the transform {names} needs a tape of gates, which cannot hold {construct}. "
+            f"Remove the transform or {construct}{noise_remedy if original.adds_noise else ''}."
         )
 
     tape_circuit = functools.partial(TapeCircuit, where, Rows(where).get_row(None), make_error)
@@ -188,15 +190,16 @@ def call_on_tape(
         except _CONCRETIZATION_ERRORS as error:
             raise CompileError(
                 f"{where}: the transform {names} needs the value of a traced number. Make the "
-                "arguments that it is computed from static (static_argnums), or constants."
+                "arguments that the number is computed from static (static_argnums), or constants."
             ) from error
         except Exception as error:
             measured = any(isinstance(step, qml.ops.MidMeasure) for step in tape.operations)
             if isinstance(error, CompileError) or not measured:
                 raise
             raise CompileError(
-                f"{where}: the transform {names} does not support circuits with bellhop.measure: "
-                f"{type(error).__name__}: {error} Leave out the transform or the measurement."
+                f"{where}: the transform {names} does not support circuits with bellhop.measure. "
+                "Leave out the transform or the measurement. PennyLane raised "
+                f"{type(error).__name__}: {error}"
             ) from error
         if pipeline.is_informative:
             # Informative transforms return a property of the tape, which is not run.

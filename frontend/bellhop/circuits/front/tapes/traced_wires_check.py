@@ -70,10 +70,9 @@ def check_traced_wires(transforms: Any, tape: qml.tape.QuantumScript, where: str
         # Without duplicates, in order.
         labels = ", ".join(dict.fromkeys(map(_describe, traced)))
         raise CompileError(
-            f"{where}: the transform {name} compares wires, or may compare them, expected static "
-            f"wires, got traced wires of {labels}. Make the arguments that these wires are "
-            "computed from static (static_argnums), loop over Python numbers, or leave the "
-            "transform out."
+            f"{where}: the transform {name} may compare wires, expected static wires, got traced "
+            f"wires of {labels}. Make the arguments that these wires are computed from static "
+            "(static_argnums), loop over Python numbers, or leave the transform out."
         )
 
 

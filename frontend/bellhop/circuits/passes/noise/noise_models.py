@@ -123,9 +123,9 @@ class NoiseInserter:
                 if any(len(each) > 1 for each in [noisy, *inner]):
                     raise CompileError(
                         f"{self._where}: {op.name} depends on a mid-circuit measurement, so "
-                        "qml.add_noise cannot tell whether noise applies to it or to its "
-                        "decomposition. Write the decomposed gates, or insert the channels "
-                        "yourself instead of qml.add_noise."
+                        f"qml.add_noise cannot tell whether noise applies to {op.name} or to the "
+                        f"gates of its decomposition. Write these gates instead of {op.name}, or "
+                        "write the channels instead of qml.add_noise."
                     )
             return [op if each is conditional else each for each in noisy]
 
@@ -231,8 +231,9 @@ class NoiseInserter:
             return ask()
         except CONCRETIZATION_ERRORS as error:
             raise CompileError(
-                f"{self._where}: its noise model reads a traced value, which is known only when "
-                "the program runs. Compute it from static arguments (static_argnums) or constants."
+                f"{self._where}: the noise model reads a traced value, which is known only when "
+                "the program runs. Compute the value from static arguments (static_argnums) or "
+                "constants."
             ) from error
 
 
@@ -314,7 +315,7 @@ def _traced_wires_error(where: str, name: str) -> CompileError:
     ``name`` is the operation or measurement process on these wires.
     """
     return CompileError(
-        f"{where}: the noise model reads, or may read, the wires of {name}, which are "
-        "traced. Use conditions on types (qml.noise.op_in) with noise by "
-        "qml.noise.partial_wires, or loops whose bounds are Python numbers."
+        f"{where}: the noise model may read the wires of {name}, which are traced, expected static "
+        "wires. Use conditions on types (qml.noise.op_in) with noise by qml.noise.partial_wires, "
+        "or loops whose bounds are Python numbers."
     )

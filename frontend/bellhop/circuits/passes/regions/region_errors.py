@@ -11,8 +11,9 @@ def allocation_error(where: str, op: Any) -> CompileError:
     Folding a circuit as a whole inverts it too. ``op`` is the ``Allocate`` or ``Deallocate``.
     """
     return CompileError(
-        f"{where}: {op.name} of wires is not supported in an adjoint, ctrl or folding of a "
-        "function. Move qml.allocate and qml.deallocate outside of it."
+        f"{where}: {op.name} of wires is not supported in a function that qml.adjoint or qml.ctrl "
+        "transforms, or in a folded circuit. Move qml.allocate and qml.deallocate outside of the "
+        "function."
     )
 
 
@@ -22,6 +23,6 @@ def measurement_error(where: str, site: str) -> CompileError:
     ``site`` is the ``file:line`` of the mid-circuit measurement.
     """
     return CompileError(
-        f"{where}: a measure ({site}) is not supported in an adjoint or ctrl of a function. "
-        "Measure outside of it."
+        f"{where}: a measure ({site}) is not supported in a function that qml.adjoint or qml.ctrl "
+        "transforms. Measure outside of the function."
     )

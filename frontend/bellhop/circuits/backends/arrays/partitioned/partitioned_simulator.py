@@ -332,9 +332,10 @@ class PartitionedSimulator(PureSimulator):
         k, n = len(self.devices.axes), len(qubits)
         if n > self._n_local:
             raise CompileError(
-                f"{self.where}: {op.name} acts on {n} wires, some of them dynamic, and each "
-                f"device has only {self._n_local} of the state's {len(self.wires)} wires. "
-                "Decompose it into gates of fewer wires, or use fewer devices."
+                f"{self.where}: {op.name} acts on {n} wires, some of them traced, expected at most "
+                f"{self._n_local} wires, as the state of {len(self.wires)} wires is partitioned "
+                f"over {2**k} devices. Decompose {op.name} into gates on fewer wires, or use fewer "
+                "devices."
             )
         place_of = jnp.asarray(np.argsort(state.order), jnp.int32)
         places = place_of[jnp.stack([WireMap.as_int32(jnp.asarray(qubit)) for qubit in qubits])]

@@ -175,10 +175,12 @@ class Differentiation:
         if DiffMethod.has_differences(self.method) and static_order + dynamic_order > 1:
             raise DifferentiableCompileError(DiffMethod.SECOND_DIFFERENCE_ERROR)
         if by_dynamic and (self.method == DiffMethod.SPSA or given is not None):
+            is_spsa = self.method == DiffMethod.SPSA
+            option = "diff_method='spsa'" if is_spsa else "the option shifts of gradient_kwargs"
             raise DifferentiableCompileError(
-                "gates are in a loop with a dynamic trip count, and diff_method='spsa' and "
-                "explicit shifts need a static number of parameters. Use diff_method='best', or "
-                "bounds that are Python numbers."
+                f"the circuit has gates in a loop with a dynamic trip count, and {option} needs a "
+                "static number of gate parameters. Use diff_method='best' without shifts, or "
+                "bounds of the loop that are Python numbers."
             )
         if self.is_adjoint:
             static_order, dynamic_order = (
@@ -193,8 +195,8 @@ class Differentiation:
             return ShiftRules.from_differences(counted, of_dynamic, self.compute_difference_terms())
         if FrequencyBits.UNKNOWN in (*counted, of_dynamic):
             raise DifferentiableCompileError(
-                "the derivative needs parameter-shift rules, and a gate of the circuit has none. "
-                "Use diff_method='finite-diff', or decompose the gate."
+                "the derivative needs parameter-shift rules, and one of the gates has no such "
+                "rule. Use diff_method='finite-diff', or decompose this gate."
             )
         if given is None or static_order == 0:
             return ShiftRules.from_frequencies(counted, of_dynamic)
@@ -202,8 +204,9 @@ class Differentiation:
             return ShiftRules.from_shifts(counted, given)
         except ValueError as error:
             raise DifferentiableCompileError(
-                f"the shifts of its gradient_kwargs do not fit: {error}. Pass a tuple for each "
-                "traced parameter of a gate, with a shift for each frequency."
+                f"the option shifts of gradient_kwargs does not fit the circuit: {error}. Pass a "
+                "tuple for each traced parameter of a gate, with a shift for each frequency of the "
+                "gate."
             ) from None
 
     def compute_difference_terms(self) -> np.ndarray:

@@ -44,10 +44,10 @@ def find_engine_obstacle(
         )
     measured = [eqn.params.get("measuring") for eqn in iterate_equations(closed.jaxpr)]
     if not all(m.is_in_engine for each in measured if each for m in each.measurements):
-        return "it measures classical shadows, whose bases differ from shot to shot"
+        return "the circuit measures classical shadows, whose bases differ from shot to shot"
     most = most_qubits_in_engine(device.library, device.factory, device.kwargs)
     if device.qubits > most and not _requires_engine(closed, derivative_order, outcomes):
-        return f"it has more than {most} qubits"
+        return f"the circuit has more than {most} qubits"
     return ""
 
 

@@ -31,8 +31,9 @@ from bellhop.errors import DifferentiableCompileError
 from bellhop.jaxprs.symbolic_zero import make_symbolic_zero
 
 _SECOND_DERIVATIVE_WITH_SHOTS_ERROR = (
-    "it has shots and is differentiated twice, which is supported only on lightning.qubit, with "
-    "respect to gate parameters and without mid-circuit measurements. Use a circuit without shots."
+    "the circuit has shots and is differentiated twice, which is supported only on "
+    "lightning.qubit, with respect to gate parameters and without mid-circuit measurements. Use a "
+    "circuit without shots."
 )
 
 
@@ -101,9 +102,9 @@ class MeasurementJvp(NamedTuple):
             )
         if differentiation.method != measuring.differentiation.method:
             raise DifferentiableCompileError(
-                "it is differentiated with respect to gate parameters and then with respect to "
-                "the amplitudes of StatePrep, which bellhop's engine supports, but not the "
-                "device's plugin. Use diff_method='parameter-shift'."
+                "the circuit is differentiated with respect to gate parameters and then with "
+                "respect to the amplitudes of StatePrep, which bellhop's engine supports, but not "
+                "the device's plugin. Use diff_method='parameter-shift'."
             )
         if jvp.has_tangents and differentiation.obstacle:
             raise DifferentiableCompileError(differentiation.obstacle)

@@ -182,9 +182,9 @@ def _differentiate_matrices(term: Product, matrices_tangent: Any) -> Iterator[tu
         wires, start = factor.wires, factor.matrix_offset
         if len(wires) > MOST_MATRIX_WIRES:
             raise DifferentiableCompileError(
-                f"the matrix of a Hermitian observable on {len(wires)} wires is differentiated, "
-                f"which is supported on up to {MOST_MATRIX_WIRES} wires. Write it as a sum of "
-                "Pauli words."
+                "the circuit is differentiated with respect to the matrix of a Hermitian "
+                f"observable on {len(wires)} wires, expected at most {MOST_MATRIX_WIRES} wires. "
+                "Write the observable as a sum of Pauli words."
             )
         size = 4 ** len(wires)
         entries = matrices_tangent[start : start + 2 * size].reshape(size, 2)

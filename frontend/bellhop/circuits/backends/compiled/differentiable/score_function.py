@@ -50,17 +50,17 @@ from bellhop.circuits.ir.tangents import forbid_derivative
 from bellhop.jaxprs.equations import iterate_equations
 
 SECOND_DERIVATIVE_ERROR = (
-    "it draws outcomes of mid-circuit measurements with shots, and is differentiated twice; the "
-    "likelihood ratio of outcomes gives only the first derivative. Use a circuit without shots."
+    "the circuit has shots and mid-circuit measurements and is differentiated twice, and the score "
+    "function of the outcomes gives only the first derivative. Use a circuit without shots."
 )
 SAMPLES_ERROR = (
-    "it returns samples or values computed from outcomes, and is differentiated with respect to "
-    "gates before the measurements; only averages over shots have this derivative. Return expval, "
-    "var or probs."
+    "the circuit returns samples or values computed from mid-circuit outcomes and is "
+    "differentiated with respect to gates before the measurements; only averages over shots have "
+    "this derivative. Return expval, var or probs."
 )
 _SINGLE_SHOT_ERROR = (
-    "it postselects, is differentiated, and has a group of one shot; the derivative of an average "
-    "is then a covariance, which needs at least two shots. Set more shots."
+    "the circuit postselects and is differentiated with a group of 1 shot, expected at least 2 "
+    "shots, as the derivative of a postselected average is a covariance. Set more shots."
 )
 
 _DIFFERENTIATION = Differentiation(DiffMethod.LIKELIHOOD_RATIO)

@@ -44,14 +44,14 @@ def find_missing_derivative(traced: TracedCall) -> str:
         traced: the circuit, to be differentiated to any order and by any of its inputs.
 
     Returns:
-        the reason as a clause about the circuit, such as "it measures a traced matrix". Empty if
-        the engine has all derivatives, or if only the engine supports the circuit.
+        the reason as a clause about the circuit, such as "the circuit measures a traced matrix".
+        Empty if the engine has all derivatives, or if only the engine supports the circuit.
     """
     circuit = traced.closed.jaxpr
     if traced.plan.outcomes.is_drawn_in_each_run:
         # Only the engine supports outcomes in loops with a dynamic trip count.
         is_alone = has_outcomes_in_dynamic_loops(circuit)
-        return "" if is_alone else "it runs once for each shot"
+        return "" if is_alone else "the circuit runs once for each shot"
     reasons = (_find_missing_in_equation(eqn, circuit) for eqn in iterate_equations(circuit))
     return next(filter(None, reasons), "")
 
@@ -64,18 +64,18 @@ def _find_missing_in_equation(eqn: JaxprEqn, circuit: Jaxpr) -> str:
     params, of_circuit = eqn.params, CircuitEquation(eqn)
     if of_circuit.is_gates:
         is_whole = not params["obstacle"] and not may_change_norm(params["gates"], if_traced=True)
-        return "" if is_whole else "it has a matrix that is traced or not unitary"
+        return "" if is_whole else "the circuit has a matrix that is traced or not unitary"
     measuring = of_circuit.measuring
     if measuring is None:
         return ""
     if measuring.differentiation.method == DiffMethod.LIKELIHOOD_RATIO:
         return _find_missing_with_shots(eqn)
     if FrequencyBits.UNKNOWN in measuring.differentiation.frequencies:
-        return "it has a gate without a parameter-shift rule"
+        return "the circuit has a gate without a parameter-shift rule"
     if not all(isinstance(each, Expval | Probs | Var) for each in measuring.measurements):
-        return "it returns a state, or a function of a state"
+        return "the circuit returns a state, or a function of a state"
     is_computed = _find_perturbed_operands(eqn, circuit, [True] * len(circuit.invars)).matrices
-    return "it measures a traced matrix" if is_computed else ""
+    return "the circuit measures a traced matrix" if is_computed else ""
 
 
 def _find_missing_with_shots(eqn: JaxprEqn) -> str:
@@ -84,10 +84,10 @@ def _find_missing_with_shots(eqn: JaxprEqn) -> str:
     The reason is a clause about the circuit; empty if the engine has all derivatives.
     """
     if not all(each.is_in_engine for each in CircuitEquation(eqn).measurements):
-        return "it measures classical shadows"
+        return "the circuit measures classical shadows"
     # The session of a circuit keeps the dynamic-count derivative of one measurement only.
     if CircuitEquation(eqn).operands.perturbation is not None:
-        return "it has shots, and gates in a loop of dynamic trip count"
+        return "the circuit has shots, and gates in a loop of dynamic trip count"
     return ""
 
 
@@ -183,7 +183,8 @@ def run_differentiable(circuit: TracedCall, device: Any, wires: WireMap) -> Any:
         Args:
             *operand_values: the constants of the quantum function, and the inputs of the call.
         """
-        plan = plan_arrays("the runtime lacks some of its derivatives", device, call.config)
+        reason = "the runtime lacks some of the circuit's derivatives"
+        plan = plan_arrays(reason, device, call.config)
         program_call = replace(call, inputs=operand_values[len(constants) :], plan=plan)
         with function.override_constants(operand_values[: len(constants)]):
             results = get_runner(plan, device)(program_call, device, wires)

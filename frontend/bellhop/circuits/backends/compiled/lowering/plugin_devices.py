@@ -60,8 +60,8 @@ def check_version(name: str) -> None:
     if not is_supported("pennylane-lightning", version):
         supported = SUPPORTED["pennylane-lightning"]
         raise CompileError(
-            f"{package} {version} is not a version that bellhop was tested with ({supported}), and "
-            f'its compiled interface may differ. Install it by pip install "{package}{supported}".'
+            f"{package} {version} is installed, expected {package}{supported}, the versions whose "
+            f'compiled interface bellhop was tested with. Run pip install "{package}{supported}".'
         )
 
 
@@ -91,7 +91,7 @@ def check_options(device: qml.devices.Device, where: str) -> None:
         return
     kokkos_args = getattr(device, "_sv_init_kwargs", {}).get("kokkos_args")
     for is_set, option, instead in (
-        (getattr(device, "_mpi", False), "mpi=True", "Call the QNode uncompiled."),
+        (getattr(device, "_mpi", False), "mpi=True", "Call the QNode without qjit."),
         (
             kokkos_args is not None,
             "kokkos_args",
@@ -123,13 +123,13 @@ def check_plugin_limits(name: str, where: str, *, is_tree: bool, n_groups: int) 
     traps = GateSet.find_plugin_defects(name)
     if is_tree and traps.projections:
         raise CompileError(
-            f"{where}: it has mid-circuit measurements without shots, and exact averages over "
-            f"outcomes need a projection of states that {name} does not support. Set shots: "
-            f"{Shots.ADVICE}."
+            f"{where}: the circuit has mid-circuit measurements and no shots, and {name} does not "
+            "support the projections of states that exact averages over the outcomes need. Set "
+            f"shots: {Shots.ADVICE}."
         )
     if n_groups > 1 and traps.samples:
         raise CompileError(
-            f"{where}: it has several groups of shots, and {name} returns samples in sorted "
-            "order, which cannot be split into groups. Use one number of shots, and call the "
-            "QNode several times."
+            f"{where}: the QNode has {n_groups} groups of shots, expected one group, as {name} "
+            "returns samples in sorted order. Use one number of shots, and call the QNode several "
+            "times."
         )
