@@ -71,7 +71,8 @@ def _verify_operation(op: ir.Operation) -> None:
         )
     if is_own(op) and len(op.regions):
         raise VerificationError(
-            f"the module's {name} has a region, which saved programs do not have"
+            f"the module's {name} has an MLIR region, which operations of Bellhop's dialects never "
+            "have"
         )
     for region in op.regions:
         # Another check rejects a function without a body.

@@ -34,6 +34,8 @@ _DEEPEST_CALLS = 400
 
 # Sharding attributes, which are dropped, since a program runs on one device.
 _SHARDING = ("sdy.", "mhlo.sharding")
+# The end of an error for a part of a module that only the files of trusted users may have.
+_TRUST_NEEDED = "which bellhop.load accepts only with trust=True"
 # Prefix of attributes of a module that passes set for later passes.
 _OF_PASSES = "bellhop."
 # Control characters but the newline, which separates the names of gates.
@@ -101,22 +103,26 @@ def _verify_allowed(op: ir.Operation) -> None:
         _verify_own_attributes(op)
         return
     if name not in ATTRIBUTES:
-        raise VerificationError(
-            f"the module has an operation {name}, which saved programs do not have"
-        )
+        raise VerificationError(f"the module has an operation {name}, {_TRUST_NEEDED}")
     for attribute in op.attributes:
         if attribute not in ATTRIBUTES[name] and not attribute.startswith(HARMLESS):
-            raise _make_attribute_error(name, attribute)
+            raise _make_attribute_error(name, attribute, _TRUST_NEEDED)
     verify = _VERIFIERS.get(name)
     if verify is not None:
         verify(op)
 
 
-def _make_attribute_error(name: str, attribute: str) -> VerificationError:
-    """Return the error for an attribute that an operation with this name must not have."""
-    return VerificationError(
-        f"the module's {name} has an attribute '{attribute}', which saved programs do not have"
-    )
+def _make_attribute_error(
+    name: str, attribute: str, reason: str = "which saved programs do not have"
+) -> VerificationError:
+    """Return the error for an attribute that an operation must not have.
+
+    Args:
+        name: name of the operation, or ``"module"``.
+        attribute: name of the attribute.
+        reason: a relative clause, the end of the message.
+    """
+    return VerificationError(f"the module's {name} has an attribute '{attribute}', {reason}")
 
 
 def _verify_own_attributes(op: ir.Operation) -> None:
@@ -164,11 +170,11 @@ def _verify_module_attributes(module: ir.Module, *, any_value: bool) -> None:
         if name.startswith(_SHARDING):
             del attributes[name]
         elif name not in MODULE_ATTRIBUTES:
-            raise _make_attribute_error("module", name)
+            raise _make_attribute_error("module", name, _TRUST_NEEDED)
         elif ir.IntegerAttr(attributes[name]).value != MODULE_ATTRIBUTES[name]:
             raise VerificationError(
-                f"the module's attribute {name} is {attributes[name]}, "
-                f"expected {MODULE_ATTRIBUTES[name]}"
+                f"the module's attribute {name} is {attributes[name]}, expected "
+                f"{MODULE_ATTRIBUTES[name]}; bellhop.load accepts others only with trust=True"
             )
 
 
@@ -204,7 +210,8 @@ def _verify_windows(op: ir.Operation) -> None:
     edges = [int(each) for each in ir.DenseIntElementsAttr(padding)]
     if any(not 0 <= edge < sizes[i // 2] for i, edge in enumerate(edges)):
         raise VerificationError(
-            "the module's select_and_scatter has windows that contain padding only"
+            f"the module's select_and_scatter has the padding {edges} for windows of the sizes "
+            f"{sizes}, expected at least 0 and less than the window's size on each side"
         )
 
 
@@ -216,9 +223,7 @@ def _verify_composite(op: ir.Operation) -> None:
     """
     name = ir.StringAttr(op.attributes["name"]).value
     if name.startswith(_OPERATION_PREFIXES):
-        raise VerificationError(
-            f"the module has a composite {name}, which saved programs do not have"
-        )
+        raise VerificationError(f"the module has a composite operation {name}, {_TRUST_NEEDED}")
 
 
 _VERIFIERS = {
@@ -280,7 +285,7 @@ def _verify_type(type_: ir.Type, *, any_element: bool) -> None:
         )
     if not any_element and str(type_.element_type) not in ELEMENTS:
         raise VerificationError(
-            f"the module has a value of type {type_}, whose element type is not supported"
+            f"the module has a value with elements of type {type_.element_type}, {_TRUST_NEEDED}"
         )
     # An axis without entries must not hide the sizes of other axes, which NumPy limits.
     if 16 * math.prod(max(1, size) for size in type_.shape) > _LARGEST_VALUE:

@@ -144,7 +144,7 @@ STRUCTURES = {
     "no return": (f"func.func @main() {{ {SEED} }}", "does not end by a return operation"),
     "regions": (
         f"func.func @main() {{ {SEED.replace('()', '() ({ ^bb0: })', 1)} return }}",
-        "the module's quantum.seed has a region",
+        "the module's quantum.seed has an MLIR region, which operations of Bellhop's dialects",
     ),
     "attributes of passes": (
         "module attributes {bellhop.given_results = array<i64: 0>} {}",
@@ -292,7 +292,7 @@ OUTSIDE = {
     ),
     "elements": (
         "%0 = stablehlo.convert %x : (tensor<4xf64>) -> tensor<4xf6E2M3FN>",
-        "whose element type is not supported",
+        "accepts only with trust=True",
     ),
     "attribute": (
         '%0 = stablehlo.abs %x {mhlo.frontend_attributes = {_xla_compute_type = "host"}} : '
@@ -316,12 +316,12 @@ OUTSIDE = {
         + " }, { ^bb0(%a: tensor<f64>, %b: tensor<f64>): %r = stablehlo.add %a, %b : tensor<f64> "
         "stablehlo.return %r : tensor<f64> }) : (tensor<4xf64>, tensor<9xf64>, tensor<f64>) -> "
         "tensor<4xf64>",
-        "windows that contain padding only",
+        "has the padding [9, 0] for windows of the sizes [5], expected at least 0",
     ),
     "composite": (
         '%0 = stablehlo.composite "chlo.top_k" %x {decomposition = @f} : (tensor<4xf64>) -> '
         "tensor<4xf64>",
-        "the module has a composite chlo.top_k",
+        "the module has a composite operation chlo.top_k",
     ),
 }
 

@@ -192,8 +192,8 @@ def save_programs(
     )
     if reason is not None:
         warn_user(
-            f"'{name}' is saved, but bellhop.load needs trust=True for the file: {reason}. Change "
-            "this part of the function, or pass trust=True to bellhop.load."
+            f"'{name}' is saved, but bellhop.load needs trust=True for the file: {reason}. Pass "
+            "trust=True to bellhop.load, or compute the result without this part."
         )
 
 
@@ -233,11 +233,12 @@ def read_programs(
         metadata, modules, executables = _unpack(content, trust=trust)
         if lacking := allowed.find_missing(metadata):
             given = ", ".join(f"{name!r}: ..." for name in lacking)
-            others = f", but got {', '.join(functions)}" if functions else ""
+            others = f" (load got {', '.join(functions)})" if functions else ""
             raise CompileError(
-                f"the saved program calls Python functions: {', '.join(lacking)}{others}. Pass "
-                f"the functions, load(path, functions={{{given}}}), or use load(path, trust=True) "
-                "if you trust the file like a script that you run."
+                "the saved program needs these Python functions or classes, which were not passed "
+                f"to load: {', '.join(lacking)}{others}. Pass them, load(path, "
+                f"functions={{{given}}}), or use load(path, trust=True) if you trust the file like "
+                "a script that you run."
             )
         programs = [
             _decode(*each, allowed)

@@ -78,7 +78,7 @@ def decode_module(
     try:
         module = parse_untrusted(text, any_operation=trust)
     except VerificationError as error:
-        raise Malformed(f"the file's module cannot be compiled: {error}") from error
+        raise Malformed(f"bellhop.load does not accept the file's module: {error}") from error
     with module.context:
         _check_main(module, in_avals, out_avals)
         _escape_texts(module)

@@ -128,6 +128,11 @@ def _report_failures() -> None:
     The runtime forgets them. Nothing is printed if there are none.
     """
     if (failure := _take_failure()) is not None:
-        print(f"bellhop: barrier_wait was not called after taps failed: {failure}", file=sys.stderr)
+        print(
+            f"bellhop: {str(failure).rstrip('.')}. The process ends without a call of "
+            "bellhop.barrier_wait, which would have raised the exception. Correct the tapped "
+            "function:",
+            file=sys.stderr,
+        )
         for exception in failure.exceptions:
             traceback.print_exception(exception, file=sys.stderr)

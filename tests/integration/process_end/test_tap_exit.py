@@ -75,10 +75,8 @@ def test_exceptions_that_nobody_waited_for_are_reported():
     )
     assert done.returncode == 0
     assert done.stdout.split() == ["0", "1", "2"]
-    assert (
-        "barrier_wait was not called after taps failed: tapped functions raised 3 times"
-        in done.stderr
-    )
+    assert "bellhop: tapped functions raised 3 times; the last was" in done.stderr
+    assert "The process ends without a call of bellhop.barrier_wait" in done.stderr
     for i in range(3):
         assert f"UserError: number {i}" in done.stderr
     assert "raised in callback 'fail', called from" in done.stderr

@@ -64,9 +64,9 @@ class Outcomes(enum.Enum):
     # Why gates before drawn outcomes have no derivative, as the end of an error message.
     DRAWN_ERROR = enum.nonmember(
         "the circuit draws random mid-circuit outcomes and is differentiated with respect to "
-        "gates, which is supported on Lightning only with shots, diff_method='best' and bellhop's "
-        "engine. Use a circuit without shots that returns measurements only, or default.qubit with "
-        "shots."
+        "gates. On Lightning this needs shots, diff_method='best' and bellhop's engine. Set all "
+        "three, use default.qubit with shots, or leave out shots and return only measurements such "
+        "as qml.expval."
     )
 
     @property

@@ -107,9 +107,9 @@ class _OperationQueue(AnnotatedQueue):
         """
         if id(obj) in self._flushed:
             raise CompileError(
-                f"{self._where}: {obj} was created before a loop or a conditional, and was "
-                f"applied as a gate there. Create {obj} in the measurement or in the operator that "
-                "uses it, or outside the QNode."
+                f"{self._where}: {obj} is used in a measurement or in another operator, but a loop "
+                f"or a conditional after its creation has already applied {obj} as a gate. Create "
+                f"{obj} where it is used, or outside the QNode."
             )
         super().remove(obj)
 
