@@ -195,6 +195,12 @@ _JAX = os.path.dirname(jax.__file__) + os.sep
 _filtering_mode: Any = getattr(traceback_util, "_filtering_mode", lambda: "off")
 
 
+# In place of JAX's message of the exception that shows the line of a transformed operation.
+_BEFORE_TRANSFORMATION = (
+    "these lines call the operation whose derivative or batched form raised the exception below."
+)
+
+
 def hide_frames(error: BaseException) -> None:
     """Remove hidden frames from the tracebacks of an error and of its causes, in place.
 
@@ -222,6 +228,9 @@ def hide_frames(error: BaseException) -> None:
                     shown = TracebackType(shown, frame, frame.f_lasti, line)
             # Not by attribute assignment, which frozen dataclasses reject.
             BaseException.with_traceback(found, shown)
+            if isinstance(found, source_info_util.JaxStackTraceBeforeTransformation):
+                # JAX quotes the exception in this cause, so that it would be printed twice.
+                found.args = (_BEFORE_TRANSFORMATION,)
         found = found.__cause__ or (None if found.__suppress_context__ else found.__context__)
 
 
