@@ -29,7 +29,8 @@ default
   The public ``mlir.register_lowering`` sets the rule for all programs.
 * ``JAX_CALLBACK_PRIMITIVES``: the primitives of ``jax.pure_callback`` etc. They are not public.
 * ``keepalive_functions``: the Python objects that JAX keeps alive for a lowered program.
-* ``source_info_util``: the user's ``file:line`` of an equation, which JAX puts into locations.
+* ``source_info_util``: the user's ``file:line`` of an equation, which JAX puts into locations; and
+  the exception by which JAX shows the line of a transformed operation, and repeats the message.
 * ``get_partitioning``: whether the module that is being lowered is partitioned over devices.
 * ``callback_sharding``: the sharding annotation of JAX callbacks in a partitioned module.  The
   public ``mlir.emit_python_callback`` accepts it, but no public function makes it.
