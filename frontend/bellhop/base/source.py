@@ -98,7 +98,7 @@ def user_function() -> str:
     if frame is None:
         return "<unknown>"
     # AutoGraph makes functions of loop bodies and branches, and `make_call_from_site` makes calls.
-    if frame.f_code.co_filename in _generated or frame.f_globals is globals():
+    if frame.f_code.co_filename in _generated or is_call_from_site(frame):
         return _enclosing_function(user_site())
     return frame.f_code.co_name
 
@@ -160,6 +160,11 @@ def make_call_from_site(site: str) -> Callable[..., Any]:
     ast.increment_lineno(tree, int(line) - 1 if line.isdigit() else 0)
     call: Callable[..., Any] = eval(compile(tree, file or "<unknown>", "eval"))
     return call
+
+
+def is_call_from_site(frame: FrameType) -> bool:
+    """Return whether `make_call_from_site` made a frame, whose local ``function`` is called."""
+    return frame.f_globals is globals()
 
 
 def error_site(error: BaseException, is_user_file: Callable[[str], bool] | None = None) -> str:

@@ -100,3 +100,12 @@ def test_names_of_imported_functions_and_other_lines():
     assert "Write jax.scipy.special.gamma(x)" in note
     _, note = raise_error(lambda x: 1 if x else 2, 1.0)
     assert "bellhop.cond, qml.cond" in note
+
+
+def test_calls_in_code_that_autograph_generated():
+    def branch(x):
+        return scipy.special.gamma(x) if x > 0 else x
+
+    with pytest.raises(jax.errors.TracerArrayConversionError) as raised:
+        bellhop.qjit(branch, autograph=True)(1.0)
+    assert "Write jax.scipy.special.gamma(x) (import" in "\n".join(raised.value.__notes__)
