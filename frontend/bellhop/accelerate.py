@@ -20,6 +20,7 @@ from bellhop._jax.private import (
     hide_frames,
     trace_state_clean,
 )
+from bellhop.arguments.donation_errors import check_not_passed_twice
 from bellhop.arguments.signature import check_arrays, flatten_result
 from bellhop.arguments.static_arguments import StaticArguments, parse_names, parse_positions
 from bellhop.base.pickling import PickledByName
@@ -57,6 +58,8 @@ R = TypeVar("R")
 # Types of arguments without a device, to which `_move_arrays` does nothing.
 _NOT_PLACED = frozenset({float, int, bool, complex, np.ndarray})
 _TRACE, _NO_TRACE, _AXES, _NO_AXES = AT_TOP_LEVEL
+# Exceptions of ``jax.jit`` for arguments that it rejects.
+_REJECTED = (TypeError, ValueError, OverflowError, jax.errors.JaxRuntimeError)
 
 
 class AcceleratedFunction(PickledByName):
@@ -101,8 +104,8 @@ class AcceleratedFunction(PickledByName):
             if (region := self._last_region) is not None and self._can_call_last(args, kwargs):
                 try:
                     return region(*args, **kwargs)
-                except (TypeError, OverflowError):
-                    self._check_arrays(args, kwargs)
+                except _REJECTED as error:
+                    self._explain_rejection(args, kwargs, error)
                     raise
             target = resolve_target(self._dev, self._where)
             region = self._regions.get(target)
@@ -112,16 +115,18 @@ class AcceleratedFunction(PickledByName):
                 self._regions[target] = region
             if trace_state_clean():
                 check_device_not_waiting(target_name(target), function_name(self._function))
-                args, kwargs = _move_arrays((args, kwargs), target, commits=self._dev is not None)
                 if isinstance(target, jax.Device) and DEFAULT_DEVICE.value is None:
                     self._last_region, self._last_target = region, target
+            given = args, kwargs
             try:
+                if trace_state_clean():
+                    args, kwargs = _move_arrays(given, target, commits=self._dev is not None)
                 if trace_state_clean() or equation_site() is not None:
                     return region(*args, **kwargs)
                 # The function itself is traced: no line of the user's code calls it.
                 return make_call_from_site(callable_site(self._function))(region, args, kwargs)
-            except (TypeError, OverflowError):
-                self._check_arrays(args, kwargs)
+            except _REJECTED as error:
+                self._explain_rejection(*given, error)
                 raise
         except Exception as error:
             hide_frames(error)
@@ -160,27 +165,41 @@ class AcceleratedFunction(PickledByName):
         name = function_name(self._function)
         return f"<accelerate '{name}'{'' if self._dev is None else f' on {self._dev}'}>"
 
-    def _check_arrays(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """Raise an error that names a dynamic argument which JAX cannot use as an array.
+    def _explain_rejection(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any], error: Exception
+    ) -> None:
+        """Raise an error that names a dynamic argument with which the region cannot be called.
 
         Called when ``jax.jit`` has rejected a call, whose error does not name the argument. Returns
         if all dynamic arguments are valid.
 
         Args:
             args: positional arguments of the accelerated function, static arguments included.
+            kwargs: keyword arguments of the accelerated function.
+            error: exception of ``jax.jit``, which becomes the cause of an error about donation.
 
         Raises:
             TypeError: if an argument that is not static has a leaf that is not an array or a
-                number.
+                number, or a dictionary whose keys cannot be sorted.
             OverflowError: if an integer does not fit in any dtype of JAX.
+            ValueError: if a donated array is passed twice.
         """
         options = self._options
         static = StaticArguments(
             self._function, options.get("static_argnums"), options.get("static_argnames")
         )
         where = f"accelerate: '{function_name(self._function)}' ({definition_site(self._function)})"
+        positions = parse_positions("donate_argnums", options.get("donate_argnums"))
         _, args, kwargs = static.split(args, kwargs)
-        check_arrays(where, static.dynamic_names(), args, kwargs)
+        names = static.dynamic_names()
+        check_arrays(where, names, args, kwargs)
+        donated = static.select_donated(
+            # The `jax.jit` of a region ignores negative positions.
+            [each for each in positions if each >= 0] or None,
+            options.get("donate_argnames"),
+        )
+        if donated:
+            check_not_passed_twice(where, names, donated, args, kwargs, error)
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         if instance is None:

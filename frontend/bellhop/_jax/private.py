@@ -29,7 +29,8 @@ default
   The public ``mlir.register_lowering`` sets the rule for all programs.
 * ``JAX_CALLBACK_PRIMITIVES``: the primitives of ``jax.pure_callback`` etc. They are not public.
 * ``keepalive_functions``: the Python objects that JAX keeps alive for a lowered program.
-* ``source_info_util``: the user's ``file:line`` of an equation, which JAX puts into locations.
+* ``source_info_util``: the user's ``file:line`` of an equation, which JAX puts into locations; and
+  the exception by which JAX shows the line of a transformed operation, and repeats the message.
 * ``get_partitioning``: whether the module that is being lowered is partitioned over devices.
 * ``callback_sharding``: the sharding annotation of JAX callbacks in a partitioned module.  The
   public ``mlir.emit_python_callback`` accepts it, but no public function makes it.
@@ -198,6 +199,12 @@ _filtering_mode: Any = getattr(traceback_util, "_filtering_mode", lambda: "off")
 _hidden_paths: list[str] = traceback_util._exclude_paths
 
 
+# In place of JAX's message of the exception that shows the line of a transformed operation.
+_BEFORE_TRANSFORMATION = (
+    "these lines call the operation whose derivative or batched form raised the exception below."
+)
+
+
 def hide_frames(error: BaseException) -> None:
     """Remove hidden frames from the tracebacks of an error and of its causes, in place.
 
@@ -225,6 +232,9 @@ def hide_frames(error: BaseException) -> None:
                     shown = TracebackType(shown, frame, frame.f_lasti, line)
             # Not by attribute assignment, which frozen dataclasses reject.
             BaseException.with_traceback(found, shown)
+            if isinstance(found, source_info_util.JaxStackTraceBeforeTransformation):
+                # JAX quotes the exception in this cause, so that it would be printed twice.
+                found.args = (_BEFORE_TRANSFORMATION,)
         found = found.__cause__ or (None if found.__suppress_context__ else found.__context__)
 
 

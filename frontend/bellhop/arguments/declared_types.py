@@ -15,6 +15,7 @@ from jax.export import is_symbolic_dim
 from jax.typing import DTypeLike
 
 from bellhop.base.source import definition_site, function_name
+from bellhop.base.value_checks import flatten_sortable
 from bellhop_runtime import DTYPES
 
 MISSING = inspect.Signature.empty
@@ -130,6 +131,7 @@ def result_avals(
             "inference calls the function with zeros while the program is traced, and other "
             "callbacks have side effects or write into their arguments. Declare the type."
         )
+    flatten_sortable(f"{where}: the declared result type", declared)
     if shape := _find_shape(declared):
         raise ResultTypeError(
             f"{where} declares the result type {declared!r}, expected types of arrays, got "

@@ -13,7 +13,9 @@ from typing import Any
 import jax
 from jax.extend.core import ClosedJaxpr
 
+from bellhop.base.source import user_site
 from bellhop.base.types import PyTree
+from bellhop.base.value_checks import check_keys
 
 
 @dataclass(frozen=True)
@@ -70,8 +72,16 @@ class FlatTree:
 
     @classmethod
     def flatten(cls, tree: PyTree) -> "FlatTree":
-        """Flatten a pytree."""
-        found, structure = jax.tree_util.tree_flatten_with_path(tree)
+        """Flatten a pytree.
+
+        Raises:
+            TypeError: if the pytree contains a dictionary whose keys cannot be sorted.
+        """
+        try:
+            found, structure = jax.tree_util.tree_flatten_with_path(tree)
+        except Exception:
+            check_keys(f"at {user_site()}: a value", tree)
+            raise
         paths = tuple(path for path, _ in found)
         return cls(_Structure(structure, paths), [leaf for _, leaf in found])
 

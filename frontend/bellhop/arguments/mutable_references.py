@@ -5,12 +5,14 @@ from collections.abc import Callable
 import jax
 
 from bellhop.base.types import Args, Kwargs
+from bellhop.base.value_checks import check_dictionary_keys, flatten_sortable
 
 
 def check_no_references(describe: Callable[[], str], args: Args, kwargs: Kwargs) -> None:
     """Raise an error if an argument of a call contains a mutable reference.
 
-    JAX's own error is raised after tracing, and names neither the line nor the argument.
+    JAX's own error is raised after tracing, and names neither the line nor the argument. Also
+    raises an error for a dictionary whose keys cannot be sorted, since JAX cannot flatten it.
 
     Args:
         describe: returns the name and line of the call, for the error.
@@ -18,9 +20,14 @@ def check_no_references(describe: Callable[[], str], args: Args, kwargs: Kwargs)
         kwargs: keyword arguments, pytrees.
 
     Raises:
-        TypeError: names the first reference.
+        TypeError: names the first reference, or the dictionary.
     """
-    if not any(isinstance(leaf, jax.Ref) for leaf in jax.tree.leaves((args, kwargs))):
+    try:
+        leaves = jax.tree.leaves((args, kwargs))
+    except Exception:
+        check_dictionary_keys(describe(), (), args, kwargs)
+        raise
+    if not any(isinstance(leaf, jax.Ref) for leaf in leaves):
         return
     for path, leaf in jax.tree_util.tree_leaves_with_path((args, kwargs)):
         if isinstance(leaf, jax.Ref):
@@ -39,8 +46,9 @@ def check_no_carried_references(loop: str, carried: Args) -> None:
         carried: initial carried values, pytrees.
 
     Raises:
-        TypeError: names the first reference.
+        TypeError: names the first reference, or a dictionary whose keys cannot be sorted.
     """
+    flatten_sortable(f"{loop}: the initial value init", carried)
     for path, leaf in jax.tree_util.tree_leaves_with_path(carried):
         if isinstance(leaf, jax.Ref):
             raise TypeError(

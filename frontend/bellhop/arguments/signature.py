@@ -240,7 +240,8 @@ def flatten_result(where: str, result: PyTree) -> tuple[list[Any], Any]:
         the leaves as JAX or NumPy arrays or tracers, and the ``PyTreeDef``.
 
     Raises:
-        TypeError: for a leaf that is not an array or a number; names it.
+        TypeError: for a leaf that is not an array or a number, and for a dictionary whose keys
+            cannot be sorted; names it.
         OverflowError: for an integer that does not fit in any JAX type.
         CompileError: if the result contains a PennyLane measurement.
     """

@@ -78,7 +78,7 @@ def _notebook_location(file: str, line: int) -> str | None:
 def user_site() -> str:
     """Return ``file:line`` of the innermost frame in user code, or ``"<unknown>"``.
 
-    Frames of Bellhop, JAX, PennyLane and NumPy are skipped.
+    Frames of Bellhop, JAX, PennyLane, NumPy and SciPy are skipped.
     """
     frame = _find_user_frame()
     if frame is None:
@@ -98,7 +98,7 @@ def user_function() -> str:
     if frame is None:
         return "<unknown>"
     # AutoGraph makes functions of loop bodies and branches, and `make_call_from_site` makes calls.
-    if frame.f_code.co_filename in _generated or frame.f_globals is globals():
+    if frame.f_code.co_filename in _generated or is_call_from_site(frame):
         return _enclosing_function(user_site())
     return frame.f_code.co_name
 
@@ -162,24 +162,42 @@ def make_call_from_site(site: str) -> Callable[..., Any]:
     return call
 
 
-def error_site(error: BaseException) -> str:
+def is_call_from_site(frame: FrameType) -> bool:
+    """Return whether `make_call_from_site` made a frame, whose local ``function`` is called."""
+    return frame.f_globals is globals()
+
+
+def error_site(error: BaseException, is_user_file: Callable[[str], bool] | None = None) -> str:
     """Return ``file:line`` of the innermost user frame in an exception's traceback.
 
     If the error hides an exception (`find_hidden_exception`), the hidden traceback is read. The
     result is ``"<unknown>"`` if no frame is in the user's code.
+
+    Args:
+        error: the exception.
+        is_user_file: as in `innermost_user_frame`.
     """
-    found = innermost_user_frame(error)
+    found = innermost_user_frame(error, is_user_file)
     if found is None:
         return "<unknown>"
     file, line = found.tb_frame.f_code.co_filename, found.tb_lineno
     return original_location(file, line) or f"{file}:{line}"
 
 
-def innermost_user_frame(error: BaseException) -> TracebackType | None:
-    """Return the entry of the innermost user frame in an exception's traceback, or None."""
+def innermost_user_frame(
+    error: BaseException, is_user_file: Callable[[str], bool] | None = None
+) -> TracebackType | None:
+    """Return the entry of the innermost user frame in an exception's traceback, or None.
+
+    Args:
+        error: the exception.
+        is_user_file: returns whether a file counts as the user's, such as `is_in_users_project`;
+            None for all files outside of the libraries that Bellhop knows.
+    """
+    is_user_file = is_user_file or _is_user_file
     found, traceback = None, find_hidden_exception(error).__traceback__
     while traceback is not None:
-        if _is_user_file(traceback.tb_frame.f_code.co_filename):
+        if is_user_file(traceback.tb_frame.f_code.co_filename):
             found = traceback
         traceback = traceback.tb_next
     return found
@@ -205,11 +223,13 @@ def _installed_prefixes() -> tuple[str, ...]:
 def _library_prefixes() -> tuple[str, ...]:
     """List the path prefixes of library files, which are not user code.
 
-    The libraries are Bellhop, JAX, PennyLane, NumPy, autograd, autoray, malt, and parts of Python.
+    The libraries are Bellhop, JAX, PennyLane, NumPy, SciPy, autograd, autoray, malt, and parts of
+    Python.
     Installed folders are compared, since a user's folder may have a library's name.
     """
     # `find_spec` does not import the package.
-    specs = map(importlib.util.find_spec, ("autograd", "autoray", "malt", "numpy", "pennylane"))
+    names = ("autograd", "autoray", "malt", "numpy", "pennylane", "scipy")
+    specs = map(importlib.util.find_spec, names)
     folders = (os.path.dirname(spec.origin) + os.sep for spec in specs if spec and spec.origin)
     return (_OWN, _JAX, *folders, contextlib.__file__, functools.__file__)
 

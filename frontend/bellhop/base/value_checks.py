@@ -1,7 +1,9 @@
 """Checks of arguments and results that JAX cannot flatten, or whose leaves JAX does not see."""
 
 import sys
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import jax
 
@@ -21,17 +23,17 @@ def check_no_measurements(where: str, result: PyTree) -> None:
     Raises:
         CompileError: naming the function, the measurement, and the decorator that is missing; or
             the decorators to swap, if a QNode runs the traced function.
+        TypeError: if the result contains a dictionary whose keys cannot be sorted.
     """
     # A program without PennyLane has no measurements.
     pennylane = sys.modules.get("pennylane.measurements")
-    measurement_type = getattr(pennylane, "MeasurementProcess", None)
-    if measurement_type is None:
-        return
+    measurement_type = getattr(pennylane, "MeasurementProcess", ())
 
     def is_measurement(value: object) -> bool:
         return isinstance(value, measurement_type)
 
-    for leaf in jax.tree.leaves(result, is_leaf=is_measurement):
+    leaves, _ = flatten_sortable(f"{where}: the result", result, is_measurement)
+    for leaf in leaves:
         if is_measurement(leaf):
             # A QNode records the gates of the function that it runs.
             if sys.modules["pennylane"].QueuingManager.recording():
@@ -63,29 +65,69 @@ def check_dictionary_keys(where: str, names: Sequence[str], args: Args, kwargs: 
     """
     for index, argument in enumerate(args):
         name = names[index] if index < len(names) else f"args[{index}]"
-        _check_keys(f"{where}: the argument {name}", argument)
+        check_keys(f"{where}: the argument {name}", argument)
     for name, argument in kwargs.items():
-        _check_keys(f"{where}: the argument {name}", argument)
+        check_keys(f"{where}: the argument {name}", argument)
 
 
-def _check_keys(named: str, value: object) -> None:
-    """Raise `TypeError` if a value contains a dictionary whose keys cannot be sorted.
+def flatten_sortable(
+    named: str, tree: PyTree, is_leaf: Callable[[Any], bool] | None = None
+) -> tuple[list[Any], Any]:
+    """Flatten a pytree, with an error that names a dictionary which JAX cannot sort.
 
     Args:
-        named: function and argument that contain `value`, for the error.
-        value: any object; dictionaries, lists and tuples in it are searched.
+        named: function and value, such as ``"qjit of 'f' (file:line): the result"``, for errors.
+        tree: any pytree.
+        is_leaf: as in ``jax.tree.flatten``.
+
+    Returns:
+        the leaves and the ``PyTreeDef``.
+
+    Raises:
+        TypeError: if the pytree contains a dictionary whose keys cannot be sorted; names the keys.
     """
-    if isinstance(value, dict):
+    try:
+        return jax.tree.flatten(tree, is_leaf=is_leaf)
+    except Exception:
+        check_keys(named, tree)
+        raise
+
+
+def check_keys(named: str, value: object) -> None:
+    """Raise `TypeError` if a pytree contains a dictionary whose keys cannot be sorted.
+
+    Called for a value that JAX could not flatten.
+
+    Args:
+        named: function and value, for the error.
+        value: any object; the children of dictionaries, sequences and registered classes are
+            searched.
+    """
+    # JAX keeps the order of an `OrderedDict`, and other subclasses of `dict` are leaves.
+    if type(value) in (dict, defaultdict):
+        assert isinstance(value, dict)
         try:
             sorted(value)
-        except TypeError:
+        except Exception:
             keys = ", ".join(map(repr, value))
             raise TypeError(
                 f"{named} is a dictionary with the keys {keys}, which cannot be sorted. Use keys "
                 "of one type, such as strings."
             ) from None
-        for key, part in value.items():
-            _check_keys(f"{named}[{key!r}]", part)
-    elif isinstance(value, list | tuple):
-        for index, part in enumerate(value):
-            _check_keys(f"{named}[{index}]", part)
+    for part, child in _find_children(value):
+        check_keys(f"{named}{part}", child)
+
+
+def _find_children(value: object) -> list[tuple[str, Any]]:
+    """Return the children of a pytree's root, each with its subscript or attribute as text."""
+    if isinstance(value, dict):
+        return [(f"[{key!r}]", child) for key, child in value.items()]
+    if isinstance(value, list | tuple):
+        return [(f"[{index}]", child) for index, child in enumerate(value)]
+    children = jax.tree_util.default_registry.flatten_one_level(value)
+    if children is None:
+        return []
+    attributes = {id(child): f".{name}" for name, child in getattr(value, "__dict__", {}).items()}
+    return [
+        (attributes.get(id(child), f"[{index}]"), child) for index, child in enumerate(children[0])
+    ]

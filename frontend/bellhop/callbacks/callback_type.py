@@ -305,7 +305,7 @@ class CallbackType:
                 the mesh axes.
         """
         lowering = current_lowering()
-        kind = "tap" if target.asynchronous else self.kind
+        kind = target.find_runtime_kind(self.kind)
         if lowering is None:
             check_single_platform(ctx.module_context, str(target))
         if target.partitioned and lowering is None and is_partitioned(ctx.module_context):

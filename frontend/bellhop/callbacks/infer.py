@@ -17,6 +17,7 @@ from bellhop.arguments.declared_types import ResultTypeError, array_type
 from bellhop.base.exception_attributes import add_note
 from bellhop.base.source import function_name, user_site
 from bellhop.base.types import Aval, PyTree
+from bellhop.base.value_checks import flatten_sortable
 from bellhop.callbacks.callback_type import Results
 from bellhop.compiler.callback_target import describe_value, flatten_arguments
 from bellhop.compiler.gates_in_callbacks import current_circuit_name, forbid_gates
@@ -81,6 +82,7 @@ def _call_with_zeros(
 
     Raises:
         ResultTypeError: if a result is not an array or number, or is empty for nonempty arguments.
+        TypeError: if the result contains a dictionary whose keys cannot be sorted.
         Exception: of the function, with a note that it was called with zeros.
     """
     types_of_arguments = ", ".join(map(describe_value, avals))
@@ -93,7 +95,7 @@ def _call_with_zeros(
     with suspend_tracing():
         args, kwargs = jax.tree.unflatten(tree, map(make_zeros, avals))
         try:
-            leaves, out_tree = jax.tree.flatten(quiet(*args, **kwargs))
+            result = quiet(*args, **kwargs)
         except Exception as error:
             add_note(
                 error,
@@ -101,6 +103,7 @@ def _call_with_zeros(
                 "cannot take zeros.",
             )
             raise
+        leaves, out_tree = flatten_sortable(f"{called}. The result", result)
         results = tuple(_leaf_type(leaf, called) for leaf in leaves)
     if any(0 in aval.shape for aval in results) and not any(0 in aval.shape for aval in avals):
         raise ResultTypeError(

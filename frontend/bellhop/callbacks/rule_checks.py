@@ -14,6 +14,7 @@ from bellhop.arguments.structure_difference import describe_structures
 from bellhop.base.exception_attributes import add_note
 from bellhop.base.source import definition_site
 from bellhop.base.types import Aval, Operand, PyTree
+from bellhop.base.value_checks import flatten_sortable
 from bellhop.callbacks.linear_map import zero_tangent
 from bellhop.compiler.callback_target import describe_value, is_array_like
 from bellhop.errors import format_value
@@ -109,7 +110,8 @@ def check_result(result: PyTree, label: str, tree: PyTree, avals: Sequence[Any])
     Raises:
         TypeError: if structure, shapes or dtypes differ from the callback's result.
     """
-    if (observed := jax.tree.structure(result)) != tree:
+    _, observed = flatten_sortable(f"{label}: the result", result)
+    if observed != tree:
         returned, expected = describe_structures(observed, tree)
         raise TypeError(
             f"{label} returned a result of structure {returned}, expected {expected}, the "
@@ -155,7 +157,7 @@ def check_residuals(residuals: Any, label: str) -> None:
     Raises:
         TypeError: naming the rule, if a leaf is not an array.
     """
-    for leaf in jax.tree.leaves(residuals):
+    for leaf in flatten_sortable(f"{label}: the residuals", residuals)[0]:
         if not is_array_like(leaf):
             raise TypeError(
                 f"{label} returned residuals with {describe_value(leaf)}, expected a pytree of "
@@ -179,6 +181,7 @@ def check_cotangents(cotangents: PyTree, label: str, args: tuple[FlatTree, ...])
         TypeError: naming the rule, if there is not one cotangent for each argument, or a cotangent
             does not have the structure, shapes and dtypes of its argument.
     """
+    flatten_sortable(f"{label}: the cotangents", cotangents)
     if len(args) == 1 and not _wraps_cotangent(args[0], cotangents):
         cotangents = (cotangents,)
     if not isinstance(cotangents, tuple | list):
@@ -254,7 +257,8 @@ def _check_leaves(
     try:
         leaves = tree.flatten_up_to(tangent)
     except ValueError as error:
-        returned, expected = describe_structures(jax.tree.structure(tangent), tree)
+        _, structure = flatten_sortable(f"{label} a value: this value", tangent)
+        returned, expected = describe_structures(structure, tree)
         raise TypeError(
             f"{returned_as} a value of structure {returned}, expected {expected}, the structure of "
             f"{owner}."

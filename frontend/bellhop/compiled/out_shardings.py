@@ -39,7 +39,9 @@ def resolve_out_shardings(
     is_none = lambda dev: dev is None
     # False means the host here, since None may be a part of the result.
     targets = jax.tree.map(
-        lambda dev: dev is not None and resolve_target(dev, where, "a pytree of them"),
+        lambda dev: (
+            dev is not None and resolve_target(dev, where, "a pytree of them", "out_shardings")
+        ),
         shardings,
         is_leaf=is_none,
     )

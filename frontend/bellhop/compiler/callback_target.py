@@ -17,6 +17,7 @@ from bellhop.arguments.mutable_references import check_no_references
 from bellhop.arguments.structure_difference import describe_structures
 from bellhop.base.source import definition_site, function_name, qualified_name, user_site
 from bellhop.base.types import Operand
+from bellhop.base.value_checks import flatten_sortable
 from bellhop.compiler.batching import ThreadedBatchFunction
 from bellhop.compiler.builtin_function import BuiltinFunction
 from bellhop.compiler.callback_hints import suggest_type
@@ -141,6 +142,14 @@ class CallbackTarget:
         """Whether the runtime may start a call and collect its results later."""
         return not (self.writes or self.takes_device or self.asynchronous)
 
+    def find_runtime_kind(self, kind: str) -> str:
+        """Return the kind of call that the runtime makes.
+
+        Args:
+            kind: kind of the callback type, such as ``"pure"``.
+        """
+        return "tap" if self.asynchronous else kind
+
     def bind(self, workers: Workers | None = None) -> Callback:
         """Return a new object with which the runtime calls this Python function.
 
@@ -246,7 +255,8 @@ class CallbackTarget:
         try:
             flat = self.out_tree.flatten_up_to(result)
         except ValueError as error:
-            observed, declared = describe_structures(jax.tree.structure(result), self.out_tree)
+            _, structure = flatten_sortable(f"{self.public_name} '{self.name}': the result", result)
+            observed, declared = describe_structures(structure, self.out_tree)
             returned = f"{self.public_name} '{self.name}' returned a value of structure {observed}"
             if self.inferred:
                 raise self._inferred_mismatch(returned, declared) from error
@@ -469,7 +479,14 @@ def must_run_in_python(args: Sequence[Any], kwargs: dict[str, Any]) -> bool:
     True outside of tracing if JAX does not know a leaf of the arguments, such as a tensor of
     another framework, which may be differentiating the function.
     """
-    return trace_state_clean() and not all(map(is_array_like, jax.tree.leaves((args, kwargs))))
+    if not trace_state_clean():
+        return False
+    try:
+        leaves = jax.tree.leaves((args, kwargs))
+    except ValueError:
+        # `flatten_arguments` names the dictionary whose keys JAX cannot sort.
+        return False
+    return not all(map(is_array_like, leaves))
 
 
 def is_array_like(leaf: object) -> bool:

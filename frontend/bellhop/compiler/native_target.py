@@ -15,14 +15,20 @@ from typing import Any
 import numpy as np
 from jax.core import ShapedArray
 
+from bellhop._jax.slow_dispatch import is_searching
 from bellhop.base.source import user_site
+from bellhop.base.types import Operand
 from bellhop.compiler.callback_target import CallbackTarget
+from bellhop.compiler.invalid_results import check_results_in_search
 from bellhop_runtime import Callback, NativeFunction, element_type
 
 #: Parameters for an array argument: see `list_parameters`.
 ARRAY_FORMS = ("pointer", "length", "shape", "strides")
 
 Parameter = tuple[str, int, list[int]]
+
+# By kind of native call: the kind of call that runs the same function through Python.
+_CHECKED_KINDS = {"native": "pure", "native_io": "io"}
 
 
 @dataclass(frozen=True)
@@ -141,12 +147,42 @@ class NativeTarget(CallbackTarget):
         results = tuple(ShapedArray(aval.shape[n_axes:], aval.dtype) for aval in self.result_avals)
         return *self.argument_avals, *results
 
+    def find_runtime_kind(self, kind: str) -> str:
+        """Return the kind of call that the runtime makes.
+
+        While a NaN or infinity is searched for, Python calls the C function and checks its results.
+        """
+        return _CHECKED_KINDS[kind] if is_searching() else kind
+
     def bind(self, workers: Any = None) -> Callback:
         """Return the runtime's callback object, which calls the C function without Python.
 
-        ``workers`` is unused, as calls are not started on Python's threads.
+        While a NaN or infinity is searched for, it is a Python function that calls the C function
+        and checks the results. ``workers`` is unused, as calls are not started on Python's threads.
         """
         del workers
+        native = self._bind_native()
+        if not is_searching():
+            return native
+
+        def call(*leaves: Operand) -> Any:
+            """Call the C function; return its result, or a tuple if there are several."""
+            results = [np.empty(aval.shape, aval.dtype) for aval in self.result_avals]
+            native(list(leaves), results)
+            return results[0] if len(results) == 1 else tuple(results)
+
+        return Callback(
+            function=check_results_in_search(call, self.name_and_site, None),
+            convert=self.convert,
+            description=self.description,
+            site=self.site,
+            kind=self.public_name,
+            name=self.name,
+            definition=self.definition,
+        )
+
+    def _bind_native(self) -> Callback:
+        """Return the runtime's callback object, which calls the C function without Python."""
         assert isinstance(self.function, NativeSymbol)
         n_arguments = len(self.argument_avals)
         batch_shape = list(self.result_avals[0].shape[: len(self.loops)]) if self.loops else []

@@ -16,6 +16,7 @@ from bellhop.arguments.signature import as_array, uncalled_loop_hint
 from bellhop.arguments.structure_difference import describe_structures
 from bellhop.base.source import set_function_name
 from bellhop.base.types import Operand, PyTree
+from bellhop.base.value_checks import flatten_sortable
 from bellhop.tracing.current_circuit import Branches
 from bellhop.tracing.state import current_circuit, current_gate_recorder
 
@@ -279,7 +280,8 @@ def classical_result(construct: str, name: str, result: PyTree) -> Any:
         the pytree with arrays as leaves, and None for gates; None if it consists of gates only.
 
     Raises:
-        TypeError: for a measurement, or a value that is neither array, number nor gate.
+        TypeError: for a measurement, a value that is neither array, number nor gate, or a
+            dictionary whose keys cannot be sorted.
     """
     if "pennylane" in sys.modules:
         import pennylane as qml
@@ -309,7 +311,9 @@ def classical_result(construct: str, name: str, result: PyTree) -> Any:
                 f"numbers{uncalled_loop_hint(leaf)}."
             ) from None
 
-    leaves, tree = jax.tree.flatten(result, is_leaf=lambda leaf: isinstance(leaf, quantum))
+    leaves, tree = flatten_sortable(
+        f"{construct}: the result of {name}", result, lambda leaf: isinstance(leaf, quantum)
+    )
     checked = [check(leaf) for leaf in leaves]
     # A branch may return a tuple of gates.
     is_only_gates = checked and all(leaf is None for leaf in checked)

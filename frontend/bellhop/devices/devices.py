@@ -56,7 +56,12 @@ def find_state_axes(dev: Any) -> StateAxes | None:
     return StateAxes(dev.mesh, free) if free else None
 
 
-def resolve_target(dev: Any, where: str = "accelerate", expected: str = "a list of them") -> Target:
+def resolve_target(
+    dev: Any,
+    where: str = "accelerate",
+    expected: str = "a list of them",
+    option: str = "dev",
+) -> Target:
     """Convert a user's ``dev`` option to a device or a sharding.
 
     Args:
@@ -64,6 +69,7 @@ def resolve_target(dev: Any, where: str = "accelerate", expected: str = "a list 
             sharding, a mesh, or a sequence of devices or their names.
         where: name of the function that takes ``dev``, for errors.
         expected: description of the accepted values for several devices, for errors.
+        option: name of the option, for errors.
 
     Returns:
         a device; for several devices a sharding, which for a mesh or a sequence partitions the
@@ -99,14 +105,15 @@ def resolve_target(dev: Any, where: str = "accelerate", expected: str = "a list 
     if isinstance(dev, Mesh):
         return resolve_target(NamedSharding(dev, PartitionSpec(dev.axis_names)), where)
     if isinstance(dev, str):
-        return _parse_device_name(dev, where)
+        return _parse_device_name(dev, where, option)
     if (
         isinstance(dev, Sequence | np.ndarray)
         and len(dev)
         and all(isinstance(device, jax.Device | str) for device in dev)
     ):
         devices = [
-            _parse_device_name(each, where) if isinstance(each, str) else each for each in dev
+            _parse_device_name(each, where, option) if isinstance(each, str) else each
+            for each in dev
         ]
         if len(set(devices)) != len(devices):
             raise ValueError(f"{where}: {dev!r} names a device twice. Name each device once.")
@@ -119,12 +126,13 @@ def resolve_target(dev: Any, where: str = "accelerate", expected: str = "a list 
     )
 
 
-def _parse_device_name(name: str, where: str) -> jax.Device:
+def _parse_device_name(name: str, where: str, option: str) -> jax.Device:
     """Find the device of this process that is named ``platform`` or ``platform:id``.
 
     Args:
         name: for instance ``"gpu"``, which is its first device, or ``"gpu:1"``.
         where: name of the function that takes the name, for the error.
+        option: name of its option, for the error.
 
     Raises:
         ValueError: if the device does not exist; lists the devices.
@@ -143,7 +151,8 @@ def _parse_device_name(name: str, where: str) -> jax.Device:
             ) from None
         raise ValueError(
             f"{where}: there is no device '{name}'; there are {available_devices()}."
-            f"{_installation_hint(platform)}"
+            f"{_installation_hint(platform)} Leave out {option}= to use JAX's default device, "
+            f"{target_name(resolve_target(None))}."
         ) from None
 
 

@@ -7,7 +7,8 @@ import jax
 from bellhop._jax.private import is_traced_size_error
 from bellhop.base.exception_attributes import find_hidden_exception
 from bellhop.base.instructions import stores_item
-from bellhop.base.source import error_site, innermost_user_frame
+from bellhop.base.source import error_site, innermost_user_frame, is_in_users_project
+from bellhop.tracing.library_calls import find_library_call
 from bellhop.tracing.state import CONCRETIZATION_ERRORS
 
 _JAX = os.path.dirname(jax.__file__) + os.sep
@@ -63,19 +64,38 @@ def advise_on_traced_value(error: Exception) -> str | None:
     Returns:
         the sentences, which begin with ``at file:line,``; None for errors of other kinds.
     """
-    site = error_site(error)
+    site = _describe_site(error)
     if isinstance(error, jax.errors.UnexpectedTracerError):
         return f"at {site}, a value of another traced function or loop is used. {ADVICE_ON_LEAKS}"
     if _is_item_assignment(error):
         return f"at {site}, an item of an array is changed in place. {_ADVICE_ON_ITEMS}"
     if not is_request_for_value(error):
         return None
+    found = innermost_user_frame(error)
+    call = None if found is None else find_library_call(found)
+    if call is not None:
+        branches = isinstance(error, jax.errors.TracerBoolConversionError)
+        if advice := call.advise(branches=branches):
+            return f"at {site}, {advice}"
     advice = "Use jnp functions of fixed shapes, such as jnp.where in place of a boolean index."
     for error_type, sentence in _ADVICE_ON_VALUES.items():
         if isinstance(error, error_type):
             advice = sentence
             break
     return f"at {site}, Python needs the value of a traced array. {advice}"
+
+
+def _describe_site(error: Exception) -> str:
+    """Return the user's ``file:line``; for a line of an installed package, also its caller's.
+
+    The package may be the user's own, or a library that Bellhop does not know.
+    """
+    site = error_site(error)
+    found = innermost_user_frame(error)
+    caller = innermost_user_frame(error, is_in_users_project)
+    if found is None or caller is None or found is caller:
+        return site
+    return f"{site}, called at {error_site(error, is_in_users_project)}"
 
 
 def _is_item_assignment(error: Exception) -> bool:

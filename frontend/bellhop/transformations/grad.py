@@ -12,7 +12,7 @@ from bellhop.arguments.static_arguments import parse_positions
 from bellhop.base.public_function import hide_internal_frames, public_function
 from bellhop.base.source import describe_derived_function, function_name
 from bellhop.base.types import PyTree
-from bellhop.base.value_checks import check_no_measurements
+from bellhop.base.value_checks import check_no_measurements, flatten_sortable
 from bellhop.control_flow.while_loop_vjp import enable_while_transpose
 from bellhop.errors import DifferentiableCompileError
 from bellhop.transformations.finite_differences import check_method, with_finite_differences
@@ -289,7 +289,8 @@ def check_arguments(name: str, fn: Function, argnums: Argnums, args: Sequence[An
                 f"{describe_derived_function(name, fn)} differentiates argument {argnum}, but it "
                 f"is called with {len(args)} arguments. Change argnums, which counts from 0."
             )
-        for leaf in jax.tree.leaves(args[argnum]):
+        named = f"{describe_derived_function(name, fn)}: argument {argnum}"
+        for leaf in flatten_sortable(named, args[argnum])[0]:
             if not _is_inexact(leaf):
                 raise DifferentiableCompileError(
                     f"{describe_derived_function(name, fn)}: argument {argnum} is of type "

@@ -8,7 +8,7 @@ import jax
 
 from bellhop.base.public_function import hide_internal_frames, public_function
 from bellhop.base.source import describe_derived_function
-from bellhop.base.value_checks import check_no_measurements
+from bellhop.base.value_checks import check_dictionary_keys, check_no_measurements
 from bellhop.transformations.inline_trace import trace_inline
 
 P = ParamSpec("P")
@@ -107,6 +107,7 @@ def vmap(
         except (TypeError, ValueError) as error:
             if is_within:
                 raise
+            check_dictionary_keys(describe_derived_function("vmap", fn), (), args, kwargs)
             kind = TypeError if isinstance(error, TypeError) else ValueError
             raise kind(f"{describe_derived_function('vmap', fn)}: {error}") from None
 

@@ -1,5 +1,6 @@
 """Errors of mistakes that new users make: each names what was wrong and what to write instead."""
 
+import collections
 import re
 import sys
 import types
@@ -135,12 +136,79 @@ def _raise_wrong(x):
     raise ValueError("wrong")
 
 
-def test_a_dictionary_whose_keys_have_no_order():
+def test_a_dictionary_argument_whose_keys_have_no_order():
     with pytest.raises(
         TypeError,
         match=r"the argument d\['a'\] is a dictionary with the keys 0, 'b', which cannot be sorted",
     ):
         bellhop.qjit(lambda d: d)({"a": {0: 1.0, "b": 2.0}})
+
+
+MIXED = {0: 1.0, "b": 2.0}
+
+
+@qml.qnode(qml.device("lightning.qubit", wires=1))
+def mixed_measurements():
+    return {0: qml.expval(qml.Z(0)), "b": qml.expval(qml.X(0))}
+
+
+@bellhop.pure_callback
+def identity(x) -> float:
+    return x
+
+
+@pytest.mark.parametrize(
+    ("function", "named"),
+    [
+        (lambda x: {"a": MIXED}, rf"qjit of '<lambda>' \({HERE}:\d+\): the result\['a'\]"),
+        (lambda x: mixed_measurements(), "the QNode 'mixed_measurements' .*: the result"),
+        (bellhop.grad(lambda x: MIXED), "grad of '<lambda>' .*: the result"),
+        (lambda x: bellhop.grad(lambda y: y)(MIXED), "grad of '<lambda>' .*: argument 0"),
+        (lambda x: bellhop.vmap(lambda y: y)(MIXED), r"vmap of .*: the argument args\[0\]"),
+        (bellhop.accelerate(lambda x: MIXED), "accelerate of '<lambda>' .*: the result"),
+        (
+            lambda x: bellhop.accelerate(lambda y: y)(MIXED),
+            "accelerate: '<lambda>' .*: the argument y",
+        ),
+        (lambda x: identity(MIXED), r"pure_callback 'identity' .*: the argument args\[0\]"),
+        (
+            lambda x: bellhop.pure_callback(lambda x: MIXED, {"a": float})(x),
+            "pure_callback '<lambda>': the result",
+        ),
+        (
+            lambda x: bellhop.pure_callback(lambda x: MIXED, bellhop.infer)(x),
+            "called with zeros .* The result",
+        ),
+        (
+            lambda x: bellhop.pure_callback(lambda x: x, MIXED)(x),
+            "callback '<lambda>' .*: the declared result type",
+        ),
+        (
+            lambda x: bellhop.for_loop(0, 2, 1)(lambda i, y: MIXED)(x),
+            "for_loop of '<lambda>' .*: the result of the body",
+        ),
+        (
+            lambda x: bellhop.while_loop(lambda y: False)(lambda y: y)(MIXED),
+            r"while_loop of '<lambda>' .*: the initial value init\[0\]",
+        ),
+        (
+            lambda x: jax.lax.cond(x > 0, lambda: x, lambda: bellhop.cond(x > 1)(lambda: MIXED)()),
+            "cond: the result of the first branch '<lambda>' .*",
+        ),
+    ],
+)
+def test_a_dictionary_whose_keys_have_no_order(function, named):
+    with pytest.raises(
+        TypeError, match=named + " is a dictionary with the keys 0, 'b', which cannot be sorted"
+    ):
+        bellhop.qjit(function)(1.0)
+
+
+def test_the_keys_of_an_ordered_dictionary_need_no_order():
+    ordered = collections.OrderedDict(MIXED)
+    assert bellhop.qjit(lambda d: d)(ordered) == ordered
+    with pytest.raises(TypeError, match=r"the argument d\[0\] is of type str"):
+        bellhop.qjit(lambda d: d)(collections.OrderedDict({0: "text", "b": 1.0}))
 
 
 def test_cells_of_a_notebook_are_named(monkeypatch):

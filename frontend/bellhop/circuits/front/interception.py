@@ -23,7 +23,7 @@ from bellhop._pennylane.patches.shadow_seeds import mark_drawn_seeds
 from bellhop._pennylane.patches.stacked_angles import stack_traced_angles
 from bellhop._pennylane.quantum_function_transforms import split_transforms
 from bellhop.base.exception_attributes import add_note as add_exception_note
-from bellhop.base.source import definition_site, error_site, function_name
+from bellhop.base.source import error_site, name_with_site
 from bellhop.circuits.backends.choose.choose_executor import choose, choose_fallback, get_runner
 from bellhop.circuits.front.mid_circuit_measure import wrap_pauli_measure
 from bellhop.circuits.front.quantum_function import (
@@ -124,7 +124,7 @@ def call_qnode(qnode: qml.QNode, args: tuple[Any, ...], kwargs: dict[str, Any]) 
         # PennyLane's legacy argument of QNode calls.
         if isinstance(kwargs["shots"], jax.core.Tracer):
             # The function has no parameter `shots` that could be declared static.
-            where = f"the QNode '{function_name(qnode.func)}' ({definition_site(qnode.func)})"
+            where = f"the QNode {name_with_site(qnode.func)}"
             raise CompileError(
                 f"{where}: the QNode is called with a traced argument shots, expected a static "
                 "number, as XLA's arrays have fixed shapes. Set the shots on the QNode: "
@@ -133,7 +133,7 @@ def call_qnode(qnode: qml.QNode, args: tuple[Any, ...], kwargs: dict[str, Any]) 
         others = {name: value for name, value in kwargs.items() if name != "shots"}
         return call_qnode(qml.set_shots(qnode, kwargs["shots"]), args, others)
     qnode = _merge_function_transforms(qnode)
-    where = f"the QNode '{function_name(qnode.func)}' ({definition_site(qnode.func)})"
+    where = f"the QNode {name_with_site(qnode.func)}"
     with _add_error_note(where):
         config = read_config(qnode, where)
         plan = choose(qnode.device, config)
@@ -454,7 +454,7 @@ def _call_with_snapshots(
         CompileError: if the device has no fixed wires.
     """
     if not qnode.device.wires:
-        where = f"the QNode '{function_name(qnode.func)}' ({definition_site(qnode.func)})"
+        where = f"the QNode {name_with_site(qnode.func)}"
         raise CompileError(
             f"{where}: qml.snapshots needs a device with a known number of wires. Pass the number: "
             "qml.device(..., wires=n)."

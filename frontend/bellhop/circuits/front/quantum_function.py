@@ -12,6 +12,7 @@ gates, which is interpreted from then on::
 """
 
 import copy
+import inspect
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -23,6 +24,8 @@ from jax.extend.core import ClosedJaxpr
 from pennylane.operation import Operator
 
 from bellhop.arguments.flat_tree import split_leaves
+from bellhop.base.source import set_function_name
+from bellhop.base.value_checks import flatten_sortable
 from bellhop.circuits.front.returned_measurements import mark_returned
 from bellhop.circuits.gates.half_precision import promote_half_precision
 from bellhop.circuits.gates.traced_operators import TracedOperator
@@ -85,11 +88,13 @@ def _trace_function(
         tracing = TracingCircuit(where, circuit, is_whole=True)
         with circuit_scope(tracing), tracing.open_queue():
             result = function(*inputs)
+            # PennyLane registers operators as pytrees, which must not be flattened here.
+            leaves, tree = flatten_sortable(
+                f"{where}: the result",
+                result,
+                lambda value: is_measurement(value) or isinstance(value, Operator),
+            )
             mark_returned(result)
-        # PennyLane registers operators as pytrees, which must not be flattened here.
-        leaves, tree = jax.tree.flatten(
-            result, is_leaf=lambda value: is_measurement(value) or isinstance(value, Operator)
-        )
         template, operands = TracedOperator.partition(leaves)
         sites = [
             (tracing.find_site(leaf), tracing.find_site(getattr(leaf, "obs", None)))
@@ -99,6 +104,9 @@ def _trace_function(
         static_parts = template, sites, list(map(type, leaves)), measures_at_end, tree
         return operands
 
+    # JAX's errors name the user's function, without its parameters, which are others.
+    set_function_name(function, run)
+    run.__signature__ = inspect.signature(run, follow_wrapped=False)  # type: ignore[attr-defined]
     closed = jax.make_jaxpr(run)(*inputs)
     return TracedQuantumFunction(closed, *static_parts)
 
@@ -170,6 +178,7 @@ class CachedFunction:
             args, kwargs = filled(inputs)
             return self._function(*args, **kwargs)
 
+        set_function_name(self._function, run)
         traced = self._traced.setdefault(places, [])
         return QuantumFunction(traced, run, passes or PassChain()), leaves
 

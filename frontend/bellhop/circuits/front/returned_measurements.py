@@ -13,11 +13,10 @@ import jax.numpy as jnp
 import pennylane as qml
 from pennylane.queuing import QueuingManager
 
-from bellhop.base.types import PyTree
 from bellhop.circuits.ir.measurement_types import is_measurement
 
 
-def mark_returned(result: PyTree) -> None:
+def mark_returned(result: object) -> None:
     """Mark the measurements of a result as returned in the active queue."""
     for process in _find_measurements(result):
         QueuingManager.update_info(process, is_returned=True)
@@ -39,7 +38,7 @@ def replace_measurements(before: Any, after: Any) -> None:
             QueuingManager.append(process)
 
 
-def has_measurements(result: PyTree) -> bool:
+def has_measurements(result: object) -> bool:
     """Return whether a pytree has a measurement process among its leaves."""
     return bool(_find_measurements(result))
 
@@ -81,9 +80,9 @@ def _is_expval(leaf: Any) -> bool:
     return isinstance(leaf, qml.measurements.ExpectationMP) and leaf.mv is None
 
 
-def _find_measurements(result: PyTree) -> list[Any]:
+def _find_measurements(result: object) -> list[Any]:
     return list(filter(is_measurement, _flatten(result)[0]))
 
 
-def _flatten(result: PyTree) -> tuple[list[Any], Any]:
+def _flatten(result: object) -> tuple[list[Any], Any]:
     return jax.tree.flatten(result, is_leaf=is_measurement)

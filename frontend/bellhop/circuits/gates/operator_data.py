@@ -108,6 +108,9 @@ def select_row(op: qml.operation.Operator, row: TracedRow) -> Any:
             "an array that is not empty."
         )
     row.rows.register_batch(size, op.name)
+    if _has_batched_generator(op):
+        with qml.QueuingManager.stop_recording():
+            return _select_scalars(op, row.index)
     if _has_nested_parameters(op):
         return op
     params = [
@@ -131,6 +134,42 @@ def _has_nested_parameters(op: qml.operation.Operator) -> bool:
     while isinstance(op, qml.ops.SymbolicOp) and not isinstance(op, qml.ops.Exp | qml.ops.SProd):
         op = op.base
     return not hasattr(op, "ndim_params")
+
+
+def _has_batched_generator(op: qml.operation.Operator) -> bool:
+    """Return whether an exponential's generator has a batch, as in ``qml.evolve(x * qml.X(0))``.
+
+    Args:
+        op: PennyLane operation, whose adjoints, controls and powers are ignored.
+    """
+    while isinstance(op, qml.ops.SymbolicOp) and not isinstance(op, qml.ops.Exp):
+        op = op.base
+    return isinstance(op, qml.ops.Exp) and op.base.batch_size is not None
+
+
+def _select_scalars(op: qml.operation.Operator, index: Any) -> Any:
+    """Replace the batched coefficients inside an operator by their entries of a batch row.
+
+    ``qml.evolve(x * qml.X(0) + qml.Z(0))`` becomes ``qml.evolve(x[index] * qml.X(0) + qml.Z(0))``.
+
+    Args:
+        op: PennyLane operator, which may contain exponentials, sums and multiples of operators.
+        index: the row index, a traced int32 scalar.
+    """
+    is_scaled = lambda leaf: isinstance(leaf, qml.ops.Exp | qml.ops.SProd)
+
+    def select(leaf: Any) -> Any:
+        """Return an exponential or multiple with its entry of the row; other leaves unchanged."""
+        if not is_scaled(leaf):
+            return leaf
+        scalar = leaf.data[0]
+        scalar = jnp.asarray(scalar)[index] if jnp.ndim(scalar) else scalar
+        base = _select_scalars(leaf.base, index)
+        if isinstance(leaf, qml.ops.SProd):
+            return qml.s_prod(scalar, base)
+        return type(leaf)(base, scalar)
+
+    return jax.tree.map(select, op, is_leaf=is_scaled)
 
 
 def _reset_batch_size(op: qml.operation.Operator) -> None:

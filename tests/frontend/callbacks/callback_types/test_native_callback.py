@@ -230,6 +230,33 @@ def test_effects_are_made_once_and_in_order():
         f.jvp(lambda primals, tangents: None)
 
 
+@pytest.mark.parametrize("loop", [True, False], ids=["loop", "no loop"])
+def test_a_function_that_returns_nan_is_named_and_effects_are_not_repeated(loop):
+    log = bellhop.native_callback(library=LIBM, symbol="log", result_type=float)
+    seen = []
+
+    @C(c_double, c_double)
+    def note(x):
+        seen.append(x)
+        return x
+
+    effect = bellhop.native_callback(note, has_side_effect=True)
+
+    def repeat(f):
+        return lambda x: jax.lax.fori_loop(0, 2, lambda _, y: f(y), x) if loop else f(x)
+
+    pure, noted = bellhop.qjit(repeat(log)), bellhop.qjit(repeat(lambda x: log(effect(x))))
+    with jax.debug_nans(True):
+        for _ in range(2):
+            with pytest.raises(FloatingPointError, match="native_callback 'log' .* returned nan"):
+                pure(-1.0)
+        with pytest.raises(FloatingPointError, match="since its callbacks have effects"):
+            noted(-1.0)
+    assert seen[0] == -1.0
+    assert len(seen) == 1 + loop
+    assert np.isnan(pure(-1.0))
+
+
 def test_equal_pure_calls_are_one():
     seen = []
 

@@ -1,5 +1,7 @@
 """Wrong and missing derivative rules, and what is said of them."""
 
+import traceback
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -165,6 +167,10 @@ def test_exception_in_a_rule_reaches_the_caller():
         bellhop.qjit(jax.grad(lambda x: callback(x)))(jnp.ones(3))
     place = f"{__file__}:{broken.__code__.co_firstlineno}"
     assert f"raised in the bwd rule of pure_callback 'scale' ({place})" in caught.value.__notes__
+    # JAX quotes the exception in the cause with the line that called the callback.
+    printed = "".join(traceback.format_exception(caught.value))
+    assert printed.count("in bwd\n") == 1
+    assert "call the operation whose derivative or batched form raised the exception" in printed
 
 
 def test_rule_that_needs_values_is_told_that_it_is_traced():

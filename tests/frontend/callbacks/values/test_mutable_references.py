@@ -1,4 +1,4 @@
-"""Mutable references (``jax.new_ref``) as arguments of callbacks and loops."""
+"""Mutable references (``jax.new_ref``) as arguments of callbacks, loops and regions."""
 
 import jax
 import pytest
@@ -33,3 +33,20 @@ def test_a_carried_reference_names_the_body():
         TypeError, match=rf"for_loop of 'body' \({site}\): the initial value init\[0\] is a Ref"
     ):
         bellhop.qjit(lambda x: bellhop.for_loop(0, 3, 1)(body)(jax.new_ref(x)))(1.0)
+
+
+def test_a_reference_as_argument_of_a_region_is_named():
+    def add_one(x, ref):
+        ref[...] += 1
+        return x
+
+    ref = jax.new_ref(1.0)
+    bellhop.accelerate(add_one)(1.0, ref)
+    assert ref[...] == 2
+    # The region would change a copy.
+    region = bellhop.accelerate(add_one, dev="cpu:1")
+    for _ in range(2):
+        with pytest.raises(
+            TypeError, match=rf"'add_one' \({__file__}:\d+\): the argument ref is a Ref.* mutable"
+        ):
+            region(1.0, ref)

@@ -40,6 +40,9 @@ GATES: dict[str, Callable[[Any], Any]] = {
     "AngleEmbedding": lambda x: qml.AngleEmbedding(
         qml.math.stack([x, 2 * x], axis=-1), wires=[0, 1], rotation="Y"
     ),
+    "generator": lambda x: qml.evolve(x * qml.X(0) + 0.2 * qml.Z(1)),
+    "generator and time": lambda x: qml.adjoint(qml.evolve(x * qml.X(0) @ qml.Z(1), x)),
+    "controlled exponential": lambda x: qml.ctrl(qml.exp(x * qml.Y(0), -1j), control=1),
     "diagonal": lambda x: qml.DiagonalQubitUnitary(
         qml.math.exp(1j * qml.math.stack([x, 2 * x], axis=-1)), wires=0
     ),

@@ -120,6 +120,24 @@ def test_of_a_batch(name: str) -> None:
     np.testing.assert_allclose(values, np.cos(xs), atol=0.2)
 
 
+@pytest.mark.parametrize("name", ["default.qubit", "lightning.qubit"])
+def test_shots_that_postselection_drops_are_marked(name: str) -> None:
+    def circuit() -> Any:
+        qml.H(0)
+        qml.CNOT([0, 1])
+        bellhop.measure(0, postselect=1)
+        return qml.classical_shadow(wires=1)
+
+    node = qml.QNode(circuit, qml.device(name, wires=2), postselect_mode="hw-like")
+    bits, bases = np.asarray(bellhop.qjit(qml.set_shots(node, 200), seed=1)())[..., 0]
+    kept = bits >= 0
+    assert 60 < kept.sum() < 140
+    # The least value of the type: -2147483648 is too large for it.
+    assert set(bits[~kept]) == set(bases[~kept]) == {-128}
+    assert set(bits[kept & (bases == 2)]) == {1}
+    assert set(bases[kept]) == {0, 1, 2}
+
+
 def with_outcome(measure: Any) -> Any:
     def circuit(x: Any) -> Any:
         prepared(x)

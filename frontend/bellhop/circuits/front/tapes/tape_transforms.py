@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import pennylane as qml
 from pennylane.transforms.core import CompilePipeline
 
-from bellhop.base.source import function_name
+from bellhop.base.source import set_function_name
 from bellhop.circuits.front.quantum_function import CachedFunction
 from bellhop.circuits.front.tapes.gate_parameters import GateParameters
 from bellhop.circuits.front.tapes.tape_execution import ReturnedOutcome, apply_tape
@@ -249,8 +249,7 @@ def _make_tape_qnode(tape: qml.tape.QuantumScript, qnode: qml.QNode) -> qml.QNod
     def function() -> Any:
         return apply_tape(tape)
 
-    function.__name__ = function_name(qnode.func)
     changed = copy.copy(qnode)
-    changed.func = function
+    changed.func = set_function_name(qnode.func, function)
     changed._compile_pipeline = CompilePipeline()
     return changed if tape.shots == qnode.shots else qml.set_shots(changed, tape.shots)
