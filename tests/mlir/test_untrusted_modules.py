@@ -316,7 +316,7 @@ OUTSIDE = {
         + " }, { ^bb0(%a: tensor<f64>, %b: tensor<f64>): %r = stablehlo.add %a, %b : tensor<f64> "
         "stablehlo.return %r : tensor<f64> }) : (tensor<4xf64>, tensor<9xf64>, tensor<f64>) -> "
         "tensor<4xf64>",
-        "has the padding [9, 0] for windows of the sizes [5], expected at least 0",
+        r"has the padding \[9, 0\] for windows of the sizes \[5\], expected at least 0",
     ),
     "composite": (
         '%0 = stablehlo.composite "chlo.top_k" %x {decomposition = @f} : (tensor<4xf64>) -> '

@@ -257,7 +257,7 @@ def _check_leaves(
     try:
         leaves = tree.flatten_up_to(tangent)
     except ValueError as error:
-        _, structure = flatten_sortable(f"{label} a value: this value", tangent)
+        _, structure = flatten_sortable(f"{returned_as} a value: this value", tangent)
         returned, expected = describe_structures(structure, tree)
         raise TypeError(
             f"{returned_as} a value of structure {returned}, expected {expected}, the structure of "

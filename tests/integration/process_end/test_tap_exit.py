@@ -167,7 +167,7 @@ def test_child_of_a_fork_neither_hangs_nor_repeats(child):
     assert done.returncode == 0, done.stderr
     numbers = sorted(map(int, done.stdout.split()))
     assert numbers == sorted([*range(20), 7] if "tap" in child else range(20))
-    assert done.stderr.count("barrier_wait was not called") == 1
+    assert done.stderr.count("without a call of bellhop.barrier_wait") == 1
 
 
 def test_program_in_the_child_of_a_fork():
