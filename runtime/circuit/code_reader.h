@@ -34,10 +34,7 @@ class CodeReader {
   // error.
   std::int64_t next_below(std::int64_t limit, const char* meaning) {
     const std::int64_t value = next();
-    if (value < 0 || value >= limit) {
-      fail(std::string(meaning) + ": expected 0 to " + std::to_string(limit - 1) +
-           ", got " + std::to_string(value));
-    }
+    if (value < 0 || value >= limit) fail_below(value, limit, meaning);
     return value;
   }
 
@@ -59,14 +56,23 @@ class CodeReader {
     return {first, first + static_cast<std::ptrdiff_t>(count)};
   }
 
-  // Throws CircuitError with the current position.
-  [[noreturn]] void fail(const std::string& problem) const {
+  // Throws CircuitError with the current position. Not inlined, nor is fail_below: GCC
+  // 12 would warn of the concatenated strings (PR 105329).
+  [[noreturn, gnu::noinline, gnu::cold]] void fail(const std::string& problem) const {
     throw CircuitError("internal error: " + std::string(what_) + ", integer " +
                        std::to_string(at_) + " of the code attribute: " + problem +
                        ". Please report this as a bug in Bellhop's compiler.");
   }
 
  private:
+  // Throws CircuitError for an integer `value` that is not in [0, limit).
+  [[noreturn, gnu::noinline, gnu::cold]] void fail_below(std::int64_t value,
+                                                         std::int64_t limit,
+                                                         const char* meaning) const {
+    fail(std::string(meaning) + ": expected 0 to " + std::to_string(limit - 1) +
+         ", got " + std::to_string(value));
+  }
+
   const char* what_;
   std::span<const std::int64_t> code_;
   std::size_t at_ = 0;
