@@ -335,7 +335,7 @@ def test_options_that_are_passed_by_position_are_listed():
         (lambda: bellhop.draw(square, 1.0), r"expected at most 1: fn. Write draw\(fn\)"),
         (
             lambda: bellhop.profile(square),
-            "expected none. Write `with profile",
+            "got 1 positional arguments, expected none. Write",
         ),
         (lambda: bellhop.debug.log("INFO", "x %f", 1.0), "Write fields as {} .* not %f"),
         (lambda: bellhop.debug.log("x {}", 1.0), r"Pass the level first: log\('INFO'"),
