@@ -384,7 +384,7 @@ def test_functions_that_cannot_be_called():
         bellhop.native_callback(scale, vector(3), elementwise=True)
     with pytest.raises(TypeError, match="returns_value=True, and the result"):
         bellhop.native_callback(scale, vector(3), returns_value=True)
-    with pytest.raises(TypeError, match="Set the argtypes of the ctypes function"):
+    with pytest.raises(TypeError, match="set the argtypes of a ctypes function"):
         bellhop.native_callback(scale, vector(3), argument_types=[float])
     with pytest.raises(TypeError, match="a null pointer"):
         bellhop.native_callback(C(c_double)(0), float)
