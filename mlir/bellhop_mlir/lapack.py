@@ -79,10 +79,10 @@ def verify_call(op: ir.Operation) -> None:
         )
     form = _find_form(op, match["kernel"], is_real=match["type"] in "sd")
     if form is None:
-        name, forms = _FORMS_BY_ATTRIBUTE[match["kernel"]]
+        name, by_value = _FORMS_BY_ATTRIBUTE[match["kernel"]]
         raise VerificationError(
             f"the module calls {target} with a backend configuration whose '{name}' is not one of "
-            f"{', '.join(map(str, forms))}"
+            f"{', '.join(map(str, by_value))}"
         )
     operands, _, results = form.partition(" -> ")
     values = [*op.operands, *op.results]
