@@ -296,8 +296,8 @@ class CallbackTarget:
         if self.missing_rule == "transpose":
             return DifferentiableCompileError(
                 f"{what} is differentiated with respect to an argument in which the callback is "
-                "not declared linear. Add the argument to argnums of the callback's transpose, or "
-                "pass jax.lax.stop_gradient(value)."
+                "not declared linear. If it is linear in this argument too, add the argument to "
+                f"@{self.name}.transpose(argnums=...); else pass jax.lax.stop_gradient(value)."
             )
         if self.missing_rule is not None:
             return DifferentiableCompileError(

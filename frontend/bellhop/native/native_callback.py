@@ -151,7 +151,7 @@ class NativeCallback(PureCallback[..., Any]):
         super()._set_linear(argnums, rule)
 
     @property
-    def _declare_types(self) -> str:
+    def _type_remedy(self) -> str:
         """Remedy for unknown types of the C parameters, the end of an error."""
         if self._symbol.library is not None:
             return "declare argument_types"
@@ -299,13 +299,13 @@ class NativeCallback(PureCallback[..., Any]):
             raise TypeError(
                 f"{self._describe_argument(position)} is a Python float, and may be a float or "
                 "a double in C. Pass np.float32(...) or np.float64(...) (x.astype(dtype) for a "
-                f"traced value), or {self._declare_types}."
+                f"traced value), or {self._type_remedy}."
             )
         if is_weak and dtype.kind in "iu":
             raise TypeError(
                 f"{self._describe_argument(position)} is a Python integer, and the types of "
                 "the C parameters are not known. Pass a float, or a scalar of the C type, such as "
-                f"np.int64(3), or {self._declare_types}."
+                f"np.int64(3), or {self._type_remedy}."
             )
         if dtype.kind == "f" and dtype.itemsize < 4 or dtype.kind not in "biufc":
             raise TypeError(
