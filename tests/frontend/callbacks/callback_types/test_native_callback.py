@@ -357,7 +357,9 @@ def test_types_must_fit():
         library=LIBM, symbol="cbrt", result_type=float, argument_types=[float]
     )
     assert declared(8) == 2.0
-    with pytest.raises(TypeError, match="argument_types declares 1 argument, got 2") as caught:
+    with pytest.raises(
+        TypeError, match="argument_types declares 1 argument, and the call passes 2"
+    ) as caught:
         declared(8.0, 1.0)
     assert f"(called from {__file__}:" in str(caught.value)
     assert str(caught.value).endswith("Pass an argument for each type.")
