@@ -316,7 +316,7 @@ class CallbackTarget:
             f"{self.name_and_site} has a differentiated argument, "
             "and callbacks with side effects have no derivative. Pass "
             "jax.lax.stop_gradient(value); if the function is pure, use bellhop.pure_callback, or "
-            "leave out has_side_effect."
+            "for a C function native_callback without has_side_effect."
         )
 
     def transposition_error(self) -> DifferentiableCompileError:
