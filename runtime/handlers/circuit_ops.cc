@@ -235,8 +235,7 @@ void take_measurements(Session& session, std::uint32_t place,
     throw CircuitError(
         "shots that share an execution are supported only by Bellhop's engine, which "
         "does not support an operation of this circuit. Use qjit(engine='plugin'), "
-        "which "
-        "executes each shot by itself.");
+        "which executes each shot by itself.");
   } else if (session.rows > 0) {
     run_batch(session, measuring, asked, helpers);
   } else {
