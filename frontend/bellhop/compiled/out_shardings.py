@@ -62,7 +62,7 @@ def resolve_out_shardings(
             except (ValueError, IndexError) as error:
                 raise ValueError(
                     f"{where}: {target} does not fit result {index} of shape {shape}. Pass a "
-                    "sharding with at most one entry for each axis of the result, by whose mesh "
-                    "axes the size of the axis is divisible."
+                    "sharding whose spec has no more entries than the result has axes, and whose "
+                    "numbers of shards divide the sizes of the axes."
                 ) from error
     return tuple(target or None for target in by_leaf)

@@ -212,7 +212,7 @@ def test_sharding_of_host_devices():
     assert (here.devices(), there.sharding) == ({devices[0]}, sharding)
     np.testing.assert_allclose(there, np.sin(X))
     for misfit in (np.arange(3.0), 3.0):
-        with pytest.raises(ValueError, match="out_shardings: .* does not fit result 0 of shape"):
+        with pytest.raises(ValueError, match="out_shardings: .* does not fit result 1 of shape"):
             f(misfit)
 
 
