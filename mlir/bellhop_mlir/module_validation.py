@@ -36,7 +36,9 @@ _DEEPEST_CALLS = 400
 _SHARDING = ("sdy.", "mhlo.sharding")
 # The end of an error for a part of a module that only the files of trusted users may have.
 _TRUST_NEEDED = "which bellhop.load accepts only with trust=True"
-# Prefix of attributes of a module that passes set for later passes.
+# Strings that describe a circuit in the attribute ``callback.CIRCUITS``.
+_TEXTS_OF_CIRCUIT = 3
+# Prefix of other attributes of a module, which passes set for later passes.
 _OF_PASSES = "bellhop."
 # Control characters but the newline, which separates the names of gates.
 _CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]")
@@ -165,6 +167,9 @@ def _verify_module_attributes(module: ir.Module, *, any_value: bool) -> None:
     """
     attributes = module.operation.attributes
     for name in list(attributes):
+        if name == callback.CIRCUITS:
+            _verify_circuits(attributes[name])
+            continue
         if name.startswith(_OF_PASSES):
             raise _make_attribute_error("module", name)
         if any_value or name == "sym_name" or name.startswith(HARMLESS):
@@ -178,6 +183,25 @@ def _verify_module_attributes(module: ir.Module, *, any_value: bool) -> None:
                 f"the module's attribute {name} is {attributes[name]}, expected "
                 f"{MODULE_ATTRIBUTES[name]}; bellhop.load accepts others only with trust=True"
             )
+
+
+def _verify_circuits(circuits: ir.Attribute) -> None:
+    """Check the attribute that lists the circuits which XLA runs, for profiles.
+
+    Raises:
+        VerificationError: unless it is an array of arrays of three printable strings.
+    """
+    is_valid = isinstance(circuits, ir.ArrayAttr) and all(
+        isinstance(circuit, ir.ArrayAttr)
+        and len(circuit) == _TEXTS_OF_CIRCUIT
+        and all(isinstance(text, ir.StringAttr) and text.value.isprintable() for text in circuit)
+        for circuit in circuits
+    )
+    if not is_valid:
+        raise VerificationError(
+            f"the module's attribute '{callback.CIRCUITS}' is {str(circuits)[:100]!r}, expected an "
+            f"array of arrays of {_TEXTS_OF_CIRCUIT} printable strings"
+        )
 
 
 def _keep_names_of_values(op: ir.Operation) -> None:

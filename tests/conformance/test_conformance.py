@@ -61,9 +61,13 @@ def supported(names: Any, backend: str) -> list[str]:
 
 @pytest.mark.parametrize("names", NAMES)
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_values(names, backend):
+def test_values(names, backend, tmp_path):
     names = supported(names, backend)
-    found = bellhop.qjit(lambda x: {name: qnode(name, backend)(x) for name in names})(ANGLE)
+    program = bellhop.qjit(lambda x: {name: qnode(name, backend)(x) for name in names})
+    found = program(ANGLE)
+    # `load` accepts what is compiled, without trust.
+    program.save(tmp_path / "circuits.bellhop")
+    bellhop.load(tmp_path / "circuits.bellhop")
     for name in names:
         for one, other in zip(
             jax.tree.leaves(found[name]), jax.tree.leaves(expected(name, ANGLE)), strict=True

@@ -327,3 +327,30 @@ def test_options_that_are_passed_by_position_are_listed():
         bellhop.vmap(lambda x, y: x * y, (0, None))
     with pytest.raises(TypeError, match="Pass options by keyword: .*argnums"):
         bellhop.grad(lambda x, y: x * y, 1)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: bellhop.draw(square, 1.0), r"expected at most 1: fn. Write draw\(fn\)"),
+        (
+            lambda: bellhop.profile(square),
+            "expected none. Write `with profile",
+        ),
+        (lambda: bellhop.debug.log("INFO", "x %f", 1.0), "Write fields as {} .* not %f"),
+        (lambda: bellhop.debug.log("x {}", 1.0), r"Pass the level first: log\('INFO'"),
+        (lambda: bellhop.qjit(_halve)(1.0), "while_loop in place of while"),
+    ],
+    ids=["draw", "profile", "percent", "level", "while"],
+)
+def test_calls_in_the_form_of_other_libraries_show_the_form_of_bellhop(call, message):
+    with pytest.raises((TypeError, ValueError)) as raised:
+        call()
+    text = "".join([str(raised.value), *getattr(raised.value, "__notes__", [])])
+    assert re.search(message, text), text
+
+
+def _halve(x):
+    while x > 0.1:
+        x = x / 2
+    return x

@@ -91,9 +91,12 @@ def _decorate(function: F, usage: str) -> F:
                 unknown = next(each for each in kwargs if each not in known)
                 raise unknown_option_error(name, unknown, names)
             if not takes_any and len(args) - is_method > len(positional):
+                expected = (
+                    f"at most {len(positional)}: {', '.join(positional)}" if positional else "none"
+                )
                 raise TypeError(
-                    f"{name}: got {len(args) - is_method} positional arguments, expected at most "
-                    f"{len(positional)}: {', '.join(positional)}.{advice and ' ' + advice}"
+                    f"{name}: got {len(args) - is_method} positional arguments, expected "
+                    f"{expected}.{advice and ' ' + advice}"
                 )
             return function(*args, **kwargs)
         except Exception as error:

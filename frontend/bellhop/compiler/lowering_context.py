@@ -29,10 +29,6 @@ if TYPE_CHECKING:
     from bellhop.compiler.callback_target import CallbackTarget
 
 
-# Module attribute that lists circuits.
-_CIRCUITS = "bellhop.circuits"
-
-
 @dataclass
 class Lowering:
     """The callbacks and counters collected while JAX lowers one Bellhop program.
@@ -207,10 +203,10 @@ def record_circuit(module: ir.Module, circuit: Sequence[str]) -> None:
             for each in find_recorded_circuits(module)
         ]
         circuits = list(dict.fromkeys([*recorded, new]))
-        module.operation.attributes[_CIRCUITS] = ir.ArrayAttr.get(circuits)
+        module.operation.attributes[dialect.CIRCUITS] = ir.ArrayAttr.get(circuits)
 
 
 def find_recorded_circuits(module: ir.Module) -> tuple[tuple[str, ...], ...]:
     """Return the circuits, each as three strings, that `record_circuit` recorded."""
-    circuits = module.operation.attributes.get(_CIRCUITS, ())
+    circuits = module.operation.attributes.get(dialect.CIRCUITS, ())
     return tuple(tuple(text.value for text in circuit) for circuit in circuits)

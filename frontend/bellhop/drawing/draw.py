@@ -100,7 +100,7 @@ class Drawing:
         return bundle
 
 
-@public_function
+@public_function(usage="Write draw(fn)(*args).")
 def draw(fn: Callable[..., Any]) -> Callable[..., Drawing]:
     """Draw a hybrid program: host code, circuits, callbacks, regions and data flow.
 
@@ -178,7 +178,7 @@ def draw(fn: Callable[..., Any]) -> Callable[..., Drawing]:
     return draw_call
 
 
-@public_function
+@public_function(usage="Write draw_graph(fn)(*args).")
 def draw_graph(fn: Callable[..., Any], *, level: int | str | None = None) -> Callable[..., Any]:
     """Draw a program as a Matplotlib figure, with Catalyst's interface.
 

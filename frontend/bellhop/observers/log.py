@@ -115,7 +115,10 @@ def _level_number(level: int | str) -> int:
         )
     names = logging.getLevelNamesMapping()
     if level.upper() not in names:
-        raise ValueError(f"log: there is no level {level!r}; there are {', '.join(names)}.")
+        raise ValueError(
+            f"log: there is no level {level!r}; there are {', '.join(names)}. Pass the level "
+            "first: log('INFO', 'loss {}', loss)."
+        )
     return names[level.upper()]
 
 

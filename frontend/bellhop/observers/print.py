@@ -296,9 +296,12 @@ def _check_fields(
         )
     needed = max([automatic, *(number + 1 for number in numbered)])
     if needed != len(args):
+        remedy = "Pass one value for each field."
+        if "%" in fmt and not fields:
+            remedy = "Write fields as {} or {:.4f}, not %f."
         raise ValueError(
-            f"{label}({fmt!r}) has fields for {needed} positional values and got {len(args)}. Pass "
-            "one value for each field."
+            f"{label}({fmt!r}) has fields for {needed} positional values and got {len(args)}. "
+            f"{remedy}"
         )
     if missing := sorted(named - set(kwargs)):
         raise ValueError(

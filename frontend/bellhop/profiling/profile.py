@@ -164,7 +164,7 @@ class Profile:
         return np.frombuffer(self._recorder.host_calls(), _HOST_CALL)
 
 
-@public_function
+@public_function(usage="Write `with profile() as p:` around calls of compiled functions.")
 def profile(*, limit: int = 1_000_000) -> Profile:
     """Count and time all host calls inside a ``with`` block.
 

@@ -26,9 +26,10 @@ _ADVICE_ON_ITEMS = (
 # By type of the JAX error; subclasses precede their base class.
 _ADVICE_ON_VALUES: dict[type[Exception], str] = {
     jax.errors.TracerBoolConversionError: (
-        "Use bellhop.cond, qml.cond, jax.lax.cond or jnp.where in place of if, or "
-        "qjit(autograph=True); &, | and ~ in place of and, or and not, also for mid-circuit "
-        "outcomes; jnp.maximum in place of max, jnp.isin in place of in; see help(bellhop.cond)."
+        "Use bellhop.cond, qml.cond, jax.lax.cond or jnp.where in place of if, bellhop.while_loop "
+        "in place of while, or qjit(autograph=True); &, | and ~ in place of and, or and not, also "
+        "for mid-circuit outcomes; jnp.maximum in place of max, jnp.isin in place of in; "
+        "see help(bellhop.cond)."
     ),
     jax.errors.TracerArrayConversionError: (
         "Use the function of jax.numpy in place of NumPy's or pennylane.numpy's, such as "

@@ -45,6 +45,9 @@ FUTURE = "tensor<2xui32>"
 HANDLE = "tensor<2xui32>"
 # Attribute of modules whose regions receive handles of the program's arguments.
 TAKES_ARGUMENTS = "bellhop.takes_arguments"
+# Module attribute that lists the circuits which XLA runs as part of the program: arrays of three
+# strings, for profiles. It stays in saved files.
+CIRCUITS = "bellhop.circuits"
 # Attribute of modules with the indices of results that are handles, tokens not counted.
 _HANDLE_RESULTS = "bellhop.given_results"
 # Bit of a handle that marks the index of a program argument.

@@ -98,7 +98,7 @@ def test_method_of_a_pytree_takes_the_instance_as_an_argument(dev):
 
 
 def test_unknown_option_is_an_error():
-    with pytest.raises(TypeError, match=r"donate_argnums.*not device, static"):
+    with pytest.raises(TypeError, match=r"no options device, static, .*donate_argnums"):
         bellhop.accelerate(jnp.sin, static=1, device="cpu")
 
 

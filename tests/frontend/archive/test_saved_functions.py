@@ -82,6 +82,25 @@ def test_regions_circuits_and_derivatives(path, in_another_process, name):
     assert value == repr(jax.tree.leaves(f(0.7)))
 
 
+@pytest.mark.parametrize("device", ["default.qubit", "default.mixed", "lightning.qubit"])
+def test_circuits_that_xla_runs(path, device):
+    """Profiles list them from an attribute of the module, which the file keeps."""
+
+    @bellhop.qjit
+    @qml.qnode(qml.device(device, wires=2))
+    def f(x):
+        qml.RX(x, 0)
+        qml.IsingXX(x, wires=[0, 1])
+        return qml.expval(qml.Z(1)), qml.probs(wires=0)
+
+    expected = f(0.3)
+    f.save(path)
+    for trust in (False, True):
+        np.testing.assert_allclose(
+            jnp.hstack(bellhop.load(path, trust=trust)(0.3)), jnp.hstack(expected)
+        )
+
+
 def test_outcomes_follow_the_seed_that_was_saved(path, in_another_process):
     f = bellhop.qjit(programs.samples, seed=7)
     f.save(path)

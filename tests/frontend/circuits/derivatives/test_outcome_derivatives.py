@@ -286,5 +286,5 @@ def test_single_branch() -> None:
     circuit = lightning(
         lambda x: conditional(OfBellhop, x, 0.7, word), mcm_method="single-branch-statistics"
     )
-    with pytest.raises(bellhop.DifferentiableCompileError, match="are drawn"):
+    with pytest.raises(bellhop.DifferentiableCompileError, match="draws random mid-circuit"):
         bellhop.qjit(bellhop.grad(circuit))(0.4)

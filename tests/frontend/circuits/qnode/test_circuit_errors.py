@@ -159,13 +159,12 @@ COMPILE_ERRORS: dict[str, tuple[Callable[[Any], Any], str]] = {
     ),
     "product created before a loop": (
         observable_before_loop,
-        "Z(0) @ X(1) was created before a loop or a conditional, and was applied as a gate",
+        "Z(0) @ X(1) is used in a measurement or in another operator, but a loop or a conditional",
     ),
     "Pauli created before a loop": (
         pauli_before_loop,
-        "Z(0) was created before a loop or a conditional, and was applied as a gate "
-        "there. Create Z(0) in the measurement or in the operator that uses it, or outside the "
-        "QNode.",
+        "a loop or a conditional after its creation has already applied Z(0) as a gate. Create "
+        "Z(0) where it is used, or outside the QNode.",
     ),
     "gate of a qutrit": (
         lambda x: qml.TRX(x, wires=0),
@@ -173,7 +172,7 @@ COMPILE_ERRORS: dict[str, tuple[Callable[[Any], Any], str]] = {
     ),
     "sum created before a loop": (
         sum_before_loop,
-        "Z(0) + X(1) was created before a loop or a conditional, and was applied as a gate",
+        "Z(0) + X(1) is used in a measurement or in another operator, but a loop or a conditional",
     ),
 }
 

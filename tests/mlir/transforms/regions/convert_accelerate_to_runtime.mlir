@@ -257,7 +257,7 @@ func.func private @circuit(%x: tensor<f64>) -> tensor<f64> {
 // TEST: region_that_was_left_in_a_region_is_refused
 // REFUSED
 
-// CHECK: the region @accelerate_cuda_0__f on cuda:0 contains a region on cpu:0 inside of a jax.shard_map, which is not supported: each device would run it. Move it out of the jax.shard_map.
+// CHECK: the region @accelerate_cuda_0__f on cuda:0 contains a region on cpu:0 inside of a jax.shard_map, which is not supported: each device would run it. Move the inner region out of the jax.shard_map.
 func.func public @main(%x: tensor<f64>) -> tensor<f64> {
   %y = "callback.accelerate"(%x) {callee = @accelerate_cuda_0__f, device = "cuda:0"} : (tensor<f64>) -> tensor<f64>
   return %y : tensor<f64>
