@@ -70,7 +70,10 @@ def test_control_flow_without_bounds_or_condition():
 
 def test_positional_calls_as_in_jax_show_the_form_of_bellhop():
     for call, words in (
-        (lambda: bellhop.for_loop(0, 10, square, 1.0), r"got 4 positional.*for_loop\(lower, upper"),
+        (
+            lambda: bellhop.for_loop(0, 10, square, 1.0),
+            r"got 4 positional arguments, expected .*for_loop",
+        ),
         (lambda: bellhop.for_loop(0, 10, square), r"function as step.*for_loop\(lower, upper, 1\)"),
         (
             lambda: bellhop.while_loop(square, square, 1.0),
