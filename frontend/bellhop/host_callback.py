@@ -65,12 +65,12 @@ class CallbackFlavor(enum.Enum):
     DEBUG = 3
 
 
-def _make_unsupported_rule(label: str, instead: str) -> Callable[..., Any]:
+def _make_unsupported_rule(label: str, remedy: str) -> Callable[..., Any]:
     """Make a transformation rule that raises an error, for the primitive of ``call``.
 
     Args:
         label: name of the transformation in the error, such as ``"vmap"``.
-        instead: alternative for the user, which ends the error.
+        remedy: sentence with the alternatives for the user, which ends the error.
 
     Returns:
         a method of `CallbackType` with the signature of its rules; always raises
@@ -81,7 +81,7 @@ def _make_unsupported_rule(label: str, instead: str) -> Callable[..., Any]:
         """Raise `NotImplementedError`: the callback does not support the transformation."""
         raise NotImplementedError(
             f"{callback_type.name} of '{target.name}' (called from {target.site}) has no rule for "
-            f"{label}. Use id_tap or bellhop.pure_callback, or {instead}."
+            f"{label}. {remedy}"
         )
 
     return rule
@@ -95,8 +95,14 @@ class _HostCall(CallbackType):
     """
 
     effects = frozenset({ordered_effect})
-    jvp = transpose = _make_unsupported_rule("differentiation", "jax.custom_jvp or custom_vjp")
-    batch = _make_unsupported_rule("vmap", "jax.lax.map")
+    jvp = transpose = _make_unsupported_rule(
+        "differentiation",
+        "Use bellhop.pure_callback with a derivative rule, or define the derivative of a function "
+        "that makes the call by jax.custom_jvp or jax.custom_vjp.",
+    )
+    batch = _make_unsupported_rule(
+        "vmap", "Use bellhop.pure_callback, or jax.lax.map in place of vmap."
+    )
 
 
 _HOST_CALL = _HostCall("host_callback.call", primitive="host_call")

@@ -144,8 +144,8 @@ def _check_scale_factors(scale_factors: Any) -> tuple[int, ...]:
         is_right = all(s == g for s, g in zip(scales, scale_factors, strict=True))
     except Exception as error:
         raise ValueError(
-            f"mitigate_with_zne: scale_factors must be numbers known when the program is traced; "
-            f"got {scale_factors!r}. Pass a list, such as [1, 3, 5]."
+            "mitigate_with_zne: scale_factors must be a sequence of numbers that are known when "
+            f"the program is traced; got {scale_factors!r}. Pass a list, such as [1, 3, 5]."
         ) from error
     if not is_right or len(set(scales)) < 2 or any(scale < 1 or scale % 2 == 0 for scale in scales):
         raise ValueError(

@@ -196,5 +196,5 @@ def _operation(value: ir.Value) -> ir.Operation:
 def _refusal(found: str) -> VerificationError:
     """Make the error for a comparator with the part `found`, such as an operation's name."""
     return VerificationError(
-        f"the module's sort has a comparator that is not an order: it contains {found}"
+        f"the module's sort has a comparator with {found}, expected a lexicographic order of keys"
     )

@@ -73,10 +73,16 @@ def verify_call(op: ir.Operation) -> None:
     """
     target = string_attribute(op, "call_target_name")
     match = _TARGET.fullmatch(target)
-    form = None if match is None else _find_form(op, match["kernel"], is_real=match["type"] in "sd")
-    if match is None or form is None:
+    if match is None or not (match["kernel"] in _FORMS or match["kernel"] in _FORMS_BY_ATTRIBUTE):
         raise VerificationError(
             f"the module calls {target}, which is not a function of JAX's linear algebra"
+        )
+    form = _find_form(op, match["kernel"], is_real=match["type"] in "sd")
+    if form is None:
+        name, by_value = _FORMS_BY_ATTRIBUTE[match["kernel"]]
+        raise VerificationError(
+            f"the module calls {target} with a backend configuration whose '{name}' is not one of "
+            f"{', '.join(map(str, by_value))}"
         )
     operands, _, results = form.partition(" -> ")
     values = [*op.operands, *op.results]
@@ -87,7 +93,8 @@ def verify_call(op: ir.Operation) -> None:
     ):
         given = ", ".join(str(value.type) for value in values)
         raise VerificationError(
-            f"the module calls {target} with wrong types, expected ({form}), got ({given})"
+            f"the module calls {target} with wrong types, expected ({form}), each an element type "
+            f"and a letter for each axis, got ({given})"
         )
     _verify_configuration(op, target)
 

@@ -48,9 +48,13 @@ def verify_structure(module: ir.Module, *, any_operation: bool) -> None:
     top_level = _TOP_LEVEL_IF_TRUSTED if any_operation else _TOP_LEVEL
     for view in module.body.operations:
         if view.operation.name not in top_level:
+            reason = (
+                "which bellhop.load accepts only with trust=True"
+                if view.operation.name in _TOP_LEVEL_IF_TRUSTED
+                else "which saved programs do not have"
+            )
             raise VerificationError(
-                f"the module has an operation {view.operation.name} outside of functions, which "
-                "saved programs do not have"
+                f"the module has an operation {view.operation.name} outside of functions, {reason}"
             )
     operations = list_operations(module.operation)
     if len(operations) > _MOST_OPERATIONS:
@@ -79,7 +83,7 @@ def _verify_operation(op: ir.Operation) -> None:
         blocks = list(region.blocks)
         if len(blocks) > 1:
             raise VerificationError(
-                f"the module's {name} has a region of {len(blocks)} blocks, expected one block"
+                f"the module's {name} has an MLIR region of {len(blocks)} blocks, expected one"
             )
         for block in blocks:
             last = list(block.operations)[-1:]

@@ -83,7 +83,9 @@ def parse_untrusted(text: str, *, any_operation: bool = False) -> ir.Module:
         raise
     except (ir.MLIRError, TypeError, ValueError, LookupError) as error:
         # The bindings raise these exceptions for unknown attributes and types.
-        raise VerificationError(f"the text is not an MLIR module: {error}") from error
+        raise VerificationError(
+            f"the text is not an MLIR module that bellhop can read: {error}"
+        ) from error
     return module
 
 
@@ -313,9 +315,10 @@ def _verify_type(type_: ir.Type, *, any_element: bool) -> None:
         )
     # An axis without entries must not hide the sizes of other axes, which NumPy limits.
     if 16 * math.prod(max(1, size) for size in type_.shape) > _LARGEST_VALUE:
+        counted = ", where an axis of size 0 counts as 1" if 0 in type_.shape else ""
         raise VerificationError(
             f"the module has a value of type {type_}, expected at most {_LARGEST_VALUE // 16} "
-            "elements"
+            f"elements{counted}"
         )
 
 

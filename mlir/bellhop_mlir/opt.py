@@ -28,8 +28,10 @@ def parse_pass(text: str) -> Pass:
             another type.
     """
     match = _PASS.match(text)
-    if match is None or match["name"] not in PASSES:
-        raise ValueError(f"no pass is named '{text}'; there are {', '.join(PASSES)}")
+    if match is None:
+        raise ValueError(f"'{text}' does not name a pass as NAME or NAME{{option=value ...}}")
+    if match["name"] not in PASSES:
+        raise ValueError(f"no pass is named '{match['name']}'; there are {', '.join(PASSES)}")
     cls = PASSES[match["name"]]
     types = {field.name: field.type for field in dataclasses.fields(cls)}  # type: ignore[arg-type]
     options: dict[str, int | str] = {}

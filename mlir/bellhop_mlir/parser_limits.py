@@ -124,10 +124,8 @@ def _verify_nesting(code: str, *, may_name_attributes: bool) -> None:
             continue
         if match["defined"] or token == "{-#":
             if not may_name_attributes:
-                raise VerificationError(
-                    f"the module defines the alias {match['defined'] or token}, which is not "
-                    "supported"
-                )
+                what = f"the alias {match['defined']}" if match["defined"] else "resources ({-#)"
+                raise VerificationError(f"the module defines {what}, which is not supported")
             name = match["defined"] or ""
             continue
         inside = 0

@@ -59,9 +59,8 @@ class CodeReader {
   // Throws CircuitError with the current position. Not inlined, nor is fail_below: GCC
   // 12 would warn of the concatenated strings (PR 105329).
   [[noreturn, gnu::noinline, gnu::cold]] void fail(const std::string& problem) const {
-    throw CircuitError("internal error: " + std::string(what_) + ", integer " +
-                       std::to_string(at_) + " of the code attribute: " + problem +
-                       ". Please report this as a bug in Bellhop's compiler.");
+    throw CircuitError("attribute code of the " + std::string(what_) + ", integer " +
+                       std::to_string(at_) + ": " + problem + "." + kDamaged);
   }
 
  private:

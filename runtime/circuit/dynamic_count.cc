@@ -70,8 +70,7 @@ double DynamicCount::vjp(std::int32_t number, std::span<const double> cotangents
         "a circuit with gates in a loop with a dynamic trip count is differentiated "
         "and measured " +
         std::to_string(bits + 1) + " times, expected at most " + std::to_string(bits) +
-        ". Take fewer measurements in different bases: measurements in the same basis "
-        "count once.");
+        ". Measure in fewer bases: measurements in the same basis count once.");
   }
   Products& products = products_.emplace_back(
       Products{rows, all.parameters, allocate_zeros(rows, all.parameters)});

@@ -63,7 +63,7 @@ bool OutcomeEnumeration::next_outcome(const std::array<double, 2>& probabilities
       throw CircuitError(
           "second derivatives enumerate all outcomes: expected at most " +
           std::to_string(kMostOfAll) +
-          " mid-circuit measurements, got more. Use fewer of them, or shots.");
+          " mid-circuit measurements, got more. Use fewer mid-circuit measurements.");
     }
     const bool happens[] = {all || probabilities[0] >= never_ * scale_,
                             all || probabilities[1] >= never_ * scale_};

@@ -75,7 +75,7 @@ void expect_wires(const Gate& gate) {
 
 void expect_plain(const Gate& gate) {
   if (gate.inverse || !gate.controls.empty()) {
-    reject(gate, "a state preparation has no adjoint and no controls");
+    reject(gate, "the adjoint and controls of a state preparation are not supported");
   }
 }
 

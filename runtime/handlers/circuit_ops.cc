@@ -230,11 +230,12 @@ void take_measurements(Session& session, std::uint32_t place,
     throw CircuitError(
         "vector-Jacobian products and derivatives along a direction are supported only "
         "by Bellhop's engine, which does not support an operation of this circuit. Use "
-        "engine='plugin'.");
+        "qjit(engine='plugin'), which compiles the circuit without them.");
   } else if (session.branches.is_drawn()) {
     throw CircuitError(
         "shots that share an execution are supported only by Bellhop's engine, which "
-        "does not support an operation of this circuit. Use engine='plugin'.");
+        "does not support an operation of this circuit. Use qjit(engine='plugin'), "
+        "which executes each shot by itself.");
   } else if (session.rows > 0) {
     run_batch(session, measuring, asked, helpers);
   } else {

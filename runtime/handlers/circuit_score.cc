@@ -21,7 +21,7 @@ ffi::Error score_handler(ffi::RunId run, HandleBuffer handle, HandleResult resul
       throw CircuitError(
           "the derivative with respect to gates before drawn outcomes is supported "
           "only by Bellhop's engine, which cannot differentiate a gate of this "
-          "circuit. Decompose the gate, or use no shots.");
+          "circuit. Decompose the gate, or execute the circuit without shots.");
     }
     *saved->typed_data() = engine::score(lease.session, found);
   });

@@ -294,7 +294,7 @@ void MeasurementList::measure(Session& session, std::span<const double> data,
               throw CircuitError(
                   "shots that share an execution are supported only by Bellhop's "
                   "engine, which does not support an operation of this circuit. Use "
-                  "engine='plugin'.");
+                  "qjit(engine='plugin'), which executes each shot by itself.");
           }
         });
   };

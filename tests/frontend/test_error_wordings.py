@@ -102,12 +102,13 @@ def test_two_arguments_for_one_result():
 
 def test_conditionals_and_differences():
     raises(
-        "got false_fn or elifs without true_fn. Pass all functions",
+        "got false_fn without true_fn. Pass true_fn too, or pass no functions",
         bellhop.cond,
         True,
         false_fn=lambda: 1,
         error=TypeError,
     )
+    raises("for_loop: got the function", bellhop.for_loop, abs, error=TypeError)
     raises("h is the step of", lambda: bellhop.grad(abs, method="auto", h=0.1)(1.0))
 
 

@@ -56,7 +56,7 @@ def test_misspelled_options_suggest_the_known_option(function, unknown, known):
 
 
 def test_control_flow_without_bounds_or_condition():
-    with pytest.raises(TypeError, match=r"got a function.*@bellhop\.for_loop\(0, n, 1\)"):
+    with pytest.raises(TypeError, match=r"got the function .*@bellhop\.for_loop\(0, n, 1\)"):
         bellhop.for_loop(square)
     with pytest.raises(TypeError, match=r"takes the body.*@bellhop\.for_loop\(0, n, 1\)"):
         bellhop.for_loop(0, 3)(1.0)
@@ -64,13 +64,16 @@ def test_control_flow_without_bounds_or_condition():
         bellhop.while_loop(square)(1.0)
     with pytest.raises(TypeError, match=r"takes the body.*@bellhop\.while_loop\(condition\)"):
         bellhop.while_loop(square)(1.0, 2.0)
-    with pytest.raises(TypeError, match=r"got a function.*@bellhop\.cond\(x > 0\)"):
+    with pytest.raises(TypeError, match=r"got the function .*@bellhop\.cond\(x > 0\)"):
         bellhop.cond(square)
 
 
 def test_positional_calls_as_in_jax_show_the_form_of_bellhop():
     for call, words in (
-        (lambda: bellhop.for_loop(0, 10, square, 1.0), r"got 4 positional.*for_loop\(lower, upper"),
+        (
+            lambda: bellhop.for_loop(0, 10, square, 1.0),
+            r"got 4 positional arguments, expected .*for_loop",
+        ),
         (lambda: bellhop.for_loop(0, 10, square), r"function as step.*for_loop\(lower, upper, 1\)"),
         (
             lambda: bellhop.while_loop(square, square, 1.0),

@@ -240,7 +240,7 @@ def test_modules_with_callbacks_are_replaced_after_a_pass(own_directory):
     assert f(2.0) == pytest.approx(2 * np.cos(2))
     bellhop.debug.replace_ir(f, stage, "no module")
     with pytest.raises(
-        bellhop.CompileError, match=f"replaces the stage '{stage}': Unable to parse"
+        bellhop.CompileError, match=f"replaces the stage '{stage}' cannot be compiled: Unable"
     ):
         f(2.0)
 

@@ -77,7 +77,7 @@ MISTAKES: list[tuple[Callable[[], Program], str]] = [
     (_body_without_value, r"the body takes \(\), expected 1 parameter: 1 carried value"),
     (_branch_without_argument, r"cond: the first branch .* takes \(\), expected 1 parameter"),
     (_static_branch_without_argument, r"cond: otherwise .* takes \(\), expected 1 parameter"),
-    (_case_without_argument, r"switch: the branch of 3 .* takes \(\), expected 1 parameter"),
+    (_case_without_argument, r"switch: the branch of case 3 .* takes \(\), expected 1 parameter"),
     (_fwd_without_argument, r"the fwd rule of .* takes \(\), expected 1 parameter"),
     (lambda: _rule("bwd", lambda ct: ct), r"the bwd rule of .*: the residuals that fwd returned"),
     (lambda: _rule("jvp", lambda x: x), r"the jvp rule of .*: the tuple of the arguments"),

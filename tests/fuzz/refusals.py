@@ -12,5 +12,5 @@ REFUSALS = {
     # Mapped, both branches run for every row.
     r"CircuitError: .* Row \d+ of a batch of .* wire -?\d+ is not in": "a wire of another branch",
     # Its steps back compute the iterations again, effects too.
-    r"would repeat calls with side effects whose results it needs": "effects",
+    r"would repeat calls with side effects whose results the": "effects",
 }

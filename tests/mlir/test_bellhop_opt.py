@@ -92,7 +92,7 @@ def test_list_names_every_pass_with_a_summary() -> None:
     ("text", "message"),
     [
         ("hoist", "no pass is named 'hoist'; there are order-effects, outline-regions, "),
-        ("order-effects{", "no pass is named 'order-effects{'"),
+        ("order-effects{", "'order-effects{' does not name a pass as NAME"),
         (
             "inline-accelerate{speed=1}",
             "the pass inline-accelerate has no option 'speed'; there are: device",

@@ -57,7 +57,7 @@ MODULES = {
     "bodies": ("func.func private @main()", "the function @main has no body"),
     "attributes": (
         'func.func @f() { "callback.call"() {callee = @f, kind = array<ui32>} : () -> () return }',
-        "the text is not an MLIR module:",
+        "the text is not an MLIR module that bellhop can read:",
     ),
     "kinds": (
         '"callback.func"() {sym_name = "f", function_type = () -> (), python = "f", site = "f", '
@@ -83,6 +83,12 @@ MODULES = {
         "%0:3 = stablehlo.custom_call @lapack_dsyevd_ffi(%x) {mhlo.backend_config = {}} "
         ": (tensor<3x3xf64>) -> (tensor<1x1xf64>, tensor<3xf64>, tensor<i32>) return }",
         "calls lapack_dsyevd_ffi with wrong types",
+    ),
+    "configuration": (
+        "func.func @main(%x: tensor<3x3xf64>) { "
+        "%0 = stablehlo.custom_call @lapack_dtrsm_ffi(%x, %x) {mhlo.backend_config = {}} "
+        ": (tensor<3x3xf64>, tensor<3x3xf64>) -> tensor<3x3xf64> return }",
+        "a backend configuration whose 'side' is not one of 76, 82",
     ),
 }
 
@@ -135,11 +141,11 @@ STRUCTURES = {
     ),
     "several blocks": (
         "func.func @main() { return ^bb1: return }",
-        "the module's func.func has a region of 2 blocks, expected one",
+        "the module's func.func has an MLIR region of 2 blocks, expected one",
     ),
     "successors": (
         f"func.func @main() {{ {SEED.replace('()', '()[^bb1]', 1)} ^bb1: return }}",
-        "the module's func.func has a region of 2 blocks",
+        "the module's func.func has an MLIR region of 2 blocks",
     ),
     "no return": (f"func.func @main() {{ {SEED} }}", "does not end by a return operation"),
     "regions": (
@@ -212,7 +218,7 @@ TABLES = {
     "wires": ([0, 0, 1, 2**62, 0, 0, 0], "the number of wires: expected 0 to 3"),
     "name": (
         [-1, 0, 1, 1, 0, 0, 0],
-        "the table of gates, integer 1 of the code: a name: expected 0 to 0, got -1",
+        "the table of gates, integer 1 of the code: index of a name: expected 0 to 0, got -1",
     ),
     "control value": ([0, 0, 1, 1, 1, 0, 0, 1, 2], "a control value: expected 0 or 1"),
 }
@@ -274,7 +280,7 @@ COMPARATORS = {
 def test_a_comparator_is_an_order(body):
     if "%t" in body:
         body = "%t = stablehlo.constant dense<true> : tensor<i1> " + body
-    with pytest.raises(VerificationError, match="a comparator that is not an order"):
+    with pytest.raises(VerificationError, match="expected a lexicographic order of keys"):
         parse_untrusted(sort(body))
 
 

@@ -288,7 +288,7 @@ class CallbackType:
             DifferentiableCompileError: always.
         """
         del cotangents, operands
-        raise target.derivative_error()
+        raise target.transposition_error()
 
     def lower(
         self, ctx: mlir.LoweringRuleContext, *operands: ir.Value, target: CallbackTarget

@@ -9,6 +9,7 @@ from typing import Any
 
 import jax
 
+from bellhop.arguments.accepted_arguments import format_count
 from bellhop.arguments.signature import DeclaredSignature
 from bellhop.arguments.static_arguments import NO_STATIC, Static, StaticArguments
 from bellhop.base.exception_attributes import reveal_exceptions
@@ -61,8 +62,9 @@ class AheadOfTime(Inspectable):
         """
         if self._declared is None:
             raise CompileError(
-                f"{self!r} cannot be compiled before a call: it needs an annotation of "
-                "shape and dtype for every argument, and no static arguments."
+                f"{self!r} cannot be compiled before a call, which needs an annotation of shape "
+                "and dtype for every argument, and no static arguments. Annotate each argument "
+                "with jax.ShapeDtypeStruct(shape, dtype), or call jit_compile(args)."
             )
         call = CallArgs.from_caller(NO_STATIC, self._declared.args, {})
         with self._report_compilation():
@@ -99,9 +101,10 @@ class AheadOfTime(Inspectable):
         """
         if more or not isinstance(args, tuple | list):
             raise TypeError(
-                f"jit_compile of {self!r}: expected one tuple of arguments, got "
-                f"{1 + len(more)} outside of a tuple. Call jit_compile((x, y)), or "
-                "jit_compile((x,)) for one argument."
+                f"jit_compile of {self!r}: expected one tuple of arguments, "
+                f"got {format_count(1 + len(more), 'value')}, the first of type "
+                f"{type(args).__name__}. Call jit_compile((x, y)), or jit_compile((x,)) for one "
+                "argument."
             )
         call = self._split_static(args, kwargs)
         with self._report_compilation():

@@ -70,7 +70,8 @@ class LoadedFunction(QJIT[Any, Any]):
                     "jax.debug_infs). Call the function that was saved to find the operation."
                 )
             raise CompileError(
-                f"{self!r} was loaded from a file and cannot be traced. Call it directly."
+                f"{self!r} was loaded from a file, which has no Python code: it cannot be traced, "
+                "drawn or run under jax.disable_jit. Call it directly, with jax.disable_jit off."
             )
 
         original_function.__name__ = original_function.__qualname__ = function.name
@@ -137,8 +138,8 @@ class LoadedFunction(QJIT[Any, Any]):
         if not trace_state_clean():
             raise NotImplementedError(
                 f"{self!r} was loaded from a file: differentiation, vmap and tracing "
-                "are not supported. Save the derivative, or the whole "
-                "program, instead."
+                "are not supported. Save the derivative, the mapped function or the calling "
+                "function instead, such as qjit(jax.grad(f))."
             )
         try:
             return super()._call_slow_path(begun, failed, args, kwargs)
@@ -162,7 +163,7 @@ class LoadedFunction(QJIT[Any, Any]):
 
     def _unusable_file_error(self, error: Exception) -> CompileError:
         """Return the error for a program of the file that cannot be executed here."""
-        problem = escape_controls(str(error))
+        problem = escape_controls(str(error)).rstrip(".")
         return CompileError(
             f"{self!r} of {self._path} cannot run here: {problem}. Save it again with this "
             "version of bellhop, and for the devices of this machine."

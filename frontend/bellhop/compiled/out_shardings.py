@@ -40,7 +40,7 @@ def resolve_out_shardings(
     # False means the host here, since None may be a part of the result.
     targets = jax.tree.map(
         lambda dev: (
-            dev is not None and resolve_target(dev, where, "a pytree of them", "out_shardings")
+            dev is not None and resolve_target(dev, where, "a pytree of these", "out_shardings")
         ),
         shardings,
         is_leaf=is_none,
@@ -54,14 +54,15 @@ def resolve_out_shardings(
             "one device, or a pytree that is a prefix of the result's structure, with None for the "
             "host."
         ) from error
-    for target, leaf in zip(by_leaf, leaves, strict=True):
+    for index, (target, leaf) in enumerate(zip(by_leaf, leaves, strict=True)):
         if isinstance(target, jax.sharding.Sharding):
             shape = jax.numpy.shape(leaf)
             try:
                 target.shard_shape(shape)
             except (ValueError, IndexError) as error:
                 raise ValueError(
-                    f"{where}: {target} does not fit a result of shape {shape}. Pass a sharding "
-                    "whose axes the result has, and whose shards divide its sizes."
+                    f"{where}: {target} does not fit result {index} of shape {shape}. Pass a "
+                    "sharding whose spec has no more entries than the result has axes, and whose "
+                    "numbers of shards divide the sizes of the axes."
                 ) from error
     return tuple(target or None for target in by_leaf)

@@ -123,7 +123,9 @@ class SavedCalls:
         Raises:
             Malformed: if that program takes keyword arguments, or the file has no signature.
         """
-        if self._signature is None or self._types[number][1]:
+        if self._signature is None:
+            raise Malformed("the file declares types of arguments, but no signature with names")
+        if self._types[number][1]:
             raise Malformed("the file's program for the declared types takes keyword arguments")
         return DeclaredSignature(name, self._signature, self._types[number][0])
 
@@ -144,8 +146,8 @@ class SavedCalls:
             found = f"the function is called with ({describe_arguments(self._names, args, kwargs)})"
         raise TypeError(
             f"{self._where}: {found}. {self.describe_saved_types()} Pass arguments of these "
-            "types, or call the function with the new arguments before f.save(path), which writes "
-            "a program for each signature."
+            "types, or call the original function with the new arguments before f.save(path), "
+            "which writes a program for each signature."
         )
 
     def describe_saved_types(self) -> str:

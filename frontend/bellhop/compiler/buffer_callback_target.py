@@ -109,6 +109,9 @@ class BufferCallbackTarget(CallbackTarget):
             "derivative. Define a derivative by jax.custom_jvp or jax.custom_vjp."
         )
 
+    # A buffer callback has no transpose for the same reason.
+    transposition_error = derivative_error
+
 
 @dataclass(frozen=True, repr=False)
 class ZeroedBufferCallbackTarget(BufferCallbackTarget):

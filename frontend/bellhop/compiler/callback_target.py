@@ -279,7 +279,8 @@ class CallbackTarget:
             if not is_key and aval.dtype not in DTYPES:
                 raise TypeError(
                     f"{self.name_and_site}: arrays of type "
-                    f"{aval.dtype.name} are not supported by callbacks. Cast the argument."
+                    f"{aval.dtype.name} are not supported by callbacks. Cast the argument to "
+                    "another dtype, such as int8 or float32."
                 )
 
     def batching_error(self) -> NotImplementedError:
@@ -295,8 +296,8 @@ class CallbackTarget:
         if self.missing_rule == "transpose":
             return DifferentiableCompileError(
                 f"{what} is differentiated with respect to an argument in which the callback is "
-                "not declared linear. Add the argument to argnums of the callback's transpose, or "
-                "pass jax.lax.stop_gradient(value)."
+                "not declared linear. If it is linear in this argument too, add the argument to "
+                f"@{self.name}.transpose(argnums=...); else pass jax.lax.stop_gradient(value)."
             )
         if self.missing_rule is not None:
             return DifferentiableCompileError(
@@ -314,7 +315,16 @@ class CallbackTarget:
         return DifferentiableCompileError(
             f"{self.name_and_site} has a differentiated argument, "
             "and callbacks with side effects have no derivative. Pass "
-            "jax.lax.stop_gradient(value), or use bellhop.pure_callback if the function is pure."
+            "jax.lax.stop_gradient(value); if the function is pure, use bellhop.pure_callback, or "
+            "for a C function native_callback without has_side_effect."
+        )
+
+    def transposition_error(self) -> DifferentiableCompileError:
+        """Return the error for a tangent as argument, if reverse mode transposes the call."""
+        return DifferentiableCompileError(
+            f"{self.name_and_site} gets a tangent, and reverse mode needs the transpose of the "
+            "call, which is not defined. Use forward mode, or define reverse mode by "
+            "jax.custom_vjp."
         )
 
     def tangent_error(self) -> DifferentiableCompileError:
@@ -369,8 +379,8 @@ class CallbackTarget:
                 reason = str(error).splitlines()[0].rstrip(".")
                 raise TypeError(
                     f"{self._describe_returned(observed, index)}, which cannot be converted "
-                    f"to a NumPy array: {reason}. Return "
-                    f"{_describe_type(dtype, shape)}, as declared."
+                    f"to a NumPy array: {reason}. Return an array of the expected type "
+                    f"{_describe_type(dtype, shape)}."
                 ) from error
             # If JAX's 64-bit types are off, a 64-bit result is narrowed to 32 bits.
             if array.shape == shape and _canonicalize_dtype(array.dtype) == dtype:
@@ -406,8 +416,8 @@ class CallbackTarget:
         if self.inferred:
             return self._inferred_mismatch(returned, expected)
         return TypeError(
-            f"{returned}, declared {expected}. Change the declared type or cast the result."
-            f"{suggestion}"
+            f"{returned}, declared {expected}. Return the declared type, or change the "
+            f"declaration.{suggestion}"
         )
 
     def _inferred_mismatch(self, returned: str, expected: str) -> TypeError:
@@ -417,8 +427,8 @@ class CallbackTarget:
         or structure, that the call with zeros returned.
         """
         return TypeError(
-            f"{returned}, and for zeros, with result_type=bellhop.infer, {expected}. Declare the "
-            "type, or return one type for all values."
+            f"{returned}, and {expected} when it was called with zeros (result_type=bellhop.infer)."
+            " Declare the type, or return one type for all values."
         )
 
     def _describe_returned(self, observed: str, index: int) -> str:

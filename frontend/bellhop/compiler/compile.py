@@ -157,7 +157,8 @@ def compile_program(
             raise CompileError(
                 f"{where} closes over a {jax.typeof(value)} (jax.new_ref), "
                 "which a qjit program cannot change in place. Pass its value, "
-                "ref[...], as an argument and return the new value, or create it inside."
+                "ref[...], as an argument and return the new value, or create the reference in "
+                "the function."
             )
     # A copy: JAX's caches live as long as the original jaxpr and may reference this program.
     closed = ClosedJaxpr(traced.jaxpr.jaxpr, traced.jaxpr.consts)

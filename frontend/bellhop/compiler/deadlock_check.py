@@ -151,5 +151,6 @@ def check_device_not_waiting(device: str, name: str) -> None:
     if any(wait.device == device and not wait.is_over for wait in _waits.get()):
         raise RuntimeError(
             f"region '{name}' runs on {device}, which waits for the callback that calls the "
-            "region. Call its function in the accelerated function itself, or use another device."
+            f"region. Call '{name}' in the accelerated function itself, not in a callback, or run "
+            "it on another device."
         )

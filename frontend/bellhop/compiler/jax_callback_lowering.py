@@ -142,13 +142,14 @@ def _check_delegated(target: "CallbackTarget") -> None:
     if target.bars is not None:
         raise NotImplementedError(
             f"the progress bar of the loop at {target.site} is supported on the CPU only: another "
-            "device would wait for the host in every iteration. Show the progress of an outer "
-            "loop."
+            "device would wait for the host in every iteration. Show the progress of a loop on the "
+            "CPU, or leave the progress bar out."
         )
     if target.takes_device:
         raise NotImplementedError(
             f"{target.name_and_site} passes the device to its function, which is supported on the "
-            "CPU only. Leave out tap_with_device or call_with_device, or call it on the CPU."
+            "CPU only. Leave out the option tap_with_device or call_with_device, or call the "
+            "function in a program on the CPU."
         )
 
 

@@ -218,13 +218,13 @@ def check_single_platform(context: mlir.ModuleContext, label: str) -> None:
     """
     if context.lowering_parameters.for_export:
         raise NotImplementedError(
-            f"jax.export of a program with bellhop's callbacks and circuits ({label}) is not "
+            f"jax.export of a program with bellhop's callbacks or circuits ({label}) is not "
             "supported, since the module would not contain the Python functions. Compile the "
             "function with bellhop.qjit, and use f.save(path) and bellhop.load(path)."
         )
     if len(context.platforms) > 1:
         raise NotImplementedError(
-            f"a program with bellhop's callbacks and circuits ({label}) is lowered for "
+            f"a program with bellhop's callbacks or circuits ({label}) is lowered for "
             f"{', '.join(context.platforms)} at once, expected one platform. "
             "Use lower(lowering_platforms=(platform,)) for each platform."
         )

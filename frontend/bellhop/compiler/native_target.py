@@ -90,7 +90,7 @@ def find_symbol(library: str, symbol: str) -> NativeSymbol:
     except OSError as error:
         raise OSError(
             f"native_callback (called from {user_site()}): the library {library!r} cannot be "
-            f"loaded: {error}. Pass its path, or a name that the system's loader finds."
+            f"loaded: {error}. Correct the path or name, or install what the library needs."
         ) from error
     try:
         function = getattr(loaded, symbol)

@@ -53,7 +53,7 @@ def cast_to_declared(returned: str, site: str, value: Any, dtype: np.dtype) -> n
     if isinstance(value, int) and not (is_inexact and _fits_in_float(value)):
         raise OverflowError(
             f"{returned}: Python integer {format_value(value)} out of bounds for {dtype.name}. "
-            "Declare a wider type."
+            "Declare a type that can hold the number, or return a number within the declared type."
         )
     array = np.asarray(value if isinstance(value, np.ndarray | complex) else float(value))
     with np.errstate(all="ignore"):
@@ -64,7 +64,7 @@ def cast_to_declared(returned: str, site: str, value: Any, dtype: np.dtype) -> n
         becomes = f"becomes {stored}" if array.ndim == 0 else "they become infinite"
         _report_overflow(
             f"{returned}: {what} beyond the range of {dtype.name}, and {becomes}. Declare a "
-            "wider type, or return np.inf if that is meant.",
+            "wider type, or return np.inf if infinity is meant.",
             site,
         )
     return stored

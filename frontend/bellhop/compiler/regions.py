@@ -259,10 +259,10 @@ def _check_memory(executable: jax.stages.Compiled, name: str, site: str, target:
         n = len(devices)
         raise CompileError(
             f"accelerate: '{name}', called from {site}, needs {format_gib(required)} of memory "
-            f"on {describe_target(target)}{' each' if n > 1 else ''}, which has "
-            f"{format_gib(available)}. Use smaller arrays, fewer wires or single precision, or "
-            f"partition the state over a mesh of {required_device_count(required * n, available)} "
-            "such devices."
+            f"on {'each of ' if n > 1 else ''}{describe_target(target)}, where "
+            f"{format_gib(available)} are available. Use smaller arrays, fewer wires or single "
+            "precision, or partition arrays or the state over a mesh of "
+            f"{required_device_count(required * n, available)} such devices."
         )
 
 

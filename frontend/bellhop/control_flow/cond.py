@@ -95,19 +95,21 @@ def cond(
     """
     if callable(pred):
         raise TypeError(
-            "cond: got a function, expected a condition. Call cond with the condition first: "
-            "@bellhop.cond(x > 0)."
+            f"cond: got the function '{function_name(pred)}', expected a condition. Call cond with "
+            "the condition first: @bellhop.cond(x > 0)."
         )
     if true_fn is None:
         if false_fn is not None or elifs:
             raise TypeError(
-                "cond: got false_fn or elifs without true_fn. Pass all functions, or none of them "
-                "and decorators: @bellhop.cond(pred)."
+                f"cond: got {'elifs' if false_fn is None else 'false_fn'} without true_fn. Pass "
+                "true_fn too, or pass no functions and decorate them: @bellhop.cond(pred), "
+                "@name.else_if(pred) and @name.otherwise."
             )
         return lambda function: Conditional(pred, function)
     if not isinstance(elifs, Sequence) or not all(map(_is_pair, elifs)):
         raise TypeError(
-            f"cond: elifs is {format_value(elifs)}, expected pairs (condition, branch). {_USAGE}"
+            f"cond: elifs is {format_value(elifs)}, expected pairs (condition, branch), as in "
+            f"elifs=[(x > 1, f)]. {_USAGE}"
         )
     conditional: Conditional[..., Any] = Conditional(pred, true_fn)
     for condition, function in elifs:

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from bellhop.arguments.accepted_arguments import check_parameters, format_count, get_decorated_body
 from bellhop.arguments.mutable_references import check_no_carried_references
 from bellhop.base.public_function import hide_internal_frames, public_function
-from bellhop.base.source import describe_derived_function, set_function_name
+from bellhop.base.source import describe_derived_function, function_name, set_function_name
 from bellhop.base.types import Operand
 from bellhop.control_flow.eager_mode import is_interpreted, is_unrolling
 from bellhop.control_flow.loop_carry import (
@@ -83,8 +83,8 @@ def for_loop(
     check_no_resizing("for_loop", allow_array_resizing)
     if callable(lower_bound):
         raise TypeError(
-            "for_loop: got a function, expected the bounds of the loop. Call for_loop with the "
-            "bounds first: @bellhop.for_loop(0, n, 1)."
+            f"for_loop: got the function '{function_name(lower_bound)}', expected the bounds of "
+            "the loop. Call for_loop with the bounds first: @bellhop.for_loop(0, n, 1)."
         )
     if callable(upper_bound) or callable(step):
         raise TypeError(

@@ -49,10 +49,13 @@ def as_carry_values(construct: str, result: PyTree, carried: tuple[Any, ...]) ->
         # The body may return the gate that it applies last.
         return ()
     if len(carried) > 1 and not (isinstance(result, tuple | list) and len(result) == len(carried)):
-        returned = f"{len(result)}" if isinstance(result, tuple | list) else type(result).__name__
+        is_sequence = isinstance(result, tuple | list)
+        returned = (
+            f"{len(result)} values" if is_sequence else f"one of type {type(result).__name__}"
+        )
         raise TypeError(
             f"{construct}: the body must return the {len(carried)} carried values, got {returned}. "
-            "Return a tuple with one value for each."
+            f"Return a tuple with {len(carried)} values."
         )
     return (result,) if len(carried) == 1 else tuple(result)
 
@@ -72,6 +75,6 @@ def check_no_resizing(construct: str, allow_array_resizing: bool) -> None:
     """
     if allow_array_resizing:
         raise NotImplementedError(
-            f"{construct}: allow_array_resizing is not supported by bellhop; XLA's arrays have "
-            "one shape. Carry an array of the largest shape and a count."
+            f"{construct}: allow_array_resizing is not supported by bellhop, since arrays in XLA "
+            "programs have fixed shapes. Carry an array of the largest shape and a count."
         )

@@ -29,8 +29,9 @@ def repeated_effects_error(where: str) -> DifferentiableCompileError:
     """
     error = DifferentiableCompileError(
         f"{where}: the derivative of a loop with a dynamic trip count recomputes the loop, which "
-        "would repeat calls with side effects whose results it needs. Move the calls out of the "
-        "loop, use a static trip count, or use method='fd'."
+        "would repeat calls with side effects whose results the derivative needs. Move the calls "
+        "out of the loop, or use a static trip count, or a derivative of bellhop's with "
+        "method='fd'."
     )
     error.where = where
     return error

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from bellhop.control_flow.eager_mode import is_interpreted
+from bellhop.control_flow.eager_mode import is_interpreted, is_outcome
 
 
 def as_predicate(construct: str, value: Any) -> Any:
@@ -40,9 +40,15 @@ def as_predicate(construct: str, value: Any) -> Any:
 
 
 def _not_scalar_error(construct: str, value: object) -> TypeError:
+    """Return the error for a condition that is not a scalar, such as an outcome or a string."""
+    remedy = (
+        "Compile the QNode with bellhop.qjit, where mid-circuit outcomes are such conditions."
+        if is_outcome(value)
+        else "Pass a bool, a number or a scalar array."
+    )
     return TypeError(
         f"{construct}: a condition must be a bool or a number, got a {type(value).__name__}. "
-        "Use outcomes of bellhop.measure in compiled programs only."
+        f"{remedy}"
     )
 
 

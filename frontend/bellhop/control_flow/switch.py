@@ -106,7 +106,7 @@ class Switch:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run the branch of the case that equals the index, with these arguments."""
         functions = [*self._cases.values(), self._default]
-        which = [*(f"the branch of {case}" for case in self._cases), "the default branch"]
+        which = [*(f"the branch of case {case}" for case in self._cases), "the default branch"]
         names = [
             f"{which_branch} {name_with_site(function)}"
             for which_branch, function in zip(which, functions, strict=True)

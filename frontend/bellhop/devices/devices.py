@@ -59,7 +59,7 @@ def find_state_axes(dev: Any) -> StateAxes | None:
 def resolve_target(
     dev: Any,
     where: str = "accelerate",
-    expected: str = "a list of them",
+    expected: str = "a list of devices",
     option: str = "dev",
 ) -> Target:
     """Convert a user's ``dev`` option to a device or a sharding.
@@ -99,7 +99,8 @@ def resolve_target(
         if dev.memory_kind not in (None, device.default_memory().kind):
             raise ValueError(
                 f"{where}: {dev} has the memory kind '{dev.memory_kind}', expected the device's "
-                "default memory. Move values to other memory by jax.device_put."
+                "default memory. Leave memory_kind out, and move values to other memory by "
+                "jax.device_put."
             )
         return device
     if isinstance(dev, Mesh):
@@ -121,8 +122,8 @@ def resolve_target(
             return devices[0]
         return NamedSharding(Mesh(np.array(devices), ("devices",)), PartitionSpec("devices"))
     raise TypeError(
-        f"{where} takes None, a jax.Device or the name of one, {expected}, or a "
-        f"jax.sharding.Sharding or Mesh, got {dev!r}."
+        f"{where} takes None, a jax.Device, a device name such as 'cpu:0', a "
+        f"jax.sharding.Sharding or Mesh, or {expected}, got {dev!r}."
     )
 
 
@@ -146,8 +147,8 @@ def _parse_device_name(name: str, where: str, option: str) -> jax.Device:
         if "." in platform:
             # JAX's platforms have no dot in their names, and PennyLane's devices have.
             raise ValueError(
-                f"{where}: '{name}' names a PennyLane device, expected a JAX device; there "
-                f"are {available_devices()}. Put it into the QNode: qml.device('{name}', wires=n)."
+                f"{where}: there is no JAX device '{name}'; there are {available_devices()}. If it "
+                f"names a PennyLane device, put it into the QNode: qml.device('{name}', wires=n)."
             ) from None
         raise ValueError(
             f"{where}: there is no device '{name}'; there are {available_devices()}."

@@ -30,7 +30,8 @@ def make_figure(graph: Graph) -> tuple[Any, Any]:
         from matplotlib.path import Path
     except ImportError:
         raise ImportError(
-            "draw_graph needs Matplotlib: pip install matplotlib. Use bellhop.draw without it."
+            "draw_graph needs Matplotlib: pip install matplotlib. Or use bellhop.draw, which does "
+            "not need it."
         ) from None
     layout = make_layout(graph)
     width, height = (extent + 2 * _MARGIN for extent in layout.size)

@@ -236,7 +236,8 @@ class TorchFunction(PickledByName):
                 returned, expected = describe_structures(jax.tree.structure(result), out_tree)
                 raise TypeError(
                     f"call_torch '{self.__name__}' returned a value of structure {returned}, "
-                    f"expected {expected}. Return one structure for all values."
+                    f"expected {expected}. Return the expected structure for all arguments, or "
+                    "declare another result_type."
                 ) from error
             results = list(map(_as_tensor, leaves))
             if self._declared is None:

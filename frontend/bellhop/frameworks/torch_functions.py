@@ -81,8 +81,9 @@ class TensorFunction:
             after = [tensor._version for tensor in tensors]
         if not self.mutates and after != before:
             raise RuntimeError(
-                f"call_torch: '{self.name}' changed an argument in place, which it did not do when "
-                "its result type was inferred. Change a copy, x.clone()."
+                f"call_torch: '{self.name}' changed an argument in place, which was not known when "
+                "the program was traced: the result type is declared, or the change depends on "
+                "values. Change a copy, x.clone()."
             )
         return results[0] if len(results) == 1 else tuple(results)
 

@@ -77,7 +77,10 @@ def numpy_dtype(dtype: DTypeLike) -> np.dtype:
         TypeError: if JAX has no such dtype.
     """
     if dtype not in _numpy_dtypes():
-        raise TypeError(f"JAX has no arrays of type {dtype}. Convert the tensor: x.to(...).")
+        raise TypeError(
+            f"JAX has no arrays of type {dtype}. Convert the tensor to another dtype, such as "
+            "x.to(torch.float32)."
+        )
     return _numpy_dtypes()[dtype]
 
 

@@ -36,8 +36,12 @@ def find_c_function(
     """
     where = f"native_callback (called from {user_site()})"
     if (function is None) == (library is None) or (library is None) != (symbol is None):
+        options = {"a function": function, "library=": library, "symbol=": symbol}
+        given = [name for name, value in options.items() if value is not None]
         raise TypeError(
-            f"{where}: expected either a function or library= and symbol=. Pass one of them."
+            f"{where}: expected either a function or library= and symbol=, got "
+            f"{' and '.join(given) or 'none of them'}. Pass a function alone, or library= and "
+            "symbol= together."
         )
     if library is not None and symbol is not None:
         check_option(where, "library", library, str | os.PathLike, "the name of a shared library")
@@ -45,8 +49,8 @@ def find_c_function(
         return find_symbol(library, symbol)
     if argument_types is not None:
         raise TypeError(
-            f"{where}: argument_types is supported with library= and symbol= only. Set the "
-            "argtypes of the ctypes function."
+            f"{where}: argument_types is supported with library= and symbol= only. Leave it out, "
+            "and set the argtypes of a ctypes function instead; a cfunc of Numba has them."
         )
     ctypes_function = getattr(function, "ctypes", function)
     if not isinstance(ctypes_function, ctypes._CFuncPtr):  # type: ignore[attr-defined]

@@ -150,12 +150,20 @@ class NativeCallback(PureCallback[..., Any]):
         self._check_pure("transpose")
         super()._set_linear(argnums, rule)
 
+    @property
+    def _type_remedy(self) -> str:
+        """Remedy for unknown types of the C parameters, the end of an error."""
+        if self._symbol.library is not None:
+            return "declare argument_types"
+        return "set the argtypes of the ctypes function"
+
     def _check_pure(self, rule: str) -> None:
         """Raise `TypeError` if a function with side effects gets a rule (``"jvp"``)."""
         if self._kind is NATIVE_EFFECT:
             raise TypeError(
                 f"{self._described} has side effects and gets a {rule} rule, expected no "
-                "derivative. Leave out has_side_effect=True."
+                "derivative. Remove the rule, or leave out has_side_effect=True if the function is "
+                "pure."
             )
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -290,13 +298,14 @@ class NativeCallback(PureCallback[..., Any]):
         if is_weak and dtype.kind == "f" and (dtype != np.float64 or np.dtype("f4") in others):
             raise TypeError(
                 f"{self._describe_argument(position)} is a Python float, and may be a float or "
-                "a double in C. Pass np.float32(...) or np.float64(...), or declare argument_types."
+                "a double in C. Pass np.float32(...) or np.float64(...) (x.astype(dtype) for a "
+                f"traced value), or {self._type_remedy}."
             )
         if is_weak and dtype.kind in "iu":
             raise TypeError(
                 f"{self._describe_argument(position)} is a Python integer, and the types of "
                 "the C parameters are not known. Pass a float, or a scalar of the C type, such as "
-                "np.int64(3), or declare argument_types."
+                f"np.int64(3), or {self._type_remedy}."
             )
         if dtype.kind == "f" and dtype.itemsize < 4 or dtype.kind not in "biufc":
             raise TypeError(
@@ -324,7 +333,7 @@ class NativeCallback(PureCallback[..., Any]):
             if len(self._argument_types) != n_arguments:
                 raise TypeError(
                     f"{self._described_call}: argument_types declares "
-                    f"{format_count(len(self._argument_types), 'argument')}, got "
+                    f"{format_count(len(self._argument_types), 'argument')}, and the call passes "
                     f"{n_arguments}. Pass an argument for each type."
                 )
             return self._argument_types

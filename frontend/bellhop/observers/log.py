@@ -84,7 +84,8 @@ def log(
         raise ValueError(f"log: every is {every!r}, expected an integer of at least 1.")
     if not is_array_like(when) or jnp.shape(when) != () or jnp.result_type(when) != np.dtype(bool):
         raise TypeError(
-            f"log: when is {when!r}, expected a bool of shape (). Use jnp.any or jnp.all of it."
+            f"log: when is {when!r}, expected a bool of shape (). Pass a condition such as x > 0; "
+            "reduce an array with jnp.any or jnp.all."
         )
     if not isinstance(fmt, str):
         raise TypeError(f"log: the message is {fmt!r}, expected a format string.")
@@ -137,7 +138,7 @@ def _logger_name(logger: str | logging.Logger | None) -> str:
     if isinstance(logger, logging.Logger) and logging.getLogger(logger.name) is logger:
         return logger.name
     raise TypeError(
-        f"log: logger is {logger!r}, expected a logger of logging.getLogger or its name."
+        f"log: logger is {logger!r}, expected a logger from logging.getLogger, or a logger's name."
     )
 
 

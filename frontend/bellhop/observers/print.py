@@ -228,10 +228,15 @@ def _options_of_program() -> tuple[str, ...]:
     try:
         return (json.dumps(changed),)
     except TypeError:
+        functions = sorted(
+            name
+            for name, value in changed.items()
+            if value is not None and not isinstance(value, str | int | float)
+        )
         raise ValueError(
-            "print: numpy.printoptions around it, in a compiled function, sets "
-            f"{', '.join(sorted(changed))}, expected options that are numbers and strings. Set "
-            "options that are functions around the call of the compiled function."
+            f"print: numpy.printoptions in a compiled function sets {', '.join(functions)}, "
+            "expected only options whose values are numbers or strings. Set "
+            f"{', '.join(functions)} around the call of the compiled function."
         ) from None
 
 
@@ -278,7 +283,8 @@ def _check_fields(
         fields = list(_field_names(fmt))
     except ValueError as error:
         raise ValueError(
-            f"{label}({fmt!r}) is not a format string: {error}. Write '{{{{' or '}}}}' for a brace."
+            f"{label}({fmt!r}) is not a format string: {error}. Correct the field, or write "
+            "'{{' and '}}' for literal braces."
         ) from None
     automatic = sum(name == "" for name in fields)
     numbered = [int(name) for name in fields if name.isdigit()]

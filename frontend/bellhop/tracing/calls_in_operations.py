@@ -34,6 +34,7 @@ def _check(operation: str, jaxpr: Jaxpr) -> None:
             continue
         raise CompileError(
             f"{operation} ({equation_site() or '<unknown>'}): its function calls {callee}, "
-            "expected XLA operations only, since XLA applies it inside of one operation. Loop "
-            "over the elements instead, with jax.lax.scan, jax.lax.fori_loop or bellhop.for_loop."
+            "expected XLA operations only, since XLA applies the function inside of one "
+            "operation. Loop over the elements instead, with jax.lax.scan, jax.lax.fori_loop or "
+            "bellhop.for_loop."
         )

@@ -27,8 +27,8 @@ _ADVICE_ON_ITEMS = (
 _ADVICE_ON_VALUES: dict[type[Exception], str] = {
     jax.errors.TracerBoolConversionError: (
         "Use bellhop.cond, qml.cond, jax.lax.cond or jnp.where in place of if, bellhop.while_loop "
-        "in place of while, or qjit(autograph=True); &, | and ~ in place of and, or and not, of "
-        "outcomes of measurements too; jnp.maximum in place of max, jnp.isin in place of in; "
+        "in place of while, or qjit(autograph=True); &, | and ~ in place of and, or and not, also "
+        "for mid-circuit outcomes; jnp.maximum in place of max, jnp.isin in place of in; "
         "see help(bellhop.cond)."
     ),
     jax.errors.TracerArrayConversionError: (

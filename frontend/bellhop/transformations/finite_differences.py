@@ -43,7 +43,9 @@ def check_method(construct: str, method: str | None, h: float | None) -> None:
             "method='fd', or leave h out."
         )
     if isinstance(h, bool) or not isinstance(h, int | float) or h == 0 or not math.isfinite(h):
-        raise ValueError(f"{construct}: the step h must be a nonzero number, got {h!r}.")
+        raise ValueError(
+            f"{construct}: the step h must be a finite number other than zero, got {h!r}."
+        )
 
 
 @dataclass

@@ -7,6 +7,7 @@ from typing import Any, ParamSpec, TypeVar, overload
 import jax
 import jax.numpy as jnp
 
+from bellhop.arguments.accepted_arguments import format_count
 from bellhop.arguments.flat_tree import FlatTree, unflatten_deep
 from bellhop.arguments.static_arguments import parse_positions
 from bellhop.base.public_function import hide_internal_frames, public_function
@@ -287,7 +288,8 @@ def check_arguments(name: str, fn: Function, argnums: Argnums, args: Sequence[An
         if not -len(args) <= argnum < len(args):
             raise ValueError(
                 f"{describe_derived_function(name, fn)} differentiates argument {argnum}, but it "
-                f"is called with {len(args)} arguments. Change argnums, which counts from 0."
+                f"is called with {format_count(len(args), 'positional argument')}. Pass the "
+                "argument by position, or choose another with argnums, which counts from 0."
             )
         named = f"{describe_derived_function(name, fn)}: argument {argnum}"
         for leaf in flatten_sortable(named, args[argnum])[0]:

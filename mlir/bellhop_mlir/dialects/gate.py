@@ -115,7 +115,7 @@ def _read_table(run: ir.Operation) -> Iterator[Gate]:
     n_constants = len(run.attributes["constants"])
     reader = _CodeReader(list(run.attributes["code"]))
     while not reader.is_done():
-        name = names[reader.read_below(len(names), "a name")]
+        name = names[reader.read_below(len(names), "index of a name")]
         adjoint = bool(reader.read_below(2, "adjoint"))
         n_slots = reader.read()
         n_wires = reader.read_count("the number of wires")

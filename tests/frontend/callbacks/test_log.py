@@ -132,7 +132,7 @@ def test_transformations(records):
         (lambda x: log("INFO", "{x}"), ValueError, "has no value for x"),
         (lambda x: log("INFO", "", every=0), ValueError, "expected an integer of at least 1"),
         (lambda x: log("INFO", "", when=x), TypeError, r"expected a bool of shape \(\)"),
-        (lambda x: log("INFO", "", logger=3), TypeError, "expected a logger of logging"),
+        (lambda x: log("INFO", "", logger=3), TypeError, "expected a logger from logging"),
     ],
 )
 def test_wrong_arguments(wrong, error, message):

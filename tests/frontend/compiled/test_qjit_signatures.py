@@ -200,7 +200,7 @@ def test_targets_stop_before_the_executable(target, compilations, traces):
 @pytest.mark.parametrize("args", [(1.0, 2.0), (np.ones(2),)])
 def test_jit_compile_expects_its_arguments_in_a_tuple(args):
     with pytest.raises(
-        TypeError, match=r"expected one tuple of arguments, got \d outside of a tuple"
+        TypeError, match=r"expected one tuple of arguments, got \d values?, the first of type"
     ):
         bellhop.qjit(lambda *xs: xs[0]).jit_compile(*args)
 

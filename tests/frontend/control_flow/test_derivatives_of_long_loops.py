@@ -187,7 +187,7 @@ def test_results_of_side_effects_are_not_asked_for_again():
         draw = bellhop.io_callback(lambda: np.random.default_rng(0).random(), float)
         return bellhop.for_loop(0, n, 1)(lambda i, y: y * draw())(x)
 
-    match = r"grad of 'drawn' \(.*would repeat calls with side effects whose results it needs"
+    match = r"grad of 'drawn' \(.*would repeat calls with side effects whose results the"
     with pytest.raises(bellhop.DifferentiableCompileError, match=match):
         bellhop.qjit(bellhop.grad(drawn))(2.0, 3)
 

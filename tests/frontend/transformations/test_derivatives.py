@@ -146,7 +146,9 @@ def test_argument_that_is_not_given() -> None:
     def f(x: Any, y: Any = 1.0) -> Any:
         return x * y
 
-    message = rf"^grad {WHERE} differentiates argument 1, but it is called with 1 arguments\."
+    message = (
+        rf"^grad {WHERE} differentiates argument 1, but it is called with 1 positional argument\."
+    )
     with pytest.raises(ValueError, match=message):
         bellhop.qjit(bellhop.grad(f, argnums=1))(1.0)
 

@@ -193,7 +193,7 @@ WRONG = {
     "step": (
         lambda: bellhop.grad(jnp.sin, method="fd", h=0),
         ValueError,
-        "must be a nonzero number",
+        "must be a finite number other than zero",
     ),
     "step of no method": (
         lambda: bellhop.vjp(jnp.sin, [1.0], [1.0], h=0.1),

@@ -56,8 +56,8 @@ class DelegateCallbacks(Pass):
                 site = string_attribute(declared[op.callee], "site")
                 raise PassError(
                     f"the progress bar of the loop at {site} is supported on the CPU only: another "
-                    "device would wait for the host in every iteration. Show the progress of an "
-                    "outer loop."
+                    "device would wait for the host in every iteration. Show the progress of a "
+                    "loop on the CPU, or leave the progress bar out."
                 )
             key = op.callee, op.kind, op.is_ordered
             if key not in delegates:

@@ -357,7 +357,9 @@ def test_types_must_fit():
         library=LIBM, symbol="cbrt", result_type=float, argument_types=[float]
     )
     assert declared(8) == 2.0
-    with pytest.raises(TypeError, match="argument_types declares 1 argument, got 2") as caught:
+    with pytest.raises(
+        TypeError, match="argument_types declares 1 argument, and the call passes 2"
+    ) as caught:
         declared(8.0, 1.0)
     assert f"(called from {__file__}:" in str(caught.value)
     assert str(caught.value).endswith("Pass an argument for each type.")
@@ -384,7 +386,7 @@ def test_functions_that_cannot_be_called():
         bellhop.native_callback(scale, vector(3), elementwise=True)
     with pytest.raises(TypeError, match="returns_value=True, and the result"):
         bellhop.native_callback(scale, vector(3), returns_value=True)
-    with pytest.raises(TypeError, match="Set the argtypes of the ctypes function"):
+    with pytest.raises(TypeError, match="set the argtypes of a ctypes function"):
         bellhop.native_callback(scale, vector(3), argument_types=[float])
     with pytest.raises(TypeError, match="a null pointer"):
         bellhop.native_callback(C(c_double)(0), float)

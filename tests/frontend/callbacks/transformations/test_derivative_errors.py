@@ -65,6 +65,15 @@ def test_half_a_rule_is_an_error_that_says_what_is_missing(rules, missing):
     assert f"@scale.{missing}" in message
 
 
+def test_call_with_a_tangent_has_no_reverse_mode():
+    note = bellhop.io_callback(lambda dx: dx, float)
+    sine = jax.custom_jvp(jnp.sin)
+    sine.defjvp(lambda primals, tangents: (jnp.sin(*primals), note(*tangents)))
+    assert jax.jvp(sine, (1.0,), (2.0,))[1] == 2.0
+    with pytest.raises(bellhop.DifferentiableCompileError, match="gets a tangent, and reverse"):
+        jax.grad(sine)(1.0)
+
+
 def test_callback_that_is_not_differentiated_needs_no_rule():
     callback = with_rules()
 

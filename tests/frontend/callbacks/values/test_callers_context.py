@@ -128,7 +128,7 @@ def test_print_options_in_a_compiled_function_hold_for_its_prints(capsys):
         with np.printoptions(formatter={"float": str}):
             bellhop.debug.print("{}", x)
 
-    with pytest.raises(ValueError, match="print: numpy.printoptions around it, in a compiled"):
+    with pytest.raises(ValueError, match="print: numpy.printoptions in a compiled function sets"):
         with_functions(x)
 
 

@@ -47,7 +47,7 @@ WRONG_LEAVES = [
 def test_wrong_leaf_is_named_with_what_was_declared(value, declared, observed, expected):
     message = (
         f"pure_callback 'simpson' returned {observed}, declared {expected}. "
-        "Change the declared type or cast the result."
+        "Return the declared type, or change the declaration."
     )
     with pytest.raises(TypeError) as caught:
         call(value, declared)
@@ -87,7 +87,7 @@ def test_what_is_no_array_is_named_with_the_reason(value, message):
     with pytest.raises(TypeError, match=rf"'simpson' returned {message}") as caught:
         call(value(), STRUCT((3,), float))
     assert "which cannot be converted to a NumPy array" in str(caught.value)
-    assert "Return float64[3], as declared" in str(caught.value)
+    assert "Return an array of the expected type float64[3]." in str(caught.value)
 
 
 def torch_value(**options):

@@ -255,7 +255,7 @@ def test_every_qnode_of_a_function_and_of_a_qjit_function():
         ({"scale_factors": [1]}, "two or more different"),
         ({"scale_factors": [1, -3]}, "odd integers above zero"),
         ({"scale_factors": [1, 1.5]}, "odd integers above zero"),
-        ({"scale_factors": 3}, "must be numbers known when"),
+        ({"scale_factors": 3}, "must be a sequence of numbers"),
         (
             {"scale_factors": [1, 3], "folding": "half"},
             "folding is 'half', expected one of global, local-all",

@@ -77,5 +77,5 @@ def test_who_asks_for_the_truth_of_outcomes_is_told_of_their_operators():
         circuit(0.3)
     [note] = [each for each in caught.value.__notes__ if each.startswith("bellhop: in qjit of")]
     assert note.index(
-        "&, | and ~ in place of and, or and not, of outcomes of measurements too"
+        "&, | and ~ in place of and, or and not, also for mid-circuit outcomes"
     ) < note.index("static_argnums")
