@@ -29,7 +29,7 @@ from bellhop.autograph.variables import (
 from bellhop.base.source import user_site
 from bellhop.base.types import PyTree
 from bellhop.control_flow.cond import cond
-from bellhop.errors import AutoGraphError
+from bellhop.errors import AutoGraphError, format_value
 
 Body = Callable[[], None]
 
@@ -374,6 +374,13 @@ class _IfStatement:
             _DifferingResults: if the values are different measurements that can be selected.
         """
         if is_undefined(a) != is_undefined(b):
+            value = b if is_undefined(a) else a
+            if self._variables.names[position].startswith("retval_"):
+                return (
+                    f"{label} is {format_value(value)} of type {type(value).__name__} after one "
+                    "branch only, expected arrays or numbers. Return these on every path, or use "
+                    "a condition that is not traced."
+                )
             return (
                 f"only one branch gives {label} a value. Assign a value before the if, or in both "
                 "branches."
@@ -382,8 +389,9 @@ class _IfStatement:
             return None
         if not (is_array_like(a) and is_array_like(b)):
             return (
-                f"{label} is of type {type(a).__name__} after one branch and of {type(b).__name__} "
-                "after the other. Compiled conditionals support arrays and numbers only."
+                f"{label} is {format_value(a)} of type {type(a).__name__} after one branch and "
+                f"{format_value(b)} of type {type(b).__name__} after the other, expected arrays or "
+                "numbers. Use numbers in their place, or a condition that is not traced."
             )
         structures = jax.tree.structure(a), jax.tree.structure(b)
         if structures[0] == structures[1] or position in self.sides:
@@ -402,7 +410,7 @@ class _IfStatement:
         texts = describe_structures(*structures)
         return (
             f"{label} has the structure {texts[0]} after one branch and {texts[1]} after the "
-            "other. Return the same structure from both branches."
+            "other. Use the same structure in both branches."
         )
 
 

@@ -61,8 +61,9 @@ class AheadOfTime(Inspectable):
         """
         if self._declared is None:
             raise CompileError(
-                f"{self!r} cannot be compiled before a call: it needs an annotation of "
-                "shape and dtype for every argument, and no static arguments."
+                f"{self!r} cannot be compiled before a call: the function needs an annotation of "
+                "shape and dtype for every argument, and no static arguments. Annotate the "
+                "arguments, or call jit_compile(args)."
             )
         call = CallArgs.from_caller(NO_STATIC, self._declared.args, {})
         with self._report_compilation():

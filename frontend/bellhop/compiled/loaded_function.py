@@ -69,6 +69,11 @@ class LoadedFunction(QJIT[Any, Any]):
                     f"{self!r} returned a value that is not finite (jax.debug_nans, "
                     "jax.debug_infs). Call the function that was saved to find the operation."
                 )
+            if jax.config.jax_disable_jit:
+                raise CompileError(
+                    f"{self!r} was loaded from a file and cannot run operation by operation. Call "
+                    "it without jax.disable_jit."
+                )
             raise CompileError(
                 f"{self!r} was loaded from a file and cannot be traced. Call it directly."
             )
@@ -162,7 +167,7 @@ class LoadedFunction(QJIT[Any, Any]):
 
     def _unusable_file_error(self, error: Exception) -> CompileError:
         """Return the error for a program of the file that cannot be executed here."""
-        problem = escape_controls(str(error))
+        problem = escape_controls(str(error)).rstrip(".")
         return CompileError(
             f"{self!r} of {self._path} cannot run here: {problem}. Save it again with this "
             "version of bellhop, and for the devices of this machine."

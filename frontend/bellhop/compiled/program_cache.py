@@ -73,7 +73,9 @@ class CachedProgram:
                 after=stage,
             )
         except (PassError, ir.MLIRError) as error:
-            raise CompileError(f"the module that replaces the stage '{stage}': {error}") from error
+            raise CompileError(
+                f"the module that replaces the stage '{stage}' cannot be used: {error}"
+            ) from error
         return replace(self, program=replaced)
 
 

@@ -124,7 +124,10 @@ class SavedCalls:
             Malformed: if that program takes keyword arguments, or the file has no signature.
         """
         if self._signature is None or self._types[number][1]:
-            raise Malformed("the file's program for the declared types takes keyword arguments")
+            raise Malformed(
+                f"the file's program {number} for the annotated argument types takes keyword "
+                "arguments, or the file has no signature"
+            )
         return DeclaredSignature(name, self._signature, self._types[number][0])
 
     def find(self, args: Sequence[FlatTree], kwargs: Mapping[str, FlatTree]) -> SavedProgram:

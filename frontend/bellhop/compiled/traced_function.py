@@ -218,8 +218,9 @@ class TracedFunction:
             if not all(isinstance(size, int) for size in leaf.shape):
                 raise CompileError(
                     f"qjit of {self.where}: symbolic shapes are not supported, got "
-                    f"{describe_leaves([leaf])}. Compile the function for each size, "
-                    "f.jit_compile(args), or pad to one size: f.save(path) writes all programs."
+                    f"{describe_leaves([leaf])}. Compile the function for each size with "
+                    "f.jit_compile(args) (f.save(path) saves all of these programs in one file), "
+                    "or pad the arrays to one size."
                 )
         out_tree = None
         out_targets: tuple[Target | None, ...] = ()

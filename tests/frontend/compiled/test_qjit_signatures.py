@@ -383,8 +383,11 @@ def test_errors_of_tracing_name_function_and_argument(options, name):
             np.arange(3).astype(">i4"),
             r"dtype >i4, which JAX does not support. .*newbyteorder\('='\)",
         ),
-        (np.array([1, None]), "dtype object, which JAX .*Convert the array to a dtype of at most"),
-        (np.zeros(2, [("a", int)]), ".*Pass a dictionary of its fields"),
+        (
+            np.array([1, None]),
+            "dtype object, which JAX .*Convert it to a boolean",
+        ),
+        (np.zeros(2, [("a", int)]), ".*Use a dictionary of its fields"),
         (np.array(["2026-01-01"], "M8[D]"), r"dtype datetime64\[D\], which"),
     ],
 )
