@@ -6,7 +6,7 @@ import itertools
 import re
 import typing
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from typing import Any
+from typing import Any, TypeGuard
 
 import jax
 import jax.numpy as jnp
@@ -385,7 +385,7 @@ def _describe_non_array(value: object) -> str:
     return f"of type {type(value).__name__}, which is not an array"
 
 
-def _is_numpy_data(value: object) -> bool:
+def _is_numpy_data(value: object) -> TypeGuard[np.ndarray | np.generic]:
     """Return whether a value is a NumPy array or scalar, but not a NumPy string."""
     return isinstance(value, np.ndarray | np.generic) and not isinstance(value, str | bytes)
 

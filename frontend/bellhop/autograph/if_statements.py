@@ -376,6 +376,8 @@ class _IfStatement:
         if is_undefined(a) != is_undefined(b):
             value = b if is_undefined(a) else a
             if self._variables.names[position].startswith("retval_"):
+                if is_array_like(value):
+                    return f"only one branch gives {label} a value. Return a value on every path."
                 return (
                     f"{label} is {format_value(value)} of type {type(value).__name__} after one "
                     "branch only, expected arrays or numbers. Return these on every path, or use "
