@@ -379,9 +379,8 @@ class _IfStatement:
                 if is_array_like(value):
                     return f"only one branch gives {label} a value. Return a value on every path."
                 return (
-                    f"{label} is {format_value(value)} of type {type(value).__name__} after one "
-                    "branch only, expected arrays or numbers. Return these on every path, or use "
-                    "a condition that is not traced."
+                    f"{label} is {_describe_value(value)} after one branch only, expected arrays "
+                    "or numbers. Return these on every path, or use a condition that is not traced."
                 )
             return (
                 f"only one branch gives {label} a value. Assign a value before the if, or in both "
@@ -391,9 +390,9 @@ class _IfStatement:
             return None
         if not (is_array_like(a) and is_array_like(b)):
             return (
-                f"{label} is {format_value(a)} of type {type(a).__name__} after one branch and "
-                f"{format_value(b)} of type {type(b).__name__} after the other, expected arrays or "
-                "numbers. Use numbers in their place, or a condition that is not traced."
+                f"{label} is {_describe_value(a)} after one branch and {_describe_value(b)} after "
+                "the other, expected arrays or numbers. Use numbers in their place, or a condition "
+                "that is not traced."
             )
         structures = jax.tree.structure(a), jax.tree.structure(b)
         if structures[0] == structures[1] or position in self.sides:
@@ -414,6 +413,13 @@ class _IfStatement:
             f"{label} has the structure {texts[0]} after one branch and {texts[1]} after the "
             "other. Use the same structure in both branches."
         )
+
+
+def _describe_value(value: object) -> str:
+    """Describe a variable's value for errors, such as ``'a' of type str``."""
+    if isinstance(value, jax.Array):
+        return f"an array {jax.typeof(value)}"
+    return f"{format_value(value)} of type {type(value).__name__}"
 
 
 def _is_known(one: object, other: object) -> bool:

@@ -419,8 +419,8 @@ class Column:
         (
             Column(),
             TypeError,
-            "of type Column, which is not an array. Convert the argument to an array by "
-            "numpy.asarray",
+            "of type Column, which is not an array. Convert the argument to an array of "
+            "numbers by numpy.asarray",
         ),
         (2**63, OverflowError, "9223372036854775808, which does not fit in 64 bits. Pass a float"),
         (-(2**70), OverflowError, "-1180591620717411303424, which does not fit in 64"),
