@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from bellhop.errors import format_value
+
 # Attributes of arrays that are allowed.
 ATTRIBUTES = ("shape", "dtype", "ndim", "size", "real", "imag", "T")
 # Widths and precisions with more digits would exhaust memory.
@@ -131,7 +133,7 @@ def verify_print_options(text: str = "{}") -> None:
     precision = options.get("precision")
     if precision is not None and not (type(precision) is int and 0 <= precision <= _LARGEST_WIDTH):
         raise ValueError(
-            f"the NumPy print options have the precision {_shorten(str(precision))}, expected an "
+            f"the NumPy print options have the precision {format_value(precision)}, expected an "
             f"integer from 0 to {_LARGEST_WIDTH}. Set another precision in numpy.printoptions."
         )
     with np.printoptions(**options):

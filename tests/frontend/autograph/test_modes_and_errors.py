@@ -111,7 +111,7 @@ ERRORS = {
     one_branch_defines: (1, "only one branch gives 'y' a value"),
     one_branch_makes_text: (
         2,
-        "'y' is .* of type str after one branch and 0.0 of type float after",
+        "'y' is .* of type str after one branch and 1.0 of type float",
     ),
     structures_differ: (2, "'y' has the structure .* after one branch"),
     undefined_before_a_loop: (1, "'y' has no value before the for loop"),
