@@ -127,7 +127,8 @@ def describe_uncalled_callback(described: str) -> str:
         return f"{described} is not called. Call it with the arguments."
     return (
         f"{described} is not called. Call it with the arguments, {kind}({name}, float)(x), or pass "
-        f"the result type before them, {kind}({name}, jax.ShapeDtypeStruct(shape, dtype), x)."
+        "them after the result type, which is the second argument: "
+        f"{kind}({name}, jax.ShapeDtypeStruct(shape, dtype), x)."
     )
 
 
