@@ -27,10 +27,10 @@ from bellhop.base.pickling import PickledByName
 from bellhop.base.public_function import public_function
 from bellhop.base.source import (
     callable_site,
-    definition_site,
     describe_derived_function,
     function_name,
     make_call_from_site,
+    name_with_site,
 )
 from bellhop.base.value_checks import check_no_measurements
 from bellhop.compiler.deadlock_check import check_device_not_waiting, get_waiting_devices
@@ -186,9 +186,12 @@ class AcceleratedFunction(PickledByName):
         """
         options = self._options
         static = StaticArguments(
-            self._function, options.get("static_argnums"), options.get("static_argnames")
+            self._function,
+            options.get("static_argnums"),
+            options.get("static_argnames"),
+            "accelerate",
         )
-        where = f"accelerate: '{function_name(self._function)}' ({definition_site(self._function)})"
+        where = f"accelerate: {name_with_site(self._function)}"
         positions = parse_positions("donate_argnums", options.get("donate_argnums"))
         _, args, kwargs = static.split(args, kwargs)
         names = static.dynamic_names()
@@ -339,12 +342,12 @@ def _make_region(
             advice = advise_on_traced_value(error)
             if advice is None:
                 raise
-            raise _not_jittable_error(function, error, f"At{advice.removeprefix('at')}") from error
+            raise _not_jittable_error(function, error, advice) from error
         check_no_measurements(describe_derived_function("accelerate", function), result)
         try:
-            flatten_result("accelerate", result)
+            flatten_result(f"accelerate: {name_with_site(function)}", result)
         except TypeError as error:
-            raise _not_jittable_error(function, error) from error
+            raise CompileError(str(error)) from error
         return result
 
     # JAX looks up the names of static arguments in the user's signature.
@@ -373,21 +376,22 @@ def _find_region_platform(name: str) -> tuple[str, dict[str, Any]] | None:
 
 
 def _not_jittable_error(
-    function: Callable[..., Any], error: Exception, advice: str = ""
+    function: Callable[..., Any], error: Exception, advice: str
 ) -> CompileError:
     """Create the error for a function that ``jax.jit`` cannot trace.
 
     Args:
         function: the user's function, named in the message.
         error: the exception that tracing raised; the message quotes its first line.
-        advice: sentences with the user's line and a remedy; empty for general advice.
+        advice: sentences with the user's line and a remedy, as of `advise_on_traced_value`.
     """
-    advice = advice or "Write it with jax.numpy."
     cause = str(error).splitlines()[0].rstrip(".")
+    # A callback gets no values of other traced functions either.
+    is_leak = isinstance(error, jax.errors.UnexpectedTracerError)
+    remedy = "" if is_leak else " Or call the function without tracing: bellhop.pure_callback."
     return CompileError(
-        f"accelerate: '{function_name(function)}' ({definition_site(function)}) cannot be traced "
-        f"by jax.jit: {cause}. {advice} Or call the function without tracing: "
-        "bellhop.pure_callback."
+        f"accelerate: {name_with_site(function)} cannot be traced by "
+        f"jax.jit: {cause}. At{advice.removeprefix('at')}{remedy}"
     )
 
 
@@ -463,8 +467,8 @@ def accelerate(
         return functools.partial(accelerate, dev=dev, **jit_options)
     if not callable(func) or inspect.isclass(func):
         raise TypeError(
-            f"accelerate takes a function, got {func!r}. Pass a device by name: "
-            "accelerate(dev=...)."
+            f"accelerate takes a function, got {func!r}. Pass the function first, and the device "
+            "by the option dev: accelerate(f, dev=...)."
         )
     return AcceleratedFunction(func, dev, jit_options)
 

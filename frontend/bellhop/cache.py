@@ -50,16 +50,16 @@ def enable_cache(path: str | os.PathLike[str], *, group_may_write: bool = False)
     folder = Path(path).expanduser().resolve()
     if folder.exists() and not folder.is_dir():
         raise NotADirectoryError(
-            f"enable_cache: {folder} is a file, expected a folder or an unused path. Pass the "
-            "path of a folder."
+            f"enable_cache: {folder} is not a folder, expected a folder or an unused path. Pass "
+            "another path."
         )
     folder.mkdir(mode=0o755, parents=True, exist_ok=True)
     mode = folder.stat().st_mode
     if mode & stat.S_IWOTH:
         raise PermissionError(
             f"enable_cache: everybody may write to {folder} (mode {stat.filemode(mode)}), expected "
-            "its owner alone, as programs in it are executed. Remove the permission, chmod o-w, or "
-            "pass a different folder."
+            "no write permission for others, as programs in it are executed. Remove the "
+            "permission, chmod o-w, or pass a different folder."
         )
     if mode & stat.S_IWGRP and not group_may_write:
         warn_user(

@@ -60,5 +60,5 @@ def _log(text):
 def test_a_file_of_that_name_is_an_error(tmp_path):
     file = tmp_path / "file"
     file.write_text("")
-    with pytest.raises(NotADirectoryError, match="is a file, expected a folder"):
+    with pytest.raises(NotADirectoryError, match="is not a folder, expected a folder"):
         bellhop.enable_cache(file)

@@ -149,10 +149,11 @@ def save_programs(
         UserWarning: if ``load`` needs ``trust=True`` for a program; names the reason.
     """
     path = as_path("save", path)
-    key = None if key is None else as_key(key)
+    key = None if key is None else as_key(key, "Use secrets.token_bytes(32).")
     if not path.parent.is_dir():
         raise FileNotFoundError(
-            f"'{name}' cannot be saved: there is no directory {path.parent}. Create the directory."
+            f"'{name}' cannot be saved: there is no directory {path.parent}. Create the directory, "
+            "or pass another path."
         )
     metadata = {
         "format": _FORMAT,
@@ -172,8 +173,8 @@ def save_programs(
         excess = f"{len(programs)} programs, expected at most {MOST_PROGRAMS}"
     if excess is not None:
         raise CompileError(
-            f"'{name}' cannot be saved: its metadata has {excess}. Save a function that is "
-            "compiled for fewer types."
+            f"'{name}' cannot be saved: its metadata has {excess}. Compile the function for fewer "
+            "argument types, or with fewer arguments, results and callbacks."
         )
     for number, (program, *_) in enumerate(programs):
         members[f"{number}.mlir"] = encode_module(program.mlir_opt).encode()
@@ -192,8 +193,9 @@ def save_programs(
     )
     if reason is not None:
         warn_user(
-            f"'{name}' is saved, but bellhop.load needs trust=True for the file: {reason}. Pass "
-            "trust=True to bellhop.load, or compute the result without this part."
+            f"'{name}' is saved, but bellhop.load needs trust=True for the file: "
+            f"{reason.rstrip('.')}. Pass trust=True to bellhop.load, or write the function "
+            "without this operation or format string."
         )
 
 
@@ -223,7 +225,7 @@ def read_programs(
         OSError: if the file cannot be read.
     """
     allowed = Allowed(functions, trust=trust)
-    key = None if key is None else as_key(key)
+    key = None if key is None else as_key(key, "Pass the key of f.save(path, key=key).")
     content = read_file(as_path("bellhop.load", path))
     with name_file_errors(path):
         # The bytes parsed below are the verified bytes.
@@ -246,10 +248,15 @@ def read_programs(
         ]
         if not metadata["name"].isprintable():
             # Errors show the name.
-            raise Malformed(f"the function's name {metadata['name']!r} has control characters")
+            raise Malformed(
+                f"the function's name {metadata['name']!r} has characters that cannot be printed"
+            )
         described: SavedSignature = metadata["signature"]
         if described.declared is not None and not 0 <= described.declared < len(programs):
-            raise Malformed("the file declares the types of a program that the file does not have")
+            raise Malformed(
+                f"the file says that program {described.declared} has the annotated argument "
+                f"types, expected a program from 0 to {len(programs) - 1}"
+            )
         signature = decode_signature(described, allowed)
         doc = None if described.doc is None else escape_controls(described.doc)
     options = {name: metadata[name] for name in ("seed", "concurrent_callbacks")}
@@ -271,7 +278,8 @@ def name_file_errors(path: Any) -> Iterator[None]:
         raise
     except Exception as error:
         # A crafted file may cause any exception of the libraries that read it.
-        problem = escape_controls(str(error).rstrip(".") or type(error).__name__)
+        kind = "" if isinstance(error, Malformed) else f"{type(error).__name__}: "
+        problem = escape_controls(f"{kind}{error}".rstrip(".: "))
         raise CompileError(
             f"{path} is not a function that can be loaded here: {problem}. Save the function "
             "again, with this version of bellhop and for the devices of this machine."
@@ -311,7 +319,7 @@ def _describe_excess(metadata: bytes) -> str | None:
     n_separators = sum(map(metadata.count, (b",", b"[", b"{")))
     for number, limit, unit in (
         (len(metadata), _LARGEST_METADATA, "bytes"),
-        (n_separators, _MOST_SEPARATORS, "separators"),
+        (n_separators, _MOST_SEPARATORS, "separators (commas and brackets)"),
     ):
         if number > limit:
             return f"{number} {unit}, expected at most {limit}"
@@ -342,14 +350,16 @@ def _unpack(
             members, comment = read_members(file, len(content)), file.comment
     except (*_ZIP_ERRORS, EOFError, NotImplementedError, RuntimeError) as error:
         raise CompileError(
-            f"the file is damaged: {error}. Copy it again from its origin, or write it again by "
-            "f.save(path)."
+            f"the file is damaged: {str(error) or 'it ends too early'}. Copy it again from its "
+            "origin, or write it again by f.save(path)."
         ) from None
     if (excess := _describe_excess(members[_METADATA])) is not None:
         raise Malformed(f"the file's metadata has {excess}")
     metadata = json.loads(members[_METADATA])
     # Other formats may have other fields.
-    format_ = read(int, metadata.get("format"), "format") if type(metadata) is dict else None
+    if type(metadata) is not dict:
+        raise Malformed(f"the file's {_METADATA} is a {type(metadata).__name__}, expected a dict")
+    format_ = read(int, metadata.get("format"), "format")
     if format_ != _FORMAT:
         raise CompileError(
             f"another version of bellhop saved it: the file has format {format_}, expected "
@@ -369,7 +379,7 @@ def _unpack(
         )
     if metadata["x64"] != jax.config.jax_enable_x64:
         raise CompileError(
-            f"it was saved with jax_enable_x64={metadata['x64']}, but this process has "
+            f"the function was saved with jax_enable_x64={metadata['x64']}, but this process has "
             f"jax_enable_x64={jax.config.jax_enable_x64}. Set jax.config.update('jax_enable_x64', "
             f"{metadata['x64']}) before you load the file."
         )
@@ -409,11 +419,12 @@ def _encode(program: Program, signature: Any, out_tree: PyTreeDef, what: str) ->
                 f"the result of {what} has the sharding {target}, which cannot be saved. Pass "
                 "devices as out_shardings, and reshard the result of the loaded function."
             )
+    arguments, result = f"the arguments of {what}", f"the result of {what}"
     return {
-        "in_tree": encode_tree(in_tree, f"the arguments of {what}"),
-        "in_avals": [encode_aval(leaf) for leaf in leaves],
-        "out_tree": encode_tree(out_tree, f"the result of {what}"),
-        "out_avals": [encode_aval(aval) for aval in program.code.out_avals],
+        "in_tree": encode_tree(in_tree, arguments),
+        "in_avals": [encode_aval(leaf, arguments) for leaf in leaves],
+        "out_tree": encode_tree(out_tree, result),
+        "out_avals": [encode_aval(aval, result) for aval in program.code.out_avals],
         "out_devices": [target and target_name(target) for target in program.code.targets],
         "targets": [encode_target(target) for target in program.targets],
     }

@@ -69,6 +69,7 @@ TARGET = {
 def encode_target(target: CallbackTarget) -> dict[str, Any]:
     """Convert a callback to data in the form ``TARGET``; `CompileError` on failure."""
     what = target.name_and_site
+    arguments, results = f"the arguments of {what}", f"the result of {what}"
     if target.public_name.startswith("jax."):
         raise CompileError(
             f"{what} cannot be saved: callbacks of JAX itself contain functions of this process. "
@@ -79,12 +80,12 @@ def encode_target(target: CallbackTarget) -> dict[str, Any]:
         | vars(target)
         | {
             "function": encode_function(target.function, what),
-            "in_tree": encode_tree(target.in_tree, f"the arguments of {what}"),
-            "out_tree": encode_tree(target.out_tree, f"the result of {what}"),
-            "result_avals": [encode_aval(aval) for aval in target.result_avals],
+            "in_tree": encode_tree(target.in_tree, arguments),
+            "out_tree": encode_tree(target.out_tree, results),
+            "result_avals": [encode_aval(aval, results) for aval in target.result_avals],
         }
         | (
-            {"argument_avals": [encode_aval(aval) for aval in target.argument_avals]}
+            {"argument_avals": [encode_aval(aval, arguments) for aval in target.argument_avals]}
             if isinstance(target, NativeTarget)
             else {}
         )
@@ -176,12 +177,16 @@ def verify_call(target: CallbackTarget, kind: str, inputs: Sequence[ShapedArray]
                 f"types ({types}), which no program does"
             )
     if target.loops != target.program_loops and not _has_axes(target, inputs):
-        raise Malformed(f"the file maps '{target.name}' over axes that its arguments do not have")
+        raise Malformed(
+            f"the file maps '{target.name}' over {len(target.loops)} axes, which its arguments and "
+            "results do not have"
+        )
     for argument, result in target.aliases:
         if not (0 <= argument < len(inputs) and 0 <= result < len(results)):
             raise Malformed(
-                f"the file aliases arguments of '{target.name}' that it does not have: argument "
-                f"{argument} of {len(inputs)} and result {result} of {len(results)}"
+                f"the file aliases arguments of '{target.name}' with results: argument {argument} "
+                f"with result {result}, expected one of {len(inputs)} arguments and one of "
+                f"{len(results)} results"
             )
 
 
@@ -221,12 +226,16 @@ def decode_typed(record: dict[str, Any], tree: str, avals: str, allowed: Allowed
     return structure, tuple(map(decode_aval, record[avals]))
 
 
-def encode_aval(aval: Aval) -> SavedAval:
-    """Convert an array type to its form in a file; `CompileError` for random keys."""
+def encode_aval(aval: Aval, what: str) -> SavedAval:
+    """Convert an array type to its form in a file; `CompileError` for random keys.
+
+    Args:
+        what: description of the arguments or results with this type, for errors.
+    """
     if jax.dtypes.issubdtype(aval.dtype, jax.dtypes.extended):
         raise CompileError(
-            f"arrays of type {aval.dtype} cannot be saved as arguments or results. Pass "
-            "jax.random.key_data of a key."
+            f"{what} cannot be saved: got an array of random keys, of type {aval.dtype}. Use "
+            "jax.random.key_data(key) there, and convert it by jax.random.wrap_key_data."
         )
     weak = bool(getattr(aval, "weak_type", False))
     return SavedAval(tuple(aval.shape), np.dtype(aval.dtype).name, weak)

@@ -34,8 +34,8 @@ def read_file(path: Path) -> bytes:
         # Python chooses the subclass by errno.
         raise OSError(
             error.errno,
-            f"bellhop.load cannot read the file: {error.strerror}. Pass the path that "
-            "f.save(path) wrote",
+            f"bellhop.load cannot read the file: {error.strerror}. Pass the path of a "
+            "readable file that f.save(path) wrote",
             str(path),
         ) from error
 

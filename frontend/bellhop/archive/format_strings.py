@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from bellhop.errors import format_value
+
 # Attributes of arrays that are allowed.
 ATTRIBUTES = ("shape", "dtype", "ndim", "size", "real", "imag", "T")
 # Widths and precisions with more digits would exhaust memory.
@@ -55,14 +57,14 @@ def _verify_fields(fmt: str, *, depth: int) -> int:
         if depth > _MAX_DEPTH:
             raise ValueError(
                 f"the format string {_shorten(fmt)} has more than two levels of nested fields. Use "
-                "one level."
+                "at most two, such as {x:{width}}."
             )
         _, parts = formatter_field_name_split(name)
         for is_attribute, part in parts:
             if is_attribute and part not in ATTRIBUTES:
                 raise ValueError(
                     f"the format string {_shorten(fmt)} uses the attribute '{part}', expected one "
-                    f"of {', '.join(ATTRIBUTES)}"
+                    f"of {', '.join(ATTRIBUTES)}; bellhop.load accepts others only with trust=True"
                 )
         if depth == _MAX_DEPTH:
             total += _LARGEST_WIDTH
@@ -71,7 +73,8 @@ def _verify_fields(fmt: str, *, depth: int) -> int:
         if total > _LARGEST_TOTAL:
             raise ValueError(
                 f"the format string {_shorten(fmt)} has widths of more than {_LARGEST_TOTAL} "
-                "characters together. Use smaller widths."
+                f"characters together, where a nested field counts as {_LARGEST_WIDTH}. Use "
+                "smaller widths, or fewer nested fields."
             )
     return total
 
@@ -85,8 +88,8 @@ def _verify_widths(specification: str) -> int:
     numbers = _NUMBER.findall(specification)
     if any(len(number) > len(str(_LARGEST_WIDTH)) for number in numbers):
         raise ValueError(
-            f"the format specification {_shorten(specification)} has a width of more than four "
-            "digits. Use a smaller width."
+            f"the format specification {_shorten(specification)} has a width or precision of "
+            "more than four digits. Use a smaller number."
         )
     return sum(map(int, numbers))
 
@@ -121,16 +124,17 @@ def verify_print_options(text: str = "{}") -> None:
             when an array is shown.
     """
     options = json.loads(text)
-    if type(options) is not dict or options.get("formatter") is not None:
+    # Bellhop saves no functions, and an empty dictionary of formatters has none.
+    if type(options) is not dict or options.get("formatter"):
         raise ValueError(
-            f"the print options {_shorten(text)} are not numbers and strings by name, expected "
-            "a dictionary without 'formatter'. Save the program again."
+            f"the file is damaged: its NumPy print options {_shorten(text)} must be a dictionary "
+            "from option names to numbers or strings, without 'formatter'. Save the program again."
         )
     precision = options.get("precision")
     if precision is not None and not (type(precision) is int and 0 <= precision <= _LARGEST_WIDTH):
         raise ValueError(
-            f"the print options {_shorten(text)} have a precision of more than four digits. Use a "
-            "smaller precision."
+            f"the NumPy print options have the precision {format_value(precision)}, expected an "
+            f"integer from 0 to {_LARGEST_WIDTH}. Set another precision in numpy.printoptions."
         )
     with np.printoptions(**options):
         for dtype in (float, complex, bool, int):

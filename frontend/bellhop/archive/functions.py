@@ -171,7 +171,7 @@ class Allowed:
             problem = str(error).rstrip(".")
             raise CompileError(
                 f"the saved program calls {name}, which cannot be loaded here: {problem}. Install "
-                "the library."
+                "a version of the library that has this function."
             ) from error
 
     def get_tuple_class(self, named: Named) -> type[Any]:
@@ -183,8 +183,8 @@ class Allowed:
         found = self._object(named.name)
         if not (isinstance(found, type) and issubclass(found, tuple) and hasattr(found, "_fields")):
             raise CompileError(
-                f"the saved program has values of {named.name}, which is {found!r} here, expected "
-                "a class of named tuples. Pass the class, load(path, "
+                f"the saved program has values of the class {named.name}, which is {found!r} here, "
+                "expected a class of named tuples. Pass the class, load(path, "
                 f"functions={{'{named.name}': ...}})."
             )
         return found
@@ -205,15 +205,16 @@ class Allowed:
             return known
         if not self.trust:
             raise CompileError(
-                f"the saved program calls {name}. Pass the function, load(path, "
-                f"functions={{'{name}': ...}}), or use trust=True."
+                f"the saved program uses {name}, which was not passed to load. Pass the function "
+                f"or class, load(path, functions={{'{name}': ...}}), or use trust=True."
             )
         try:
             return import_by_name(name)
         except (ImportError, AttributeError, ValueError) as error:
             raise CompileError(
-                f"the saved program calls {name}, which cannot be imported here: {error}. Put the "
-                "module on Python's path (sys.path)."
+                f"the saved program uses {name}, which cannot be imported here: {error}. Put a "
+                "module that defines it on Python's path (sys.path), or pass the function or "
+                f"class: load(path, functions={{'{name}': ...}}, trust=True)."
             ) from error
 
 
@@ -250,21 +251,25 @@ def get_importable_name(function: Callable[..., Any], what: str) -> str:
     """
     qualname = getattr(function, "__qualname__", None) or getattr(function, "__name__", None)
     module = getattr(function, "__module__", None) or _find_module(function, qualname)
+    noun = "class" if isinstance(function, type) else "function"
     if module is None or qualname is None:
-        reason = "no imported module contains it under its name"
+        reason = f"no imported module contains the {noun} {function!r} under its name"
     elif module == "__main__":
-        reason = "it is defined in the main script, which no other process can import"
+        reason = (
+            f"the {noun} {qualname} is defined in the main script, which no other process can "
+            "import"
+        )
     else:
         try:
             found = resolve(module, qualname)
         except (ImportError, AttributeError, ValueError):
-            reason = f"{module}.{qualname} cannot be imported"
+            reason = f"the {noun} {module}.{qualname} cannot be imported"
         else:
             if _is_or_wraps(found, function):
                 return f"{module}:{qualname}"
-            reason = f"{module}.{qualname} is another object"
+            reason = f"an import of {module}.{qualname} gives {found!r}, not this {noun}"
     raise CompileError(
-        f"{what} cannot be saved: {reason}. Define the function at the top level of a module, so "
+        f"{what} cannot be saved: {reason}. Define the {noun} at the top level of a module, so "
         "that another process can import it by name."
     )
 

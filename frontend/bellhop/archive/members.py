@@ -72,7 +72,7 @@ def read_members(file: zipfile.ZipFile, size: int) -> dict[str, bytes]:
     if sum(info.file_size for info in infos) > max(_SMALL, _LARGEST_RATIO * size):
         raise Malformed(
             f"the file has {size} bytes and would expand beyond the limit of "
-            f"{max(_SMALL, _LARGEST_RATIO * size)}"
+            f"{max(_SMALL, _LARGEST_RATIO * size)} bytes"
         )
     # Other compression methods raise errors of their own, and no saved file uses them.
     if not {info.compress_type for info in infos} <= {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED}:

@@ -114,7 +114,7 @@ def _check_main(
         if not _have_types(arrays, declared) or len(actual) - len(arrays) != sum(
             map(callback.is_token, type_.inputs)
         ):
-            raise Malformed(f"the file's module has @main of the unexpected type {type_}")
+            raise Malformed(f"the file's module has @main with the unexpected type {type_}")
 
 
 def _check_declarations(module: ir.Module, targets: Sequence[CallbackTarget]) -> None:
@@ -136,7 +136,7 @@ def _check_declarations(module: ir.Module, targets: Sequence[CallbackTarget]) ->
         if len(type_.inputs) != target.in_tree.num_leaves or not _have_types(
             type_.results, target.result_avals
         ):
-            raise Malformed(f"the file's module declares @{name} of the unexpected type {type_}")
+            raise Malformed(f"the file's module declares @{name} with the unexpected type {type_}")
     for op in find_operations(module.operation, "callback.call"):
         call = CallOp(op)
         declaration = FuncOp(declared[call.callee])

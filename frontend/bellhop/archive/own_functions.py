@@ -44,8 +44,10 @@ def make_own_function(
         Malformed: if Bellhop does not have the class, the class rejects the strings, or a
             format string without trust can do more than display values.
     """
-    if name not in OWN_FUNCTIONS or arguments is None:
+    if name not in OWN_FUNCTIONS:
         raise Malformed(f"the file calls a function '{name}' that bellhop does not have")
+    if arguments is None:
+        raise Malformed(f"the file calls the function '{name}' without its list of strings")
     try:
         class_: Any = import_by_name(name)
     except (ImportError, AttributeError) as error:

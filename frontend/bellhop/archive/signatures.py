@@ -14,26 +14,23 @@ _DIGITS = 2 * hashlib.sha256().digest_size
 PLACEHOLDER = b" " + b"0" * _DIGITS
 
 
-def as_key(key: object) -> bytes:
+def as_key(key: object, advice: str) -> bytes:
     """Convert the key that a user passed to ``save`` or ``load`` to bytes.
 
     Args:
         key: a bytes-like object, or a string, which is encoded as UTF-8.
+        advice: a sentence for errors that says where the right key comes from.
 
     Raises:
-        TypeError: if it is neither bytes-like nor a string.
-        ValueError: if it is empty.
+        TypeError: if the key is neither bytes-like nor a string.
+        ValueError: if the key is empty.
     """
     if isinstance(key, str):
         key = key.encode()
     if not isinstance(key, bytes | bytearray | memoryview):
-        raise TypeError(
-            f"a key must be bytes or a str, got {type(key).__name__}. Use secrets.token_bytes(32)."
-        )
+        raise TypeError(f"a key must be bytes or a str, got {type(key).__name__}. {advice}")
     if not key:
-        raise ValueError(
-            "a key must have at least one byte, got none. Use secrets.token_bytes(32)."
-        )
+        raise ValueError(f"a key must have at least one byte, got none. {advice}")
     return bytes(key)
 
 

@@ -93,8 +93,8 @@ def encode_tree(tree: PyTreeDef, what: str) -> Tree:
         for key in keys:
             if type(key) not in _KEYS:
                 raise CompileError(
-                    f"{what} has a dictionary with the key {key!r}, expected keys "
-                    "that are strings or integers."
+                    f"{what} cannot be saved: the dictionary key {key!r} is a "
+                    f"{type(key).__name__}, expected a str, int or bool. Use keys of these types."
                 )
         return Dictionary("dict", tuple(keys), children)
     if kind is tuple:
@@ -104,8 +104,8 @@ def encode_tree(tree: PyTreeDef, what: str) -> Tree:
     if issubclass(kind, tuple) and hasattr(kind, "_fields"):
         return NamedTuple("namedtuple", encode_type(kind, what), children)
     raise CompileError(
-        f"{what} is a pytree with a {kind.__name__}, which cannot be saved. Use tuples, lists, "
-        "dictionaries and named tuples."
+        f"{what} cannot be saved: the pytree has a node of type {kind.__name__}, expected tuples, "
+        "lists, dictionaries and named tuples. Convert it to one of these."
     )
 
 

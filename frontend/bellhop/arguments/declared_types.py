@@ -69,7 +69,7 @@ def annotated_result_type(function: Callable[..., Any]) -> Any:
     except Exception as error:
         raise ResultTypeError(
             f"{_describe_callback(function)} declares the result type '{annotation}', which cannot "
-            f"be evaluated ({error}). Pass the type: pure_callback(fn, result_type)."
+            f"be evaluated ({error}). Correct the annotation, or pass the type as result_type."
         ) from error
 
 
@@ -122,8 +122,8 @@ def result_avals(
             else "Pass"
         )
         raise ResultTypeError(
-            f"{where} declares no result type. {advice} the type as the second argument: "
-            f"pure_callback({name}, jax.ShapeDtypeStruct(shape, dtype))."
+            f"{where} declares no result type. {advice} the type as the second argument, such as "
+            "jax.ShapeDtypeStruct(shape, dtype)."
         )
     if declared is infer:
         raise ResultTypeError(
@@ -226,9 +226,9 @@ def _leaf_aval(leaf: Any, where: str, narrows: bool) -> ShapedArray:
             "jax.random.wrap_key_data."
         )
     raise ResultTypeError(
-        f"{where} declares the result type {leaf!r}, which is not a type of arrays. Declare a "
-        "Python scalar type, a dtype, jax.ShapeDtypeStruct(shape, dtype), an example array, or "
-        "a pytree of these."
+        f"{where} declares the result type {leaf!r}, which is not a type of arrays that callbacks "
+        "support. Declare a Python scalar type, a dtype, jax.ShapeDtypeStruct(shape, dtype), an "
+        "example array, or a pytree of these."
     )
 
 

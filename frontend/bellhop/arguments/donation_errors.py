@@ -32,8 +32,8 @@ def check_not_deleted(
         if _is_deleted(leaf):
             raise RuntimeError(
                 f"{where}: the argument {leaf_name(names, path)} is an array that was deleted, or "
-                "donated to a call (donate_argnums). Pass the result of that call, or donate a "
-                "copy, x.copy()."
+                "donated to a call (donate_argnums, donate_argnames). Pass another array, such as "
+                "the result of that call, or donate a copy, x.copy(), to it."
             ) from failed
 
 
@@ -74,9 +74,9 @@ def check_not_passed_twice(
         (path, is_donated), *others = sorted(leaves, key=lambda leaf: not leaf[1])
         if is_donated and others:
             raise ValueError(
-                f"{where}: the argument {leaf_name(names, path)} is donated (donate_argnums), and "
-                f"{leaf_name(names, others[0][0])} is the same array, expected another array. "
-                "Pass a copy, x.copy(), as either of them."
+                f"{where}: the argument {leaf_name(names, path)} is donated (donate_argnums, "
+                f"donate_argnames), and the argument {leaf_name(names, others[0][0])} is the same "
+                "array or shares its memory. Pass a copy, x.copy(), as either of them."
             ) from failed
 
 

@@ -5,8 +5,8 @@ import inspect
 import itertools
 import re
 import typing
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from typing import Any, TypeGuard
 
 import jax
 import jax.numpy as jnp
@@ -262,9 +262,13 @@ def flatten_result(where: str, result: PyTree) -> tuple[list[Any], Any]:
                 raise TypeError(
                     f"{where}: the result{part} is a function, expected its result: {uncalled}"
                 ) from None
+            advice = "A program returns arrays, numbers, and pytrees of them."
+            if _is_numpy_data(leaf):
+                advice = _dtype_advice(leaf.dtype)
+            elif callable(leaf):
+                advice = f"{advice[:-1]}{uncalled_loop_hint(leaf)}."
             raise TypeError(
-                f"{where}: the result{part} is {_describe_non_array(leaf)}. "
-                f"A program returns arrays, numbers, and pytrees of them{uncalled_loop_hint(leaf)}."
+                f"{where}: the result{part} is {_describe_non_array(leaf)}. {advice}"
             ) from None
     return arrays, structure
 
@@ -375,9 +379,15 @@ def _describe_non_array(value: object) -> str:
 
     For example ``of type str, which is not an array``, to follow "the argument x is".
     """
-    if isinstance(value, np.ndarray | np.generic):
-        return f"an array of dtype {value.dtype}, which JAX does not support"
+    if _is_numpy_data(value):
+        kind = "an array" if isinstance(value, np.ndarray) else "a scalar"
+        return f"{kind} of dtype {value.dtype}, which JAX does not support"
     return f"of type {type(value).__name__}, which is not an array"
+
+
+def _is_numpy_data(value: object) -> TypeGuard[np.ndarray | np.generic]:
+    """Return whether a value is a NumPy array or scalar, but not a NumPy string."""
+    return isinstance(value, np.ndarray | np.generic) and not isinstance(value, str | bytes)
 
 
 def _advice(value: object, is_part: bool = False) -> str:
@@ -391,19 +401,24 @@ def _advice(value: object, is_part: bool = False) -> str:
     if framework == "torch":
         return "Convert the function for PyTorch by bellhop.to_torch."
     if framework == "autograd":
-        return "Pass arrays of PennyLane's autograd one by one, or use bellhop.grad."
-    if isinstance(value, np.ndarray):
+        return (
+            "Pass arrays of PennyLane's autograd as separate arguments, or differentiate with "
+            "bellhop.grad."
+        )
+    if _is_numpy_data(value):
         # NumPy arrays are not hashable, so they cannot be static.
         return _dtype_advice(value.dtype)
-    if hasattr(value, "__array__"):
+    if hasattr(value, "__array__") and not isinstance(value, str | bytes):
         # For example, a column of a table.
-        return "Convert the argument to an array by numpy.asarray."
+        return "Convert the argument to an array of numbers by numpy.asarray."
     if is_part:
         # A pytree with arrays is not hashable, so it cannot be static.
         return (
             "Pass the pytree's arrays, and keep the remaining leaves in a closure, as "
             "equinox.partition and equinox.combine do."
         )
+    if not isinstance(value, Hashable):
+        return "Pass arrays and numbers, and let the function read other values from its closure."
     return (
         "Make the argument static (static_argnums, static_argnames) if the program may depend on "
         "its value."
@@ -413,7 +428,10 @@ def _advice(value: object, is_part: bool = False) -> str:
 def _dtype_advice(dtype: np.dtype) -> str:
     """Return the remedy for a NumPy dtype that JAX does not have."""
     if dtype.names is not None:
-        return "Pass a dictionary of its fields, {name: x[name] for name in x.dtype.names}."
+        return "Use a dictionary of its fields, {name: x[name] for name in x.dtype.names}."
     if not dtype.isnative:
         return "Convert the array, x.astype(x.dtype.newbyteorder('='))."
-    return "Convert the array to a dtype of at most 64 bits, as x.astype(float)."
+    return (
+        "Convert it to a boolean, integer, floating-point or complex dtype of JAX, such as "
+        "x.astype(numpy.float64), or numpy.complex128 for complex numbers."
+    )

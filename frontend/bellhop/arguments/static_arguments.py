@@ -8,7 +8,7 @@ from typing import Any
 
 import jax
 
-from bellhop.base.source import definition_site, function_name
+from bellhop.base.source import describe_derived_function
 from bellhop.base.types import Args, Kwargs
 from bellhop.errors import format_value
 
@@ -44,6 +44,7 @@ class StaticArguments:
         function: the user's function.
         argnums: their positions; negative positions count from the end.
         argnames: their names.
+        construct: name of the public function that compiles `function`, for errors.
 
     Attributes:
         argnums: all positions, including positions of `argnames`; at least 0, increasing.
@@ -59,11 +60,12 @@ class StaticArguments:
         function: Callable[..., Any],
         argnums: int | Iterable[int] | None,
         argnames: str | Iterable[str] | None,
+        construct: str = "qjit",
     ) -> None:
         self._function = function
-        self._where = f"'{function_name(function)}' ({definition_site(function)})"
-        self._positions = set(parse_positions("static_argnums", argnums))
-        self._names = set(parse_names("static_argnames", argnames))
+        self._where = describe_derived_function(construct, function)
+        self._positions = set(parse_positions("static_argnums", argnums, construct))
+        self._names = set(parse_names("static_argnames", argnames, construct))
         if self._positions or self._names:
             self._complete_names(_parameters(function))
         # Created once: fast calls are compared by the identity of these objects.
@@ -126,7 +128,7 @@ class StaticArguments:
         for name in chosen:
             if name in self._names:
                 raise ValueError(
-                    f"qjit of {self._where}: {option} has '{name}', which is a static argument. "
+                    f"{self._where}: {option} has '{name}', which is a static argument. "
                     "Name dynamic arguments only."
                 )
         return chosen
@@ -155,15 +157,14 @@ class StaticArguments:
         for position in chosen:
             if position in self._positions or position < 0:
                 raise ValueError(
-                    f"qjit of {self._where}: {option} has {position}, expected non-negative "
+                    f"{self._where}: {option} has {position}, expected non-negative "
                     "positions of arguments that are not static. Correct the positions."
                 )
             if position >= count and not is_open:
                 raise ValueError(self._too_many_error(option, position, count))
             if chosen.count(position) > 1:
                 raise ValueError(
-                    f"qjit of {self._where}: {option} has {position} twice. Name each argument "
-                    "once."
+                    f"{self._where}: {option} has {position} twice. Name each argument once."
                 )
         return chosen
 
@@ -211,14 +212,14 @@ class StaticArguments:
         for name in chosen:
             if name not in known:
                 raise ValueError(
-                    f"qjit of {self._where}: {option} has '{name}', expected "
-                    f"names of parameters: {', '.join(known) or 'there are none'}."
+                    f"{self._where}: {option} has '{name}', expected names of parameters: "
+                    f"{', '.join(known) or 'the function has none'}."
                 )
 
     def _too_many_error(self, option: str, position: int, count: int) -> str:
         return (
-            f"qjit of {self._where}: {option} has {position}, but the function has {count} "
-            "positional parameters. Count parameters from 0."
+            f"{self._where}: {option} has {position}, but the function has {count} "
+            "positional parameters, counted from 0. Correct the position."
         )
 
     def split(self, args: Args, kwargs: Kwargs) -> tuple["Static", Any, Any]:
@@ -249,10 +250,12 @@ class StaticArguments:
             hash(value)
         except TypeError as error:
             which = f"{key}" if isinstance(key, int) else f"'{key}'"
+            advice = "Pass a tuple in place of a list or an array, or define __hash__."
+            if isinstance(value, jax.core.Tracer):
+                advice = "It is traced: pass a Python value, or do not make the argument static."
             raise ValueError(
-                f"qjit of {self._where}: the static argument {which} is of type "
-                f"{type(value).__name__}, which cannot be hashed ({error}). Pass a "
-                "tuple in place of a list or an array, or define __hash__."
+                f"{self._where}: the static argument {which} is of type "
+                f"{type(value).__name__}, which cannot be hashed ({error}). {advice}"
             ) from error
 
 

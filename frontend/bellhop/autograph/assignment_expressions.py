@@ -56,7 +56,7 @@ class _AssignmentExpressions(ast.NodeTransformer):
 
     def visit_BoolOp(self, node: ast.BoolOp) -> Any:
         for part in node.values:
-            _check_absent(part, node, "'and' and 'or'")
+            _check_absent(part, node, "an expression with 'and' or 'or'")
         return self.generic_visit(node)
 
     def visit_IfExp(self, node: ast.IfExp) -> Any:

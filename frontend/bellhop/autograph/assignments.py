@@ -82,9 +82,9 @@ def check_same_object(name: str, before: Any, after: Any) -> None:
     """
     if after is not before:
         raise AutoGraphError(
-            f"the assignment to an element of '{name}' at {user_site()} creates a new array, "
-            "and the variable belongs to an enclosing function. Pass the array as an argument, "
-            "and return it."
+            f"the assignment to an element of '{name}' at {user_site()} creates a new array, and "
+            f"'{name}' is a global variable or belongs to an enclosing function, and cannot be "
+            "replaced from here. Pass the array as an argument, and return it."
         )
 
 

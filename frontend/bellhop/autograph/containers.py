@@ -48,8 +48,8 @@ def check_not_mutated(label: str, *bodies: Callable[..., Any]) -> Iterator[None]
             raise AutoGraphError(
                 f"the {label} at {user_site()} leaves traced values in "
                 f"'{name}', a Python {type(value).__name__}, which would change only while the "
-                "program is traced. Create an array before the statement, "
-                f"{name} = jnp.zeros(n), and assign {name}[i] = value."
+                "program is traced. Assign the values to variables, or to elements of an array: "
+                "x = jnp.zeros(n) before the statement, and x[i] = value in it."
             )
 
 

@@ -29,7 +29,7 @@ from bellhop.autograph.variables import (
 from bellhop.base.source import user_site
 from bellhop.base.types import PyTree
 from bellhop.control_flow.cond import cond
-from bellhop.errors import AutoGraphError
+from bellhop.errors import AutoGraphError, format_value
 
 Body = Callable[[], None]
 
@@ -374,6 +374,14 @@ class _IfStatement:
             _DifferingResults: if the values are different measurements that can be selected.
         """
         if is_undefined(a) != is_undefined(b):
+            value = b if is_undefined(a) else a
+            if self._variables.names[position].startswith("retval_"):
+                if is_array_like(value):
+                    return f"only one branch gives {label} a value. Return a value on every path."
+                return (
+                    f"{label} is {_describe_value(value)} after one branch only, expected arrays "
+                    "or numbers. Return these on every path, or use a condition that is not traced."
+                )
             return (
                 f"only one branch gives {label} a value. Assign a value before the if, or in both "
                 "branches."
@@ -382,8 +390,9 @@ class _IfStatement:
             return None
         if not (is_array_like(a) and is_array_like(b)):
             return (
-                f"{label} is of type {type(a).__name__} after one branch and of {type(b).__name__} "
-                "after the other. Compiled conditionals support arrays and numbers only."
+                f"{label} is {_describe_value(a)} after one branch and {_describe_value(b)} after "
+                "the other, expected arrays or numbers. Use numbers in their place, or a condition "
+                "that is not traced."
             )
         structures = jax.tree.structure(a), jax.tree.structure(b)
         if structures[0] == structures[1] or position in self.sides:
@@ -402,8 +411,15 @@ class _IfStatement:
         texts = describe_structures(*structures)
         return (
             f"{label} has the structure {texts[0]} after one branch and {texts[1]} after the "
-            "other. Return the same structure from both branches."
+            "other. Use the same structure in both branches."
         )
+
+
+def _describe_value(value: object) -> str:
+    """Describe a variable's value for errors, such as ``'a' of type str``."""
+    if isinstance(value, jax.Array):
+        return f"an array {jax.typeof(value)}"
+    return f"{format_value(value)} of type {type(value).__name__}"
 
 
 def _is_known(one: object, other: object) -> bool:

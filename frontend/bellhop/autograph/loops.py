@@ -183,12 +183,10 @@ def for_stmt(
     variables = Variables(names, get_state, set_state)
     elements = None if is_disabled() else _find_elements(target)
     if elements is None:
+        reason = f"the loop iterates over {_describe_iterable(target)}, expected a range or array"
         if not is_disabled():
-            kind = type(target).__name__
-            check_not_strict(
-                "the for loop", f"the loop iterates over a {kind}, expected a range or array"
-            )
-        _run_python_loop(target, extra_test, body)
+            check_not_strict("the for loop", reason)
+        _run_python_loop(target, extra_test, body, reason)
         return
     before = variables.get()
     try:
@@ -201,17 +199,31 @@ def for_stmt(
             raise
         variables.set(before)
         fall_back("the for loop", error)
-        _run_python_loop(target, extra_test, body)
+        problem = str(error).partition("\n")[0].rstrip(".")
+        reason = f"as a compiled loop it raised {type(error).__name__}: {problem}"
+        _run_python_loop(target, extra_test, body, reason)
     else:
         variables.set(after)
 
 
-def _run_python_loop(target: Iterable[Any], extra_test: Test | None, body: Body) -> None:
+def _describe_iterable(target: object) -> str:
+    """Describe the user's iterable of a ``for`` statement for errors, such as ``a zip``."""
+    while isinstance(target, TracedEnumerate | TrackedIterable):
+        target = target.iterable
+    if isinstance(target, list | tuple) and not target:
+        return f"an empty {type(target).__name__}"
+    return f"a {type(target).__name__}"
+
+
+def _run_python_loop(
+    target: Iterable[Any], extra_test: Test | None, body: Body, reason: str
+) -> None:
     """Run a ``for`` statement in Python, element by element.
 
     Args:
         extra_test: returns whether to continue, for loops with ``break`` or ``return``; or None.
         body: runs the body for one element.
+        reason: why the statement is not compiled, a clause for errors.
 
     Raises:
         AutoGraphError: if `extra_test` returns a traced value.
@@ -222,8 +234,8 @@ def _run_python_loop(target: Iterable[Any], extra_test: Test | None, body: Body)
             if is_traced(should_continue):
                 raise AutoGraphError(
                     f"the for loop at {user_site()} has a break or return under a traced condition "
-                    f"but iterates over a {type(target).__name__}, which is not supported "
-                    "in a compiled loop. Loop over a range or an array."
+                    f"but is not compiled: {reason}. Write a loop that can be compiled, or break "
+                    "under a condition that is not traced."
                 )
             if not should_continue:
                 return

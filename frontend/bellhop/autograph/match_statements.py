@@ -93,10 +93,10 @@ def _pattern_condition(pattern: ast.pattern, value: Callable[[], ast.expr], node
         case ast.MatchAs(pattern=None, name=None):
             return None
     origin = anno.getanno(node, anno.Basic.ORIGIN, default=None)
-    site = f"{origin.loc.filename}:{origin.loc.lineno}" if origin is not None else "of it"
+    site = f" ({origin.loc.filename}:{origin.loc.lineno})" if origin is not None else ""
     raise AutoGraphError(
-        f"the match statement ({site}) has the pattern {ast.unparse(pattern)}, expected numbers, "
-        "strings, None, alternatives of these or _. Write it as if and elif, or "
+        f"the match statement{site} has the pattern {ast.unparse(pattern)}, expected numbers, "
+        "strings, None, alternatives of these or _. Write the statement with if and elif, or "
         "put it in a function under bellhop.disable_autograph."
     )
 

@@ -58,8 +58,9 @@ def check_not_strict(label: str, why: str, cause: BaseException | None = None) -
     """
     if sys.modules["bellhop"].autograph_strict_conversion:
         raise AutoGraphError(
-            f"{label} ({user_site()}) is not converted, and conversion is strict: {why}. Put the "
-            "code under bellhop.disable_autograph to run it in Python."
+            f"{label} ({user_site()}) is not converted, and conversion is strict "
+            f"(bellhop.autograph_strict_conversion): {why}. Put the code "
+            "under bellhop.disable_autograph to run it in Python."
         ) from cause
 
 

@@ -24,6 +24,7 @@ from malt.converters import (
 from malt.core import converter, unsupported_features_checker
 from malt.impl.api import PyToPy
 from malt.operators.function_wrappers import FunctionScope
+from malt.pyct.errors import InaccessibleSourceCodeError
 
 from bellhop.autograph import (
     assertions,
@@ -177,9 +178,15 @@ class Transformer(PyToPy):
             return function
         bound = getattr(function, "__self__", None)
         plain = function.__func__ if inspect.ismethod(function) else function
-        converted, module, lines = self.transform_function(
-            plain, converter.ProgramContext(_OPTIONS)
-        )
+        try:
+            converted, module, lines = self.transform_function(
+                plain, converter.ProgramContext(_OPTIONS)
+            )
+        except InaccessibleSourceCodeError as error:
+            # malt's message gives advice for TensorFlow.
+            raise AutoGraphError(
+                "the source of the function is not available. Define the function in a file."
+            ) from error
         # All trees share one `Load` node, on which malt may have recorded another function's line;
         # filter by file.
         register_generated_file(

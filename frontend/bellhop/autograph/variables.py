@@ -170,17 +170,19 @@ class CarriedVariables:
             if isinstance(old, Unset):
                 continue
             if not is_array and new is not old:
+                kind = type(new if is_undefined(old) else old).__name__
                 raise AutoGraphError(
                     f"the loop at {user_site()} changes {describe_variable(name, old)}, which is "
-                    f"of type {type(old).__name__}. Compiled loops support arrays and numbers only."
+                    f"of type {kind}. Compiled loops support arrays and numbers only. Use a number "
+                    "in its place, or change it outside of the loop."
                 )
             if is_array and jax.tree.structure(new) != jax.tree.structure(old):
                 before_text, after_text = describe_structures(
                     jax.tree.structure(old), jax.tree.structure(new)
                 )
                 raise AutoGraphError(
-                    f"the loop at {user_site()} changes the structure of '{name}': {before_text} "
-                    f"before, {after_text} after an iteration. Use one structure before and in the "
-                    "loop."
+                    f"the loop at {user_site()} changes the structure of "
+                    f"{describe_variable(name, old)}: {before_text} before, {after_text} after "
+                    "an iteration. Use one structure before and in the loop."
                 )
         return jax.tree.leaves(self._arrays(values))

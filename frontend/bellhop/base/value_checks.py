@@ -41,7 +41,7 @@ def check_no_measurements(where: str, result: PyTree) -> None:
                     f"{where}: the result is the measurement {leaf!r}, expected arrays. A QNode "
                     "runs this function, whose gates the QNode cannot see. Swap the decorators: "
                     "@qml.qnode(device) stands directly above the quantum function, and "
-                    "@bellhop.qjit above @qml.qnode."
+                    "others, such as @bellhop.qjit, above @qml.qnode."
                 )
             raise CompileError(
                 f"{where}: the result is the measurement {leaf!r}, expected arrays. Make the "
@@ -112,7 +112,7 @@ def check_keys(named: str, value: object) -> None:
             keys = ", ".join(map(repr, value))
             raise TypeError(
                 f"{named} is a dictionary with the keys {keys}, which cannot be sorted. Use keys "
-                "of one type, such as strings."
+                "of one type that Python sorts, such as strings."
             ) from None
     for part, child in _find_children(value):
         check_keys(f"{named}{part}", child)

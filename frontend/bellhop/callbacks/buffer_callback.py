@@ -155,19 +155,20 @@ def _check_aliases(
         alias = f"{label}: input_output_aliases has {argument}: {result}"
         if not 0 <= argument < len(arguments):
             raise ValueError(
-                f"{alias}, expected an argument index from 0 to {len(arguments) - 1}. Count the "
-                "leaves of the arguments."
+                f"{alias}, expected the index of one of {len(arguments)} arguments. Count the "
+                "leaves of the arguments from 0."
             )
         if not 0 <= result < len(results):
             raise ValueError(
-                f"{alias}, expected a result index from 0 to {len(results) - 1}. Count the leaves "
-                "of the results."
+                f"{alias}, expected the index of one of {len(results)} results. Count the leaves "
+                "of the results from 0."
             )
         aval = jax.typeof(arguments[argument])
         if (aval.shape, aval.dtype) != (results[result].shape, results[result].dtype):
             raise ValueError(
                 f"{alias}: the argument has type {describe_value(aval)} and the result type "
-                f"{describe_value(results[result])}, expected equal types. Cast the argument."
+                f"{describe_value(results[result])}, expected equal types. Pass "
+                "an argument of the result's type."
             )
     if len({result for _, result in pairs}) < len(pairs):
         raise ValueError(

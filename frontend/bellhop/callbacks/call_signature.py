@@ -11,7 +11,7 @@ from typing import Any
 import jax
 
 from bellhop.arguments.declared_types import MISSING
-from bellhop.errors import suggest_name
+from bellhop.errors import format_value, suggest_name
 
 # JAX's names of the first two arguments.
 _JAX_FUNCTION = "callback"
@@ -96,18 +96,21 @@ def parse_call(
     if function is None:
         function = kwargs.pop(_JAX_FUNCTION, None)
     if function is None and (args or kwargs):
+        given = ", ".join([*map(format_value, args), *kwargs])
         raise TypeError(
-            f"{name}: got arguments ({', '.join(kwargs)}) and no function. Pass the function "
-            f"first.{''.join(suggest_name(each, _OPTIONS) for each in kwargs)}"
+            f"{name}: got arguments ({given}) and no function. Pass the function first."
+            f"{''.join(suggest_name(each, _OPTIONS) for each in kwargs)}"
         )
     # A class is called back where the result type has its place already.
     is_type = isinstance(function, type) and (
         result_type is MISSING or (callable(result_type) and not isinstance(result_type, type))
     )
     if function is not None and (is_type or not callable(function)):
+        advice = f"Pass the function: {name}(fn, result_type)."
+        if isinstance(function, type):
+            advice = f"Pass the type to a decorator by name: @{name}(result_type=...)."
         raise TypeError(
-            f"{name} takes a function first and its result type second, got {function!r}. "
-            f"Pass the type to a decorator by name: @{name}(result_type=...)."
+            f"{name} takes a function first and its result type second, got {function!r}. {advice}"
         )
     return CallSignature(function, result_type, args, kwargs, is_call and function is not None)
 
@@ -123,9 +126,9 @@ def describe_uncalled_callback(described: str) -> str:
     if kind == "native_callback":
         return f"{described} is not called. Call it with the arguments."
     return (
-        f"{described} is not called: the second argument of {kind} is the "
-        f"result type. Pass the type, then the arguments: {kind}({name}, "
-        f"jax.ShapeDtypeStruct(shape, dtype), x), or {kind}({name}, float)(x)."
+        f"{described} is not called. Call it with the arguments, {kind}({name}, float)(x), or pass "
+        "them after the result type, which is the second argument: "
+        f"{kind}({name}, jax.ShapeDtypeStruct(shape, dtype), x)."
     )
 
 

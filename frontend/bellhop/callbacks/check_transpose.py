@@ -55,13 +55,17 @@ def check_transpose(
     numbers = range(len(args)) if argnums is None else np.atleast_1d(argnums)
     positions = sorted({int(i) % len(args) for i in numbers})
     linear = [args[i] for i in positions]
-    dtypes = [jnp.result_type(leaf) for leaf in jax.tree.leaves(linear)]
-    for dtype in dtypes:
-        if not jnp.issubdtype(dtype, jnp.inexact):
-            raise TypeError(
-                f"check_transpose: a linear argument has the dtype {dtype}, expected a "
-                "floating-point or complex dtype. Convert it, or exclude it by argnums."
-            )
+    dtypes = []
+    for position, argument in zip(positions, linear, strict=True):
+        for leaf in jax.tree.leaves(argument):
+            dtype = jnp.result_type(leaf)
+            if not jnp.issubdtype(dtype, jnp.inexact):
+                raise TypeError(
+                    f"check_transpose: the linear argument {position} has the dtype {dtype}, "
+                    "expected a floating-point or complex dtype. Convert it, or name only the "
+                    "linear arguments in argnums."
+                )
+            dtypes.append(dtype)
     generator = np.random.default_rng(seed)
 
     def call(*values: Any) -> Any:
@@ -77,7 +81,9 @@ def check_transpose(
         rtol = max(float(np.sqrt(jnp.finfo(dtype).eps)) for dtype in dtypes)
     total = call(*jax.tree.map(jnp.add, u, other))
     _compare(
-        f"the function is not linear: {name}(u + w) differs from {name}(u) + {name}(w)",
+        f"the function is not linear: sum(v * {name}(u + w)) differs from "
+        f"sum(v * ({name}(u) + {name}(w)))",
+        "Correct the function, or name only its linear arguments in argnums.",
         _dot(v, total),
         _dot(v, value) + _dot(v, call(*other)),
         _dot(jax.tree.map(jnp.abs, v), jax.tree.map(jnp.abs, total)),
@@ -85,6 +91,7 @@ def check_transpose(
     )
     _compare(
         f"the transpose does not fit: sum(v * {name}(u)) differs from sum(transpose(v) * u)",
+        "Correct the function or its transpose.",
         _dot(v, value).real,
         _dot(tuple(transposed), tuple(u)).real,
         _dot(jax.tree.map(jnp.abs, v), jax.tree.map(jnp.abs, value)),
@@ -112,11 +119,12 @@ def _dot(left: Any, right: Any) -> Any:
     return sum(jax.tree.leaves(products))
 
 
-def _compare(fault: str, first: Any, second: Any, scale: Any, rtol: float) -> None:
+def _compare(fault: str, advice: str, first: Any, second: Any, scale: Any, rtol: float) -> None:
     """Raise an AssertionError unless two numbers are equal up to `rtol` times `scale`.
 
     Args:
         fault: the fault, and the two numbers that differ, for the error.
+        advice: the remedy, a sentence for the error.
         first: a real or complex number.
         second: the number to compare with.
         scale: sum of the magnitudes of the terms that the numbers are sums of.
@@ -125,5 +133,5 @@ def _compare(fault: str, first: Any, second: Any, scale: Any, rtol: float) -> No
     if not difference <= rtol * float(scale):
         raise AssertionError(
             f"check_transpose: {fault}. Got {first} and {second}, expected a relative difference "
-            f"of at most {rtol:.1e}. Correct the function or its transpose."
+            f"of at most {rtol:.1e}. {advice}"
         )

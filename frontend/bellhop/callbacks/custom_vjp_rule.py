@@ -74,7 +74,7 @@ class CustomVjpRule:
             TypeError: if ``fwd`` does not return a pair, or the residuals are not arrays.
         """
         what = describe_rule("fwd", self.described, self.fwd)
-        result, residuals = check_pair(self.fwd(*args), what, "residuals")
+        result, residuals = check_pair(self.fwd(*args), what, "the residuals")
         check_residuals(residuals, what)
         active = [is_perturbed(tangent) for tangent in jax.tree.leaves(tangents)]
         moving = [x for x, yes in zip(jax.tree.leaves(tangents), active, strict=True) if yes]
@@ -139,7 +139,7 @@ class CustomVjpRule:
             filled = jax.tree.unflatten(arguments, _fill_tangents(leaves, active, active_tangents))
             tangents = tuple(tangent.unflatten() for tangent in filled)
             what = describe_rule("jvp", self.described, self.jvp)
-            _, tangent = check_pair(self.jvp(args, tangents), what, "tangent of it")
+            _, tangent = check_pair(self.jvp(args, tangents), what, "the tangent of the result")
             tangent = check_tangent(tangent, what, self.out_tree, self.result_avals)
             tangents = jax.tree.leaves(vary_like(args, tangent))
             return [leaf for leaf, yes in zip(tangents, self._inexact, strict=True) if yes]

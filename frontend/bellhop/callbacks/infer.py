@@ -142,7 +142,7 @@ def _leaf_type(leaf: object, called: str) -> Any:
     array = None if isinstance(leaf, type) else np.asarray(leaf)
     if array is None or array.dtype not in DTYPES:
         raise ResultTypeError(
-            f"{called}. It returned {describe_value(leaf)}, expected an array or a number. Return "
-            "pytrees of arrays and numbers."
+            f"{called}. It returned {describe_value(leaf)}, expected an array or a number of a "
+            "dtype that callbacks support. Return pytrees of arrays and numbers."
         )
     return array_type(called, array.shape, jax.dtypes.canonicalize_dtype(array.dtype))

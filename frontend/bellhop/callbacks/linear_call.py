@@ -62,7 +62,11 @@ class LinearCall:
         linear = [args[i] for i in positions]
         fixed = [arg for i, arg in enumerate(args) if i not in positions]
         for position, arg in zip(positions, linear, strict=True):
-            self._check_inexact(arg, f"linear argument {position}")
+            self._check_inexact(
+                arg,
+                f"the argument {position}",
+                "Cast the argument, or name only the linear arguments in argnums.",
+            )
         saved, saved_tree = jax.tree.flatten(fixed)
         tangents, tangent_tree = jax.tree.flatten(linear)
         types = tuple(array_types(FlatTree.flatten(arg)) for arg in linear)
@@ -102,11 +106,13 @@ class LinearCall:
             return vary_like(cotangents, check_cotangents(found, what, types))
 
         out_avals = tuple(map(_to_aval, jax.eval_shape(evaluate, saved, tangents)))
-        self._check_inexact(out_avals, "the result")
+        self._check_inexact(
+            out_avals, "the result", "Declare and return a floating-point or complex result."
+        )
         if self.rule is None and out_avals != in_avals:
             raise TypeError(
-                f"{self._described_call} is declared symmetric: argument of type "
-                f"{_describe(in_avals)} and result of type {_describe(out_avals)}, expected equal "
+                f"{self._described_call} is declared symmetric, but its argument has type "
+                f"{_describe(in_avals)} and its result {_describe(out_avals)}, expected equal "
                 "types. Register a transpose in place of symmetric=True."
             )
         backward = LinearMap(evaluate, transpose, len(saved), in_avals, self.label)
@@ -135,10 +141,15 @@ class LinearCall:
             given = [argnums] if isinstance(argnums, int) else list(argnums)
             positions = sorted({i + n_args if i < 0 else i for i in given})
         if not positions or not 0 <= positions[0] <= positions[-1] < n_args:
+            if argnums is None:
+                raise TypeError(
+                    f"{self._described_call} is declared linear in all its arguments, but is "
+                    "called with none. Pass the linear arguments."
+                )
             raise TypeError(
-                f"{self._described_call} is declared linear in the arguments {argnums}, but is "
-                f"called with {format_count(n_args, 'positional argument')}. Correct argnums, or "
-                "pass linear arguments by position."
+                f"{self._described_call} is declared linear with argnums={argnums}, but is called "
+                f"with {format_count(n_args, 'argument')}. Correct argnums, or pass the linear "
+                "arguments."
             )
         if self.rule is None and len(positions) != 1:
             raise TypeError(
@@ -148,11 +159,12 @@ class LinearCall:
             )
         return positions
 
-    def _check_inexact(self, values: Any, where: str) -> None:
+    def _check_inexact(self, values: Any, where: str, advice: str) -> None:
         """Raise an error unless all leaves of `values` are floating-point or complex.
 
         Args:
             where: description of the values, for errors.
+            advice: the remedy, a sentence for errors.
 
         Raises:
             TypeError: if a leaf has another dtype.
@@ -162,9 +174,7 @@ class LinearCall:
             if not jnp.issubdtype(aval.dtype, jnp.inexact):
                 raise TypeError(
                     f"{self._described_call} is declared linear: {where} has type "
-                    f"{describe_value(aval)}, "
-                    "expected a floating-point or complex type. Cast the value, or leave the "
-                    "argument out of argnums."
+                    f"{describe_value(aval)}, expected a floating-point or complex type. {advice}"
                 )
 
 

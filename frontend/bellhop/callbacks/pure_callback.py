@@ -274,7 +274,7 @@ class PureCallback(UncalledFunction, PickledByName, Generic[P, R]):
             if function is not None:
                 raise TypeError(
                     f"{self._described}: transpose got a function and symmetric=True, expected "
-                    "one of them. Leave out the function."
+                    "one of them. Leave out one of them."
                 )
             self._set_linear(argnums, None)
             return self
@@ -367,7 +367,7 @@ class PureCallback(UncalledFunction, PickledByName, Generic[P, R]):
             raise TypeError(
                 f"{self._described_call} has a derivative rule and keyword-only arguments "
                 f"({', '.join(bound.kwargs)}), expected positional ones. Make them "
-                "parameters before the * or ** of its signature."
+                "parameters before the * or ** of the function's signature."
             )
         return bound.args[: list(bound.arguments).index(given) + 1]
 
@@ -440,7 +440,9 @@ class PureCallback(UncalledFunction, PickledByName, Generic[P, R]):
         avals, tree = results
         assert self._jvp is not None
         what = describe_rule("jvp", self._described, self._jvp)
-        result, tangent = check_pair(self._jvp(primals, tangents), what, "tangent of it")
+        result, tangent = check_pair(
+            self._jvp(primals, tangents), what, "the tangent of the result"
+        )
         return result, check_tangent(tangent, what, tree, avals)
 
 

@@ -84,16 +84,16 @@ def check_pair(pair: Any, label: str, second_name: str) -> tuple[Any, Any]:
     Args:
         pair: value that the rule returned.
         label: name of the rule in errors.
-        second_name: name of the second value in errors, such as ``"residuals"``; the first is the
-            result.
+        second_name: name of the second value in errors, such as ``"the residuals"``; the first is
+            the result.
 
     Raises:
         TypeError: if `pair` is not a tuple of two.
     """
     if not isinstance(pair, tuple) or len(pair) != 2:
         raise TypeError(
-            f"{label} must return its result and the {second_name}, a tuple of two; it returned "
-            f"{format_value(pair)}."
+            f"{label} must return a tuple of two, the callback's result and {second_name}; it "
+            f"returned {format_value(pair)}."
         )
     return pair
 
@@ -261,7 +261,7 @@ def _check_leaves(
         returned, expected = describe_structures(structure, tree)
         raise TypeError(
             f"{returned_as} a value of structure {returned}, expected {expected}, the structure of "
-            f"{owner}."
+            f"{owner}. Return a value of this structure."
         ) from error
 
     def checked(leaf: object, aval: Aval) -> Any:

@@ -29,7 +29,7 @@ def check_vmap_method(
     """
     if method not in methods:
         raise ValueError(
-            f"{label} has vmap_method={method!r}; the methods are {', '.join(map(repr, methods))}."
+            f"{label} has vmap_method={method!r}, expected one of {', '.join(map(repr, methods))}."
         )
 
 

@@ -69,6 +69,11 @@ class LoadedFunction(QJIT[Any, Any]):
                     f"{self!r} returned a value that is not finite (jax.debug_nans, "
                     "jax.debug_infs). Call the function that was saved to find the operation."
                 )
+            if jax.config.jax_disable_jit:
+                raise CompileError(
+                    f"{self!r} was loaded from a file and cannot run operation by operation. Call "
+                    "it without jax.disable_jit."
+                )
             raise CompileError(
                 f"{self!r} was loaded from a file, which has no Python code: it cannot be traced, "
                 "drawn or run under jax.disable_jit. Call it directly, with jax.disable_jit off."

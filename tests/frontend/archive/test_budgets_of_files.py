@@ -48,7 +48,7 @@ def test_a_wide_tree_in_a_deep_tree():
 
 def test_metadata_of_many_values(path, monkeypatch):
     monkeypatch.setattr(archive, "_MOST_SEPARATORS", 9)
-    with pytest.raises(bellhop.CompileError, match="separators, expected at most 9"):
+    with pytest.raises(bellhop.CompileError, match="separators .*, expected at most 9"):
         bellhop.load(path)
     with pytest.raises(bellhop.CompileError, match="cannot be saved: its metadata has .* separat"):
         bellhop.qjit(programs.circuit).save(path)
@@ -67,7 +67,7 @@ def test_too_many_programs(path, monkeypatch):
     f = bellhop.qjit(lambda x: x)
     f.jit_compile((1.0,))
     f.jit_compile((1,))
-    with pytest.raises(bellhop.CompileError, match="has 2 programs, expected at most 1. Save a"):
+    with pytest.raises(bellhop.CompileError, match="has 2 programs, expected at most 1. Compile"):
         f.save(path)
 
 

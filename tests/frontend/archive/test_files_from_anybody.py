@@ -163,7 +163,7 @@ PARTS = {
     "other types": (
         lambda data: data["programs"][0]["in_avals"][0].update(dtype="float32"),
         None,
-        "has @main of the unexpected type",
+        "has @main with the unexpected type",
     ),
     "unknown types": (
         lambda data: data["programs"][0]["in_avals"][0].update(shape=[-1]),
@@ -201,7 +201,7 @@ PARTS = {
     "a callback of another type": (
         lambda data: data["programs"][0]["targets"][0].update(in_tree=None),
         None,
-        "the file's module declares @cos of the unexpected type",
+        "the file's module declares @cos with the unexpected type",
     ),
     "a native call of a Python function": (
         None,
@@ -234,7 +234,7 @@ PARTS = {
     "a name that clears the terminal": (
         lambda data: data.update(name="\x1b[2J"),
         None,
-        r"the function.s name '\\x1b\[2J' has control characters",
+        r"the function.s name '\\x1b\[2J' has characters that cannot be printed",
     ),
 }
 

@@ -30,7 +30,7 @@ def test_what_shows_values_is_taken(fmt):
         ("{x:{y:{z.data}}}", "more than two levels of nested fields"),
         ("{.__class__}", "uses the attribute '__class__'"),
         ("{x.real.__array__}", "the attribute '__array__'"),
-        ("{x:1000000000}", "a width of more than four digits"),
+        ("{x:1000000000}", "a width or precision of more than four digits"),
         ("{x", "expected '}' before end of string"),
     ],
 )

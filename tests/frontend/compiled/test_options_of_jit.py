@@ -116,14 +116,14 @@ def test_a_donated_array_that_is_passed_twice_is_named():
     array = jnp.zeros(10)
     # The first call compiles, and the second is a fast call.
     for _ in range(2):
-        with pytest.raises(ValueError, match="argument x is donated .*, and y is the same array"):
+        with pytest.raises(ValueError, match="argument x is donated .*, and the argument y is the"):
             add(array, array)
-    with pytest.raises(ValueError, match=r"argument tree\['a'\] is donated .*, and tree\['b'\] is"):
+    with pytest.raises(ValueError, match=r"argument tree\['a'\] is donated .* tree\['b'\] is"):
         double({"a": array, "b": array})
     assert add(array, array.copy()).sum() == 0
     ahead = add.lower(array, array).compile()
     region = bellhop.accelerate(lambda x, y: x + y, donate_argnums=0)
     for call in (ahead, ahead, region, region):
         array = jnp.zeros(10)
-        with pytest.raises(ValueError, match="argument x is donated .*, and y is the same array"):
+        with pytest.raises(ValueError, match="argument x is donated .*, and the argument y is the"):
             call(array, array)

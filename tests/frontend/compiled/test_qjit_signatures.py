@@ -383,8 +383,11 @@ def test_errors_of_tracing_name_function_and_argument(options, name):
             np.arange(3).astype(">i4"),
             r"dtype >i4, which JAX does not support. .*newbyteorder\('='\)",
         ),
-        (np.array([1, None]), "dtype object, which JAX .*Convert the array to a dtype of at most"),
-        (np.zeros(2, [("a", int)]), ".*Pass a dictionary of its fields"),
+        (
+            np.array([1, None]),
+            "dtype object, which JAX .*Convert it to a boolean",
+        ),
+        (np.zeros(2, [("a", int)]), ".*Use a dictionary of its fields"),
         (np.array(["2026-01-01"], "M8[D]"), r"dtype datetime64\[D\], which"),
     ],
 )
@@ -416,8 +419,8 @@ class Column:
         (
             Column(),
             TypeError,
-            "of type Column, which is not an array. Convert the argument to an array by "
-            "numpy.asarray",
+            "of type Column, which is not an array. Convert the argument to an array of "
+            "numbers by numpy.asarray",
         ),
         (2**63, OverflowError, "9223372036854775808, which does not fit in 64 bits. Pass a float"),
         (-(2**70), OverflowError, "-1180591620717411303424, which does not fit in 64"),

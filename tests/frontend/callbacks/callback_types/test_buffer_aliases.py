@@ -81,9 +81,9 @@ def test_aliases_count_the_leaves_of_arguments_and_results(form):
 @pytest.mark.parametrize(
     ("aliases", "message"),
     [
-        ({2: 0}, r"has 2: 0, expected an argument index from 0 to 1"),
-        ({-1: 0}, r"has -1: 0, expected an argument index from 0 to 1"),
-        ({0: 1}, r"has 0: 1, expected a result index from 0 to 0"),
+        ({2: 0}, r"has 2: 0, .* index of one of 2 arguments"),
+        ({-1: 0}, r"has -1: 0, .* index of one of 2 arguments"),
+        ({0: 1}, r"has 0: 1, .* index of one of 1 results"),
         ({1: 0}, r"has 1: 0: the argument has type float64\[3\] and the result type float64\[2\]"),
         ({0: 0, 1: 0}, r"has 1: 0: the argument has type"),
     ],

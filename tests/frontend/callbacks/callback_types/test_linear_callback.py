@@ -108,7 +108,7 @@ def test_check_transpose_finds_what_is_wrong():
     square = bellhop.pure_callback(lambda x: x * x, THREE).transpose(symmetric=True)
     with pytest.raises(AssertionError, match="the function is not linear"):
         bellhop.debug.check_transpose(square, np.zeros(3))
-    with pytest.raises(TypeError, match="a linear argument has the dtype int64"):
+    with pytest.raises(TypeError, match="the linear argument 0 has the dtype int64"):
         bellhop.debug.check_transpose(square, np.arange(3))
 
 
@@ -129,13 +129,18 @@ def test_wrong_declarations():
     with pytest.raises(TypeError, match="with 2 linear arguments, expected 1"):
         f.transpose(symmetric=True)(1.0, 2.0)
     f.transpose(argnums=2)(lambda y: y)
-    with pytest.raises(TypeError, match="Correct argnums, or pass linear"):
+    with pytest.raises(TypeError, match="with argnums=2, but is called with 2 arguments"):
         f(1.0, 2.0)
+    with pytest.raises(TypeError, match="linear in all its arguments, but is called with none"):
+        bellhop.pure_callback(lambda x=1.0: x, float).transpose(symmetric=True)()
     whole = bellhop.pure_callback(lambda x: x, int).transpose(symmetric=True)
-    with pytest.raises(TypeError, match="expected a floating-point or complex type"):
+    with pytest.raises(TypeError, match="expected a floating-point or complex type. Cast the"):
         whole(1)
+    rounded = bellhop.pure_callback(round, int).transpose(symmetric=True)
+    with pytest.raises(TypeError, match="the result has type int64.* Declare and return"):
+        rounded(1.0)
     narrow = bellhop.pure_callback(lambda x: x[:2], TWO).transpose(symmetric=True)
-    with pytest.raises(TypeError, match="is declared symmetric: argument of type"):
+    with pytest.raises(TypeError, match="is declared symmetric, but its argument has"):
         narrow(np.zeros(3))
     many = bellhop.pure_callback(lambda x: x, float)
     many.transpose(lambda y: (y, y))

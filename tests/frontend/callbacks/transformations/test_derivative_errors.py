@@ -93,9 +93,9 @@ def test_callback_with_integer_result_needs_no_rule():
 
 
 WRONG_FWD = {
-    "no pair": (lambda c, x: c(x), "must return its result and the residuals"),
-    "three": (lambda c, x: (c(x), 1, 2), "must return its result and the residuals"),
-    "list": (lambda c, x: [c(x), None], "must return its result and the residuals"),
+    "no pair": (lambda c, x: c(x), "the callback's result and the residuals"),
+    "three": (lambda c, x: (c(x), 1, 2), "the callback's result and the residuals"),
+    "list": (lambda c, x: [c(x), None], "the callback's result and the residuals"),
     "structure": (lambda c, x: ((c(x), c(x)), None), "returned a result of structure"),
     "shape": (
         lambda c, x: (jnp.ones(2), None),

@@ -126,7 +126,7 @@ def test_not_differentiated_calls_do_not_run_the_rule(form):
 @pytest.mark.parametrize(
     ("returned", "message"),
     [
-        (lambda y, dy: y, "must return its result and the tangent of it, a tuple of two"),
+        (lambda y, dy: y, "must return a tuple of two, the callback's result and the tangent"),
         (lambda y, dy: ((y, y), dy), "returned a result of structure"),
         (lambda y, dy: (y, (dy, dy)), "returned as tangent a tuple, expected"),
         (

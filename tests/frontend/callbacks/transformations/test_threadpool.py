@@ -131,15 +131,15 @@ def test_derivative_of_elements_on_threads(form):
     [
         (
             lambda f: bellhop.io_callback(f, float, ordered=True, vmap_method=THREADS),
-            "ordered io_callback 'sin' has vmap_method='sequential_threadpool'; the methods are",
+            "ordered io_callback 'sin' has vmap_method='sequential_threadpool', expected one",
         ),
         (
             lambda f: bellhop.io_callback(f, float, vmap_method="expand_dims"),
-            "io_callback 'sin' has vmap_method='expand_dims'; the methods are 'sequential', ",
+            "io_callback 'sin' has vmap_method='expand_dims', expected one of 'sequential', ",
         ),
         (
             lambda f: bellhop.buffer_callback(f, float, vmap_method=THREADS),
-            "buffer_callback 'sin' has vmap_method='sequential_threadpool'; the methods are",
+            "buffer_callback 'sin' has vmap_method='sequential_threadpool', expected one of",
         ),
     ],
     ids=["ordered", "all at once", "buffers"],

@@ -126,7 +126,7 @@ def test_decorator(form):
 def test_unknown_methods_are_refused(wrong):
     with pytest.raises(
         ValueError,
-        match="pure_callback '<lambda>' has vmap_method=.* the methods are 'sequential', "
+        match="pure_callback '<lambda>' has vmap_method=.*, expected one of 'sequential', "
         "'sequential_unrolled', 'sequential_threadpool', 'expand_dims', 'broadcast_all', "
         "'legacy_vectorized'",
     ):

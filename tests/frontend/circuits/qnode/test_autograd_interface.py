@@ -57,7 +57,7 @@ def test_derivatives_of_higher_order_by_several_arguments_and_of_trees():
     # Without anything to differentiate, results are JAX's.
     assert isinstance(f(pnp.array([0.3], requires_grad=False), 3, 1.0)["s"], jax.Array)
     # JAX does not know autograd's own containers.
-    with pytest.raises(TypeError, match="Pass arrays of PennyLane's autograd one by one"):
+    with pytest.raises(TypeError, match="Pass arrays of PennyLane's autograd as separate"):
         qml.grad(bellhop.qjit(lambda pair: pair[0] * pair[1]), argnums=0)([y, y])
 
 
