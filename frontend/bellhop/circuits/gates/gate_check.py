@@ -37,8 +37,9 @@ def check_is_gate(
     """
     if op.name in _MID_CIRCUIT:
         raise CompileError(
-            f"{where}: a mid-circuit measurement, or an operation that depends on one, was "
-            "created without bellhop.measure. Use bellhop.measure and bellhop.cond."
+            f"{where}: the circuit has {op.name}, a mid-circuit measurement or an operation that "
+            "depends on one, which was created without bellhop.measure. Use bellhop.measure and "
+            "bellhop.cond."
         )
     if not isinstance(op, _OBSERVABLES) or is_part:
         return

@@ -23,6 +23,13 @@ def _is_allocated(label: Wire) -> bool:
     return hasattr(label, "key")
 
 
+class TracedWireError(CompileError):
+    """Raised for a traced wire where only static wires are supported.
+
+    Measurement code replaces it by an error that names the measurement.
+    """
+
+
 class WireMap:
     """Maps wire labels to qubit indices.
 
@@ -59,10 +66,9 @@ class WireMap:
             CompileError: if the wire is unknown, deallocated, traced or a float.
         """
         if is_dynamic(label):
-            raise CompileError(
-                f"{self._where}: this measurement is not supported on a traced wire. Use traced "
-                "wires in gates, in observables of expval and var, and in probs, sample and counts "
-                "of wires; here measure a static wire, such as wire 0 after qml.SWAP(wires=[i, 0])."
+            raise TracedWireError(
+                f"{self._where}: a wire is traced, expected a static wire. Apply "
+                "qml.SWAP(wires=[i, 0]), and use wire 0 in place of the traced wire i."
             )
         label = self._allocated.get(label, label)
         if _is_allocated(label):

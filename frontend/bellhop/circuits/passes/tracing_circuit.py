@@ -397,8 +397,8 @@ class TracingCircuit:
             for value in op.data:
                 if value is None or isinstance(value, str):
                     raise CompileError(
-                        f"{self.where}: a parameter of {op.name} is {value}, expected a number or "
-                        "an array. Pass a number, or an array of numbers."
+                        f"{self.where}: a parameter of {op.name} is {value!r}, expected a number "
+                        "or an array. Pass a number, or an array of numbers."
                     )
 
     def _check_all_returned(self, queue: _OperationQueue) -> None:

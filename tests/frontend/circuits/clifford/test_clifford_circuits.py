@@ -378,7 +378,7 @@ def test_measurements_that_are_refused():
         return qml.expval(m * qml.Z(1))
 
     with pytest.raises(
-        bellhop.CompileError, match="final measurement depends on a mid-circuit outcome"
+        bellhop.CompileError, match="ExpectationMP is itself chosen or computed by a mid-circuit"
     ):
         run(on_outcome)
 

@@ -194,9 +194,14 @@ class Differentiation:
                 counted = bytes([1]) * options["num_directions"]
             return ShiftRules.from_differences(counted, of_dynamic, self.compute_difference_terms())
         if FrequencyBits.UNKNOWN in (*counted, of_dynamic):
+            gate = (
+                f"the gate of traced parameter {counted.index(FrequencyBits.UNKNOWN)}, from 0,"
+                if FrequencyBits.UNKNOWN in counted
+                else "a gate in a loop with a dynamic trip count"
+            )
             raise DifferentiableCompileError(
-                "the derivative needs parameter-shift rules, and one of the gates has no such "
-                "rule. Use diff_method='finite-diff', or decompose this gate."
+                f"the derivative needs parameter-shift rules, and {gate} has no such rule. Use "
+                "diff_method='finite-diff', or decompose this gate."
             )
         if given is None or static_order == 0:
             return ShiftRules.from_frequencies(counted, of_dynamic)
