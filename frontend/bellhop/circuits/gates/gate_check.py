@@ -46,8 +46,8 @@ def check_is_gate(
     if not (can_apply_matrices and _is_static_unitary(op)):
         raise CompileError(
             f"{where}: the observable {op.name} is applied as a gate. Create the observable in "
-            "the measurement, after all loops, or outside the QNode; to project a wire, use "
-            "bellhop.measure(wire, postselect=...)."
+            "the call of the measurement, such as qml.expval(qml.Z(0)), or outside the QNode; to "
+            "project a wire, use bellhop.measure(wire, postselect=...)."
         )
 
 

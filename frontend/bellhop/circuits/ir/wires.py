@@ -73,8 +73,9 @@ class WireMap:
         label = self._allocated.get(label, label)
         if _is_allocated(label):
             raise CompileError(
-                f"{self._where}: an allocated wire is used after qml.deallocate, or in another "
-                "circuit. Use the wire between qml.allocate and qml.deallocate."
+                f"{self._where}: an allocated wire is used after qml.deallocate, in another "
+                "circuit, or by a transform that folds the circuit. Use the wire between "
+                "qml.allocate and qml.deallocate, and without such a transform."
             )
         if isinstance(label, float | np.floating):
             # A float that equals an integer label would find it in the dictionary.
