@@ -216,7 +216,7 @@ ERRORS = {
     ),
     "traced wires": (
         lambda: allocated(on_a_computed_wire),
-        "without wires or the circuit calls qml.allocate. Pass the number",
+        "as the circuit calls qml.allocate, which chooses wires that no gate uses",
     ),
 }
 
