@@ -191,7 +191,7 @@ ERRORS = {
     ),
     "more than a device of Python has": (
         lambda: allocated(lambda: qml.allocate(2), name="reference.qubit"),
-        "wires that the circuit allocates are not available: Not enough available wires",
+        "the device has too few wires for qml.allocate, or an allocated wire is used after",
     ),
     "after the end": (
         lambda: allocated(after_the_end),
