@@ -173,7 +173,7 @@ class Differentiation:
         by_dynamic = dynamic_order > 0 or keep
         given = options.get("shifts") if self.method == DiffMethod.PARAMETER_SHIFT else None
         if DiffMethod.has_differences(self.method) and static_order + dynamic_order > 1:
-            raise DifferentiableCompileError(DiffMethod.SECOND_DIFFERENCE_ERROR)
+            raise DifferentiableCompileError(DiffMethod.explain_second_difference(self.method))
         if by_dynamic and (self.method == DiffMethod.SPSA or given is not None):
             is_spsa = self.method == DiffMethod.SPSA
             option = "diff_method='spsa'" if is_spsa else "the option shifts of gradient_kwargs"
