@@ -179,8 +179,8 @@ class Differentiation:
             option = "diff_method='spsa'" if is_spsa else "the option shifts of gradient_kwargs"
             raise DifferentiableCompileError(
                 f"the circuit has gates in a loop with a dynamic trip count, and {option} needs a "
-                "static number of gate parameters. Use diff_method='best' without shifts, or "
-                "bounds of the loop that are Python numbers."
+                "static number of gate parameters. Use diff_method='best' without shifts, or a "
+                "for_loop whose bounds are Python numbers."
             )
         if self.is_adjoint:
             static_order, dynamic_order = (
