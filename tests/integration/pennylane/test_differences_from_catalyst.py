@@ -300,7 +300,7 @@ def _() -> None:
     with pytest.raises(TypeError):
         bellhop.qjit(lambda n: jnp.ones([n]))(3)
     assert bellhop.qjit(lambda n: jnp.ones([n]), static_argnums=0)(3).shape == (3,)
-    with pytest.raises(bellhop.CompileError, match="number of wires of the device is traced"):
+    with pytest.raises(bellhop.CompileError, match="the number or a label of the device's wires"):
         bellhop.qjit(lambda n: node(impossible, device=qml.device("lightning.qubit", wires=n))())(2)
 
 

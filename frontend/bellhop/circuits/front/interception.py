@@ -355,17 +355,20 @@ def _make_wire_map(
     """
     if any(map(is_dynamic, qnode.device.wires or ())):
         raise CompileError(
-            f"{where}: the number of wires of the device is traced, expected a static number, as "
-            "XLA's arrays have fixed shapes. Make the number static: qjit(static_argnums=...)."
+            f"{where}: the number or a label of the device's wires is traced, expected static "
+            "wires, as XLA's arrays have fixed shapes. Make the argument wires of the device "
+            "static: qjit(static_argnums=...)."
         )
     if qnode.device.wires:
         labels = tuple(qnode.device.wires)
         # Computed lazily, since only circuits that allocate wires need the unused labels.
         unused = lambda: [
-            w for w in labels if w not in _find_used_wires(function, inputs, where)[0]
+            w
+            for w in labels
+            if w not in _find_used_wires(function, inputs, where, has_device_wires=True)[0]
         ]
         return WireMap(labels, where, unused)
-    own, allocated = _find_used_wires(function, inputs, where)
+    own, allocated = _find_used_wires(function, inputs, where, has_device_wires=False)
     return WireMap((*own, *allocated), where, lambda: allocated)
 
 
@@ -380,7 +383,7 @@ def _has_only_gates_and_allocations(function: TracedQuantumFunction) -> bool:
 
 
 def _find_used_wires(
-    function: QuantumFunction, inputs: Sequence[Any], where: str
+    function: QuantumFunction, inputs: Sequence[Any], where: str, *, has_device_wires: bool
 ) -> tuple[Sequence[Any], Sequence[int]]:
     """Find the wires that a circuit uses, and choose labels for allocated wires.
 
@@ -388,6 +391,8 @@ def _find_used_wires(
         function: the quantum function, which is traced if necessary.
         inputs: its arguments that are arrays.
         where: the QNode's name and line, for error messages.
+        has_device_wires: whether the device has wires, so that only ``qml.allocate`` needs the
+            result; for errors.
 
     Returns:
         the wire labels of gates and measurements, in PennyLane's order; and new integer labels, one
@@ -402,10 +407,15 @@ def _find_used_wires(
         # Wires that depend on the loop index are static in unrolled loops.
         used, labels = _collect_wires(traced, unroll_loops=True)
     if any(isinstance(label, UnknownValue) for label in labels):
+        if has_device_wires:
+            raise CompileError(
+                f"{where}: a wire is traced, expected static wires, as the circuit calls "
+                "qml.allocate, which chooses wires that no gate uses. Use wires of the device in "
+                "place of qml.allocate, or make the traced wires static."
+            )
         raise CompileError(
             f"{where}: a wire is traced, expected static wires, as the device was made without "
-            "wires or the circuit calls qml.allocate. Pass the number of wires, qml.device(..., "
-            "wires=n), and use static wires in circuits with qml.allocate."
+            "wires. Pass the number of wires: qml.device(..., wires=n)."
         )
     # As in PennyLane, labels that are 0, 1, ... in any order are sorted.
     own = sorted(labels) if set(labels) == set(range(len(labels))) else labels

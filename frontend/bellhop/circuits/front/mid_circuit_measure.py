@@ -55,14 +55,16 @@ def measure_wire(
     if not (postselect is None or (isinstance(postselect, int) and postselect in (0, 1))):
         is_traced = isinstance(postselect, jax.core.Tracer)
         got = "a traced value" if is_traced else repr(postselect)
-        remedy = "Make it static: qjit(static_argnums=...)" if is_traced else "Pass 0, 1 or None"
+        remedy = (
+            "Make postselect static: qjit(static_argnums=...)" if is_traced else "Pass 0, 1 or None"
+        )
         raise CompileError(
             f"measure ({site}): expected postselect to be 0, 1 or None, got {got}. {remedy}."
         )
     labels = qml.wires.Wires(wires)
     if len(labels) != 1:
         raise CompileError(
-            f"measure ({site}): expected one wire, got {len(labels)}. Measure each wire separately."
+            f"measure ({site}): expected one wire, got {len(labels)}. Pass one wire to each call."
         )
     if circuit is None:
         raise CompileError(

@@ -61,11 +61,16 @@ def reject_traced_arguments(name: str, method: Callable[..., Any]) -> Callable[.
                     "x - stepsize * bellhop.grad(circuit)(x); or call the optimizer outside of "
                     "the program, with the compiled function: opt.step(bellhop.qjit(circuit), x)."
                 )
-            trained = [x for x in arguments.get("args", ()) if getattr(x, "requires_grad", False)]
+            objective_args = arguments.get("args", ())
+            trained = [
+                number
+                for number, value in enumerate(objective_args)
+                if getattr(value, "requires_grad", False)
+            ]
             if computes_gradient and len(trained) > 1 and arguments.get("grad_fn") is None:
                 raise CompileError(
                     f"{user_site()}: {shown} trains {len(trained)} arguments while a program is "
-                    "traced, expected one. Pass grad_fn=bellhop.grad(circuit, argnums=[0, 1]), "
+                    f"traced, expected one. Pass grad_fn=bellhop.grad(circuit, argnums={trained}), "
                     "or call the optimizer outside of the program."
                 )
         return method(*args, **kwargs)

@@ -37,16 +37,17 @@ def check_is_gate(
     """
     if op.name in _MID_CIRCUIT:
         raise CompileError(
-            f"{where}: a mid-circuit measurement, or an operation that depends on one, was "
-            "created without bellhop.measure. Use bellhop.measure and bellhop.cond."
+            f"{where}: the circuit has {op.name}, a mid-circuit measurement or an operation that "
+            "depends on one, which was created without bellhop.measure. Use bellhop.measure and "
+            "bellhop.cond."
         )
     if not isinstance(op, _OBSERVABLES) or is_part:
         return
     if not (can_apply_matrices and _is_static_unitary(op)):
         raise CompileError(
             f"{where}: the observable {op.name} is applied as a gate. Create the observable in "
-            "the measurement, after all loops, or outside the QNode; to project a wire, use "
-            "bellhop.measure(wire, postselect=...)."
+            "the call of the measurement, such as qml.expval(qml.Z(0)), or outside the QNode; to "
+            "project a wire, use bellhop.measure(wire, postselect=...)."
         )
 
 

@@ -196,9 +196,9 @@ class State(Measurement):
 
 
 _SAMPLES_OR_COUNTS = (
-    "the circuit is differentiated and returns sample, counts, or a SampleMeasurement of more than "
-    "12 wires or after mid-circuit measurements, which have no derivative. Return expval, var or "
-    "probs."
+    "the circuit is differentiated and returns sample, counts, or a SampleMeasurement (of more "
+    "than 12 wires, or after mid-circuit measurements), which have no derivative. Return expval, "
+    "var or probs."
 )
 
 

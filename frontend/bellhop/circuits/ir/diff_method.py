@@ -36,13 +36,6 @@ class DiffMethod(enum.StrEnum):
     BACKPROP = "backprop"
     LIKELIHOOD_RATIO = "likelihood-ratio"
 
-    # Why differences have no derivative, as the end of an error message.
-    SECOND_DIFFERENCE_ERROR = enum.nonmember(
-        "the circuit is differentiated twice with diff_method='finite-diff' or 'spsa', and finite "
-        "differences of finite differences are mostly rounding errors. Use diff_method='best' or "
-        "'parameter-shift'."
-    )
-
     # Errors quote the user's names.
     __repr__ = str.__repr__
 
@@ -50,6 +43,18 @@ class DiffMethod(enum.StrEnum):
     def has_differences(cls, method: str) -> bool:
         """Return whether a method computes differences of values at shifted parameters."""
         return method in (cls.FINITE_DIFFERENCES, cls.SPSA)
+
+    @staticmethod
+    def explain_second_difference(method: str) -> str:
+        """Return why differences of values have no derivative, as the end of an error message.
+
+        ``method`` is ``"finite-diff"`` or ``"spsa"``.
+        """
+        return (
+            f"the circuit is differentiated twice with diff_method='{method}', and finite "
+            "differences of finite differences are mostly rounding errors. Use diff_method='best' "
+            "or 'parameter-shift'."
+        )
 
 
 @dataclass(frozen=True)

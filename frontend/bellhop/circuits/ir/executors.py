@@ -61,12 +61,18 @@ class Outcomes(enum.Enum):
     REPEATED_ANEW = "repeated_anew"
     SHARED_RUNS = "shared_runs"
 
-    # Why gates before drawn outcomes have no derivative, as the end of an error message.
+    # Why gates before drawn outcomes have no derivative, as the end of an error message: in a
+    # single run, and in a run for each shot.
+    DRAWN_ONCE_ERROR = enum.nonmember(
+        "the circuit draws random mid-circuit outcomes and is differentiated with respect to "
+        "gates, but a single random run has no such derivative. Return only measurements, such as "
+        "qml.expval, and leave out mcm_method='single-branch-statistics'."
+    )
     DRAWN_ERROR = enum.nonmember(
         "the circuit draws random mid-circuit outcomes and is differentiated with respect to "
-        "gates. On Lightning this needs shots, diff_method='best' and bellhop's engine. Set all "
-        "three, use default.qubit with shots, or leave out shots and return only measurements such "
-        "as qml.expval."
+        "gates, which with shots needs bellhop's engine, diff_method='best' or 'parameter-shift', "
+        "and matrices of QubitUnitary that are static and unitary. Use default.qubit, or a circuit "
+        "without shots."
     )
 
     @property

@@ -113,7 +113,7 @@ class MemoryCheck:
         available, rows = memory_of_process(), self.rows
         if rows is not None:
             n_bytes, what = rows * n_bytes, f"{what} in a batch of {rows}"
-            fewer = f"{fewer} or rows"
+            fewer = f"{fewer} or a smaller batch"
         if is_symbolic_dim(n_bytes):
             # A symbolic batch size of jax.export.
             return

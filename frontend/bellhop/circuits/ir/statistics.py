@@ -132,14 +132,16 @@ class ExactValues(ABC):
         """Compute all requested values."""
 
     @staticmethod
-    def mixed_state_error(where: str) -> CompileError:
-        """Make the error for ``qml.state`` of a circuit whose final state is mixed.
+    def mixed_state_error(where: str, name: str) -> CompileError:
+        """Make the error for a measurement of the state if the final state is mixed.
 
-        ``where``, the QNode's name and line, begins the message.
+        Args:
+            where: the QNode's name and line, with which the message begins.
+            name: the user's measurement that needs the state, such as ``state``.
         """
         return unsupported_error(
             where,
-            "qml.state after mid-circuit measurements, which give a mixture of states",
+            f"{name} after mid-circuit measurements, which give a mixture of states",
             "Return qml.density_matrix, or set mcm_method='single-branch-statistics' for the state "
             "of one random run.",
         )

@@ -23,6 +23,13 @@ def _is_allocated(label: Wire) -> bool:
     return hasattr(label, "key")
 
 
+class TracedWireError(CompileError):
+    """Raised for a traced wire where only static wires are supported.
+
+    Measurement code replaces it by an error that names the measurement.
+    """
+
+
 class WireMap:
     """Maps wire labels to qubit indices.
 
@@ -59,16 +66,16 @@ class WireMap:
             CompileError: if the wire is unknown, deallocated, traced or a float.
         """
         if is_dynamic(label):
-            raise CompileError(
-                f"{self._where}: this measurement is not supported on a traced wire. Use traced "
-                "wires in gates, in observables of expval and var, and in probs, sample and counts "
-                "of wires; here measure a static wire, such as wire 0 after qml.SWAP(wires=[i, 0])."
+            raise TracedWireError(
+                f"{self._where}: a wire is traced, expected a static wire. Apply "
+                "qml.SWAP(wires=[i, 0]), and use wire 0 in place of the traced wire i."
             )
         label = self._allocated.get(label, label)
         if _is_allocated(label):
             raise CompileError(
-                f"{self._where}: an allocated wire is used after qml.deallocate, or in another "
-                "circuit. Use the wire between qml.allocate and qml.deallocate."
+                f"{self._where}: an allocated wire is used after qml.deallocate, in another "
+                "circuit, or by a transform that folds the circuit. Use the wire between "
+                "qml.allocate and qml.deallocate, and without such a transform."
             )
         if isinstance(label, float | np.floating):
             # A float that equals an integer label would find it in the dictionary.

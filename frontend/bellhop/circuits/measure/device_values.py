@@ -163,7 +163,7 @@ class DeviceValues(ExactValues):
             CompileError: if the circuit ends in a mixture of several executions.
         """
         if self._is_tree:
-            raise ExactValues.mixed_state_error(self.where)
+            raise ExactValues.mixed_state_error(self.where, name)
         return self._add_measurement(State(name))
 
     def compute(self) -> list[Any]:

@@ -93,11 +93,17 @@ def _expand(
     if isinstance(observable, qml.ops.SProd):
         return qml.s_prod(observable.scalar, known(observable.base))
     scalar, factors = _split_product(observable)
-    if any(isinstance(factor, qml.ops.CompositeOp | qml.ops.SymbolicOp) for factor in factors):
-        raise CompileError(
-            f"{site.where}: a product of sums of observables on a traced wire is not supported by "
-            "bellhop. Use a sum of products of Pauli operators."
-        )
+    for factor in factors:
+        if isinstance(factor, qml.ops.CompositeOp):
+            raise CompileError(
+                f"{site.where}: a product of sums of observables on a traced wire is not supported "
+                "by bellhop. Use a sum of products of Pauli operators."
+            )
+        if isinstance(factor, qml.ops.SymbolicOp):
+            raise CompileError(
+                f"{site.where}: an observable with the factor {factor.name} is not supported on a "
+                "traced wire by bellhop. Use a sum of products of Pauli operators."
+            )
     terms = _sum_over_wires(factors, process, site)
     return terms if scalar is None else qml.s_prod(scalar, terms)
 

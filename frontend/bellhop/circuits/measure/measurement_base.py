@@ -12,7 +12,8 @@ without a request.  ``measurement_registry`` lists the classes.  The requested
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import jax.numpy as jnp
@@ -21,7 +22,7 @@ import numpy as np
 from bellhop.circuits.ir.answers import Answers, MeasurementSite
 from bellhop.circuits.ir.circuit_config import Shots
 from bellhop.circuits.ir.statistics import ExactValues, Statistic, unsupported_error
-from bellhop.circuits.ir.wires import is_dynamic
+from bellhop.circuits.ir.wires import TracedWireError, is_dynamic
 from bellhop.circuits.measure.dynamic_wires import expand_dynamic_wires
 from bellhop.circuits.measure.observables import MatrixFactor, make_factor_operation
 from bellhop.circuits.measure.sampling import SamplingRounds
@@ -74,7 +75,7 @@ class Process:
         Raises:
             CompileError: if the process needs shots or is not supported.
         """
-        with self._answers.error_location(self.process):
+        with self._name_in_errors():
             if self.process.mv is None:
                 return self._request_exact(asked)
             statistic = self._make_outcome_statistic(self._outcomes())
@@ -95,11 +96,26 @@ class Process:
         Raises:
             CompileError: if the process does not support shots.
         """
-        with self._answers.error_location(self.process):
+        with self._name_in_errors():
             if self.process.mv is None:
                 return self._request_samples(rounds)
             statistic = self._make_sampled_outcome_statistic(self._outcomes())
         return lambda _: statistic
+
+    @contextmanager
+    def _name_in_errors(self) -> Iterator[None]:
+        """Name this process in errors about traced wires, and its line in all errors."""
+        with self._answers.error_location(self.process):
+            try:
+                yield
+            except TracedWireError:
+                name = self._name if self.process.obs is None else f"{self._name} of an observable"
+                raise CompileError(
+                    f"{self._where}: {name} is not supported on a traced wire. Traced wires are "
+                    "allowed in gates, in observables of expval and var, and in probs, sample and "
+                    "counts of wires. For this measurement use a static wire: apply "
+                    "qml.SWAP(wires=[i, 0]), and measure wire 0."
+                ) from None
 
     def _request_exact(self, asked: ExactValues) -> Callable[[Any], Statistic]:
         raise self._unsupported_error(

@@ -76,8 +76,20 @@ class _ShapeError(_InvalidObservableError):
     instead = "Pass a matrix of 2**n rows and columns for n wires."
 
 
+class _UnknownHermitianError(_InvalidObservableError):
+    """Raised for an observable that is not known to be Hermitian, such as a traced matrix."""
+
+    instead = (
+        "Write the observable as a sum of Pauli words with real coefficients, or as "
+        "qml.Hermitian(matrix, wires)."
+    )
+
+    def __init__(self, what: str) -> None:
+        super().__init__(f"{what}, which is not known to be Hermitian")
+
+
 class _NotHermitianError(_InvalidObservableError):
-    """Raised for an observable that is not Hermitian, or not known to be Hermitian."""
+    """Raised for an observable that is not Hermitian."""
 
     instead = (
         "Measure (A + qml.adjoint(A)) / 2 for the real part of its mean, and "
@@ -168,8 +180,8 @@ def _merge_nonhermitian(terms: list[Term], observable: Any) -> list[Term]:
         the terms with Hermitian factors, and at most one term of the matrix.
 
     Raises:
-        _NotHermitianError: if the sum is not Hermitian, is traced, or has more than `_MAX_WIRES`
-            wires.
+        _NotHermitianError: if the sum is not Hermitian.
+        _UnknownHermitianError: if the sum is traced, or has more than `_MAX_WIRES` wires.
     """
     rest: list[Term] = []
     others: list[Term] = []
@@ -177,7 +189,6 @@ def _merge_nonhermitian(terms: list[Term], observable: Any) -> list[Term]:
         (rest if all(map(_is_hermitian, term[1])) else others).append(term)
     if not others:
         return terms
-    refused = _NotHermitianError(str(observable))
     wires = list(dict.fromkeys(wire for _, factors in others for f in factors for wire in f.wires))
     known = not any(
         is_dynamic(number)
@@ -185,7 +196,7 @@ def _merge_nonhermitian(terms: list[Term], observable: Any) -> list[Term]:
         for number in (coefficient, *map(get_factor_matrix, factors))
     )
     if not known or len(wires) > _MAX_WIRES:
-        raise refused
+        raise _UnknownHermitianError(str(observable))
     matrices = [
         functools.reduce(
             np.matmul,
@@ -199,7 +210,7 @@ def _merge_nonhermitian(terms: list[Term], observable: Any) -> list[Term]:
     ]
     together = MatrixFactor(tuple(wires), np.sum(matrices, axis=0))
     if not _is_hermitian(together):
-        raise refused
+        raise _NotHermitianError(str(observable))
     return [*rest, (1.0, (together,))]
 
 
@@ -316,7 +327,7 @@ def _to_factor(observable: Any) -> Factor:
             f"{list(observable.wires)}"
         )
     if is_dynamic(matrix) and not is_hermitian(observable):
-        raise _NotHermitianError(f"{observable.name} with traced parameters")
+        raise _UnknownHermitianError(f"{observable.name} with traced parameters")
     return MatrixFactor(tuple(observable.wires), matrix)
 
 

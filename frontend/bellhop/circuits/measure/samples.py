@@ -40,6 +40,8 @@ class _ShotProcess(Process):
         if self.process.obs is None and self.process.eigvals() is None:
             return self._request_wires(rounds)
         coefficient, diagonals = as_diagonals(self._get_observable(), self._where)
+        # Raises for a traced wire now, where the error names this measurement.
+        self._find_columns([wire for diagonal in diagonals for wire in diagonal.wires])
         take = rounds.request_outcomes(diagonals)
         return lambda values: self._make_eigenvalue_statistic(coefficient, diagonals, take(values))
 

@@ -122,9 +122,12 @@ class ShadowExpval(_ShadowProcess):
         size = -(-shots // k)
         last = shots - (k - 1) * size
         if last < 1:
-            runs = ", with an execution for each shot" if self._answers.has_run_per_shot else ""
+            if self._answers.has_run_per_shot:
+                raise self._unsupported_error(
+                    f"with k={k} where each shot is a separate execution", "Use k=1."
+                )
             raise self._unsupported_error(
-                f"with k={k} and {shots} shots{runs}", "Use k=1, or another number of shots."
+                f"with k={k} and {shots} shots", "Use k=1, or another number of shots."
             )
         return [size] * (k - 1) + [last]
 

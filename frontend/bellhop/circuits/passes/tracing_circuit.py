@@ -103,13 +103,15 @@ class _OperationQueue(AnnotatedQueue):
         """Remove an operation that is measured or becomes a component of another operator.
 
         Raises:
-            CompileError: if it was already applied as a gate, before a loop or conditional.
+            CompileError: if it was already applied as a gate, before a loop, a conditional, a
+                mid-circuit measurement, or an adjoint or controlled function.
         """
         if id(obj) in self._flushed:
             raise CompileError(
-                f"{self._where}: {obj} is used in a measurement or in another operator, but a loop "
-                f"or a conditional after its creation has already applied {obj} as a gate. Create "
-                f"{obj} where it is used, or outside the QNode."
+                f"{self._where}: {obj} is used in a measurement or in another operator, but is "
+                "already applied as a gate: a loop, a conditional, a measure, or an adjoint or "
+                f"controlled function follows its creation. Create {obj} where it is used, or "
+                "outside the QNode."
             )
         super().remove(obj)
 
@@ -397,8 +399,8 @@ class TracingCircuit:
             for value in op.data:
                 if value is None or isinstance(value, str):
                     raise CompileError(
-                        f"{self.where}: a parameter of {op.name} is {value}, expected a number or "
-                        "an array. Pass a number, or an array of numbers."
+                        f"{self.where}: a parameter of {op.name} is {value!r}, expected a number "
+                        "or an array. Pass a number, or an array of numbers."
                     )
 
     def _check_all_returned(self, queue: _OperationQueue) -> None:

@@ -159,7 +159,7 @@ def test_states_of_a_batch_that_do_not_fit(rows: tuple[int, ...]) -> None:
     program = functools.reduce(lambda f, _: jax.vmap(f), rows, circuit)
     message = (
         rf"QNode 'flip' \(.*: the state of 24 qubits in a batch of {rows[-1]} would take \d+ GiB "
-        r"of memory, and this process may have .*Use fewer wires or rows"
+        r"of memory, and this process may have .*Use fewer wires or a smaller batch"
     )
     with pytest.raises(bellhop.CompileError, match=message):
         bellhop.qjit(program)(jnp.zeros(rows, int))
@@ -169,7 +169,9 @@ def test_states_of_a_batch_that_do_not_fit(rows: tuple[int, ...]) -> None:
 def test_shots_of_a_batch_that_do_not_fit(device: str) -> None:
     circuit = qml.QNode(lambda x: (qml.RX(x, 0), qml.sample())[1], qml.device(device, wires=1))
     program = jax.vmap(qml.set_shots(circuit, 10**7))
-    message = r"'<lambda>' \(.*10000000 .* in a batch of 1000000 would take .* fewer .* or rows"
+    message = (
+        r"'<lambda>' \(.*10000000 .* in a batch of 1000000 would take .* fewer .* or a smaller"
+    )
     with pytest.raises(bellhop.CompileError, match=message):
         bellhop.qjit(program)(jnp.zeros(10**6))
 

@@ -309,6 +309,10 @@ def not_clifford():
     qml.T(0)
 
 
+def not_a_pauli_channel():
+    qml.AmplitudeDamping(0.1, 0)
+
+
 def computed_angle(x):
     qml.RX(x, 0)
 
@@ -352,6 +356,7 @@ def branch_in_branch(x):
     ("gates", "message"),
     [
         (not_clifford, "is not a Clifford gate"),
+        (not_a_pauli_channel, "the channel AmplitudeDamping does not apply random Paulis"),
         (computed_angle, "must know the Clifford gate at compile time"),
         (other_than_paulis, "applies operations other than Paulis"),
         (not_linear, "are not a product with a factor for each"),
@@ -378,7 +383,7 @@ def test_measurements_that_are_refused():
         return qml.expval(m * qml.Z(1))
 
     with pytest.raises(
-        bellhop.CompileError, match="final measurement depends on a mid-circuit outcome"
+        bellhop.CompileError, match="ExpectationMP is itself chosen or computed by a mid-circuit"
     ):
         run(on_outcome)
 

@@ -195,7 +195,7 @@ def test_with_shots_the_circuit_alone_is_as_in_a_batch() -> None:
 @pytest.mark.parametrize(
     ("order", "options", "message"),
     [
-        (jax.grad, {"engine": "plugin"}, "respect to the amplitudes of StatePrep, which is"),
+        (jax.grad, {"engine": "plugin"}, "respect to the amplitudes of StatePrep, which needs"),
         (jax.hessian, {}, "the circuit has shots and is differentiated twice"),
         (
             lambda f: jax.jacobian(jax.grad(f), 1),

@@ -157,7 +157,7 @@ ERRORS = {
     "twice": (
         lambda: jax.hessian(lambda x: node("default.qubit", diff_method="spsa")(x, 0.3)[0]),
         (0.4,),
-        "or 'spsa', and finite differences of finite differences",
+        "differentiated twice with diff_method='spsa', and finite differences of",
     ),
     "in a loop": (
         lambda: bellhop.grad(node("lightning.qubit", looping, diff_method="spsa"), argnums=1),

@@ -262,7 +262,7 @@ ERRORS: dict[str, tuple[Callable[[Any], Any], str]] = {
     ),
     "observable made before a loop": (
         observable_before_loop,
-        "a loop or a conditional after its creation has already applied Z(0) @ X(1)",
+        "Z(0) @ X(1) is used in a measurement or in another operator, but is",
     ),
     "gate in a scan": (
         then_measured(lambda x: jax.jit(lambda y: qml.RX(y, 0) and y)(x)),

@@ -188,7 +188,7 @@ def with_effect(x: Any, n: Any) -> None:
             lambda x, n: bellhop.cond(bellhop.measure(0), lambda: qml.QFT([0, 1]))(),
             "QFT depends on a mid-circuit measurement, so qml.add_noise cannot tell",
         ),
-        (carried, "the condition of a cond may depend on mid-circuit outcomes"),
+        (carried, "the condition of a cond may depend on mid-circuit outcomes through"),
         (with_effect, "a callback with an effect in a branch on a mid-circuit outcome"),
         (
             lambda x, n: (qml.pauli_measure("XZ", [0, 1]), None)[1],

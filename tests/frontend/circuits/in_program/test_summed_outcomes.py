@@ -85,7 +85,8 @@ def test_outcomes_that_are_needed_at_the_end_are_gone_through() -> None:
         return qml.expval(qml.Z(0))
 
     with pytest.raises(
-        bellhop.CompileError, match="at the same time, got 13. Use each outcome before the next"
+        bellhop.CompileError,
+        match="of mid-circuit outcomes .* got 13. Apply the gates that depend on",
     ):
         bellhop.qjit(on_mixed(circuit))()
 

@@ -170,7 +170,9 @@ def test_what_is_not_hermitian_is_refused(device: str, observable: Any) -> None:
 
     qnode = qml.QNode(circuit, qml.device(device, wires=2))
     for compiled in (bellhop.qjit(qnode), bellhop.qjit(qml.set_shots(qnode, 10))):
-        with pytest.raises(bellhop.CompileError, match="the observable .*, which is not Hermitian"):
+        with pytest.raises(
+            bellhop.CompileError, match="the observable .*, which is not .*Hermitian"
+        ):
             compiled(0.3)
 
 

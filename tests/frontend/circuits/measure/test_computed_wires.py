@@ -149,6 +149,7 @@ def test_what_is_not_supported_says_so():
     for observable, message in {
         lambda i: qml.Z(i) @ qml.X(i): "circuit.*two observables of a product act on the same",
         lambda i: qml.Z(i) @ (qml.X(0) + qml.Y(0)): "product of sums of observables on a traced",
+        lambda i: qml.adjoint(qml.X(i)): r"with the factor Adjoint\(PauliX\) is not supported on",
     }.items():
         product = qnode(lambda x, i, observable=observable: qml.expval(observable(i)))
         with pytest.raises(bellhop.CompileError, match=message):
@@ -165,7 +166,7 @@ def test_what_is_not_supported_says_so():
     with pytest.raises(bellhop.CircuitError, match=message):
         twice(0.4, 0)
     of_observable = qml.set_shots(qnode(lambda x, i: qml.sample(qml.X(i))), 10)
-    with pytest.raises(bellhop.CompileError, match="measurement is not supported on a traced wire"):
+    with pytest.raises(bellhop.CompileError, match="sample of an observable is not supported on a"):
         bellhop.qjit(of_observable)(0.4, 1)
 
 

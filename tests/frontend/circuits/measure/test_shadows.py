@@ -166,7 +166,7 @@ ERRORS = {
     ),
     "parts of shots that run alone": (
         with_outcome(expectation(k=2)),
-        "shadow_expval with k=2 and 1 shots, with an execution for each shot",
+        "shadow_expval with k=2 where each shot is a separate execution",
     ),
     "a seed of shots that run alone": (
         with_outcome(shadow(seed=1)),

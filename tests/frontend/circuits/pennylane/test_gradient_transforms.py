@@ -121,7 +121,7 @@ def test_what_is_told_about_a_circuit(name):
         (
             lambda qnode: qml.gradients.param_shift(qnode, argnums=2),
             one,
-            r"a gradient transform has argnums \[2\], expected positions below 1",
+            r"a gradient transform has argnums \[2\], expected positions among the 1 ",
         ),
         (
             qml.gradients.param_shift,

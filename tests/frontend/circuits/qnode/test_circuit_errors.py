@@ -124,7 +124,7 @@ COMPILE_ERRORS: dict[str, tuple[Callable[[Any], Any], str]] = {
     ),
     "text for an angle": (
         gate_in(lambda x: qml.RX("x", 0)),
-        "a parameter of RX is x, expected a number or an array. Pass a number",
+        "a parameter of RX is 'x', expected a number or an array. Pass a number",
     ),
     "a matrix of another shape": (
         lambda x: qml.expval(qml.Hermitian(x * jnp.eye(3), 0)),
@@ -159,12 +159,13 @@ COMPILE_ERRORS: dict[str, tuple[Callable[[Any], Any], str]] = {
     ),
     "product created before a loop": (
         observable_before_loop,
-        "Z(0) @ X(1) is used in a measurement or in another operator, but a loop or a conditional",
+        "Z(0) @ X(1) is used in a measurement or in another operator, but is already applied as",
     ),
     "Pauli created before a loop": (
         pauli_before_loop,
-        "a loop or a conditional after its creation has already applied Z(0) as a gate. Create "
-        "Z(0) where it is used, or outside the QNode.",
+        "Z(0) is used in a measurement or in another operator, but is already applied as a gate: a "
+        "loop, a conditional, a measure, or an adjoint or controlled function follows its "
+        "creation. Create Z(0) where it is used, or outside the QNode.",
     ),
     "gate of a qutrit": (
         lambda x: qml.TRX(x, wires=0),
@@ -172,7 +173,7 @@ COMPILE_ERRORS: dict[str, tuple[Callable[[Any], Any], str]] = {
     ),
     "sum created before a loop": (
         sum_before_loop,
-        "Z(0) + X(1) is used in a measurement or in another operator, but a loop or a conditional",
+        "Z(0) + X(1) is used in a measurement or in another operator, but is already applied as",
     ),
 }
 

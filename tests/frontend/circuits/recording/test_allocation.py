@@ -191,7 +191,7 @@ ERRORS = {
     ),
     "more than a device of Python has": (
         lambda: allocated(lambda: qml.allocate(2), name="reference.qubit"),
-        "wires that the circuit allocates are not available: Not enough available wires",
+        "the device has too few wires for qml.allocate, or an allocated wire is used after",
     ),
     "after the end": (
         lambda: allocated(after_the_end),
@@ -216,7 +216,7 @@ ERRORS = {
     ),
     "traced wires": (
         lambda: allocated(on_a_computed_wire),
-        "without wires or the circuit calls qml.allocate. Pass the number",
+        "as the circuit calls qml.allocate, which chooses wires that no gate uses",
     ),
 }
 

@@ -337,7 +337,7 @@ class MixedSimulator(Simulator):
         """Return the reduced density matrix of `qubits`."""
         return from_pauli_basis(_trace_out(state, qubits), len(qubits))
 
-    def to_state_result(self, state: Any, *, is_mixture: bool, is_divided: bool) -> Any:
+    def to_state_result(self, state: Any, name: str, *, is_mixture: bool, is_divided: bool) -> Any:
         """Return the density matrix of all qubits."""
         return self.compute_density_matrix(state, range(state.ndim))
 

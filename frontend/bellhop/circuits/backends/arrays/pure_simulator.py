@@ -263,11 +263,12 @@ class PureSimulator(Simulator):
         in_front = permute_qubits(state, order, [*qubits, *others], self.base)
         return in_front.reshape(len(state), 2 ** len(qubits), -1)
 
-    def to_state_result(self, state: Any, *, is_mixture: bool, is_divided: bool) -> Any:
+    def to_state_result(self, state: Any, name: str, *, is_mixture: bool, is_divided: bool) -> Any:
         """Return the complex state vector ``[2**n]``, the result of ``qml.state``.
 
         Args:
             state: the state at the end of the circuit.
+            name: the user's measurement, such as ``state``, for errors.
             is_mixture: whether the circuit ends in a mixture of several branches.
             is_divided: whether the result is later divided by the state's probability. It is
                 multiplied by the square root of the probability here, so that it ends up
@@ -277,7 +278,7 @@ class PureSimulator(Simulator):
             CompileError: for a mixture.
         """
         if is_mixture:
-            raise ExactValues.mixed_state_error(self.where)
+            raise ExactValues.mixed_state_error(self.where, name)
         vector = self._to_complex(self._gather_amplitudes(state))
         return vector * jnp.sqrt(self.compute_probability(state)) if is_divided else vector
 

@@ -109,8 +109,8 @@ def choose_pure_simulator(n_qubits: int, where: str) -> Any:
         axes = ", ".join(map(repr, over.axes))
         raise CompileError(
             f"{where}: the state of the circuit is partitioned over {n_devices} devices (mesh axes "
-            f"{axes}), expected a power of two. Use a mesh of {1 << (n_devices.bit_length() - 1)} "
-            "devices; or, to keep a whole state on each device, name the axes in the sharding: "
+            f"{axes}), expected a power of two. Use {1 << (n_devices.bit_length() - 1)} devices on "
+            "these axes; or, to keep a whole state on each device, name the axes in the sharding: "
             "accelerate(dev=jax.NamedSharding(mesh, jax.P(axis)))."
         )
     return functools.partial(PartitionedSimulator, devices=DeviceWires.from_state_axes(over))
@@ -415,8 +415,8 @@ def _check_outcome_count(n_outcomes: int, simulator: Simulator) -> None:
     if n_outcomes > MAX_OUTCOMES:
         # A density matrix sums over an outcome that the rest of the circuit does not use.
         remedy = (
-            "Use each outcome before the next measurement, or use qml.device('lightning.qubit', "
-            "wires=...)."
+            "Apply the gates that depend on an outcome before the next measurement, or, in a "
+            "circuit without channels, use qml.device('lightning.qubit', wires=...)."
             if simulator.is_mixed
             else "Use qml.device('lightning.qubit', wires=...)."
         )

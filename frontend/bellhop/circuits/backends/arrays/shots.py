@@ -31,8 +31,7 @@ from bellhop.circuits.ir.postselection import mask_impossible
 
 _SECOND_DERIVATIVE_ERROR = (
     "averages over shots are differentiated twice, which is not supported on this device: the "
-    "score function gives first derivatives only. Use qml.device('lightning.qubit', wires=...), or "
-    "a circuit without shots."
+    "score function gives first derivatives only. Use a circuit without shots."
 )
 
 

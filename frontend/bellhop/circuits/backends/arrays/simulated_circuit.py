@@ -295,7 +295,7 @@ class SimulatedCircuit(ProgramCircuit):
                 f"{self.simulator.name}{'' if self._shots is None else ' with shots'}, expected "
                 f"{', '.join(map(repr, methods))}. Use diff_method='best'."
             )
-        return Outcomes.DRAWN_ERROR if is_single else ""
+        return Outcomes.DRAWN_ONCE_ERROR if is_single else ""
 
     def _zero_other_branches(self) -> None:
         # Branches that differ only in unused bits are the same; count the one with zeros.
@@ -382,7 +382,7 @@ class _StateEvaluator(ExactValues):
 
     def request_state(self, name: str) -> Callable[[Any], Any]:
         state = self._simulator.to_state_result(
-            self._circuit.state, is_mixture=self._is_mixture, is_divided=self._is_divided
+            self._circuit.state, name, is_mixture=self._is_mixture, is_divided=self._is_divided
         )
         return lambda _: state
 

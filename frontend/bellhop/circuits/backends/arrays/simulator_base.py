@@ -279,11 +279,12 @@ class Simulator(ABC):
         """Return the reduced density matrix of `qubits`."""
 
     @abstractmethod
-    def to_state_result(self, state: Any, *, is_mixture: bool, is_divided: bool) -> Any:
+    def to_state_result(self, state: Any, name: str, *, is_mixture: bool, is_divided: bool) -> Any:
         """Return the result of ``qml.state``: a complex state vector or density matrix.
 
         Args:
             state: the state at the end of the circuit.
+            name: the user's measurement, such as ``state``, for errors.
             is_mixture: whether the circuit ends in a mixture of several branches.
             is_divided: whether the caller later divides the result by the state's probability.
 

@@ -115,7 +115,7 @@ def evaluate_with_differences(
             if not jnp.issubdtype(value.dtype, jnp.inexact):
                 return jnp.zeros(value.shape, jax.dtypes.float0)
             once = lambda array: forbid_derivative(
-                array, f"{where}: {DiffMethod.SECOND_DIFFERENCE_ERROR}"
+                array, f"{where}: {DiffMethod.explain_second_difference(method)}"
             )
             total = jnp.tensordot(weights, once(values), 1) + weight_at_origin * once(value)
             return total.astype(value.dtype)

@@ -146,9 +146,9 @@ def _choose_method(asked: str, facts: CircuitFacts) -> str:
 
 _AMPLITUDES_WITH_SHOTS_ERROR = (
     "the circuit has shots and is differentiated with respect to the amplitudes of StatePrep, "
-    "which is supported only with diff_method='best' or 'parameter-shift', and without "
-    "engine='plugin', shadow_expval and loops with a dynamic trip count. Use default.qubit, or a "
-    "circuit without shots."
+    "which needs bellhop's engine, diff_method='best' or 'parameter-shift', and a circuit without "
+    "shadow_expval and without loops of dynamic trip count. Use default.qubit, or a circuit "
+    "without shots."
 )
 _PLUGIN_AMPLITUDES_ERROR = (
     "the circuit is differentiated with respect to the amplitudes of StatePrep by the adjoint "
@@ -193,15 +193,20 @@ _ADJOINT_OBSTACLES: tuple[tuple[Callable[[CircuitFacts], bool], str], ...] = (
         "'parameter-shift'.",
     ),
     (
+        lambda facts: facts.has_shots,
+        "the circuit has shots and is differentiated with diff_method='adjoint', which does not "
+        "support shots. Use diff_method='best' or 'parameter-shift'.",
+    ),
+    (
         lambda facts: facts.needs_rerun,
-        "the circuit has shots, or mid-circuit measurements that bellhop's engine does not run, "
-        "and is differentiated with diff_method='adjoint', which supports neither. Use "
+        "the circuit has mid-circuit measurements that bellhop's engine does not run, and is "
+        "differentiated with diff_method='adjoint', which does not support them. Use "
         "diff_method='best' or 'parameter-shift'.",
     ),
     (
         lambda facts: facts.may_change_norm,
-        "the circuit is differentiated with diff_method='adjoint', which supports unitary gates "
-        "only, and has a QubitUnitary whose matrix is traced or not unitary. Use "
+        "the circuit has a QubitUnitary whose matrix is traced or not unitary, and is "
+        "differentiated with diff_method='adjoint', which supports unitary gates only. Use "
         "diff_method='best' or 'parameter-shift'.",
     ),
     (
@@ -288,7 +293,7 @@ def find_second_order_obstacle(measurements: Sequence[Measurement]) -> str:
     Args:
         measurements: the measurements whose vector-Jacobian product is differentiated.
     """
-    where = "twice, with the first derivative in reverse mode"
+    where = "for a second derivative whose first derivative is in reverse mode"
     return _find_measurement_obstacle(measurements, (where, "return expval or probs"))
 
 

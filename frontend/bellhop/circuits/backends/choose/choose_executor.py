@@ -126,8 +126,8 @@ def get_runner(plan: ExecutionPlan, device: Any) -> Callable[..., Any]:
         raise CompileError(
             f"{device.name}: the circuit needs the backend '{plan.executor.name.lower()}'{reason}, "
             "and this installation of bellhop has no such backend, expected one of "
-            f"{', '.join(each.name.lower() for each in _RUNNERS)}. Use "
-            "qml.device('lightning.qubit', wires=...), or reinstall bellhop."
+            f"{', '.join(each.name.lower() for each in _RUNNERS)}. Reinstall bellhop, or use a "
+            "device that runs on one of these backends."
         )
     module, function = _RUNNERS[plan.executor]
     run: Callable[..., Any] = getattr(importlib.import_module(f"{_BACKENDS}.{module}"), function)

@@ -46,8 +46,9 @@ def choose_outcomes(
     is_classical = not all(map(is_measurement, leaves))
     if is_classical and method is not None:
         raise CompileError(
-            f"{where}: the quantum function returns values that are not measurements, which is not "
-            f"supported with mcm_method={method!r}, as it runs the circuit several times. Return "
-            f"qml.sample or qml.expval of outcomes, or set mcm_method={_SINGLE_BRANCH!r}."
+            f"{where}: the quantum function returns values that are not measurements, which "
+            f"mcm_method={method!r} does not support, as results are averages over all outcomes. "
+            "Return only measurements, such as qml.expval of an outcome, or set "
+            f"mcm_method={_SINGLE_BRANCH!r}."
         )
     return Outcomes.ONE_RUN if is_classical else Outcomes.ALL

@@ -152,6 +152,11 @@ class CliffordCircuit(ProgramCircuit):
             self.needs_tapes = True
             return
         if instructions is None:
+            if OperationKind.classify(op) is OperationKind.CHANNEL:
+                raise CompileError(
+                    f"{self.where}: the channel {op.name} does not apply random Paulis, which "
+                    "default.clifford needs. Use qml.device('default.mixed', wires=...)."
+                )
             raise CompileError(
                 f"{self.where}: {op.name}{list(op.data) or ''} is not a Clifford gate, which "
                 "default.clifford needs. Use qml.device('lightning.qubit', wires=...)."
@@ -222,8 +227,9 @@ class CliffordCircuit(ProgramCircuit):
         """
         if postselect >= 0:
             raise CompileError(
-                f"{self.where}: postselection is not supported by Stim. Return qml.sample of the "
-                "outcome too, and select the wanted shots by the samples."
+                f"{self.where}: postselection is not supported by Stim. Remove postselect, return "
+                "qml.sample of the observable and of the outcome, and keep the shots with the "
+                "wanted outcome."
             )
         self._add_instruction("MR" if reset else "M", [label])
         outcome = read_bits(self._record, self._position) == 1

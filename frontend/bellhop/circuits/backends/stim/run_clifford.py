@@ -268,9 +268,10 @@ def _combine_shots(
             return jnp.broadcast_to(value, (size, *value.shape[1:]))
         if is_measurement(leaf) and leaf.mv is None:
             raise CompileError(
-                f"{where}: a final measurement depends on a mid-circuit outcome, which Stim does "
-                "not support. Return qml.sample of the observable and of the outcome, and combine "
-                "the samples."
+                f"{where}: the returned {type(leaf).__name__} is itself chosen or computed by a "
+                "mid-circuit outcome, which Stim does not support (gates may depend on outcomes). "
+                "Return qml.sample of each fixed observable and of the outcome, and combine the "
+                "samples afterwards."
             )
         each = value[:, 0]
         if statistic.is_per_shot:

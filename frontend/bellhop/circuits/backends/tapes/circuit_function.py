@@ -96,9 +96,10 @@ class CircuitFunction:
             self.make_example_tape()
         except (AllocationError, KeyError) as error:
             raise CompileError(
-                f"{self.where}: wires that the circuit allocates are not available: {error}. Use a "
-                "device with more wires, and use each allocated wire between qml.allocate and "
-                "qml.deallocate."
+                f"{self.where}: the device has too few wires for qml.allocate, or an allocated "
+                "wire is used after qml.deallocate. Use a device with more wires, or deallocate "
+                "each wire once, after its last use. PennyLane raised "
+                f"{type(error).__name__}: {error}"
             ) from error
 
     def differentiate(self, operands: Sequence[int], method: Any) -> "CircuitFunction":

@@ -138,7 +138,7 @@ class GateParameters:
         except IndexError:
             raise CompileError(
                 f"{self._where}: a gradient transform has argnums {differentiated}, expected "
-                f"positions below {len(self._args)}, the number of positional arguments. Correct "
+                f"positions among the {len(self._args)} positional arguments of the QNode. Correct "
                 "argnums, or pass arguments by position."
             ) from None
         jaxpr = jax.make_jaxpr(parameters)(*chosen).jaxpr

@@ -208,7 +208,7 @@ def call_on_tape(
         raise CompileError(
             f"{where}: the transform {names} runs the circuit {len(tapes)} times, and the quantum "
             "function returns an outcome of measure, which each run would define differently. "
-            "Return qml.sample or qml.expval of the outcome, or leave the transform out."
+            "Return a measurement of the outcome, such as qml.expval, or leave the transform out."
         )
     # `finish` returns one result for each input tape, here for one.
     with override_trace_state(folding=None) if is_folded else contextlib.nullcontext():

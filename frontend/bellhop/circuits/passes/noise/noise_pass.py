@@ -205,7 +205,7 @@ class NoisePass(CircuitPass):
             CompileError: if it is unknown whether an outcome decides, or if a branch on an outcome
                 has noise and a callback with an effect.
         """
-        if not self._is_decided_by_outcome(branches.index):
+        if not self._is_decided_by_outcome(branches):
             return super().branch(branches)
         is_outer_taken = self._state.is_branch_taken is not False
         functions = branches.functions
@@ -271,11 +271,11 @@ class NoisePass(CircuitPass):
         seen.has_branch_noise |= len(noisy) > 1
         return noisy if seen.is_branch_taken else [each for each in noisy if each is not op]
 
-    def _is_decided_by_outcome(self, index: Operand) -> bool:
+    def _is_decided_by_outcome(self, branches: Branches) -> bool:
         """Return whether a conditional's index is computed from a mid-circuit outcome.
 
         Args:
-            index: the index, usually a tracer.
+            branches: the conditional; its index is usually a tracer.
 
         Raises:
             CompileError: if this is unknown, because the index comes from a loop or a conditional,
@@ -284,15 +284,15 @@ class NoisePass(CircuitPass):
         """
         outcomes = set(map(id, self._state.outcomes))
         carried = set(map(id, self._state.carried))
-        here, behind = find_origins(index, self._state.outcomes)
+        here, behind = find_origins(branches.index, self._state.outcomes)
         if here & outcomes:
             return True
         # A loop or conditional that carries the state may also pass on an outcome.
         if (here | behind) & carried or behind & {*outcomes, id(self._outcomes)}:
             error = CompileError(
-                f"{self.where}: the condition of a cond may depend on mid-circuit outcomes "
-                "through the values of a loop or a conditional, which is not supported with "
-                "qml.add_noise. Compute the condition from the outcome itself, or write "
+                f"{self.where}: the condition of a {branches.construct} may depend on mid-circuit "
+                "outcomes through the values of a loop or a conditional, which is not supported "
+                "with qml.add_noise. Compute the condition from the outcome itself, or write "
                 "channels after the gates instead of qml.add_noise."
             )
             if self._circuit.has_mid_circuit:

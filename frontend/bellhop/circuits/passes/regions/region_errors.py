@@ -13,7 +13,7 @@ def allocation_error(where: str, op: Any) -> CompileError:
     return CompileError(
         f"{where}: {op.name} of wires is not supported in a function that qml.adjoint or qml.ctrl "
         "transforms, or in a folded circuit. Move qml.allocate and qml.deallocate outside of the "
-        "function."
+        "function, or leave out the folding."
     )
 
 

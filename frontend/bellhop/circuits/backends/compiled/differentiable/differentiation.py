@@ -173,14 +173,14 @@ class Differentiation:
         by_dynamic = dynamic_order > 0 or keep
         given = options.get("shifts") if self.method == DiffMethod.PARAMETER_SHIFT else None
         if DiffMethod.has_differences(self.method) and static_order + dynamic_order > 1:
-            raise DifferentiableCompileError(DiffMethod.SECOND_DIFFERENCE_ERROR)
+            raise DifferentiableCompileError(DiffMethod.explain_second_difference(self.method))
         if by_dynamic and (self.method == DiffMethod.SPSA or given is not None):
             is_spsa = self.method == DiffMethod.SPSA
             option = "diff_method='spsa'" if is_spsa else "the option shifts of gradient_kwargs"
             raise DifferentiableCompileError(
                 f"the circuit has gates in a loop with a dynamic trip count, and {option} needs a "
-                "static number of gate parameters. Use diff_method='best' without shifts, or "
-                "bounds of the loop that are Python numbers."
+                "static number of gate parameters. Use diff_method='best' without shifts, or a "
+                "for_loop whose bounds are Python numbers."
             )
         if self.is_adjoint:
             static_order, dynamic_order = (
@@ -194,9 +194,14 @@ class Differentiation:
                 counted = bytes([1]) * options["num_directions"]
             return ShiftRules.from_differences(counted, of_dynamic, self.compute_difference_terms())
         if FrequencyBits.UNKNOWN in (*counted, of_dynamic):
+            gate = (
+                f"the gate of traced parameter {counted.index(FrequencyBits.UNKNOWN)}, from 0,"
+                if FrequencyBits.UNKNOWN in counted
+                else "a gate in a loop with a dynamic trip count"
+            )
             raise DifferentiableCompileError(
-                "the derivative needs parameter-shift rules, and one of the gates has no such "
-                "rule. Use diff_method='finite-diff', or decompose this gate."
+                f"the derivative needs parameter-shift rules, and {gate} has no such rule. Use "
+                "diff_method='finite-diff', or decompose this gate."
             )
         if given is None or static_order == 0:
             return ShiftRules.from_frequencies(counted, of_dynamic)

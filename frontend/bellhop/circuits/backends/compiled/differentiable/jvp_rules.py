@@ -338,7 +338,8 @@ def _derivative_jvp(
     jvp = MeasurementJvp.from_derivative_operands(names, primals, tangents, measuring)
     if jvp.primals.basis is not None and jvp.has_tangents:
         # Derivatives along a basis are finite differences.
-        raise DifferentiableCompileError(DiffMethod.SECOND_DIFFERENCE_ERROR)
+        method = jvp.measuring.differentiation.method
+        raise DifferentiableCompileError(DiffMethod.explain_second_difference(method))
     handle, derivative, saved = jvp.bind_derivative(
         jvp.primals.handle, jvp.measuring, order, keep=keep, saved=jvp.primals.saved
     )

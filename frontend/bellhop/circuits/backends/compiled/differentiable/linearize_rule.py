@@ -132,8 +132,11 @@ def _find_obstacle(body: CircuitBody) -> str:
 
     A circuit that draws its mid-circuit outcomes in each run needs its score for a derivative.
     """
-    has_derivative = not body.outcomes.is_drawn_in_each_run or has_score(body.closed)
-    return "" if has_derivative else Outcomes.DRAWN_ERROR
+    if not body.outcomes.is_drawn_in_each_run or has_score(body.closed):
+        return ""
+    # A run for each shot has one shot, also if postselection repeats it.
+    is_shot = body.outcomes is not Outcomes.ONE_RUN and body.device.shots == 1
+    return Outcomes.DRAWN_ERROR if is_shot else Outcomes.DRAWN_ONCE_ERROR
 
 
 def _jvp(

@@ -31,9 +31,9 @@ from bellhop.errors import DifferentiableCompileError
 from bellhop.jaxprs.symbolic_zero import make_symbolic_zero
 
 _SECOND_DERIVATIVE_WITH_SHOTS_ERROR = (
-    "the circuit has shots and is differentiated twice, which is supported only on "
-    "lightning.qubit, with respect to gate parameters and without mid-circuit measurements. Use a "
-    "circuit without shots."
+    "the circuit has shots and is differentiated twice; second derivatives with shots are "
+    "supported only on lightning.qubit, with respect to gate parameters and without mid-circuit "
+    "measurements. Use a circuit without shots."
 )
 
 

@@ -95,7 +95,7 @@ def check_options(device: qml.devices.Device, where: str) -> None:
         (
             kokkos_args is not None,
             "kokkos_args",
-            "Set the environment variable KOKKOS_NUM_THREADS instead.",
+            "Set environment variables of Kokkos, such as KOKKOS_NUM_THREADS, instead.",
         ),
     ):
         if is_set:
