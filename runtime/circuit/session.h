@@ -164,7 +164,10 @@ struct Session {
       throw CircuitError(describe() + ": the device raised an error: " + error.what());
     } catch (...) {
       device_failed = true;
-      throw CircuitError(describe() + ": the device raised an unknown C++ exception.");
+      throw CircuitError(
+          describe() +
+          ": the device raised a C++ exception without a message. "
+          "Report this to the authors of the device, or use another device.");
     }
   }
 };

@@ -47,7 +47,9 @@ def make_own_function(
     if name not in OWN_FUNCTIONS:
         raise Malformed(f"the file calls a function '{name}' that bellhop does not have")
     if arguments is None:
-        raise Malformed(f"the file calls the function '{name}' without its list of strings")
+        raise Malformed(
+            f"the file calls the function '{name}' without arguments, expected a list of strings"
+        )
     try:
         class_: Any = import_by_name(name)
     except (ImportError, AttributeError) as error:

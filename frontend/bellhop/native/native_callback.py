@@ -349,10 +349,11 @@ class NativeCallback(PureCallback[..., Any]):
             is_address = kind in ("pointer", "constants")
             if is_address != (dtype is None):
                 raise TypeError(
-                    f"{self._described_call}: C parameter {position} is "
+                    f"{self._described_call}: C parameter {position} (counted from 0) is "
                     f"{'an address' if dtype is None else dtype.name}, and the call passes "
-                    f"{_describe_parameters([parameters[position]], avals)}. Pass other "
-                    "arguments, or choose another form of arrays=."
+                    f"{_describe_parameters([parameters[position]], avals)}. Pass the "
+                    "arguments in the order of the C parameters, or choose another form of "
+                    "arrays=, which passes sizes and results differently."
                 )
             if kind == "value":
                 types[index] = dtype

@@ -16,7 +16,7 @@ _JAX = os.path.dirname(jax.__file__) + os.sep
 ADVICE_ON_LEAKS = (
     "Return the value from the function that computes it: the body of a loop returns its carried "
     "values, such as an array updated by x.at[i].set(value), and jax.lax.scan stacks the values "
-    "that its body returns. A function with custom derivatives gets differentiated values as "
+    "that its body returns. Pass differentiated values to a function with custom derivatives as "
     "arguments."
 )
 _ADVICE_ON_ITEMS = (
