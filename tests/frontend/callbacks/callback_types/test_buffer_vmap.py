@@ -71,5 +71,5 @@ def test_vmap_without_a_method_is_refused(form, has_side_effect):
 
 
 def test_unknown_vmap_method_is_refused():
-    with pytest.raises(ValueError, match="buffer_callback 'print' has vmap_method='fast'; the"):
+    with pytest.raises(ValueError, match="has vmap_method='fast', expected one of"):
         bellhop.buffer_callback(print, float, vmap_method="fast")

@@ -333,7 +333,7 @@ def test_types_must_fit():
         ((1.0,), "has 2 C parameters, and the call passes 1"),
         ((1.0, 2, 3), "has 2 C parameters, and the call passes 3"),
         ((1.0, 2.5), "C functions do not convert arguments"),
-        ((1j, 2), "C parameter 0 is float64"),
+        ((1j, 2), r"C parameter 0 \(counted from 0\) is float64"),
         ((np.ones(2), 2), "has 2 C parameters, and the call passes 3"),
     ]:
         with pytest.raises(TypeError, match=words):
