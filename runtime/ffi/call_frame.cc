@@ -44,7 +44,7 @@ XLA_FFI_Error* make_contract_error(const XLA_FFI_CallFrame& frame) {
                "bellhop: a custom call of the program has " +
                    std::to_string(frame.args.size) + " operands and " +
                    std::to_string(frame.rets.size) +
-                   " results, whose number or types differ from those in "
+                   " results, whose number or types differ from the signatures in "
                    "runtime/contract.toml. The program is damaged, or was not compiled "
                    "by Bellhop. Compile it again, or report this as a bug in Bellhop.");
 }

@@ -199,7 +199,7 @@ _filtering_mode: Any = getattr(traceback_util, "_filtering_mode", lambda: "off")
 _hidden_paths: list[str] = traceback_util._exclude_paths
 
 
-# In place of JAX's message of the exception that shows the line of a transformed operation.
+# Message of JAX's exception that shows the line of a transformed operation.
 _BEFORE_TRANSFORMATION = (
     "these lines call the operation whose derivative or batched form raised the exception below."
 )

@@ -48,7 +48,9 @@ def check_no_carried_references(loop: str, carried: Args) -> None:
     Raises:
         TypeError: names the first reference, or a dictionary whose keys cannot be sorted.
     """
-    flatten_sortable(f"{loop}: the initial value init", carried)
+    leaves, _ = flatten_sortable(f"{loop}: the initial value init", carried)
+    if not any(isinstance(leaf, jax.Ref) for leaf in leaves):
+        return
     for path, leaf in jax.tree_util.tree_leaves_with_path(carried):
         if isinstance(leaf, jax.Ref):
             raise TypeError(

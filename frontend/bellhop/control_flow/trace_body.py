@@ -100,11 +100,10 @@ def trace_step(
     """
     step = set_function_name(body, step)
     initial = FlatTree.flatten(carried)
-    paths = [path for path, _ in jax.tree_util.tree_leaves_with_path(carried)]
     first = initial.replace_leaves(
         [
             _to_initial_array(construct, f"init{jax.tree_util.keystr(path)}", leaf)
-            for path, leaf in zip(paths, initial.leaves, strict=True)
+            for path, leaf in zip(initial.paths, initial.leaves, strict=True)
         ]
     )
     while True:

@@ -1,4 +1,4 @@
-"""Errors of PennyLane's and SciPy's functions that read a traced argument name the user's call."""
+"""Errors of functions of PennyLane and SciPy that read a traced argument name the user's call."""
 
 import re
 

@@ -206,15 +206,20 @@ def test_transpose_of_a_native_function():
     np.testing.assert_array_equal(gradient, [0.0, 2.0, 0.0])
 
 
-def test_effects_are_made_once_and_in_order():
+def make_recorder(type_):
+    """Return a native callback that returns its argument, and the list of all arguments."""
     seen = []
 
-    @C(c_int64, c_int64)
+    @C(type_, type_)
     def note(x):
         seen.append(x)
         return x
 
-    f = bellhop.native_callback(note, has_side_effect=True)
+    return bellhop.native_callback(note, has_side_effect=True), seen
+
+
+def test_effects_are_made_once_and_in_order():
+    f, seen = make_recorder(c_int64)
 
     @bellhop.qjit
     def program(x):
@@ -233,14 +238,7 @@ def test_effects_are_made_once_and_in_order():
 @pytest.mark.parametrize("loop", [True, False], ids=["loop", "no loop"])
 def test_a_function_that_returns_nan_is_named_and_effects_are_not_repeated(loop):
     log = bellhop.native_callback(library=LIBM, symbol="log", result_type=float)
-    seen = []
-
-    @C(c_double, c_double)
-    def note(x):
-        seen.append(x)
-        return x
-
-    effect = bellhop.native_callback(note, has_side_effect=True)
+    effect, seen = make_recorder(c_double)
 
     def repeat(f):
         return lambda x: jax.lax.fori_loop(0, 2, lambda _, y: f(y), x) if loop else f(x)
