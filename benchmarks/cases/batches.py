@@ -6,7 +6,7 @@ default.qubit in Bellhop too, which its engine runs like those on lightning.qubi
 
 Limit: Lightning's own time for as many circuits as each core has, through its Python bindings.
 These cost up to a microsecond for each gate, so for small circuits that is no limit, and there is
-none.
+none.  "beside-rows" is a batch whose limit is Bellhop's own time for a Python loop over its rows.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import math
 import os
 from typing import Any
 
-from benchmarks.case import LIMIT, Case, Program, qjit_builders, synchronous
+from benchmarks.case import LIMIT, Case, Program, Target, qjit_builders, synchronous
 from benchmarks.cases.circuits import ring_circuit, ring_gates
 from benchmarks.gates import Lightning, parameters
 
@@ -23,6 +23,8 @@ from benchmarks.gates import Lightning, parameters
 SIZES = ((4, 1000), (10, 64), (16, 8))
 # From so many qubits on, gates cost more than the calls that apply them.
 LARGE = 10
+# A batch of so few rows and qubits should not be slower than its rows one by one.
+FEW_ROWS, FEW_WIRES = 10, (6, 11, 12, 13)
 
 
 def _angles(wires: int, rows: int) -> Any:
@@ -70,6 +72,37 @@ def _limit(wires: int, rows: int, gradient: bool) -> Program:
     return Program(run, comparable=False, compiles=False)
 
 
+def _rows(wires: int, rows: int, gradient: bool) -> Program:
+    import bellhop
+
+    circuit = ring_circuit("lightning.qubit", wires, diff_method="adjoint")
+    of_a_row = bellhop.qjit(bellhop.grad(circuit) if gradient else circuit)
+    angles = list(_angles(wires, rows))
+
+    def run() -> None:
+        for row in angles:
+            of_a_row(row).block_until_ready()
+
+    return Program(run, comparable=False, compiles=False)
+
+
+def _case_beside_rows(wires: int, gradient: bool) -> Case:
+    return Case(
+        name=f"{'gradient' if gradient else 'batch'}-beside-rows-{wires}",
+        title=f"{'adjoint gradients' if gradient else 'circuits'} of {FEW_ROWS} rows, "
+        f"{wires} qubits",
+        limit="bellhop, one row after another",
+        builders={
+            **qjit_builders(lambda api: _qjit(api, wires, FEW_ROWS, gradient)),
+            "jax": lambda: _jax(wires, FEW_ROWS, gradient),
+            LIMIT: lambda: _rows(wires, FEW_ROWS, gradient),
+        },
+        items=FEW_ROWS,
+        unit="row",
+        targets=(Target(LIMIT, 1),),
+    )
+
+
 def _case(wires: int, rows: int, gradient: bool) -> Case:
     limits = {LIMIT: lambda: _limit(wires, rows, gradient)} if wires >= LARGE else {}
     return Case(
@@ -105,5 +138,6 @@ def _default_qubit_case(wires: int, rows: int) -> Case:
 
 CASES = [
     *(_case(*size, gradient) for gradient in (False, True) for size in SIZES),
+    *(_case_beside_rows(wires, gradient) for gradient in (False, True) for wires in FEW_WIRES),
     _default_qubit_case(*SIZES[0]),
 ]
