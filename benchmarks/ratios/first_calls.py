@@ -6,6 +6,7 @@ processes are forks of one that has imported everything and started none of JAX'
 
 from __future__ import annotations
 
+import gc
 import multiprocessing
 import statistics
 import time
@@ -28,6 +29,10 @@ def measure(programs: Sequence[str], rounds: int) -> Iterator[dict[str, Any]]:
 
     import bellhop  # noqa: F401
 
+    # Else a garbage collection, which walks over all objects of the imported modules for 5 ms,
+    # falls into some of the measured calls and not into others.
+    gc.collect()
+    gc.freeze()
     rows = []
     for program in programs:
         pairs = [

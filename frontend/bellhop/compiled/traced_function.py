@@ -254,7 +254,8 @@ class TracedFunction:
         keep_stages = self._options.intermediate_level > 0
         program = compile_program(
             flat_function,
-            leaves,
+            # Of a ShapeDtypeStruct, JAX would make such a type several times.
+            [jax.core.ShapedArray(leaf.shape, leaf.dtype, leaf.weak_type) for leaf in leaves],
             table,
             out_targets=lambda: out_targets,
             keep_stages=keep_stages,
