@@ -1,12 +1,13 @@
 // bindings/compiled_call.cc: the call of a compiled function (QJIT.__call__) in C++.
 //
 // Most calls f(x, y) only have to call jit(table, x, y), where jit is JAX's C++
-// function and table is the handle of the program's callback table. This file does
-// that. A call may need more: the function is not compiled yet, arguments have other
-// types, the call is inside a transformation, effects must be awaited, or an exception
-// was raised. Then Python's method f._call_slow_path(begun, failed, args, kwargs) does
-// it: `begun` is the result of jit, or None if jit was not called, and `failed` is the
-// exception that jit raised, or None.
+// function and table is the handle of the program's callback table, or jit(x, y) if no
+// program calls the runtime. This file does that. A call may need more: the function is
+// not compiled yet, arguments have other types, the call is inside a transformation,
+// effects must be awaited, or an exception was raised. Then Python's method
+// f._call_slow_path(begun, failed, args, kwargs) does it: `begun` is the result of jit,
+// or None if jit was not called, and `failed` is the exception that jit raised, or
+// None.
 #include "bindings/compiled_call.h"
 
 #include <nanobind/nanobind.h>
@@ -128,15 +129,15 @@ PyObject* call_slow_path(PyObject* self, PyObject* begun, PyObject* failed,
   return result;
 }
 
-// Calls JAX's function with `key`, unless null, and `handle` before the arguments;
-// returns its result (new reference) or null with an error set.
+// Calls JAX's function with `key`, unless null, and `handle`, unless None, before the
+// arguments; returns its result (new reference) or null with an error set.
 PyObject* call_jit(PyObject* jit, PyObject* key, PyObject* handle, PyObject* args,
                    PyObject* kwargs) {
   const Py_ssize_t count = PyTuple_GET_SIZE(args);
   SmallArray<PyObject*, 16> all(count + 3);
   Py_ssize_t size = 1;  // The first place is free for the callee.
   if (key != nullptr) all[size++] = key;
-  all[size++] = handle;
+  if (handle != Py_None) all[size++] = handle;
   for (Py_ssize_t i = 0; i < count; ++i) all[size++] = PyTuple_GET_ITEM(args, i);
   return call_or_sleep([&] {
     return PyObject_VectorcallDict(jit, all.data() + 1,

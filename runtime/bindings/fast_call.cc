@@ -259,11 +259,11 @@ void define_fast_call(nb::module_& m) {
                     nb::tuple, nb::tuple, nb::tuple, nb::object, nb::tuple, nb::tuple,
                     Py_ssize_t, bool, bool, nb::object, nb::object, nb::object,
                     nb::object, nb::object>(),
-           nb::kw_only(), "jit"_a, "handle"_a, "value_of"_a, "contexts"_a, "defaults"_a,
-           "settings"_a, "unless"_a, "others"_a, "special"_a, "declared"_a.none(),
-           "static_positions"_a, "static_names"_a, "most_runs"_a, "waits"_a,
-           "begins_here"_a, "arrays"_a, "numpy_arrays"_a, "flatten"_a, "make_ready"_a,
-           "table"_a.none())
+           nb::kw_only(), "jit"_a, "handle"_a.none(), "value_of"_a, "contexts"_a,
+           "defaults"_a, "settings"_a, "unless"_a, "others"_a, "special"_a,
+           "declared"_a.none(), "static_positions"_a, "static_names"_a, "most_runs"_a,
+           "waits"_a, "begins_here"_a, "arrays"_a, "numpy_arrays"_a, "flatten"_a,
+           "make_ready"_a, "table"_a.none())
       .def(nb::self == nb::self);
 }
 

@@ -22,7 +22,7 @@ struct SplitArguments {
 // other threads see either all of it or none.
 struct FastCall {
   nb::object jit;       // JAX's C++ function
-  nb::object handle;    // its first argument, the handle of the callback table
+  nb::object handle;    // its first argument, the callback table's handle, or None
   nb::object value_of;  // function that returns the value of a configuration state
   nb::tuple contexts;   // configuration states, each followed by its required value
   nb::tuple defaults;   // Like contexts, for states that may differ from call to call.

@@ -55,6 +55,7 @@ def make_fast_call(
     may_enter: Callable[[], bool],
     *,
     has_static: bool = False,
+    has_handle: bool = True,
 ) -> Any:
     """Make a function that runs compiled programs from a C++ cache, by argument types.
 
@@ -66,6 +67,8 @@ def make_fast_call(
         compile_: takes the call's arguments; compiles the program for them without executing it.
         may_enter: called after each compilation; returns whether to keep the program in the cache.
         has_static: whether the first argument is static: a hashable object, part of the cache key.
+        has_handle: whether the call passes the program's first array, the table handle. Without it,
+            only programs that do not use the handle may enter.
 
     Returns:
         a function that executes a cached program and returns its results. On a cache miss it
@@ -88,7 +91,7 @@ def make_fast_call(
             dispatch.check_arg(leaf)
         core.check_eval_args(leaves)
         compiled = compile_(*args, **kwargs)
-        entry = _make_entry(compiled) if may_enter() else None
+        entry = _make_entry(compiled, has_handle=has_handle) if may_enter() else None
         return UnexecutedProgram(compiled), entry, False
 
     calls = _jax.pjit(
@@ -128,11 +131,17 @@ def _make_aval(shape: tuple[int, ...], dtype: np.dtype, x64: bool) -> Any:
     return jax.typeof(np.broadcast_to(np.zeros((), dtype), shape))
 
 
-def _make_entry(compiled: Any) -> Any:
+def uses_handle(compiled: Any) -> bool:
+    """Return whether a compiled program, JAX's ``Compiled``, has its first array as an operand."""
+    return 0 in compiled._executable._kept_var_idx
+
+
+def _make_entry(compiled: Any, *, has_handle: bool) -> Any:
     """Collect the data that JAX's C++ dispatch needs to call a compiled program.
 
     Args:
         compiled: the program, JAX's ``Compiled``.
+        has_handle: whether calls pass the program's first array.
 
     Returns:
         JAX's fast-path data. None if C++ cannot call the program: it has effects, JAX host
@@ -158,6 +167,8 @@ def _make_entry(compiled: Any) -> Any:
     out_tree = params.out_tree
     if extended:
         out_tree = _expand_keys(out_tree, iter(executable.out_avals))
+    # Arrays of a call that are operands of the program.
+    indices = range(0 if has_handle else 1, len(executable._all_args_info.in_avals))
     const_args = params.const_args
     # In jax 0.10.0 the call copies constants to devices.
     if hasattr(executable, "shard_const_args"):
@@ -169,7 +180,7 @@ def _make_entry(compiled: Any) -> Any:
         _physical_shardings(executable._out_shardings, executable.out_avals),
         list(map(core.physical_aval, executable.out_avals)),
         [executable._unloaded_executable.committed] * len(executable.out_avals),
-        [i in executable._kept_var_idx for i in range(len(executable._all_args_info.in_avals))],
+        [i in executable._kept_var_idx for i in indices],
         executable._dispatch_in_layouts,
         const_args,
     )

@@ -98,9 +98,10 @@ class CallInterface(AheadOfTime, CompiledCall):
             self._fast = None
             return
         defaults, settings = compute_host_state()
+        jit, handle = runner.choose_fast_call()
         fast = FastCall(
-            jit=runner.jit,
-            handle=runner.given_handle,
+            jit=jit,
+            handle=handle,
             value_of=VALUE_OF,
             contexts=_CONTEXTS,
             defaults=defaults,

@@ -6,7 +6,7 @@ from typing import Any
 
 import jax
 
-from bellhop._jax.fast_dispatch import UnexecutedProgram, copy_to_device, make_fast_call
+from bellhop._jax.fast_dispatch import UnexecutedProgram, copy_to_device
 from bellhop._jax.private import INVALID_ARGUMENT
 from bellhop._jax.slow_dispatch import check_results, run_compiled, search_invalid_values
 from bellhop.arguments.flat_tree import flatten_call, unflatten_call
@@ -27,6 +27,7 @@ from bellhop.compiler.program import Code, table_handle
 from bellhop.devices.devices import host_device
 from bellhop.execution.call_args import CallArgs
 from bellhop.execution.cpu_client_pool import borrow_spare_device
+from bellhop.execution.fast_calls import FastCalls
 from bellhop.execution.jit_options import JitOptions
 from bellhop.execution.jit_wrapper import (
     Compile,
@@ -57,8 +58,6 @@ class Runner:
     Attributes:
         given_handle: table handle of fast calls, as returned by `handle`; None until `handle` is
             first read, which initialises JAX's devices.
-        needs_call: whether a program has regions that read the caller's arguments or keep results
-            on their device, so that each call has its own handle.
     """
 
     def __init__(
@@ -107,7 +106,7 @@ class Runner:
             if code.jaxpr is not None:
                 self._jaxprs[code] = code.jaxpr()
             if code.needs_call:
-                self.needs_call = True
+                self._fast_calls.needs_call = True
             return code, out_tree
 
         def uncompiled(first: Any, /, *args: Any, **kwargs: Any) -> Any:
@@ -119,31 +118,23 @@ class Runner:
             args, kwargs = unflatten_call(args, kwargs)
             return uncompiled(first, *args, **kwargs)
 
-        def uncompiled_fast(*args: Any, **kwargs: Any) -> Any:
-            return uncompiled(*self._pack_first_input(args), **kwargs)
-
-        def compile_fast(*args: Any, **kwargs: Any) -> Any:
-            return self._compile_once(*self._pack_first_input(args), **kwargs)
-
-        uncompiled_fast.__name__ = name
         self._has_static = has_static
         self._name = name
         self._traces = TraceRegistry()
         self._embedding = make_jit_wrapper(self._traces, name, jit_options, compile_here)
         self._uncompiled: Callable[..., Any] | None = uncompiled_flat
-        self.needs_call = False
         # Indices of the arguments that are operands, by signature.
         self._operands: dict[Hashable, tuple[int, ...]] = {}
         # Code generator options by signature, which are known after tracing.
         self._generator_options: dict[Hashable, dict[str, bool] | None] = {}
         # Jaxprs of classical programs, kept as long as JAX may lower them.
         self._jaxprs: weakref.WeakKeyDictionary[Code, Any] = weakref.WeakKeyDictionary()
-        # A fast path from before `needs_call` must not run programs that need a call's handle.
-        self._jit_without = make_fast_call(
-            uncompiled_fast, compile_fast, lambda: not self.needs_call, has_static=has_static
-        )
-        self._jit_with = make_fast_call(
-            uncompiled_fast, compile_fast, lambda: True, has_static=has_static
+        self._fast_calls = FastCalls(
+            name,
+            uncompiled,
+            self._compile_once,
+            lambda: self.given_handle if self.given_handle is not None else self.handle,
+            has_static=has_static,
         )
         self._table = table
         self._donated = jit_options.donated
@@ -159,27 +150,25 @@ class Runner:
     def clear_cache(self) -> None:
         """Drop all programs."""
         self._embedding.clear_cache()
-        self._jit_without._clear_cache()
-        self._jit_with._clear_cache()
+        self._fast_calls.clear_cache()
 
     @property
-    def jit(self) -> Any:
-        """The C++ fast path: takes the handle and the arguments, and executes a program.
+    def needs_call(self) -> bool:
+        """Whether a program has regions, so that each call has a handle of its own.
 
-        At the first call of a signature it compiles and returns ``UnexecutedProgram``. If the
-        function has static arguments, ``Static.key`` precedes the handle.
+        Such regions read the caller's arguments or keep results on their device.
         """
-        return self._jit_with if self.needs_call else self._jit_without
+        return self._fast_calls.needs_call
 
-    def _pack_first_input(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Convert positional arguments of the fast path to arguments of the ``jax.jit``.
+    def choose_fast_call(self) -> tuple[Any, Any]:
+        """Return the C++ function that executes a program, and its first argument or None.
 
-        With static arguments, ``(key, handle, *rest)`` becomes ``((handle, static), *rest)``.
+        The first argument is the table's handle. If the function has static arguments,
+        ``Static.key`` precedes it. At the first call of a signature, the C++ function compiles and
+        returns ``UnexecutedProgram``.
         """
-        if not self._has_static:
-            return args
-        key, handle, *rest = args
-        return pack_first_input(handle, Static.from_key(key)), *rest
+        function, has_handle = self._fast_calls.choose()
+        return function, self.given_handle if has_handle else None
 
     def _compile_once(self, first: Any, /, *args: Any, **kwargs: Any) -> Any:
         """Return JAX's ``Compiled`` of the program for some arguments, without running it.
@@ -320,9 +309,14 @@ class Runner:
         if handle is None:
             handle = self.handle
         if begun is None:
+            function, has_handle = self._fast_calls.choose()
             key = (call.static.key,) if self._has_static else ()
-            run = lambda handle: self.jit(*key, handle, *call.args, **call.kwargs)
-            begun = self._run_on_handle(run, handle, call)
+
+            def run_fast(handle: Any) -> Any:
+                first = (*key, handle) if has_handle else key
+                return function(*first, *call.args, **call.kwargs)
+
+            begun = self._run_on_handle(run_fast, handle, call)
         if type(begun) is UnexecutedProgram:
             call = call.flattened
             args, kwargs = prepare_arguments(call.args, call.kwargs)

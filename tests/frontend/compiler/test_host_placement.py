@@ -34,7 +34,7 @@ def test_results_mix_with_arrays_elsewhere_and_are_fed_back_without_compiling_ag
     y = f(jnp.float64(1))
     assert (y + on_second(1.0)).devices() == {jax.devices("cpu")[1]}
     assert f(f(y)) == 4
-    assert f._runner.jit._cache_size() == 1
+    assert f._runner.choose_fast_call()[0]._cache_size() == 1
 
 
 def test_results_of_regions_on_the_default_device_are_committed_to_none():

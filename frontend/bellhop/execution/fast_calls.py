@@ -1,0 +1,155 @@
+"""The C++ functions by which a qjit function's programs are called fast."""
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import jax
+
+from bellhop._jax.fast_dispatch import make_fast_call, uses_handle
+from bellhop.arguments.static_arguments import Static
+from bellhop.execution.jit_wrapper import pack_first_input
+
+# Takes the first argument of the ``jax.jit``, and dynamic arguments.
+CompileOnce = Callable[..., jax.stages.Compiled]
+
+
+class FastCalls:
+    """Calls the programs of one qjit function from JAX's C++ cache, by argument types.
+
+    The cache has three forms. Which arguments a call passes depends on all programs so far:
+
+    ==============================  ==================================================
+    programs                        arguments of the C++ function
+    ==============================  ==================================================
+    none calls the runtime          the caller's, which takes half a microsecond less
+    one calls the runtime           the table's handle, and the caller's
+    one needs a handle of its call  the call's handle, and the caller's
+    ==============================  ==================================================
+
+    With static arguments, ``Static.key`` comes first.
+
+    Attributes:
+        needs_call: whether a program has regions that read the caller's arguments or keep results
+            on their device, so that each call has its own handle.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        uncompiled: Callable[..., Any],
+        compile_once: CompileOnce,
+        get_handle: Callable[[], Any],
+        *,
+        has_static: bool,
+    ) -> None:
+        """Start without programs.
+
+        Args:
+            name: name of the function.
+            uncompiled: takes the first argument of the ``jax.jit`` and dynamic arguments; calls the
+                user's function eagerly.
+            compile_once: takes the same arguments; compiles the program for them without running
+                it.
+            get_handle: returns the table's handle.
+            has_static: whether the function has static arguments.
+        """
+        self.needs_call = False
+        self._has_static = has_static
+        self._compile_once = compile_once
+        self._get_handle = get_handle
+        # None before a program is compiled.
+        self._uses_handle: bool | None = None
+        self._compiled_now = threading.local()
+
+        def call_uncompiled(*args: Any, **kwargs: Any) -> Any:
+            return uncompiled(*self._pack_first_input(args), **kwargs)
+
+        def call_uncompiled_without_handle(*args: Any, **kwargs: Any) -> Any:
+            return uncompiled(*self._pack_first_input(self._insert_handle(args)), **kwargs)
+
+        call_uncompiled.__name__ = call_uncompiled_without_handle.__name__ = name
+        self._without_handle = make_fast_call(
+            call_uncompiled_without_handle,
+            self._compile_without_handle,
+            lambda: not self._uses_handle,
+            has_static=has_static,
+            has_handle=False,
+        )
+        # A cache from before `needs_call` must not run programs that need a call's handle.
+        self._with_handle = make_fast_call(
+            call_uncompiled, self._compile, lambda: not self.needs_call, has_static=has_static
+        )
+        self._with_call_handle = make_fast_call(
+            call_uncompiled, self._compile, lambda: True, has_static=has_static
+        )
+
+    def choose(self) -> tuple[Any, bool]:
+        """Return the C++ function for the next call, and whether the call passes a handle.
+
+        At the first call of a signature, the function compiles the program and returns
+        ``UnexecutedProgram``.
+        """
+        if self.needs_call:
+            return self._with_call_handle, True
+        if self._uses_handle is False:
+            return self._without_handle, False
+        return self._with_handle, True
+
+    def clear_cache(self) -> None:
+        """Drop all programs."""
+        for function in (self._without_handle, self._with_handle, self._with_call_handle):
+            function._clear_cache()
+
+    def _compile(self, *args: Any, **kwargs: Any) -> jax.stages.Compiled:
+        """Compile the program of a call that passed a handle."""
+        compiled = self._compile_once(*self._pack_first_input(args), **kwargs)
+        is_used = uses_handle(compiled)
+        if self._uses_handle is None and not is_used:
+            self._enter_without_handle(compiled, args, kwargs)
+        self._uses_handle = bool(self._uses_handle) or is_used
+        return compiled
+
+    def _enter_without_handle(
+        self, compiled: jax.stages.Compiled, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> None:
+        """Put a function's first program into the cache of calls without a handle.
+
+        Else the second call would miss the cache. No other call uses this cache yet: a call that
+        found an entry would run the program.
+
+        Args:
+            compiled: the program, which does not use the handle.
+            args: arguments of the C++ function, with the handle.
+            kwargs: keyword arguments.
+        """
+        self._compiled_now.program = compiled
+        at = int(self._has_static)
+        try:
+            self._without_handle(*args[:at], *args[at + 1 :], **kwargs)
+        finally:
+            del self._compiled_now.program
+
+    def _compile_without_handle(self, *args: Any, **kwargs: Any) -> jax.stages.Compiled:
+        """Compile the program of a call without a handle, or return the one to enter."""
+        compiled = getattr(self._compiled_now, "program", None)
+        if compiled is None:
+            first, *rest = self._pack_first_input(self._insert_handle(args))
+            compiled = self._compile_once(first, *rest, **kwargs)
+            self._uses_handle = bool(self._uses_handle) or uses_handle(compiled)
+        return compiled
+
+    def _insert_handle(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Add the table's handle to positional arguments of a call without a handle."""
+        at = int(self._has_static)
+        return *args[:at], self._get_handle(), *args[at:]
+
+    def _pack_first_input(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Convert positional arguments of a C++ function to arguments of the ``jax.jit``.
+
+        With static arguments, ``(key, handle, *rest)`` becomes ``((handle, static), *rest)``.
+        """
+        if not self._has_static:
+            return args
+        key, handle, *rest = args
+        return pack_first_input(handle, Static.from_key(key)), *rest
