@@ -5,9 +5,9 @@ import threading
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from tests.frontend.compiled.test_static_fast_calls import count_slow_calls
 
 import bellhop
-from tests.frontend.compiled.test_static_fast_calls import count_slow_calls
 
 
 @pytest.mark.parametrize("static", [{}, {"static_argnums": 1}], ids=["dynamic", "static"])

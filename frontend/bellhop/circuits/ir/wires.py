@@ -23,13 +23,6 @@ def _is_allocated(label: Wire) -> bool:
     return hasattr(label, "key")
 
 
-class TracedWireError(CompileError):
-    """Raised for a traced wire where only static wires are supported.
-
-    Measurement code replaces it by an error that names the measurement.
-    """
-
-
 class WireMap:
     """Maps wire labels to qubit indices.
 
@@ -41,6 +34,12 @@ class WireMap:
         where: the QNode's name and line, for error messages.
         find_spare: returns the labels that no gate uses, which ``qml.allocate`` may use.
     """
+
+    class TracedWireError(CompileError):
+        """Raised for a traced wire where only static wires are supported.
+
+        Measurement code replaces it by an error that names the measurement.
+        """
 
     def __init__(
         self, labels: Any, where: str, find_spare: Callable[[], Sequence[Any]] = lambda: ()
@@ -66,7 +65,7 @@ class WireMap:
             CompileError: if the wire is unknown, deallocated, traced or a float.
         """
         if is_dynamic(label):
-            raise TracedWireError(
+            raise self.TracedWireError(
                 f"{self._where}: a wire is traced, expected a static wire. Apply "
                 "qml.SWAP(wires=[i, 0]), and use wire 0 in place of the traced wire i."
             )

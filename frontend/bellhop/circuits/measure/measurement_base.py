@@ -22,7 +22,7 @@ import numpy as np
 from bellhop.circuits.ir.answers import Answers, MeasurementSite
 from bellhop.circuits.ir.circuit_config import Shots
 from bellhop.circuits.ir.statistics import ExactValues, Statistic, unsupported_error
-from bellhop.circuits.ir.wires import TracedWireError, is_dynamic
+from bellhop.circuits.ir.wires import WireMap, is_dynamic
 from bellhop.circuits.measure.dynamic_wires import expand_dynamic_wires
 from bellhop.circuits.measure.observables import MatrixFactor, make_factor_operation
 from bellhop.circuits.measure.sampling import SamplingRounds
@@ -108,7 +108,7 @@ class Process:
         with self._answers.error_location(self.process):
             try:
                 yield
-            except TracedWireError:
+            except WireMap.TracedWireError:
                 name = self._name if self.process.obs is None else f"{self._name} of an observable"
                 raise CompileError(
                     f"{self._where}: {name} is not supported on a traced wire. Traced wires are "
