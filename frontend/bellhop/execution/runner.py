@@ -27,7 +27,7 @@ from bellhop.compiler.program import Code, table_handle
 from bellhop.devices.devices import host_device
 from bellhop.execution.call_args import CallArgs
 from bellhop.execution.cpu_client_pool import borrow_spare_device
-from bellhop.execution.fast_calls import FastCalls
+from bellhop.execution.call_cache import CallCache
 from bellhop.execution.jit_options import JitOptions
 from bellhop.execution.jit_wrapper import (
     Compile,
@@ -106,7 +106,7 @@ class Runner:
             if code.jaxpr is not None:
                 self._jaxprs[code] = code.jaxpr()
             if code.needs_call:
-                self._fast_calls.needs_call = True
+                self._call_cache.needs_call = True
             return code, out_tree
 
         def uncompiled(first: Any, /, *args: Any, **kwargs: Any) -> Any:
@@ -129,7 +129,7 @@ class Runner:
         self._generator_options: dict[Hashable, dict[str, bool] | None] = {}
         # Jaxprs of classical programs, kept as long as JAX may lower them.
         self._jaxprs: weakref.WeakKeyDictionary[Code, Any] = weakref.WeakKeyDictionary()
-        self._fast_calls = FastCalls(
+        self._call_cache = CallCache(
             name,
             uncompiled,
             self._compile_once,
@@ -150,15 +150,15 @@ class Runner:
     def clear_cache(self) -> None:
         """Drop all programs."""
         self._embedding.clear_cache()
-        self._fast_calls.clear_cache()
+        self._call_cache.clear_cache()
 
     @property
     def needs_call(self) -> bool:
-        """Whether a program has regions, so that each call has a handle of its own.
+        """Whether a program has regions, so that each call has its own handle.
 
         Such regions read the caller's arguments or keep results on their device.
         """
-        return self._fast_calls.needs_call
+        return self._call_cache.needs_call
 
     def choose_fast_call(self) -> tuple[Any, Any]:
         """Return the C++ function that executes a program, and its first argument or None.
@@ -167,7 +167,7 @@ class Runner:
         ``Static.key`` precedes it. At the first call of a signature, the C++ function compiles and
         returns ``UnexecutedProgram``.
         """
-        function, has_handle = self._fast_calls.choose()
+        function, has_handle = self._call_cache.choose()
         return function, self.given_handle if has_handle else None
 
     def _compile_once(self, first: Any, /, *args: Any, **kwargs: Any) -> Any:
@@ -309,7 +309,7 @@ class Runner:
         if handle is None:
             handle = self.handle
         if begun is None:
-            function, has_handle = self._fast_calls.choose()
+            function, has_handle = self._call_cache.choose()
             key = (call.static.key,) if self._has_static else ()
 
             def run_fast(handle: Any) -> Any:

@@ -14,7 +14,7 @@ from bellhop.execution.jit_wrapper import pack_first_input
 CompileOnce = Callable[..., jax.stages.Compiled]
 
 
-class FastCalls:
+class CallCache:
     """Calls the programs of one qjit function from JAX's C++ cache, by argument types.
 
     The cache has three forms. Which arguments a call passes depends on all programs so far:
