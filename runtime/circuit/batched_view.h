@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 
+#include "devices/checked_size.h"
 #include "devices/error.h"
 
 namespace bellhop {
@@ -45,7 +46,8 @@ struct PerRow {
 template <typename Buffer>
 auto read_per_row(const Buffer& buffer, std::size_t rows) {
   const auto shape = buffer.dimensions();
-  const std::span values(buffer.typed_data(), buffer.element_count());
+  const std::span values(buffer.typed_data(),
+                         count_elements(buffer, "values of a circuit"));
   using Values = std::span<const typename decltype(values)::value_type>;
   if (shape.size() == 1) return PerRow<Values>{values};
   if (shape.size() != 2 || rows == 0 || static_cast<std::size_t>(shape[0]) != rows) {

@@ -56,6 +56,21 @@ inline std::size_t checked_size(std::int64_t value, std::size_t most,
   return static_cast<std::size_t>(value);
 }
 
+// Returns the number of elements of an XLA buffer, whose own element_count() overflows
+// for hostile sizes.
+template <typename Buffer>
+std::size_t count_elements(const Buffer& buffer, const char* what) {
+  std::size_t count = 1;
+  bool is_too_large = false;
+  for (const std::int64_t size : buffer.dimensions()) {
+    if (size == 0) return 0;
+    is_too_large |= __builtin_mul_overflow(count, size, &count);
+  }
+  if (is_too_large) [[unlikely]]
+    throw_too_large(what);
+  return count;
+}
+
 // Throws CircuitError unless a buffer has exactly the expected number of elements.
 inline void expect_count(std::size_t expected, std::size_t given, const char* what) {
   if (expected == given) [[likely]]

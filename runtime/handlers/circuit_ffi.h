@@ -18,6 +18,7 @@
 #include <utility>
 
 #include "circuit/session.h"
+#include "devices/checked_size.h"
 #include "devices/memory_limits.h"
 #include "ffi/handler.h"
 #include "ffi/registry.h"
@@ -38,7 +39,7 @@ using HandleResult = ffi::ResultBufferR1<ffi::U32>;
 // Returns the elements of a buffer as a one-dimensional span.
 template <typename Buffer>
 auto span_of(const Buffer& buffer) {
-  return std::span(buffer.typed_data(), buffer.element_count());
+  return std::span(buffer.typed_data(), count_elements(buffer, "buffer of a circuit"));
 }
 
 // Returns the two words of a handle; throws CircuitError for other sizes.

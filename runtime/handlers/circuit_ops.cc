@@ -53,7 +53,7 @@ Output get_output(const ffi::RemainingRets& values, std::size_t i) {
         " of a measurement: expected type f64, c128 or u8, got XLA element type " +
         std::to_string(static_cast<int>(type)) + "." + kDamaged);
   }
-  return {value.untyped_data(), value.element_count(),
+  return {value.untyped_data(), count_elements(value, "result of a measurement"),
           type == ffi::F64    ? Output::Type::kReal
           : type == ffi::C128 ? Output::Type::kComplex
                               : Output::Type::kBit};
@@ -155,7 +155,8 @@ GivenNumbers read_numbers(const ffi::AnyBuffer& buffer, std::size_t rows) {
   if (shape.size() != 1 && !(has_rows && static_cast<std::size_t>(shape[0]) == rows)) {
     throw_wrong_rows({shape.begin(), shape.size()}, rows);
   }
-  const std::size_t count = parts * buffer.element_count();
+  const std::size_t count = checked_product(
+      parts, count_elements(buffer, "numbers of a circuit"), "numbers of a circuit");
   const std::size_t stride = has_rows ? parts * static_cast<std::size_t>(shape[1]) : 0;
   if (type == ffi::F64 || type == ffi::C128) {
     const auto* const numbers = static_cast<const double*>(buffer.untyped_data());

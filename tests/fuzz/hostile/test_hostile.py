@@ -27,6 +27,12 @@ def test_handlers_take_any_input():
 
 
 @pytest.mark.subprocess
+def test_sizes_of_an_empty_buffer_do_not_overflow():
+    # Seed 25 has sizes of 2**62, 2**20 and 0; only the sanitizers notice.
+    assert "calls in" in run("tests.fuzz.hostile.handlers", "1", "25")
+
+
+@pytest.mark.subprocess
 def test_the_decoder_takes_any_file():
     assert "refused" in run("tests.fuzz.hostile.files", "decode", "200")
 
