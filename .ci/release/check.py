@@ -9,7 +9,8 @@ the page says which parts were skipped::
 
 The page is replaced after each part, so it is complete up to there if the check is interrupted.
 RESUME continues an interrupted check: parts that have passed on the same sources are not run again.
-Changes in doc/releases do not count, so that the page can be committed between::
+Changes of the files that the check writes do not count (the page, results of benchmarks, and their
+tables and pictures), so that they can be committed between::
 
     make release-check RESUME=yes
 """
@@ -31,6 +32,14 @@ from page import Outcome, describe_machine, format_page, run_git, write_whole  #
 from parts import Part, make_parts, select_parts  # noqa: E402
 
 ROOT = HERE.parents[1]
+# The files and folders that the check itself writes.
+WRITTEN = (
+    "doc/releases",
+    "benchmarks/results",
+    "README.md",
+    "doc/how-to/external-callbacks.md",
+    "doc/pictures",
+)
 
 
 def run_part(part: Part, log: Path) -> Outcome:
@@ -64,8 +73,9 @@ def run_part(part: Part, log: Path) -> Outcome:
 
 
 def find_sources() -> str:
-    """Return the last commit that changes more than the pages of evidence, and its date."""
-    return run_git("log", "-1", "--format=%H of %cs", "--", ":/", ":(top,exclude)doc/releases")
+    """Return the last commit that changes more than what the check writes, and its date."""
+    excluded = [f":(top,exclude){path}" for path in WRITTEN]
+    return run_git("log", "-1", "--format=%H of %cs", "--", ":/", *excluded)
 
 
 def read_outcomes(file: Path, commit: str) -> dict[str, Outcome]:
