@@ -26,8 +26,8 @@ from bellhop.compiler.host_placement import (
 from bellhop.compiler.program import Code, table_handle
 from bellhop.devices.devices import host_device
 from bellhop.execution.call_args import CallArgs
-from bellhop.execution.cpu_client_pool import borrow_spare_device
 from bellhop.execution.call_cache import CallCache
+from bellhop.execution.cpu_client_pool import borrow_spare_device
 from bellhop.execution.jit_options import JitOptions
 from bellhop.execution.jit_wrapper import (
     Compile,
