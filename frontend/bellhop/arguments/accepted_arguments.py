@@ -6,7 +6,7 @@ function, and a ``TypeError`` from inside of the function stays the function's o
 
 import difflib
 import inspect
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from types import FunctionType
 from typing import Any
 
@@ -40,16 +40,41 @@ def check_call(
     mismatch = _find_mismatch(function, count, names)
     if mismatch is not None:
         signature, error = mismatch
-        kinds = {each.kind for each in signature.parameters.values()}
-        takes_any = inspect.Parameter.VAR_KEYWORD in kinds
-        unknown = [] if takes_any else sorted(set(names) - signature.parameters.keys())
-        # Python may name a missing argument first.
-        keywords = ", ".join(map(repr, unknown))
-        fault = f"got the unknown keyword {keywords}" if unknown else str(error)
         raise TypeError(
-            f"{where}: the arguments do not match: {fault}. The function takes {signature}.{advice}"
-            f"{''.join(map(_suggest_option, unknown))}"
+            f"{where}: the arguments do not match: {describe_mismatch(signature, names, error)}. "
+            f"The function takes {signature}.{advice}"
+            f"{''.join(map(_suggest_option, _find_unknown_keywords(signature, names)))}"
         )
+
+
+def describe_mismatch(
+    signature: inspect.Signature, names: Iterable[str], error: TypeError
+) -> str:
+    """Describe why a call does not match a signature: an unknown keyword comes first.
+
+    ``Signature.bind`` may name a missing argument although the fault is a misspelled keyword.
+
+    Args:
+        signature: the signature of the called function.
+        names: names of the call's keyword arguments.
+        error: the exception of ``signature.bind``, whose message is the description if no keyword
+            is unknown.
+    """
+    unknown = _find_unknown_keywords(signature, names)
+    plural = "s" * (len(unknown) > 1)
+    return (
+        f"got the unknown keyword{plural} {', '.join(map(repr, unknown))}"
+        if unknown
+        else str(error)
+    )
+
+
+def _find_unknown_keywords(signature: inspect.Signature, names: Iterable[str]) -> list[str]:
+    """Return the names that are not parameters; none if the function takes any keyword."""
+    kinds = {each.kind for each in signature.parameters.values()}
+    if inspect.Parameter.VAR_KEYWORD in kinds:
+        return []
+    return sorted(set(names) - signature.parameters.keys())
 
 
 def _suggest_option(name: str) -> str:

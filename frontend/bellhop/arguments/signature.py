@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.typing import DTypeLike
 
+from bellhop.arguments.accepted_arguments import describe_mismatch
 from bellhop.arguments.declared_types import ResultTypeError, result_avals
 from bellhop.arguments.flat_tree import FlatTree
 from bellhop.arguments.static_arguments import POSITIONAL
@@ -74,8 +75,9 @@ class DeclaredSignature:
             try:
                 bound = self._signature.bind(*args, **kwargs)
             except TypeError as error:
+                fault = describe_mismatch(self._signature, kwargs, error)
                 raise TypeError(
-                    f"{self._name}(): the arguments do not match: {error}. The function takes "
+                    f"{self._name}(): the arguments do not match: {fault}. The function takes "
                     f"({self})."
                 ) from None
             bound.apply_defaults()
