@@ -55,6 +55,29 @@ def test_misspelled_options_suggest_the_known_option(function, unknown, known):
         function(square, **{unknown: 0})
 
 
+def test_options_of_other_libraries_name_the_remedy():
+    for call, words in (
+        (lambda: bellhop.grad(square, has_aux=True), "Use jax.grad, which has this option"),
+        (lambda: bellhop.value_and_grad(square, has_aux=True), "Use jax.value_and_grad, which"),
+        (lambda: bellhop.jacobian(square, holomorphic=True), "Use jax.jacrev, which"),
+        (lambda: bellhop.vmap(square, axis_name="i"), "Use jax.vmap, which"),
+        (lambda: bellhop.qjit(square, shots=100), f"Shots belong to the QNode: {SHOTS}"),
+        (lambda: bellhop.qjit(square, diff_method="adjoint"), r"qml.qnode\(device, diff_method="),
+    ):
+        with pytest.raises(TypeError, match=f"has no option .*{words}"):
+            call()
+
+
+def test_compiled_transformations_show_how_to_compile_their_result():
+    for compiled, words in (
+        (bellhop.qjit(bellhop.grad), r"qjit of bellhop.grad: the argument .* qjit\(bellhop.grad\(f"),
+        (bellhop.qjit(jax.vmap), r"@qjit above @jax\.vmap"),
+        (bellhop.accelerate(jax.grad), r"Transform the function first: accelerate\(jax.grad\(f"),
+    ):
+        with pytest.raises(TypeError, match=words):
+            compiled(square)
+
+
 def test_control_flow_without_bounds_or_condition():
     with pytest.raises(TypeError, match=r"got the function .*@bellhop\.for_loop\(0, n, 1\)"):
         bellhop.for_loop(square)

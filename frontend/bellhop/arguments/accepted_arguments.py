@@ -6,10 +6,12 @@ function, and a ``TypeError`` from inside of the function stays the function's o
 
 import difflib
 import inspect
+import sys
 from collections.abc import Callable, Collection, Iterable
 from types import FunctionType
 from typing import Any
 
+from bellhop.base.source import function_name
 from bellhop.errors import suggest_name
 
 # Options of callbacks: a misspelled option is an argument of the function.
@@ -82,6 +84,33 @@ def _suggest_option(name: str) -> str:
     similar = difflib.get_close_matches(name, [*_CALLBACK_OPTIONS, *_FORMER_OPTIONS], n=1)
     known = [_FORMER_OPTIONS.get(each, each) for each in similar]
     return "".join(suggest_name(each, known) for each in known)
+
+
+def check_not_transformation(
+    construct: str, function: Callable[..., Any], args: Collection[Any]
+) -> None:
+    """Raise an error if a transformation was compiled in place of the transformed function.
+
+    ``qjit(bellhop.grad)(f)`` is meant as ``qjit(bellhop.grad(f))``.
+
+    Args:
+        construct: name of the public function that compiles, such as ``"qjit"``.
+        function: the function that was compiled.
+        args: positional arguments of the call, which JAX rejected.
+
+    Raises:
+        TypeError: if `function` is a public function of Bellhop or JAX, and its only argument is a
+            function.
+    """
+    name = function_name(function)
+    package = str(getattr(function, "__module__", "")).partition(".")[0]
+    is_public = package in ("bellhop", "jax") and hasattr(sys.modules[package], name)
+    if is_public and len(args) == 1 and all(map(callable, args)):
+        raise TypeError(
+            f"{construct} of {package}.{name}: the argument is a function, expected arrays. "
+            f"Transform the function first: {construct}({package}.{name}(f)), or @{construct} "
+            f"above @{package}.{name}."
+        )
 
 
 def check_parameters(

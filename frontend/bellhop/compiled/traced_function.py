@@ -5,6 +5,7 @@ from typing import Any
 
 import jax
 
+from bellhop.arguments.accepted_arguments import check_not_transformation
 from bellhop.arguments.donation_errors import check_not_deleted, check_not_passed_twice
 from bellhop.arguments.flat_tree import unflatten_call
 from bellhop.arguments.signature import (
@@ -146,6 +147,7 @@ class TracedFunction:
             TypeError: naming the first argument that is not an array or a number.
             OverflowError: for an integer that does not fit in any JAX type.
         """
+        check_not_transformation("qjit", self._function, args)
         names = self.static.dynamic_names()
         check_arrays(
             f"qjit of {self.where}",
