@@ -211,7 +211,16 @@ def _is_user_file(file: str) -> bool:
 
 def is_in_users_project(file: str) -> bool:
     """Return whether a file of code is neither in a library nor among the installed packages."""
-    return _is_user_file(file) and not file.startswith(_installed_prefixes())
+    return _is_user_file(file) and not is_in_installed_package(file)
+
+
+def is_in_installed_package(file: str) -> bool:
+    """Return whether a file is in an installed package that Bellhop does not know, or in Python."""
+    # The user's own folder of packages, or that of another environment, has no prefix here.
+    is_installed = file.startswith(_installed_prefixes()) or any(
+        f"{os.sep}{folder}{os.sep}" in file for folder in ("site-packages", "dist-packages")
+    )
+    return is_installed and _is_user_file(file)
 
 
 @functools.cache
