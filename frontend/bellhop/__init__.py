@@ -5,6 +5,7 @@ are how they reach Python and other devices; QNodes run on PennyLane Lightning.
 """
 
 import importlib
+import sys
 from typing import TYPE_CHECKING, Any
 
 from bellhop._versions import warn_of_unknown_jax
@@ -96,7 +97,12 @@ else:
         if name in _AUTOGRAPH:
             module = importlib.import_module(f"bellhop.autograph.{_AUTOGRAPH[name]}")
             return globals().setdefault(name, getattr(module, name))
-        raise AttributeError(f"module 'bellhop' has no attribute '{name}'")
+        message = f"module 'bellhop' has no attribute '{name}'"
+        for owner, value in (("f", QJIT), ("bellhop.debug", debug), ("bellhop.passes", passes)):
+            if not name.startswith("_") and name in dir(value):
+                function = " (f is a compiled function)" * (owner == "f")
+                message += f". Write {owner}.{name}{function}."
+        raise AttributeError(message, name=name, obj=sys.modules[__name__])
 
     def __dir__() -> list[str]:
         """Return the public names, without the imports of this module."""
