@@ -14,6 +14,7 @@ interpreters of the jaxpr.
 """
 
 import itertools
+import numbers
 from collections import ChainMap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -23,6 +24,7 @@ import jax
 import jax.numpy as jnp
 from jax.extend.core import get_opaque_trace_state
 from pennylane.operation import Operator
+from pennylane.ops import MeasurementValue
 from pennylane.queuing import AnnotatedQueue, QueuingManager, process_queue
 from pennylane.tape import QuantumScript
 
@@ -41,7 +43,7 @@ from bellhop.circuits.passes.regions.inverse import evaluate_gates
 from bellhop.circuits.passes.regions.region_errors import allocation_error, measurement_error
 from bellhop.circuits.passes.used_wires import UsedWires
 from bellhop.control_flow.trace_body import trace_branches, trace_step
-from bellhop.errors import CompileError
+from bellhop.errors import CompileError, format_value
 from bellhop.tracing.current_circuit import Branches, CurrentCircuit, GateRecorder
 from bellhop.tracing.state import circuit_scope
 
@@ -87,9 +89,16 @@ class _OperationQueue(AnnotatedQueue):
 
         Raises:
             CompileError: inside a JAX transformation (``jax.lax.scan``, ...) in the quantum
-                function.
+                function, such as a ``jax.numpy`` function of a measurement.
         """
         if get_opaque_trace_state(convention="bellhop") != self._trace:
+            if is_measurement(obj):
+                raise CompileError(
+                    f"{self._where}: the measurement {type(obj).__name__} is passed to a JAX "
+                    "function (jnp.sum, jax.jit, ...) or created in it, and JAX functions take "
+                    "arrays only. Return the measurement, and compute with the QNode's result "
+                    "outside of the QNode."
+                )
             raise CompileError(
                 f"{self._where}: {getattr(obj, 'name', type(obj).__name__)} is applied inside a "
                 "JAX transformation (jax.lax.scan, jax.jit, jax.vmap, ...) in the quantum "
@@ -394,13 +403,15 @@ class TracingCircuit:
                 )
 
     def _check_numbers(self, operations: Sequence[Any]) -> None:
-        """Raise a ``CompileError`` if a parameter of an operation is None or a string."""
+        """Raise a ``CompileError`` if a parameter of an operation is not a number or an array."""
         for op in operations:
             for value in op.data:
-                if value is None or isinstance(value, str):
+                if not _is_numeric(value):
+                    site = self.find_site(op)
+                    named = f"{op.name} ({site})" if site else op.name
                     raise CompileError(
-                        f"{self.where}: a parameter of {op.name} is {value!r}, expected a number "
-                        "or an array. Pass a number, or an array of numbers."
+                        f"{self.where}: a parameter of {named} is {format_value(value)}, expected "
+                        "a number or an array. Pass a number, or an array of numbers."
                     )
 
     def _check_all_returned(self, queue: _OperationQueue) -> None:
@@ -427,6 +438,18 @@ class TracingCircuit:
                 "the body of the loop."
             )
         return jnp.asarray(holds)
+
+
+def _is_numeric(value: object) -> bool:
+    """Return whether an operation accepts a parameter: a number, an array or a sequence of these.
+
+    Outcomes of mid-circuit measurements on a tape are accepted too.
+    """
+    if hasattr(value, "dtype") or hasattr(value, "__array__"):
+        return True
+    if isinstance(value, Sequence) and not isinstance(value, str | bytes):
+        return all(map(_is_numeric, value))
+    return isinstance(value, numbers.Number | MeasurementValue)
 
 
 def foreign_queue_error(where: str, construct: str) -> CompileError:
