@@ -48,6 +48,8 @@ from bellhop.errors import (  # noqa: E402
     CircuitError,
     CompileError,
     DifferentiableCompileError,
+    NotCompiledError,
+    ResultTypeError,
 )
 from bellhop.frameworks.call_torch import TorchFunction, call_torch  # noqa: E402
 from bellhop.frameworks.to_torch import to_torch  # noqa: E402
@@ -119,9 +121,11 @@ __all__ = [
     "DifferentiableCompileError",
     "Drawing",
     "NativeCallback",
+    "NotCompiledError",
     "Profile",
     "ProfileRow",
     "PureCallback",
+    "ResultTypeError",
     "TorchFunction",
     "accelerate",
     "adjoint",

@@ -32,6 +32,17 @@ class NotCompiledError(CompileError, AttributeError):
     """
 
 
+class ResultTypeError(TypeError):
+    """Raised if a callback's result type is missing, or does not determine shapes and dtypes.
+
+    Example:
+        >>> import bellhop
+        >>> bellhop.io_callback(lambda x: x)(1.0)
+        Traceback (most recent call last):
+        bellhop.errors.ResultTypeError: callback '<lambda>' (...) declares no result type. ...
+    """
+
+
 class DifferentiableCompileError(CompileError):
     """Raised if a program has no derivative, or not in this mode or of this order.
 

@@ -70,7 +70,10 @@ def test_options_of_other_libraries_name_the_remedy():
 
 def test_compiled_transformations_show_how_to_compile_their_result():
     for compiled, words in (
-        (bellhop.qjit(bellhop.grad), r"qjit of bellhop.grad: the argument .* qjit\(bellhop.grad\(f"),
+        (
+            bellhop.qjit(bellhop.grad),
+            r"qjit of bellhop.grad: the arg.* qjit\(bellhop.grad\(f",
+        ),
         (bellhop.qjit(jax.vmap), r"@qjit above @jax\.vmap"),
         (bellhop.accelerate(jax.grad), r"Transform the function first: accelerate\(jax.grad\(f"),
     ):

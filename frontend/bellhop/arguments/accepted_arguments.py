@@ -49,9 +49,7 @@ def check_call(
         )
 
 
-def describe_mismatch(
-    signature: inspect.Signature, names: Iterable[str], error: TypeError
-) -> str:
+def describe_mismatch(signature: inspect.Signature, names: Iterable[str], error: TypeError) -> str:
     """Describe why a call does not match a signature: an unknown keyword comes first.
 
     ``Signature.bind`` may name a missing argument although the fault is a misspelled keyword.

@@ -73,8 +73,8 @@ class Region:
         self._calls_back = code.calls_python
         if self._calls_back and not isinstance(target, jax.Device):
             raise CompileError(
-                f"accelerate of '{name}' runs on several devices ({describe_target(target)}), where "
-                "callbacks are not supported. Move the callback out of the accelerated "
+                f"accelerate of '{name}' runs on several devices ({describe_target(target)}), "
+                "where callbacks are not supported. Move the callback out of the accelerated "
                 "function, or run it on one device."
             )
         self._spans_processes = (

@@ -26,8 +26,8 @@ from bellhop._pennylane.quantum_function_transforms import split_transforms
 from bellhop.base.exception_attributes import add_note as add_exception_note
 from bellhop.base.source import error_site, name_with_site
 from bellhop.circuits.backends.choose.choose_executor import choose, choose_fallback, get_runner
-from bellhop.circuits.front.mid_circuit_measure import wrap_pauli_measure
 from bellhop.circuits.front.measurement_operands import reject_only_operand, reject_operand
+from bellhop.circuits.front.mid_circuit_measure import wrap_pauli_measure
 from bellhop.circuits.front.quantum_function import (
     CachedFunction,
     QuantumFunction,
