@@ -255,6 +255,16 @@ def test_what_jax_says_of_a_leaked_value_has_the_line_of_the_user():
     assert "jax.lax.scan stacks the values that its body returns" in said
 
 
+def test_a_leaked_value_as_an_argument_has_the_line_of_the_user():
+    values = []
+    jax.jit(values.append)(1.0)
+    with pytest.raises(jax.errors.UnexpectedTracerError) as raised:
+        bellhop.qjit(square)(values[0])
+    (note,) = (each for each in raised.value.__notes__ if each.startswith("bellhop: "))
+    assert f"called at {__file__}:" in note
+    assert "an argument is a value of another traced function or loop. Return the value" in note
+
+
 @pytest.mark.parametrize(
     ("transform", "function"),
     [

@@ -61,6 +61,12 @@ def original_location(file: str, line: int) -> str | None:
     return f"{origin[0]}:{origin[1]}"
 
 
+def map_site(site: str) -> str:
+    """Return the user's ``file:line`` for a line of any code, as `original_location` finds it."""
+    file, _, line = site.rpartition(":")
+    return (line.isdigit() and original_location(file, int(line))) or site
+
+
 def _notebook_location(file: str, line: int) -> str | None:
     """Return the notebook cell of a line of code, such as ``In[3]:14``, or None.
 
