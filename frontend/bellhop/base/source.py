@@ -64,7 +64,8 @@ def original_location(file: str, line: int) -> str | None:
 def map_site(site: str) -> str:
     """Return the user's ``file:line`` for a line of any code, as `original_location` finds it."""
     file, _, line = site.rpartition(":")
-    return (line.isdigit() and original_location(file, int(line))) or site
+    location = original_location(file, int(line)) if line.isdigit() else None
+    return location or site
 
 
 def _notebook_location(file: str, line: int) -> str | None:
