@@ -99,12 +99,16 @@ else:
         if name in _AUTOGRAPH:
             module = importlib.import_module(f"bellhop.autograph.{_AUTOGRAPH[name]}")
             return globals().setdefault(name, getattr(module, name))
-        message = f"module 'bellhop' has no attribute '{name}'"
+        hint = ""
         for owner, value in (("f", QJIT), ("bellhop.debug", debug), ("bellhop.passes", passes)):
             if not name.startswith("_") and name in dir(value):
                 function = " (f is a compiled function)" * (owner == "f")
-                message += f". Write {owner}.{name}{function}."
-        raise AttributeError(message, name=name, obj=sys.modules[__name__])
+                hint = f". Write {owner}.{name}{function}."
+        raise AttributeError(
+            f"module 'bellhop' has no attribute '{name}'{hint}",
+            name=name,
+            obj=sys.modules[__name__],
+        )
 
     def __dir__() -> list[str]:
         """Return the public names, without the imports of this module."""

@@ -223,7 +223,7 @@ def is_in_users_project(file: str) -> bool:
 
 def is_in_installed_package(file: str) -> bool:
     """Return whether a file is in an installed package that Bellhop does not know, or in Python."""
-    # The user's own folder of packages, or that of another environment, has no prefix here.
+    # The prefixes lack the user's folder of packages, and the folders of other environments.
     is_installed = file.startswith(_installed_prefixes()) or any(
         f"{os.sep}{folder}{os.sep}" in file for folder in ("site-packages", "dist-packages")
     )

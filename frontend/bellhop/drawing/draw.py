@@ -116,6 +116,7 @@ class DrawingFunction:
         self._described = f"<{name} {named}: to draw, call it with the arguments of {named}>"
         self._call = call
 
+    @hide_internal_frames
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Draw the program for these arguments or their types."""
         return self._call(*args, **kwargs)
@@ -163,7 +164,6 @@ def draw(fn: Callable[..., Any]) -> Callable[..., Drawing]:
         raise TypeError(f"draw takes a function, got {fn!r} of type {type(fn).__name__}.")
     function = fn.user_function if isinstance(fn, QJIT) else fn
 
-    @hide_internal_frames
     @reveal_exceptions
     def draw_call(*args: Any, **kwargs: Any) -> Drawing:
         """Trace the drawn function for these arguments or types, and draw it."""
@@ -230,7 +230,6 @@ def draw_graph(fn: Callable[..., Any], *, level: int | str | None = None) -> Cal
         return draw_at_level(function, level)
     drawn = draw(fn)
 
-    @hide_internal_frames
     def draw_figure(*args: Any, **kwargs: Any) -> Any:
         return make_figure(drawn(*args, **kwargs).graph)
 

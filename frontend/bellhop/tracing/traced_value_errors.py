@@ -72,7 +72,7 @@ def advise_on_traced_value(error: Exception) -> str | None:
         return f"at {site}, a value of another traced function or loop is used. {ADVICE_ON_LEAKS}"
     if _is_item_assignment(error):
         return f"at {site}, an item of an array is changed in place. {_ADVICE_ON_ITEMS}"
-    # A library may raise an error of its own from JAX's error.
+    # A library may raise another error from JAX's error.
     request = error if is_request_for_value(error) else error.__cause__
     if not is_request_for_value(request):
         return None

@@ -16,8 +16,6 @@ Test: ``test_circuit_errors.py``.
 from collections.abc import Callable
 from typing import Any
 
-from pennylane.measurements import MeasurementProcess
-
 from bellhop._patching import patch, replace
 
 _BINARY = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul")
@@ -27,15 +25,16 @@ _UNARY = ("neg", "pos", "abs")
 
 @patch("the operators of MeasurementProcess", "arithmetic on measurements names the remedy")
 def patch_measurement_operators(
-    operate: Callable[[Any, Any], Any], operate_alone: Callable[[Any], Any]
+    process_type: type, operate: Callable[[Any, Any], Any], operate_alone: Callable[[Any], Any]
 ) -> None:
     """Give measurement processes arithmetic operators and comparisons, which raise an error.
 
     Args:
+        process_type: the class ``MeasurementProcess``.
         operate: the method of all binary operators and comparisons.
         operate_alone: the method of all unary operators.
     """
     for name in [*_BINARY, *(f"r{name}" for name in _BINARY), *_COMPARISONS]:
-        replace(MeasurementProcess, f"__{name}__", operate)
+        replace(process_type, f"__{name}__", operate)
     for name in _UNARY:
-        replace(MeasurementProcess, f"__{name}__", operate_alone)
+        replace(process_type, f"__{name}__", operate_alone)

@@ -15,7 +15,6 @@ from pennylane.transforms.core import BoundTransform, CompilePipeline
 
 from bellhop._jax.patches.removed_jax_names import restore_removed_names
 from bellhop._pennylane.patches.controlled_operations import patch_controlled
-from bellhop._pennylane.patches.measurement_operators import patch_measurement_operators
 from bellhop._pennylane.patches.pauli_measure import patch_pauli_measure
 from bellhop._pennylane.patches.power_operations import patch_pow
 from bellhop._pennylane.patches.qnode_calls import patch_qnode_call
@@ -26,7 +25,6 @@ from bellhop._pennylane.quantum_function_transforms import split_transforms
 from bellhop.base.exception_attributes import add_note as add_exception_note
 from bellhop.base.source import error_site, name_with_site
 from bellhop.circuits.backends.choose.choose_executor import choose, choose_fallback, get_runner
-from bellhop.circuits.front.measurement_operands import reject_only_operand, reject_operand
 from bellhop.circuits.front.mid_circuit_measure import wrap_pauli_measure
 from bellhop.circuits.front.quantum_function import (
     CachedFunction,
@@ -66,7 +64,6 @@ def intercept_qnodes() -> None:
     """
     restore_removed_names()
     patch_controlled(wrap_controlled_constructor)
-    patch_measurement_operators(reject_operand, reject_only_operand)
     patch_pow()
     patch_rs_decomposition(rs_decomposition)
     stack_traced_angles()

@@ -15,6 +15,7 @@ interpreters of the jaxpr.
 
 import itertools
 import numbers
+import reprlib
 from collections import ChainMap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -43,7 +44,7 @@ from bellhop.circuits.passes.regions.inverse import evaluate_gates
 from bellhop.circuits.passes.regions.region_errors import allocation_error, measurement_error
 from bellhop.circuits.passes.used_wires import UsedWires
 from bellhop.control_flow.trace_body import trace_branches, trace_step
-from bellhop.errors import CompileError, format_value
+from bellhop.errors import CompileError
 from bellhop.tracing.current_circuit import Branches, CurrentCircuit, GateRecorder
 from bellhop.tracing.state import circuit_scope
 
@@ -410,7 +411,7 @@ class TracingCircuit:
                     site = self.find_site(op)
                     named = f"{op.name} ({site})" if site else op.name
                     raise CompileError(
-                        f"{self.where}: a parameter of {named} is {format_value(value)}, expected "
+                        f"{self.where}: a parameter of {named} is {reprlib.repr(value)}, expected "
                         "a number or an array. Pass a number, or an array of numbers."
                     )
 

@@ -136,7 +136,7 @@ COMPILE_ERRORS: dict[str, tuple[Callable[[Any], Any], str]] = {
     ),
     "a jnp function of a measurement": (
         lambda x: jnp.sum(qml.probs()),
-        "the measurement ProbabilityMP is passed to a JAX function",
+        "JAX functions take arrays only. Return the measurement, and compute",
     ),
     "a matrix of another shape": (
         lambda x: qml.expval(qml.Hermitian(x * jnp.eye(3), 0)),
