@@ -37,7 +37,7 @@ class ResultTypeError(TypeError):
 
     Example:
         >>> import bellhop
-        >>> bellhop.io_callback(lambda x: x)(1.0)
+        >>> bellhop.pure_callback(lambda x: x)
         Traceback (most recent call last):
         bellhop.errors.ResultTypeError: callback '<lambda>' (...) declares no result type. ...
     """
