@@ -5,6 +5,7 @@ are how they reach Python and other devices; QNodes run on PennyLane Lightning.
 """
 
 import importlib
+import sys
 from typing import TYPE_CHECKING, Any
 
 from bellhop._versions import warn_of_unknown_jax
@@ -47,6 +48,8 @@ from bellhop.errors import (  # noqa: E402
     CircuitError,
     CompileError,
     DifferentiableCompileError,
+    NotCompiledError,
+    ResultTypeError,
 )
 from bellhop.frameworks.call_torch import TorchFunction, call_torch  # noqa: E402
 from bellhop.frameworks.to_torch import to_torch  # noqa: E402
@@ -96,7 +99,16 @@ else:
         if name in _AUTOGRAPH:
             module = importlib.import_module(f"bellhop.autograph.{_AUTOGRAPH[name]}")
             return globals().setdefault(name, getattr(module, name))
-        raise AttributeError(f"module 'bellhop' has no attribute '{name}'")
+        hint = ""
+        for owner, value in (("f", QJIT), ("bellhop.debug", debug), ("bellhop.passes", passes)):
+            if not name.startswith("_") and name in dir(value):
+                function = " (f is a compiled function)" * (owner == "f")
+                hint = f". Write {owner}.{name}{function}."
+        raise AttributeError(
+            f"module 'bellhop' has no attribute '{name}'{hint}",
+            name=name,
+            obj=sys.modules[__name__],
+        )
 
     def __dir__() -> list[str]:
         """Return the public names, without the imports of this module."""
@@ -113,9 +125,11 @@ __all__ = [
     "DifferentiableCompileError",
     "Drawing",
     "NativeCallback",
+    "NotCompiledError",
     "Profile",
     "ProfileRow",
     "PureCallback",
+    "ResultTypeError",
     "TorchFunction",
     "accelerate",
     "adjoint",

@@ -20,6 +20,7 @@ from bellhop._jax.private import (
     hide_frames,
     trace_state_clean,
 )
+from bellhop.arguments.accepted_arguments import check_not_transformation
 from bellhop.arguments.donation_errors import check_not_passed_twice
 from bellhop.arguments.signature import check_arrays, flatten_result
 from bellhop.arguments.static_arguments import StaticArguments, parse_names, parse_positions
@@ -30,7 +31,6 @@ from bellhop.base.source import (
     describe_derived_function,
     function_name,
     make_call_from_site,
-    name_with_site,
 )
 from bellhop.base.value_checks import check_no_measurements
 from bellhop.compiler.deadlock_check import check_device_not_waiting, get_waiting_devices
@@ -191,9 +191,10 @@ class AcceleratedFunction(PickledByName):
             options.get("static_argnames"),
             "accelerate",
         )
-        where = f"accelerate: {name_with_site(self._function)}"
+        where = self._where
         positions = parse_positions("donate_argnums", options.get("donate_argnums"))
         _, args, kwargs = static.split(args, kwargs)
+        check_not_transformation("accelerate", self._function, args)
         names = static.dynamic_names()
         check_arrays(where, names, args, kwargs)
         donated = static.select_donated(
@@ -345,7 +346,7 @@ def _make_region(
             raise _not_jittable_error(function, error, advice) from error
         check_no_measurements(describe_derived_function("accelerate", function), result)
         try:
-            flatten_result(f"accelerate: {name_with_site(function)}", result)
+            flatten_result(describe_derived_function("accelerate", function), result)
         except TypeError as error:
             raise CompileError(str(error)) from error
         return result
@@ -390,7 +391,7 @@ def _not_jittable_error(
     is_leak = isinstance(error, jax.errors.UnexpectedTracerError)
     remedy = "" if is_leak else " Or call the function without tracing: bellhop.pure_callback."
     return CompileError(
-        f"accelerate: {name_with_site(function)} cannot be traced by "
+        f"{describe_derived_function('accelerate', function)} cannot be traced by "
         f"jax.jit: {cause}. At{advice.removeprefix('at')}{remedy}"
     )
 

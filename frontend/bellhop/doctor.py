@@ -11,12 +11,14 @@ from dataclasses import dataclass
 import jax
 import numpy as np
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 import bellhop
 from bellhop._jax.private import cpu_dispatch_is_asynchronous
 from bellhop._patching import installed_patches
 from bellhop._versions import SUPPORTED, is_supported
+from bellhop.arguments.accepted_arguments import format_count
 from bellhop.devices.devices import all_devices, device_name, host_device
 from bellhop.settings.config import read_environment_engine
 from bellhop_runtime import engine_limits
@@ -73,28 +75,41 @@ def examine(console: Console | None = None, *, verbose: bool = False) -> int:
     table.add_column("found", overflow="fold")
     for finding in findings:
         mark = {True: "[green]ok[/]", False: "[red]no[/]", None: ""}[finding.works]
-        table.add_row(mark, finding.topic, finding.detail)
+        # Texts may contain brackets, which are markup.
+        table.add_row(mark, escape(finding.topic), escape(finding.detail))
     console.print(table)
     failures = [finding for finding in findings if finding.works is False]
     for finding in failures:
-        console.print(f"\n[bold]{finding.topic}[/]: {finding.advice}")
-    return 1 if failures else 0
+        console.print(f"\n[bold]{escape(finding.topic)}[/]: {escape(finding.advice)}")
+    if failures:
+        console.print(f"\n{format_count(len(failures), 'check')} failed.")
+        return 1
+    console.print("\nAll checks passed.")
+    return 0
 
 
 def _collect_findings() -> Iterator[Finding]:
     """Check the parts of an installation; yield a finding for each.
 
-    The parts are versions, JAX's settings, a callback, a region on each device, a circuit on each
-    plugin of PennyLane, and PennyLane's list of compilers. Failures are findings, not exceptions.
+    The parts are versions, JAX's settings, a callback, a region on each device, missing GPUs, a
+    circuit on each plugin of PennyLane, and PennyLane's list of compilers. Failures are findings,
+    not exceptions.
     """
     yield _check_versions()
     yield _check_jax_settings()
     yield _try("callback", "call a Python function", _run_callback)
-    for device in all_devices():
+    devices = all_devices()
+    for device in devices:
         yield _try(
             f"region on {device_name(device)}",
             device.device_kind,
             lambda: _run_region(device),  # noqa: B023
+        )
+    if all(device.platform == "cpu" for device in devices):
+        yield Finding(
+            "GPUs and TPUs",
+            None,
+            'JAX found none; for NVIDIA GPUs: pip install "jax[cuda12]"',
         )
     yield from _check_circuits()
     yield _check_compiler()

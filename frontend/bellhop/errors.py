@@ -11,7 +11,7 @@ class CompileError(Exception):
         >>> import bellhop
         >>> bellhop.accelerate(lambda x: float(x))(1.0)
         Traceback (most recent call last):
-        bellhop.errors.CompileError: accelerate: '<lambda>' (...) cannot be traced by jax.jit: ...
+        bellhop.errors.CompileError: accelerate of '<lambda>' (...) cannot be traced by jax.jit: ...
     """
 
 
@@ -29,6 +29,17 @@ class NotCompiledError(CompileError, AttributeError):
         >>> f.mlir
         Traceback (most recent call last):
         bellhop.errors.NotCompiledError: <qjit <lambda>> has not been compiled: call it first, ...
+    """
+
+
+class ResultTypeError(TypeError):
+    """Raised if a callback's result type is missing, or does not determine shapes and dtypes.
+
+    Example:
+        >>> import bellhop
+        >>> bellhop.pure_callback(lambda x: x)
+        Traceback (most recent call last):
+        bellhop.errors.ResultTypeError: callback '<lambda>' (...) declares no result type. ...
     """
 
 
@@ -102,14 +113,23 @@ class CallbackException(Exception):  # noqa: N818, a name that is known from hos
     exceptions: tuple[BaseException, ...] = ()
 
 
-def unknown_option_error(where: str, name: str, names: Iterable[str]) -> TypeError:
+def unknown_option_error(
+    where: str, name: str, names: Iterable[str], advice: str = ""
+) -> TypeError:
     """Make the error for an option that a public function does not have.
 
-    The error lists the known options, and suggests the most similar option.
+    The error lists the known options, and ends with the advice or the most similar option.
+
+    Args:
+        where: name of the public function.
+        name: the unknown option.
+        names: the known options.
+        advice: a sentence with the remedy, for an option of another library; may be empty.
     """
     known = list(names)
     options_text = f"there {'is' if len(known) == 1 else 'are'} {', '.join(known) or 'none'}"
-    return TypeError(f"{where} has no option '{name}'; {options_text}.{suggest_name(name, known)}")
+    remedy = f" {advice}" if advice else suggest_name(name, known)
+    return TypeError(f"{where} has no option '{name}'; {options_text}.{remedy}")
 
 
 def suggest_name(name: str, names: Iterable[str]) -> str:

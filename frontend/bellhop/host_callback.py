@@ -18,12 +18,12 @@ from typing import Any
 import jax
 import numpy as np
 
-from bellhop.arguments.declared_types import ResultTypeError, array_type
+from bellhop.arguments.declared_types import array_type
 from bellhop.base.public_function import public_function
 from bellhop.base.source import definition_site, function_name
 from bellhop.callbacks.callback_type import CallbackType, ordered_effect
 from bellhop.compiler.callback_target import CallbackTarget
-from bellhop.errors import CallbackException
+from bellhop.errors import CallbackException, ResultTypeError
 from bellhop.observers import barrier
 from bellhop.observers.tap_type import Tap
 from bellhop_runtime import wait_for_taps

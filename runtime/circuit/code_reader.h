@@ -68,8 +68,8 @@ class CodeReader {
   [[noreturn, gnu::noinline, gnu::cold]] void fail_below(std::int64_t value,
                                                          std::int64_t limit,
                                                          const char* meaning) const {
-    fail(std::string(meaning) + ": expected 0 to " + std::to_string(limit - 1) +
-         ", got " + std::to_string(value));
+    fail(std::string(meaning) + ": " + describe_indices(limit) + ", got " +
+         std::to_string(value));
   }
 
   const char* what_;

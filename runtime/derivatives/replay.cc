@@ -174,8 +174,8 @@ void check(const Session& recorded, std::size_t params, const Points& points) {
       if (is_dynamic_count(shift.number)) continue;
       if (shift.number < 0 || static_cast<std::size_t>(shift.number) >= known) {
         throw CircuitError("internal error: shift of parameter " +
-                           std::to_string(shift.number) + ", expected 0 to " +
-                           std::to_string(static_cast<std::int64_t>(known) - 1) +
+                           std::to_string(shift.number) + ", " +
+                           describe_indices(static_cast<std::int64_t>(known)) +
                            ". Please report this as a bug in Bellhop.");
       }
     }

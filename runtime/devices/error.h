@@ -1,7 +1,9 @@
 // devices/error.h: the exception that circuits throw.
 #pragma once
 
+#include <cstdint>
 #include <stdexcept>
+#include <string>
 
 namespace bellhop {
 
@@ -16,6 +18,11 @@ class CircuitError : public std::runtime_error {
 inline constexpr const char* kDamaged =
     " The program is damaged, or was not compiled by Bellhop. Compile it again, or "
     "report this as a bug in Bellhop.";
+
+// Describes the allowed values of an index into `count` elements, for an error.
+inline std::string describe_indices(std::int64_t count) {
+  return count > 0 ? "expected 0 to " + std::to_string(count - 1) : "there is none";
+}
 
 // The error of a mid-circuit measurement or of sampling.
 inline constexpr const char* kNoProbabilities =

@@ -236,8 +236,8 @@ GateTable::GateTable(std::string_view names, std::span<const std::int64_t> code,
       }
       if (smallest < 0 &&
           -1 - smallest >= static_cast<std::int64_t>(constants_.size())) {
-        reader.fail("index of a constant: expected 0 to " +
-                    std::to_string(static_cast<std::int64_t>(constants_.size()) - 1) +
+        reader.fail("index of a constant: " +
+                    describe_indices(static_cast<std::int64_t>(constants_.size())) +
                     ", got " + std::to_string(-1 - smallest));
       }
     }

@@ -33,6 +33,10 @@ def test_a_good_installation(monkeypatch):
     for line in ("ok  callback", "ok  region on cpu:0", *devices):
         assert line in screen
     assert "(with the GIL)" in screen or "(free-threaded, the GIL is " in screen
+    assert screen.endswith("All checks passed.\n")
+    if all(device.platform == "cpu" for device in doctor.all_devices()):
+        assert "GPUs and TPUs" in screen
+        assert 'JAX found none; for NVIDIA GPUs: pip install "jax[cuda12]"' in screen
     assert "engine for circuits" not in screen
     assert "up to 32 qubits, " in doctor._check_engine().detail
     monkeypatch.setenv("BELLHOP_ENGINE", "plugin")
@@ -65,6 +69,7 @@ def test_what_fails_is_named_with_advice(monkeypatch):
     assert status == 1
     assert "no  callback" in screen
     assert "callback: OSError: no such library\n" in screen
+    assert screen.endswith("\n1 check failed.\n")
     assert "ok  region on cpu:0" in screen
 
 

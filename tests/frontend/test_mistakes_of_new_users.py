@@ -55,6 +55,32 @@ def test_misspelled_options_suggest_the_known_option(function, unknown, known):
         function(square, **{unknown: 0})
 
 
+def test_options_of_other_libraries_name_the_remedy():
+    for call, words in (
+        (lambda: bellhop.grad(square, has_aux=True), "Use jax.grad, which has this option"),
+        (lambda: bellhop.value_and_grad(square, has_aux=True), "Use jax.value_and_grad, which"),
+        (lambda: bellhop.jacobian(square, holomorphic=True), "Use jax.jacrev, which"),
+        (lambda: bellhop.vmap(square, axis_name="i"), "Use jax.vmap, which"),
+        (lambda: bellhop.qjit(square, shots=100), f"Shots belong to the QNode: {SHOTS}"),
+        (lambda: bellhop.qjit(square, diff_method="adjoint"), r"qml.qnode\(device, diff_method="),
+    ):
+        with pytest.raises(TypeError, match=f"has no option .*{words}"):
+            call()
+
+
+def test_compiled_transformations_show_how_to_compile_their_result():
+    for compiled, words in (
+        (
+            bellhop.qjit(bellhop.grad),
+            r"qjit of bellhop.grad: the arg.* qjit\(bellhop.grad\(f",
+        ),
+        (bellhop.qjit(jax.vmap), r"@qjit above @jax\.vmap"),
+        (bellhop.accelerate(jax.grad), r"Transform the function first: accelerate\(jax.grad\(f"),
+    ):
+        with pytest.raises(TypeError, match=words):
+            compiled(square)
+
+
 def test_control_flow_without_bounds_or_condition():
     with pytest.raises(TypeError, match=r"got the function .*@bellhop\.for_loop\(0, n, 1\)"):
         bellhop.for_loop(square)
@@ -227,6 +253,16 @@ def test_what_jax_says_of_a_leaked_value_has_the_line_of_the_user():
     said = "".join([str(raised.value), *raised.value.__notes__])
     assert f"{__file__}:{program.__code__.co_firstlineno + 1}" in said
     assert "jax.lax.scan stacks the values that its body returns" in said
+
+
+def test_a_leaked_value_as_an_argument_has_the_line_of_the_user():
+    values = []
+    jax.jit(values.append)(1.0)
+    with pytest.raises(jax.errors.UnexpectedTracerError) as raised:
+        bellhop.qjit(square)(values[0])
+    (note,) = (each for each in raised.value.__notes__ if each.startswith("bellhop: "))
+    assert f"called at {__file__}:" in note
+    assert "an argument is a value of another traced function or loop. Return the value" in note
 
 
 @pytest.mark.parametrize(

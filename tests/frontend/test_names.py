@@ -29,6 +29,17 @@ def test_everything_public_is_there():
     assert [name for name in dir(bellhop) if not name.startswith("__")] == sorted(bellhop.__all__)
 
 
+def test_names_that_are_elsewhere_say_where():
+    for name, written in (
+        ("save", r"f\.save \(f is a compiled function\)"),
+        ("print", r"bellhop\.debug\.print"),
+        ("cancel_inverses", r"bellhop\.passes\.cancel_inverses"),
+    ):
+        with pytest.raises(AttributeError, match=f"no attribute '{name}'. Write {written}."):
+            getattr(bellhop, name)
+    assert not hasattr(bellhop, "nothing")
+
+
 def test_submodules_list_their_public_names():
     for module in (bellhop.debug, bellhop.passes, bellhop.host_callback):
         public = [name for name in dir(module) if not name.startswith("__")]

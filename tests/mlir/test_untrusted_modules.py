@@ -211,9 +211,9 @@ TABLES = {
     ),
     "constants of an array": (
         [0, 0, -(2**40), 1, 0, -1, 0],
-        "index of a constant: expected 0 to -1, got 1099511627775",
+        "index of a constant: there is none, got 1099511627775",
     ),
-    "constant": ([0, 0, 1, 1, 0, -1, 0], "index of a constant: expected 0 to -1, got 0"),
+    "constant": ([0, 0, 1, 1, 0, -1, 0], "index of a constant: there is none, got 0"),
     "parameters": ([0, 0, 2**62, 1, 0, 0, 0], f"expected {2**62} more integers, got 2"),
     "wires": ([0, 0, 1, 2**62, 0, 0, 0], "the number of wires: expected 0 to 3"),
     "name": (

@@ -6,10 +6,12 @@ function, and a ``TypeError`` from inside of the function stays the function's o
 
 import difflib
 import inspect
-from collections.abc import Callable, Collection
+import sys
+from collections.abc import Callable, Collection, Iterable
 from types import FunctionType
 from typing import Any
 
+from bellhop.base.source import function_name
 from bellhop.errors import suggest_name
 
 # Options of callbacks: a misspelled option is an argument of the function.
@@ -40,16 +42,39 @@ def check_call(
     mismatch = _find_mismatch(function, count, names)
     if mismatch is not None:
         signature, error = mismatch
-        kinds = {each.kind for each in signature.parameters.values()}
-        takes_any = inspect.Parameter.VAR_KEYWORD in kinds
-        unknown = [] if takes_any else sorted(set(names) - signature.parameters.keys())
-        # Python may name a missing argument first.
-        keywords = ", ".join(map(repr, unknown))
-        fault = f"got the unknown keyword {keywords}" if unknown else str(error)
         raise TypeError(
-            f"{where}: the arguments do not match: {fault}. The function takes {signature}.{advice}"
-            f"{''.join(map(_suggest_option, unknown))}"
+            f"{where}: the arguments do not match: {describe_mismatch(signature, names, error)}. "
+            f"The function takes {signature}.{advice}"
+            f"{''.join(map(_suggest_option, _find_unknown_keywords(signature, names)))}"
         )
+
+
+def describe_mismatch(signature: inspect.Signature, names: Iterable[str], error: TypeError) -> str:
+    """Describe why a call does not match a signature: an unknown keyword comes first.
+
+    ``Signature.bind`` may name a missing argument although the fault is a misspelled keyword.
+
+    Args:
+        signature: the signature of the called function.
+        names: names of the call's keyword arguments.
+        error: the exception of ``signature.bind``, whose message is the description if no keyword
+            is unknown.
+    """
+    unknown = _find_unknown_keywords(signature, names)
+    plural = "s" * (len(unknown) > 1)
+    return (
+        f"got the unknown keyword{plural} {', '.join(map(repr, unknown))}"
+        if unknown
+        else str(error)
+    )
+
+
+def _find_unknown_keywords(signature: inspect.Signature, names: Iterable[str]) -> list[str]:
+    """Return the names that are not parameters; none if the function takes any keyword."""
+    kinds = {each.kind for each in signature.parameters.values()}
+    if inspect.Parameter.VAR_KEYWORD in kinds:
+        return []
+    return sorted(set(names) - signature.parameters.keys())
 
 
 def _suggest_option(name: str) -> str:
@@ -57,6 +82,33 @@ def _suggest_option(name: str) -> str:
     similar = difflib.get_close_matches(name, [*_CALLBACK_OPTIONS, *_FORMER_OPTIONS], n=1)
     known = [_FORMER_OPTIONS.get(each, each) for each in similar]
     return "".join(suggest_name(each, known) for each in known)
+
+
+def check_not_transformation(
+    construct: str, function: Callable[..., Any], args: Collection[Any]
+) -> None:
+    """Raise an error if a transformation was compiled in place of the transformed function.
+
+    ``qjit(bellhop.grad)(f)`` is meant as ``qjit(bellhop.grad(f))``.
+
+    Args:
+        construct: name of the public function that compiles, such as ``"qjit"``.
+        function: the function that was compiled.
+        args: positional arguments of the call, which JAX rejected.
+
+    Raises:
+        TypeError: if `function` is a public function of Bellhop or JAX, and its only argument is a
+            function.
+    """
+    name = function_name(function)
+    package = str(getattr(function, "__module__", "")).partition(".")[0]
+    is_public = package in ("bellhop", "jax") and hasattr(sys.modules[package], name)
+    if is_public and len(args) == 1 and all(map(callable, args)):
+        raise TypeError(
+            f"{construct} of {package}.{name}: the argument is a function, expected arrays. "
+            f"Transform the function first: {construct}({package}.{name}(f)), or @{construct} "
+            f"above @{package}.{name}."
+        )
 
 
 def check_parameters(

@@ -16,6 +16,7 @@ from jax.typing import DTypeLike
 
 from bellhop.base.source import definition_site, function_name
 from bellhop.base.value_checks import flatten_sortable
+from bellhop.errors import ResultTypeError
 from bellhop_runtime import DTYPES
 
 MISSING = inspect.Signature.empty
@@ -23,10 +24,6 @@ MISSING = inspect.Signature.empty
 _PYTHON_SCALARS = (bool, int, float, complex)
 _DTYPES_BY_TYPE: dict[type, Any] = {type_: np.dtype(type_) for type_ in _PYTHON_SCALARS}
 _DTYPES_BY_TYPE |= {dtype.type: dtype for dtype in DTYPES}
-
-
-class ResultTypeError(TypeError):
-    """A declared result type is missing, or does not determine shapes and dtypes."""
 
 
 class _Infer:

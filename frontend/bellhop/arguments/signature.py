@@ -13,14 +13,15 @@ import jax.numpy as jnp
 import numpy as np
 from jax.typing import DTypeLike
 
-from bellhop.arguments.declared_types import ResultTypeError, result_avals
+from bellhop.arguments.accepted_arguments import describe_mismatch
+from bellhop.arguments.declared_types import result_avals
 from bellhop.arguments.flat_tree import FlatTree
 from bellhop.arguments.static_arguments import POSITIONAL
 from bellhop.base.source import function_name
 from bellhop.base.types import Args, Kwargs, PyTree, to_structs
 from bellhop.base.uncalled_function import describe_uncalled
 from bellhop.base.value_checks import check_dictionary_keys, check_no_measurements
-from bellhop.errors import format_value
+from bellhop.errors import ResultTypeError, format_value
 
 
 class DeclaredSignature:
@@ -74,8 +75,9 @@ class DeclaredSignature:
             try:
                 bound = self._signature.bind(*args, **kwargs)
             except TypeError as error:
+                fault = describe_mismatch(self._signature, kwargs, error)
                 raise TypeError(
-                    f"{self._name}(): the arguments do not match: {error}. The function takes "
+                    f"{self._name}(): the arguments do not match: {fault}. The function takes "
                     f"({self})."
                 ) from None
             bound.apply_defaults()

@@ -27,13 +27,13 @@ def check_not_mutated(label: str, *bodies: Callable[..., Any]) -> Iterator[None]
     Args:
         label: name of the statement, for errors.
         bodies: functions of the statement's parts; the lists, dictionaries and sets in their
-            closures are checked.
+            closures, and in global variables that they name, are checked.
 
     Raises:
         AutoGraphError: names a container that was changed and holds a tracer; its contents are
             restored.
     """
-    containers = {name: value for body in bodies for name, value in _closure_containers(body)}
+    containers = {name: value for body in bodies for name, value in _find_containers(body)}
     before = {name: (value, value.copy()) for name, value in containers.items()}
     try:
         yield
@@ -53,11 +53,15 @@ def check_not_mutated(label: str, *bodies: Callable[..., Any]) -> Iterator[None]
             )
 
 
-def _closure_containers(body: Callable[..., Any]) -> Iterator[tuple[str, Any]]:
-    """Yield name and value of each list, dictionary and set in a function's closure.
+def _find_containers(body: Callable[..., Any]) -> Iterator[tuple[str, Any]]:
+    """Yield name and value of each list, dictionary and set that a function names.
 
-    Containers inside of other containers are not listed.
+    These are the variables in its closure and its global variables. Containers inside of other
+    containers are not listed.
     """
+    for name in body.__code__.co_names:
+        if type(value := body.__globals__.get(name)) in _KINDS:
+            yield name, value
     for name, cell in zip(body.__code__.co_freevars, body.__closure__ or (), strict=True):
         with contextlib.suppress(ValueError):  # A variable without a value.
             if type(cell.cell_contents) in _KINDS:

@@ -14,8 +14,12 @@ F = TypeVar("F", bound=Callable[..., Any])
 @overload
 def public_function(function: F) -> F: ...
 @overload
-def public_function(*, usage: str) -> Callable[[F], F]: ...
-def public_function(function: Any = None, *, usage: str = "") -> Any:
+def public_function(
+    *, usage: str = "", jax_function: Callable[..., Any] | None = None
+) -> Callable[[F], F]: ...
+def public_function(
+    function: Any = None, *, usage: str = "", jax_function: Callable[..., Any] | None = None
+) -> Any:
     """Decorate a public function or method, to help users who call it wrongly.
 
     Python's own error for an unknown keyword or too many arguments lists no names, and the
@@ -27,14 +31,16 @@ def public_function(function: Any = None, *, usage: str = "") -> Any:
             positional arguments, these are not checked here.
         usage: a sentence that shows a right call, for the error for too many arguments; by default
             it lists the options that are passed by keyword only.
+        jax_function: JAX's function of the same purpose, which compiled programs may call too. The
+            error for an option that only JAX's function has names it.
 
     Returns:
         a wrapper, which raises a `TypeError` for arguments that do not fit; without `function`, a
         decorator.
     """
     if function is None:
-        return functools.partial(_decorate, usage=usage)
-    return _decorate(function, usage)
+        return functools.partial(_decorate, usage=usage, jax_function=jax_function)
+    return _decorate(function, usage, jax_function)
 
 
 def hide_internal_frames(function: F) -> F:
@@ -56,12 +62,27 @@ def hide_internal_frames(function: F) -> F:
     return cast(F, call)
 
 
-def _decorate(function: F, usage: str) -> F:
+def _advise_on_jax_option(jax_function: Callable[..., Any] | None, option: str) -> str:
+    """Return the advice to call JAX's function, if it has the option; else an empty string."""
+    if jax_function is None:
+        return ""
+    parameter = inspect.signature(jax_function).parameters.get(option)
+    # The function and its arguments have no default, and other names in Bellhop.
+    if parameter is None or parameter.default is parameter.empty:
+        return ""
+    return (
+        f"Use jax.{jax_function.__name__}, which has this option and can be called in a qjit "
+        "function."
+    )
+
+
+def _decorate(function: F, usage: str, jax_function: Callable[..., Any] | None) -> F:
     """Make the wrapper of `public_function`.
 
     Args:
         function: the public function.
         usage: a sentence that shows a right call; may be empty.
+        jax_function: JAX's function of the same purpose, or None.
     """
     name = function.__name__
     # The instance of a method is not an option.
@@ -89,7 +110,9 @@ def _decorate(function: F, usage: str) -> F:
         try:
             if known is not None and not known.issuperset(kwargs):
                 unknown = next(each for each in kwargs if each not in known)
-                raise unknown_option_error(name, unknown, names)
+                raise unknown_option_error(
+                    name, unknown, names, _advise_on_jax_option(jax_function, unknown)
+                )
             if not takes_any and len(args) - is_method > len(positional):
                 expected = (
                     f"at most {len(positional)}: {', '.join(positional)}" if positional else "none"

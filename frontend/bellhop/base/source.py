@@ -61,6 +61,13 @@ def original_location(file: str, line: int) -> str | None:
     return f"{origin[0]}:{origin[1]}"
 
 
+def map_site(site: str) -> str:
+    """Return the user's ``file:line`` for a line of any code, as `original_location` finds it."""
+    file, _, line = site.rpartition(":")
+    location = original_location(file, int(line)) if line.isdigit() else None
+    return location or site
+
+
 def _notebook_location(file: str, line: int) -> str | None:
     """Return the notebook cell of a line of code, such as ``In[3]:14``, or None.
 
@@ -211,7 +218,16 @@ def _is_user_file(file: str) -> bool:
 
 def is_in_users_project(file: str) -> bool:
     """Return whether a file of code is neither in a library nor among the installed packages."""
-    return _is_user_file(file) and not file.startswith(_installed_prefixes())
+    return _is_user_file(file) and not is_in_installed_package(file)
+
+
+def is_in_installed_package(file: str) -> bool:
+    """Return whether a file is in an installed package that Bellhop does not know, or in Python."""
+    # The prefixes lack the user's folder of packages, and the folders of other environments.
+    is_installed = file.startswith(_installed_prefixes()) or any(
+        f"{os.sep}{folder}{os.sep}" in file for folder in ("site-packages", "dist-packages")
+    )
+    return is_installed and _is_user_file(file)
 
 
 @functools.cache

@@ -7,6 +7,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from bellhop.arguments.accepted_arguments import format_count
+from bellhop.arguments.static_arguments import parse_positions
 from bellhop.base.public_function import public_function
 from bellhop.base.source import function_name
 
@@ -37,7 +39,9 @@ def check_transpose(
 
     Raises:
         AssertionError: if the function is not linear, or its transpose does not fit.
-        TypeError: for a linear argument of integers or booleans.
+        TypeError: for a linear argument of integers or booleans, and for ``argnums`` that are not
+            positions.
+        ValueError: for a position without an argument.
 
     Example:
         >>> import bellhop, jax, numpy as np
@@ -52,8 +56,17 @@ def check_transpose(
         Traceback (most recent call last):
         AssertionError: check_transpose: the transpose does not fit: ...
     """
-    numbers = range(len(args)) if argnums is None else np.atleast_1d(argnums)
-    positions = sorted({int(i) % len(args) for i in numbers})
+    numbers = parse_positions("argnums", argnums, "check_transpose")
+    for number in numbers:
+        if not -len(args) <= number < len(args):
+            raise ValueError(
+                f"check_transpose: argnums has {number}, but there "
+                f"{'is' if len(args) == 1 else 'are'} {format_count(len(args), 'argument')}, "
+                "counted from 0. Correct the position."
+            )
+    positions = sorted(
+        range(len(args)) if argnums is None else {number % len(args) for number in numbers}
+    )
     linear = [args[i] for i in positions]
     dtypes = []
     for position, argument in zip(positions, linear, strict=True):

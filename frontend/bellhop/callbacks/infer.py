@@ -13,7 +13,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from bellhop.arguments.declared_types import ResultTypeError, array_type
+from bellhop.arguments.declared_types import array_type
 from bellhop.base.exception_attributes import add_note
 from bellhop.base.source import function_name, user_site
 from bellhop.base.types import Aval, PyTree
@@ -21,6 +21,7 @@ from bellhop.base.value_checks import flatten_sortable
 from bellhop.callbacks.callback_type import Results
 from bellhop.compiler.callback_target import describe_value, flatten_arguments
 from bellhop.compiler.gates_in_callbacks import current_circuit_name, forbid_gates
+from bellhop.errors import ResultTypeError
 from bellhop.tracing.state import suspend_tracing
 from bellhop_runtime import DTYPES
 

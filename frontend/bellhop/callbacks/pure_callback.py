@@ -19,6 +19,7 @@ from typing import (
 import jax
 
 from bellhop._jax.private import hide_frames
+from bellhop.arguments.accepted_arguments import check_call
 from bellhop.arguments.declared_types import MISSING, annotated_result_type, infer, result_avals
 from bellhop.base.pickling import PickledByName
 from bellhop.base.public_function import public_function
@@ -360,6 +361,7 @@ class PureCallback(UncalledFunction, PickledByName, Generic[P, R]):
         """
         if not kwargs:
             return args
+        check_call(self._described_call, self._function, len(args), kwargs)
         bound = inspect.signature(self._function).bind(*args, **kwargs)
         given = list(bound.arguments)[-1]
         bound.apply_defaults()

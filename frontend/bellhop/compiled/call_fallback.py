@@ -180,6 +180,7 @@ class CallInterface(AheadOfTime, CompiledCall):
             strip_xla_context(error)
             failure = reveal_exception(error)
             if failure is error:
+                self._traced.explain_leaked_arguments(call.args, call.kwargs, error)
                 hide_frames(error)
                 raise
         finally:

@@ -10,6 +10,7 @@ import jax
 from bellhop.archive.archive import SavedProgram
 from bellhop.archive.call_signatures import Shown
 from bellhop.archive.schema import Malformed
+from bellhop.arguments.accepted_arguments import describe_mismatch
 from bellhop.arguments.argument_mismatch import describe_arguments, find_mismatch, get_type
 from bellhop.arguments.flat_tree import FlatTree, flatten_call
 from bellhop.arguments.signature import DeclaredSignature
@@ -91,8 +92,9 @@ class SavedCalls:
         try:
             bound = self._signature.bind(*args, **kwargs)
         except TypeError as error:
+            fault = describe_mismatch(self._signature, kwargs, error)
             raise TypeError(
-                f"{self._where}: the arguments do not match: {error}. The function takes "
+                f"{self._where}: the arguments do not match: {fault}. The function takes "
                 f"{self._signature}."
             ) from None
         by_key = self._map_by_key(bound)

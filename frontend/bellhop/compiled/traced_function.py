@@ -5,6 +5,7 @@ from typing import Any
 
 import jax
 
+from bellhop.arguments.accepted_arguments import check_not_transformation
 from bellhop.arguments.donation_errors import check_not_deleted, check_not_passed_twice
 from bellhop.arguments.flat_tree import unflatten_call
 from bellhop.arguments.signature import (
@@ -15,7 +16,7 @@ from bellhop.arguments.signature import (
 )
 from bellhop.arguments.static_arguments import Static, StaticArguments
 from bellhop.base.exception_attributes import add_note
-from bellhop.base.source import definition_site, function_name
+from bellhop.base.source import definition_site, function_name, user_site
 from bellhop.base.types import Args, Kwargs, Operand, PyTree
 from bellhop.compiled.out_shardings import resolve_out_shardings
 from bellhop.compiled.program_cache import CachedProgram
@@ -30,7 +31,11 @@ from bellhop.jaxprs.jaxpr_interpreter import interpret
 from bellhop.tracing.options import CompileOptions
 from bellhop.tracing.program_order import order_effects
 from bellhop.tracing.state import trace_with_options
-from bellhop.tracing.traced_value_errors import advise_on_traced_value, is_request_for_value
+from bellhop.tracing.traced_value_errors import (
+    ADVICE_ON_LEAKS,
+    advise_on_traced_value,
+    is_request_for_value,
+)
 from bellhop.transformations.inline_trace import trace_inline
 from bellhop.transformations.qjit_under_transforms import ON_HOST
 from bellhop_runtime import CallbackTable
@@ -146,6 +151,7 @@ class TracedFunction:
             TypeError: naming the first argument that is not an array or a number.
             OverflowError: for an integer that does not fit in any JAX type.
         """
+        check_not_transformation("qjit", self._function, args)
         names = self.static.dynamic_names()
         check_arrays(
             f"qjit of {self.where}",
@@ -167,6 +173,17 @@ class TracedFunction:
         """
         names = self.static.dynamic_names()
         check_not_deleted(f"qjit of {self.where}", names, args, kwargs, failed)
+
+    def explain_leaked_arguments(self, args: Args, kwargs: Kwargs, failed: BaseException) -> None:
+        """Add a note to JAX's error for an argument that another traced function left behind.
+
+        Does nothing to other errors, and if no argument is traced.
+        """
+        if not isinstance(failed, jax.errors.UnexpectedTracerError):
+            return
+        if any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves((args, kwargs))):
+            note = f"bellhop: in qjit of {self.where}, called at {user_site()}, an argument is a "
+            add_note(failed, f"{note}value of another traced function or loop. {ADVICE_ON_LEAKS}")
 
     def check_not_passed_twice(self, args: Args, kwargs: Kwargs, failed: Exception) -> None:
         """Raise a clear error if an execution failed since a donated array was passed twice.

@@ -260,6 +260,8 @@ class CallbackTarget:
             returned = f"{self.public_name} '{self.name}' returned a value of structure {observed}"
             if self.inferred:
                 raise self._inferred_mismatch(returned, declared) from error
+            if result is None:
+                raise self._missing_return_error(declared) from error
             raise TypeError(
                 f"{returned}, declared {declared}. Return the declared structure, or declare the "
                 "returned structure."
@@ -367,6 +369,8 @@ class CallbackTarget:
             OverflowError: for a Python integer that the dtype cannot hold.
         """
         observed = describe_value(value)
+        if value is None and not self.inferred and self.out_tree == jax.tree.structure(0):
+            raise self._missing_return_error(_describe_type(dtype, shape))
         if isinstance(value, np.ma.MaskedArray):
             raise TypeError(
                 f"{self._describe_returned(observed, index)}, and masks are not supported. Return "
@@ -418,6 +422,14 @@ class CallbackTarget:
         return TypeError(
             f"{returned}, declared {expected}. Return the declared type, or change the "
             f"declaration.{suggestion}"
+        )
+
+    def _missing_return_error(self, declared: str) -> TypeError:
+        """Return the error for a function that returned None; `declared` describes its result."""
+        return TypeError(
+            f"{self.public_name} '{self.name}' returned None, declared {declared}. Write a return "
+            "statement at the end of each path, or call the function by bellhop.callback, which "
+            "takes no result."
         )
 
     def _inferred_mismatch(self, returned: str, expected: str) -> TypeError:

@@ -28,7 +28,7 @@ from jax.interpreters.mlir import ir
 
 from bellhop._jax.jaxprs import find_leaked_values, forget_lowering
 from bellhop._jax.private import without_mesh
-from bellhop.base.source import callable_site, definition_site
+from bellhop.base.source import PACKAGE, callable_site, definition_site, map_site
 from bellhop.compiler.classical import is_classical, make_classical_program
 from bellhop.compiler.compile_timing import Stopwatch
 from bellhop.compiler.jax_callbacks import lower_for_program
@@ -143,14 +143,18 @@ def compile_program(
         traced = jax.jit(function, keep_unused=True).trace(*args)
     where = f"'{function.__name__}' ({definition_site(function)})"
     for leaked in find_leaked_values(traced):
-        used = f", at {leaked.used}" if leaked.used else ""
-        created = f", computed at {leaked.created}" if leaked.created else ""
+        used = f", at {map_site(leaked.used)}" if leaked.used else ""
+        created = f", computed at {map_site(leaked.created)}" if leaked.created else ""
         made = ", an argument of its body" if leaked.is_argument else created
+        owner = leaked.owner or "the function"
+        if PACKAGE in owner:
+            # Such as the body of a loop that autograph converted.
+            owner = "the loop or conditional"
         raise jax.errors.UnexpectedTracerError(
             f"{where} uses a value of another traced function or loop{used}: a "
             f"{leaked.type.str_short()}{made}, which was stored outside of "
-            f"{leaked.owner or 'the function'}, in a list, an attribute, a global or the closure "
-            f"of a jax.custom_jvp or jax.custom_vjp function. {ADVICE_ON_LEAKS}"
+            f"{owner}, in a list, an attribute, a global or the closure of a jax.custom_jvp or "
+            f"jax.custom_vjp function. {ADVICE_ON_LEAKS}"
         )
     for value in traced.jaxpr.consts:
         if not isinstance(jax.typeof(value), jax.core.ShapedArray):

@@ -73,8 +73,8 @@ class Region:
         self._calls_back = code.calls_python
         if self._calls_back and not isinstance(target, jax.Device):
             raise CompileError(
-                f"accelerate: '{name}' runs on several devices ({describe_target(target)}), where "
-                "callbacks are not supported. Move the callback out of the accelerated "
+                f"accelerate of '{name}' runs on several devices ({describe_target(target)}), "
+                "where callbacks are not supported. Move the callback out of the accelerated "
                 "function, or run it on one device."
             )
         self._spans_processes = (
@@ -200,7 +200,7 @@ class Region:
             TypeError: always.
         """
         raise TypeError(
-            f"accelerate: '{self.name}' returned {value.dtype}{value.shape} as result {index}, "
+            f"accelerate of '{self.name}' returned {value.dtype}{value.shape} as result {index}, "
             f"compiled for {dtype}{shape}. This is a bug in bellhop; please report it."
         )
 
@@ -258,7 +258,7 @@ def _check_memory(executable: jax.stages.Compiled, name: str, site: str, target:
     if required > available:
         n = len(devices)
         raise CompileError(
-            f"accelerate: '{name}', called from {site}, needs {format_gib(required)} of memory "
+            f"accelerate of '{name}', called from {site}, needs {format_gib(required)} of memory "
             f"on {'each of ' if n > 1 else ''}{describe_target(target)}, where "
             f"{format_gib(available)} are available. Use smaller arrays, fewer wires or single "
             "precision, or partition arrays or the state over a mesh of "

@@ -16,6 +16,7 @@ from bellhop.arguments.flat_tree import make_flat_jaxpr
 from bellhop.arguments.static_arguments import Static
 from bellhop.base.exception_attributes import reveal_exceptions
 from bellhop.base.public_function import hide_internal_frames, public_function
+from bellhop.base.source import function_name
 from bellhop.base.types import Args, Kwargs
 from bellhop.compiled.out_shardings import resolve_out_shardings
 from bellhop.compiled.qjit import QJIT
@@ -100,6 +101,30 @@ class Drawing:
         return bundle
 
 
+class DrawingFunction:
+    """Function of a program's arguments that draws the program: the result of ``draw``.
+
+    Args:
+        name: name of the public function, ``"draw"`` or ``"draw_graph"``.
+        function: the drawn function.
+        call: returns the drawing for the arguments of `function`.
+    """
+
+    def __init__(self, name: str, function: Callable[..., Any], call: Callable[..., Any]) -> None:
+        functools.update_wrapper(self, function)
+        named = f"'{function_name(function)}'"
+        self._described = f"<{name} {named}: to draw, call it with the arguments of {named}>"
+        self._call = call
+
+    @hide_internal_frames
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Draw the program for these arguments or their types."""
+        return self._call(*args, **kwargs)
+
+    def __repr__(self) -> str:
+        return self._described
+
+
 @public_function(usage="Write draw(fn)(*args).")
 def draw(fn: Callable[..., Any]) -> Callable[..., Drawing]:
     """Draw a hybrid program: host code, circuits, callbacks, regions and data flow.
@@ -139,14 +164,9 @@ def draw(fn: Callable[..., Any]) -> Callable[..., Drawing]:
         raise TypeError(f"draw takes a function, got {fn!r} of type {type(fn).__name__}.")
     function = fn.user_function if isinstance(fn, QJIT) else fn
 
-    @functools.wraps(function)
-    @hide_internal_frames
     @reveal_exceptions
     def draw_call(*args: Any, **kwargs: Any) -> Drawing:
-        """Trace the drawn function for these arguments or types, and draw it.
-
-        This is the function that `draw` returns.
-        """
+        """Trace the drawn function for these arguments or types, and draw it."""
         traced, names = function, _argument_sizes(function, args, kwargs)
         if isinstance(fn, QJIT) and fn.static_arguments:
             static, args, kwargs = fn.static_arguments.split(args, kwargs)
@@ -175,7 +195,7 @@ def draw(fn: Callable[..., Any]) -> Callable[..., Drawing]:
         ]
         return Drawing(build_program_graph(closed, names, results))
 
-    return draw_call
+    return DrawingFunction("draw", function, draw_call)
 
 
 @public_function(usage="Write draw_graph(fn)(*args).")
@@ -203,18 +223,17 @@ def draw_graph(fn: Callable[..., Any], *, level: int | str | None = None) -> Cal
         'result'
         >>> figure.clear()
     """
+    function = fn.user_function if isinstance(fn, QJIT) else fn
     if level is not None:
         from bellhop.circuits.front.specs_levels import draw_at_level
 
-        return draw_at_level(fn.user_function if isinstance(fn, QJIT) else fn, level)
+        return draw_at_level(function, level)
     drawn = draw(fn)
 
-    @functools.wraps(drawn)
-    @hide_internal_frames
     def draw_figure(*args: Any, **kwargs: Any) -> Any:
         return make_figure(drawn(*args, **kwargs).graph)
 
-    return draw_figure
+    return DrawingFunction("draw_graph", function, draw_figure)
 
 
 def _argument_sizes(

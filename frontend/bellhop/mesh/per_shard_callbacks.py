@@ -13,9 +13,9 @@ import jax
 from jax.core import Tracer
 from jax.sharding import AxisType, NamedSharding, PartitionSpec
 
-from bellhop.arguments.declared_types import ResultTypeError
 from bellhop.base.source import user_site
 from bellhop.base.types import Operand
+from bellhop.errors import ResultTypeError
 
 
 def result_shardings(label: str, declared: Any) -> list[NamedSharding]:

@@ -6,9 +6,10 @@ from typing import Any
 
 import jax
 
-from bellhop.arguments.declared_types import MISSING, ResultTypeError
+from bellhop.arguments.declared_types import MISSING
 from bellhop.callbacks.pure_callback import PureCallback
 from bellhop.compiler.callback_target import flatten_arguments
+from bellhop.errors import ResultTypeError
 
 _numbers = itertools.count()
 # By the capsule's id; the capsule is kept, as XLA has no way to unregister a handler.

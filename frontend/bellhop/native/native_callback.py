@@ -11,7 +11,7 @@ import numpy as np
 from jax.core import ShapedArray
 
 from bellhop.arguments.accepted_arguments import format_count
-from bellhop.arguments.declared_types import MISSING, ResultTypeError
+from bellhop.arguments.declared_types import MISSING
 from bellhop.base.public_function import public_function
 from bellhop.base.source import user_site
 from bellhop.base.types import Operand
@@ -25,6 +25,7 @@ from bellhop.compiler.native_target import (
     is_passed_by_value,
     list_parameters,
 )
+from bellhop.errors import ResultTypeError
 from bellhop.native.c_functions import find_c_function
 from bellhop.native.ffi_callback import FfiCallback, is_capsule
 

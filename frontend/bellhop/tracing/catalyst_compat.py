@@ -58,6 +58,26 @@ _ATTRIBUTES = {
 }
 
 
+# Options of QNodes, and where to set them.
+_QNODE_OPTIONS = {
+    "shots": "Shots belong to the QNode: put @qml.set_shots(100) between @qjit and @qml.qnode.",
+    **dict.fromkeys(
+        ("diff_method", "gradient_kwargs", "interface", "mcm_method", "postselect_mode"),
+        "Pass it to the QNode: @qml.qnode(device, {name}=...).",
+    ),
+    "wires": "Pass it to the device: qml.device(name, wires=...).",
+}
+
+
+def advise_on_qnode_option(name: str) -> str:
+    """Return where to set an option of QNodes or devices that qjit does not have.
+
+    Returns:
+        the sentence; an empty string for other options.
+    """
+    return _QNODE_OPTIONS.get(name, "").format(name=name)
+
+
 def check_catalyst_option(name: str, value: object) -> bool:
     """Raise an error or warn for an option of Catalyst's ``qjit`` or of ``jax.jit``.
 

@@ -1,8 +1,9 @@
-"""Calls of functions of PennyLane, NumPy and SciPy that need the values of traced arguments.
+"""Calls of functions of other packages that need the values of traced arguments.
 
 The user's line is right, but the function that it calls reads values while the program is traced:
-``qml.Superposition(coeffs, bases, ...)`` branches on ``bases``, and ``scipy.special.gamma(x)``
-converts ``x`` to a NumPy array.  Errors then name the called function and its remedy.
+``qml.Superposition(coeffs, bases, ...)`` branches on ``bases``, and ``scipy.special.gamma(x)`` and
+``plt.plot(x)`` convert ``x`` to a NumPy array.  Errors then name the called function and its
+remedy.
 """
 
 import ast
@@ -16,7 +17,7 @@ from typing import Any
 
 import jax
 
-from bellhop.base.source import is_call_from_site
+from bellhop.base.source import is_call_from_site, is_in_installed_package
 
 # JAX's packages with functions of the same names, and how users write the package.
 _TWINS = {"numpy": ("jax.numpy", "jnp"), "scipy": ("jax.scipy", "jax.scipy")}
@@ -36,6 +37,8 @@ class LibraryCall:
         takes_function: whether an argument is a function, such as an objective.
         written: the user's call.
         twin: a call of the JAX function with the same name and arguments; None if JAX has none.
+        site: ``file:line`` of the package that needs the value; empty for PennyLane, NumPy and
+            SciPy.
     """
 
     name: str
@@ -44,6 +47,7 @@ class LibraryCall:
     takes_function: bool
     written: str
     twin: str | None
+    site: str
 
     def advise(self, *, branches: bool) -> str | None:
         """Describe the value that the function needs, and the remedy.
@@ -62,6 +66,7 @@ class LibraryCall:
             else "a traced argument"
         )
         fault = f"{self.name} {'branches in Python on' if branches else 'needs'} the value of "
+        argument += f" ({self.site})" * bool(self.site)
         later = "or call it when the program runs: see help(bellhop.pure_callback)."
         if self.package == "pennylane":
             remedy = "Pass a Python number or a NumPy array, or use another operation."
@@ -80,17 +85,25 @@ class LibraryCall:
 def find_library_call(found: TracebackType) -> LibraryCall | None:
     """Find the library function that the user's line calls, and that failed on a traced value.
 
+    Libraries are PennyLane, NumPy, SciPy, and packages that the user installed.
+
     Args:
         found: the innermost entry of a traceback that is in the user's code.
 
     Returns:
         the call; None if the user's line reads the value itself, or calls another library.
     """
-    frames = []
+    frames: list[FrameType] = []
+    site, installed = "", None
     entry = found.tb_next
+    if entry is not None and is_in_installed_package(entry.tb_frame.f_code.co_filename):
+        installed = _get_package(entry.tb_frame)
     while entry is not None:
-        if _get_package(entry.tb_frame) in _PACKAGES:
-            frames.append(entry.tb_frame)
+        frame = entry.tb_frame
+        if _get_package(frame) in (*_PACKAGES, installed):
+            frames.append(frame)
+        if _get_package(frame) == installed:
+            site = f"{frame.f_code.co_filename}:{entry.tb_lineno}"
         entry = entry.tb_next
     function, module, call = _find_called_function(found)
     if frames:
@@ -102,18 +115,21 @@ def find_library_call(found: TracebackType) -> LibraryCall | None:
         package = (module or "").partition(".")[0]
         if package not in _TWINS:
             return None
-    if call is not None and callable(function):
+    if call is not None and (callable(function) or installed is not None):
         name, written = ast.unparse(call.func), ast.unparse(call)
     elif frames:
         # The first frames may belong to a decorator or a metaclass.
         frame = next((each for each in frames if _find_traced_parameters(each)), frames[0])
-        name = written = f"{_PACKAGES[package]} {_get_function_name(frame)}"
+        owner = _PACKAGES.get(package, f"{package}'s")
+        name = written = f"{owner} {_get_function_name(frame)}"
     else:
         return None
-    arguments = next(filter(None, map(_find_traced_parameters, frames)), ())
+    # Deeper functions of packages that Bellhop does not know have other parameters.
+    called = frames if package in _PACKAGES else frames[:1]
+    arguments = next(filter(None, map(_find_traced_parameters, called)), ())
     takes_function = bool(frames) and any(map(callable, _get_parameters(frames[0]).values()))
     twin = None if call is None else _find_twin(call, function, module)
-    return LibraryCall(name, package, arguments, takes_function, written, twin)
+    return LibraryCall(name, package, arguments, takes_function, written, twin, site)
 
 
 def _get_package(frame: FrameType) -> str:

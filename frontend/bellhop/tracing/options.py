@@ -11,7 +11,7 @@ from typing import Any, TextIO, TypedDict
 from bellhop.errors import format_value, unknown_option_error
 from bellhop.passes import pass_names
 from bellhop.settings.config import ENGINES, PRECISIONS
-from bellhop.tracing.catalyst_compat import check_catalyst_option
+from bellhop.tracing.catalyst_compat import advise_on_qnode_option, check_catalyst_option
 
 TARGETS = ("binary", "mlir", "jaxpr")
 
@@ -239,5 +239,5 @@ def compile_options(options: Mapping[str, Any]) -> CompileOptions:
         if name in names:
             known[name] = value
         elif not check_catalyst_option(name, value):
-            raise unknown_option_error("qjit", name, names)
+            raise unknown_option_error("qjit", name, names, advise_on_qnode_option(name))
     return CompileOptions(**known)

@@ -51,9 +51,11 @@ _ADVICE_ON_VALUES: dict[type[Exception], str] = {
 }
 
 
-def is_request_for_value(error: Exception) -> bool:
+def is_request_for_value(error: BaseException | None) -> bool:
     """Return whether JAX raised an error since Python needs the value of a traced array."""
-    return isinstance(error, CONCRETIZATION_ERRORS) or is_traced_size_error(error)
+    return isinstance(error, CONCRETIZATION_ERRORS) or (
+        error is not None and is_traced_size_error(error)
+    )
 
 
 def advise_on_traced_value(error: Exception) -> str | None:
@@ -70,14 +72,20 @@ def advise_on_traced_value(error: Exception) -> str | None:
         return f"at {site}, a value of another traced function or loop is used. {ADVICE_ON_LEAKS}"
     if _is_item_assignment(error):
         return f"at {site}, an item of an array is changed in place. {_ADVICE_ON_ITEMS}"
-    if not is_request_for_value(error):
+    # A library may raise another error from JAX's error.
+    request = error if is_request_for_value(error) else error.__cause__
+    if not is_request_for_value(request):
         return None
-    found = innermost_user_frame(error)
+    # All frames may be in installed packages, such as a command of the user's package.
+    is_users = is_in_users_project if innermost_user_frame(error, is_in_users_project) else None
+    found = innermost_user_frame(error, is_users)
     call = None if found is None else find_library_call(found)
     if call is not None:
-        branches = isinstance(error, jax.errors.TracerBoolConversionError)
+        branches = isinstance(request, jax.errors.TracerBoolConversionError)
         if advice := call.advise(branches=branches):
-            return f"at {site}, {advice}"
+            return f"at {error_site(error, is_users)}, {advice}"
+    if request is not error:
+        return None
     advice = "Use jnp functions of fixed shapes, such as jnp.where in place of a boolean index."
     for error_type, sentence in _ADVICE_ON_VALUES.items():
         if isinstance(error, error_type):

@@ -41,7 +41,7 @@ def grad(
     h: float | None = None,
     argnums: Argnums | None = None,
 ) -> Callable[[Callable[P, Any]], Callable[P, Any]]: ...
-@public_function
+@public_function(jax_function=jax.grad)
 def grad(
     fn: Function | None = None,
     *,
@@ -102,7 +102,7 @@ def value_and_grad(
     h: float | None = None,
     argnums: Argnums | None = None,
 ) -> Callable[[Callable[P, R]], Callable[P, tuple[R, Any]]]: ...
-@public_function
+@public_function(jax_function=jax.value_and_grad)
 def value_and_grad(
     fn: Function | None = None,
     *,
@@ -153,7 +153,7 @@ def jacobian(
     h: float | None = None,
     argnums: Argnums | None = None,
 ) -> Callable[[Callable[P, Any]], Callable[P, Any]]: ...
-@public_function
+@public_function(jax_function=jax.jacrev)
 def jacobian(
     fn: Function | None = None,
     *,

@@ -17,7 +17,7 @@ from bellhop.transformations.grad import Argnums, Function, check_arguments
 from bellhop.transformations.inline_trace import trace_inline
 
 
-@public_function
+@public_function(jax_function=jax.jvp)
 def jvp(
     f: Function,
     params: Sequence[Any],
@@ -76,7 +76,7 @@ def jvp(
     )
 
 
-@public_function
+@public_function(jax_function=jax.vjp)
 def vjp(
     f: Function,
     params: Sequence[Any],

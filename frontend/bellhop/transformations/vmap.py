@@ -31,7 +31,9 @@ def vmap(
     out_axes: Any = 0,
     axis_size: int | None = None,
 ) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
-@public_function(usage="Pass in_axes by keyword: vmap(fn, in_axes=(0, None)).")
+@public_function(
+    usage="Pass in_axes by keyword: vmap(fn, in_axes=(0, None)).", jax_function=jax.vmap
+)
 def vmap(
     fn: Callable[..., Any] | None = None,
     *,

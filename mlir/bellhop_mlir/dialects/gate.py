@@ -135,12 +135,17 @@ def _read_table(run: ir.Operation) -> Iterator[Gate]:
         smallest = min(ends, default=0)
         if -1 - smallest >= n_constants:
             reader.fail(
-                f"index of a constant: expected 0 to {n_constants - 1}, got {-1 - smallest}"
+                f"index of a constant: {_describe_indices(n_constants)}, got {-1 - smallest}"
             )
         wires, controls, values = map(reader.take, (n_wires, n_controls, n_controls))
         if not {0, 1}.issuperset(values):
             reader.fail(f"a control value: expected 0 or 1, got {values}")
         yield Gate(name, wires, slots, (), adjoint, controls, values)
+
+
+def _describe_indices(count: int) -> str:
+    """Describe the allowed values of an index into ``count`` elements, for an error."""
+    return f"expected 0 to {count - 1}" if count > 0 else "there is none"
 
 
 class _CodeReader:
@@ -162,7 +167,7 @@ class _CodeReader:
         """Read the next integer, from 0 to ``limit - 1``; ``meaning`` names it in errors."""
         value = self.read()
         if not 0 <= value < limit:
-            self.fail(f"{meaning}: expected 0 to {limit - 1}, got {value}")
+            self.fail(f"{meaning}: {_describe_indices(limit)}, got {value}")
         return value
 
     def read_count(self, meaning: str) -> int:

@@ -224,7 +224,7 @@ def test_function_that_jax_cannot_trace_is_named(dev):
         with pytest.raises(bellhop.CompileError) as caught:
             form(lambda x: on(dev, not_jittable)(x))(1.0)
         message = str(caught.value)
-        assert "accelerate: 'not_jittable' (" in message
+        assert "accelerate of 'not_jittable' (" in message
         assert f"{__file__}:" in message
         assert "cannot be traced by jax.jit" in message
         assert "pure_callback" in message
@@ -235,7 +235,7 @@ def test_numpy_on_a_tracer_is_named(dev):
     def with_numpy(x):
         return np.linalg.inv(x)
 
-    with pytest.raises(bellhop.CompileError, match="accelerate: 'with_numpy'"):
+    with pytest.raises(bellhop.CompileError, match="accelerate of 'with_numpy'"):
         bellhop.qjit(lambda x: on(dev, with_numpy)(x))(MATRIX)
 
 
@@ -243,7 +243,7 @@ def test_result_that_is_no_array_is_named(dev):
     def words(x):
         return "text"
 
-    with pytest.raises(bellhop.CompileError, match="accelerate: 'words'"):
+    with pytest.raises(bellhop.CompileError, match="accelerate of 'words'"):
         bellhop.qjit(lambda x: on(dev, words)(x))(1.0)
 
 

@@ -50,7 +50,7 @@ def test_argument_that_is_no_array_is_named(form, call, name):
     def f(x, y, negate=False, **more):
         return x
 
-    message = rf"accelerate: 'f' \({__file__}:\d+\): the argument {name} is of type"
+    message = rf"accelerate of 'f' \({__file__}:\d+\): the argument {name} is of type"
     with pytest.raises(TypeError, match=message):
         form(lambda x: call(f, x))(1.0)
 

@@ -1,11 +1,13 @@
 """Lists, dictionaries and sets that a converted statement changes in place."""
 
+import jax
 import numpy as np
 import pennylane as qml
 import pytest
 
 import bellhop
 
+KEPT: list = []
 FALLS_BACK = "leaves traced values in 'kept'"
 REFUSED = "leaves traced values in 'kept', a Python {kind}.*x = jnp.zeros"
 
@@ -72,6 +74,37 @@ def test_a_conditional_is_refused():
 
     with pytest.raises(bellhop.AutoGraphError, match=REFUSED.format(kind="list")):
         f(2.0)
+
+
+def test_a_global_list():
+    @bellhop.qjit(autograph=True)
+    def f(n):
+        for i in range(n):
+            KEPT.append(i)
+        return n
+
+    with pytest.raises(bellhop.AutoGraphError, match="leaves traced values in 'KEPT', a Python li"):
+        f(3)
+    assert KEPT == []
+
+
+def test_a_list_in_an_attribute_names_lines_of_the_user():
+    """It is not searched; the value is found where it is used."""
+
+    class Model:
+        kept: list = []  # noqa: RUF012
+
+    @bellhop.qjit(autograph=True)
+    def f(n):
+        for i in range(n):
+            Model.kept.append(2 * i)
+        return Model.kept[0]
+
+    with pytest.raises(jax.errors.UnexpectedTracerError) as raised:
+        f(3)
+    assert "__autograph_generated" not in str(raised.value)
+    assert f"computed at {__file__}:" in str(raised.value)
+    assert "was stored outside of the loop or conditional" in str(raised.value)
 
 
 def test_what_is_known_when_tracing_may_be_left():

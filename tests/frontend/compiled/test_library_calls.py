@@ -1,5 +1,6 @@
 """Errors of functions of PennyLane and SciPy that read a traced argument name the user's call."""
 
+import importlib
 import re
 
 import jax
@@ -85,6 +86,30 @@ def test_functions_of_scipy_and_numpy(function, advice):
     _, note = raise_error(function, jnp.ones((2, 2)))
     assert re.search(rf"at {HERE}:\d+, \w+\.", note)
     assert advice in note
+
+
+def test_functions_of_installed_packages(tmp_path, monkeypatch):
+    """The line is the user's, not the package's line, which calls NumPy."""
+    folder = tmp_path / "site-packages"
+    folder.mkdir()
+    (folder / "plots.py").write_text(
+        "import numpy\n\nclass Axes:\n    def plot(self, *lines):\n"
+        "        return [numpy.asarray(line) for line in lines]\n"
+    )
+    monkeypatch.syspath_prepend(folder)
+    axes = importlib.import_module("plots").Axes()
+    _, note = raise_error(lambda x: axes.plot(x), 1.0)
+    assert re.search(
+        rf"at {HERE}:\d+, axes.plot needs the value of a traced argument \(.*plots.py:5\)\. Call "
+        r"axes.plot outside of the program, or call it when the program runs",
+        note,
+    )
+
+
+def test_an_error_that_a_library_raises_from_the_error_of_jax():
+    with pytest.raises(ValueError, match="must return a scalar") as raised:
+        bellhop.qjit(lambda x: scipy.optimize.minimize(lambda y: y[0] + x, np.ones(1)).x)(1.0)
+    assert "Call scipy.optimize.minimize outside of" in "\n".join(raised.value.__notes__)
 
 
 def test_names_of_imported_functions_and_other_lines():

@@ -128,6 +128,8 @@ def test_defaults_are_declared_arguments(traces):
         TypeError, match=r"f\(\): the arguments do not match: missing a required argument: 'x'"
     ):
         f()
+    with pytest.raises(TypeError, match=r"do not match: got the unknown keywords 'xx', 'z'\. The"):
+        f(xx=1.0, z=2.0)
 
 
 @pytest.mark.parametrize("value", [1j, np.ones(2), [1.0], np.complex64(1)], ids=repr)

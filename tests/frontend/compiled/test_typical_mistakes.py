@@ -168,7 +168,7 @@ def identity(x) -> float:
         (bellhop.accelerate(lambda x: MIXED), "accelerate of '<lambda>' .*: the result"),
         (
             lambda x: bellhop.accelerate(lambda y: y)(MIXED),
-            "accelerate: '<lambda>' .*: the argument y",
+            "accelerate of '<lambda>' .*: the argument y",
         ),
         (lambda x: identity(MIXED), r"pure_callback 'identity' .*: the argument args\[0\]"),
         (

@@ -261,6 +261,15 @@ def test_only_functions_are_drawn():
         bellhop.draw(3)
 
 
+def test_a_drawing_without_arguments_says_how_to_call_it():
+    def program(x):
+        return 2 * x
+
+    shown = str(bellhop.draw(program))
+    assert shown == "<draw 'program': to draw, call it with the arguments of 'program'>"
+    assert "draw_graph 'program'" in repr(bellhop.draw_graph(program))
+
+
 def test_static_arguments_are_no_arrows():
     @bellhop.qjit(static_argnums=1, static_argnames="scale")
     def f(x, n, y, *, scale):

@@ -14,6 +14,8 @@ interpreters of the jaxpr.
 """
 
 import itertools
+import numbers
+import reprlib
 from collections import ChainMap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -23,6 +25,7 @@ import jax
 import jax.numpy as jnp
 from jax.extend.core import get_opaque_trace_state
 from pennylane.operation import Operator
+from pennylane.ops import MeasurementValue
 from pennylane.queuing import AnnotatedQueue, QueuingManager, process_queue
 from pennylane.tape import QuantumScript
 
@@ -87,9 +90,16 @@ class _OperationQueue(AnnotatedQueue):
 
         Raises:
             CompileError: inside a JAX transformation (``jax.lax.scan``, ...) in the quantum
-                function.
+                function, such as a ``jax.numpy`` function of a measurement.
         """
         if get_opaque_trace_state(convention="bellhop") != self._trace:
+            if is_measurement(obj):
+                raise CompileError(
+                    f"{self._where}: the measurement {type(obj).__name__} is passed to a JAX "
+                    "function (jnp.sum, jax.jit, ...) or created in it, and JAX functions take "
+                    "arrays only. Return the measurement, and compute with the QNode's result "
+                    "outside of the QNode."
+                )
             raise CompileError(
                 f"{self._where}: {getattr(obj, 'name', type(obj).__name__)} is applied inside a "
                 "JAX transformation (jax.lax.scan, jax.jit, jax.vmap, ...) in the quantum "
@@ -394,13 +404,15 @@ class TracingCircuit:
                 )
 
     def _check_numbers(self, operations: Sequence[Any]) -> None:
-        """Raise a ``CompileError`` if a parameter of an operation is None or a string."""
+        """Raise a ``CompileError`` if a parameter of an operation is not a number or an array."""
         for op in operations:
             for value in op.data:
-                if value is None or isinstance(value, str):
+                if not _is_numeric(value):
+                    site = self.find_site(op)
+                    named = f"{op.name} ({site})" if site else op.name
                     raise CompileError(
-                        f"{self.where}: a parameter of {op.name} is {value!r}, expected a number "
-                        "or an array. Pass a number, or an array of numbers."
+                        f"{self.where}: a parameter of {named} is {reprlib.repr(value)}, expected "
+                        "a number or an array. Pass a number, or an array of numbers."
                     )
 
     def _check_all_returned(self, queue: _OperationQueue) -> None:
@@ -427,6 +439,18 @@ class TracingCircuit:
                 "the body of the loop."
             )
         return jnp.asarray(holds)
+
+
+def _is_numeric(value: object) -> bool:
+    """Return whether an operation accepts a parameter: a number, an array or a sequence of these.
+
+    Outcomes of mid-circuit measurements on a tape are accepted too.
+    """
+    if hasattr(value, "dtype") or hasattr(value, "__array__"):
+        return True
+    if isinstance(value, Sequence) and not isinstance(value, str | bytes):
+        return all(map(_is_numeric, value))
+    return isinstance(value, numbers.Number | MeasurementValue)
 
 
 def foreign_queue_error(where: str, construct: str) -> CompileError:

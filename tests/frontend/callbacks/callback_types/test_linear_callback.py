@@ -110,6 +110,8 @@ def test_check_transpose_finds_what_is_wrong():
         bellhop.debug.check_transpose(square, np.zeros(3))
     with pytest.raises(TypeError, match="the linear argument 0 has the dtype int64"):
         bellhop.debug.check_transpose(square, np.arange(3))
+    with pytest.raises(ValueError, match="argnums has 1, but there is 1 argument, counted from 0"):
+        bellhop.debug.check_transpose(square, np.zeros(3), argnums=1)
 
 
 def test_one_derivative_alone():

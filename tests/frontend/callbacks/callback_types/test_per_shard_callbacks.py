@@ -7,7 +7,7 @@ from jax.sharding import AxisType, NamedSharding, PartitionSpec
 from tests.processes import run_in_processes
 
 import bellhop
-from bellhop.arguments.declared_types import ResultTypeError
+from bellhop.errors import ResultTypeError
 
 X = np.arange(8.0).reshape(4, 2)
 ROWS = PartitionSpec("rows")

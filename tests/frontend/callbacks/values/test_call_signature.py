@@ -222,6 +222,13 @@ def test_arguments_that_the_function_does_not_take_are_an_error_of_the_trace(cal
         jax.make_jaxpr(call)(1.0)
 
 
+def test_an_unknown_keyword_of_a_callback_with_a_derivative():
+    f = bellhop.pure_callback(two, float)
+    f.jvp(lambda primals, tangents: (1.0, 1.0))
+    with pytest.raises(TypeError, match=r"'two' \(called from .*: got the unknown keyword 'w'"):
+        f(w=1.0)
+
+
 def test_what_a_wrapper_takes_counts_and_not_what_is_said_of_it():
     @functools.wraps(two)
     def given_one(y):

@@ -9,7 +9,7 @@ import pennylane as qml
 import pytest
 
 import bellhop
-from bellhop.arguments.declared_types import ResultTypeError
+from bellhop.errors import ResultTypeError
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from tests.needs import PYTORCH, params
 
 import bellhop
 from bellhop import host_callback
-from bellhop.arguments.declared_types import ResultTypeError
+from bellhop.errors import ResultTypeError
 
 STRUCT = jax.ShapeDtypeStruct
 

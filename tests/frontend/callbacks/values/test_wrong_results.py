@@ -33,7 +33,6 @@ WRONG_LEAVES = [
     (1.0, int, "a float", "int64[]"),
     (1j, float, "a complex", "float64[]"),
     (1, bool, "an int", "bool[]"),
-    (None, float, "None", "float64[]"),
     ("text", float, "a str", "float64[]"),
     (object(), float, "an object", "float64[]"),
     ([1.0, 2.0], float, "float64[2]", "float64[]"),
@@ -119,7 +118,6 @@ def test_tensor_of_torch_is_an_array():
         ([1.0, 2.0], (float, float)),
         ({"a": 1.0}, {"b": float}),
         ({"a": 1.0, "b": 1.0}, {"a": float}),
-        (None, (float, float)),
         (1.0, (float,)),
         (np.zeros(2), (float, float)),
         (1.0, {"a": float}),
@@ -134,6 +132,17 @@ def test_wrong_structure_is_named_with_what_was_declared(value, declared):
     assert message.startswith("pure_callback 'simpson' returned a value of structure")
     in_words = repr(declared).replace("<class 'float'>", "array")
     assert f"declared {in_words}. Return the declared structure" in message
+
+
+@pytest.mark.parametrize(
+    ("declared", "described"), [(float, "float64[]"), ((float, float), "(array, array)")]
+)
+def test_a_missing_return_statement_is_named(declared, described):
+    with pytest.raises(TypeError, match="Write a return statement at the end") as caught:
+        call(None, declared)
+    assert f"'simpson' returned None, declared {described}. " in str(caught.value)
+    with pytest.raises(TypeError, match="returned None as result 1, declared float64"):
+        call((1.0, None), (float, float))
 
 
 def test_wrong_leaf_among_many_is_counted():

@@ -120,11 +120,23 @@ COMPILE_ERRORS: dict[str, tuple[Callable[[Any], Any], str]] = {
     ),
     "no number": (
         gate_in(lambda x: qml.RX(None, 0)),
-        "a parameter of RX is None, expected a number or an array",
+        f"a parameter of RX ({__file__}:",
     ),
     "text for an angle": (
         gate_in(lambda x: qml.RX("x", 0)),
-        "a parameter of RX is 'x', expected a number or an array. Pass a number",
+        ") is 'x', expected a number or an array. Pass a number",
+    ),
+    "a dictionary for an angle": (
+        gate_in(lambda x: qml.Rot(x, {"a": 1.0}, x, 0)),
+        ") is {'a': 1.0}, expected a number or an array",
+    ),
+    "a function for an angle": (
+        gate_in(lambda x: qml.ctrl(qml.RX, control=1)(abs, 0)),
+        ") is <built-in function abs>, expected a number or an array",
+    ),
+    "a jnp function of a measurement": (
+        lambda x: jnp.sum(qml.probs()),
+        "JAX functions take arrays only. Return the measurement, and compute",
     ),
     "a matrix of another shape": (
         lambda x: qml.expval(qml.Hermitian(x * jnp.eye(3), 0)),
@@ -188,6 +200,18 @@ def test_circuit_that_cannot_be_compiled(name: str) -> None:
     body, message = COMPILE_ERRORS[name]
     with raises_naming_the_circuit(message):
         bellhop.qjit(circuit(body))(0.3)
+
+
+@pytest.mark.parametrize(
+    "operate", [lambda y: 2 * y, lambda y: y - 0.5, lambda y: -y, lambda y: y > 0, lambda y: y + y]
+)
+def test_arithmetic_on_a_measurement_names_the_remedy(operate: Callable[[Any], Any]) -> None:
+    line = operate.__code__.co_firstlineno
+    with pytest.raises(
+        TypeError,
+        match=rf"at {re.escape(__file__)}:{line}: an operand is the measurement .*compute with the",
+    ):
+        bellhop.qjit(circuit(lambda x: operate(expval())))(0.3)
 
 
 def test_error_names_the_line_of_the_circuit() -> None:
