@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Callable
 from typing import Any
 
 from benchmarks.case import LIMIT, Case, Program, Target, qjit_builders, synchronous
@@ -76,41 +77,30 @@ def _rows(wires: int, rows: int, gradient: bool) -> Program:
     import bellhop
 
     circuit = ring_circuit("lightning.qubit", wires, diff_method="adjoint")
-    of_a_row = bellhop.qjit(bellhop.grad(circuit) if gradient else circuit)
+    run_row = bellhop.qjit(bellhop.grad(circuit) if gradient else circuit)
     angles = list(_angles(wires, rows))
 
     def run() -> None:
         for row in angles:
-            of_a_row(row).block_until_ready()
+            run_row(row).block_until_ready()
 
     return Program(run, comparable=False, compiles=False)
 
 
-def _case_beside_rows(wires: int, gradient: bool) -> Case:
+def _case(
+    name: str,
+    wires: int,
+    rows: int,
+    gradient: bool,
+    limit: str,
+    build_limit: Callable[[int, int, bool], Program] | None,
+    targets: tuple[Target, ...] = (),
+) -> Case:
+    limits = {} if build_limit is None else {LIMIT: lambda: build_limit(wires, rows, gradient)}
     return Case(
-        name=f"{'gradient' if gradient else 'batch'}-beside-rows-{wires}",
-        title=f"{'adjoint gradients' if gradient else 'circuits'} of {FEW_ROWS} rows, "
-        f"{wires} qubits",
-        limit="bellhop, one row after another",
-        builders={
-            **qjit_builders(lambda api: _qjit(api, wires, FEW_ROWS, gradient)),
-            "jax": lambda: _jax(wires, FEW_ROWS, gradient),
-            LIMIT: lambda: _rows(wires, FEW_ROWS, gradient),
-        },
-        items=FEW_ROWS,
-        unit="row",
-        targets=(Target(LIMIT, 1),),
-    )
-
-
-def _case(wires: int, rows: int, gradient: bool) -> Case:
-    limits = {LIMIT: lambda: _limit(wires, rows, gradient)} if wires >= LARGE else {}
-    return Case(
-        name=f"{'gradient' if gradient else 'batch'}-of-{rows}-{wires}",
+        name=f"{'gradient' if gradient else 'batch'}-{name}-{wires}",
         title=f"{'adjoint gradients' if gradient else 'circuits'} of {rows} rows, {wires} qubits",
-        limit="lightning.qubit through its Python bindings, the rows shared by the cores"
-        if limits
-        else "none",
+        limit=limit if limits else "none",
         builders={
             "jax": lambda: _jax(wires, rows, gradient),
             **qjit_builders(lambda api: _qjit(api, wires, rows, gradient)),
@@ -118,7 +108,20 @@ def _case(wires: int, rows: int, gradient: bool) -> Case:
         },
         items=rows,
         unit="row",
+        targets=targets,
     )
+
+
+def _case_beside_cores(wires: int, rows: int, gradient: bool) -> Case:
+    limit = "lightning.qubit through its Python bindings, the rows shared by the cores"
+    build_limit = _limit if wires >= LARGE else None
+    return _case(f"of-{rows}", wires, rows, gradient, limit, build_limit)
+
+
+def _case_beside_rows(wires: int, gradient: bool) -> Case:
+    limit = "bellhop, one row after another"
+    targets = (Target(LIMIT, 1),)
+    return _case("beside-rows", wires, FEW_ROWS, gradient, limit, _rows, targets)
 
 
 def _default_qubit_case(wires: int, rows: int) -> Case:
@@ -137,7 +140,7 @@ def _default_qubit_case(wires: int, rows: int) -> Case:
 
 
 CASES = [
-    *(_case(*size, gradient) for gradient in (False, True) for size in SIZES),
+    *(_case_beside_cores(*size, gradient) for gradient in (False, True) for size in SIZES),
     *(_case_beside_rows(wires, gradient) for gradient in (False, True) for wires in FEW_WIRES),
     _default_qubit_case(*SIZES[0]),
 ]

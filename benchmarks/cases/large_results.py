@@ -1,8 +1,7 @@
 """The whole state of a circuit as a result: 16, 32 and 64 MB.
 
-A result of this size costs fresh pages in each call, unless its memory is that of an earlier
-result that nobody uses any more.  The JAX column is PennyLane's
-default.qubit under ``jax.jit``.
+A result of this size costs fresh pages in each call, unless it reuses the memory of an earlier
+result.  The JAX column is PennyLane's default.qubit under ``jax.jit``.
 
 Limit: the same circuit with one expectation value as its result.
 """

@@ -15,7 +15,7 @@ Call = Callable[[], Any]
 GOAL = 1.05
 # A turn repeats its call for so long.
 _TURN_S = 0.0008
-# A ratio above the goal is measured again so many times, with programs that are compiled again.
+# How often a ratio above the goal is measured again, with programs that are compiled again.
 _MOST_REPEATS = 3
 
 
