@@ -199,7 +199,7 @@ _filtering_mode: Any = getattr(traceback_util, "_filtering_mode", lambda: "off")
 _hidden_paths: list[str] = traceback_util._exclude_paths
 
 
-# Message of JAX's exception that shows the line of a transformed operation.
+# Message of the exception by which JAX shows the line of a transformed operation.
 _BEFORE_TRANSFORMATION = (
     "these lines call the operation whose derivative or batched form raised the exception below."
 )

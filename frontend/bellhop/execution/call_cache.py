@@ -104,11 +104,14 @@ class CallCache:
     def _compile(self, *args: Any, **kwargs: Any) -> jax.stages.Compiled:
         """Compile the program of a call that passed a handle."""
         compiled = self._compile_once(*self._pack_first_input(args), **kwargs)
-        is_used = uses_handle(compiled)
-        if self._uses_handle is None and not is_used:
+        if self._uses_handle is None and not uses_handle(compiled):
             self._enter_without_handle(compiled, args, kwargs)
-        self._uses_handle = bool(self._uses_handle) or is_used
+        self._record_program(compiled)
         return compiled
+
+    def _record_program(self, compiled: jax.stages.Compiled) -> None:
+        """Record whether a program uses the handle; then all later calls pass it."""
+        self._uses_handle = bool(self._uses_handle) or uses_handle(compiled)
 
     def _enter_without_handle(
         self, compiled: jax.stages.Compiled, args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -136,7 +139,7 @@ class CallCache:
         if compiled is None:
             first, *rest = self._pack_first_input(self._insert_handle(args))
             compiled = self._compile_once(first, *rest, **kwargs)
-            self._uses_handle = bool(self._uses_handle) or uses_handle(compiled)
+            self._record_program(compiled)
         return compiled
 
     def _insert_handle(self, args: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -133,7 +133,7 @@ class Runner:
             name,
             uncompiled,
             self._compile_once,
-            lambda: self.given_handle if self.given_handle is not None else self.handle,
+            self._get_call_handle,
             has_static=has_static,
         )
         self._table = table
@@ -209,6 +209,10 @@ class Runner:
         if given is None or (isinstance(given, jax.Array) and given.devices() != {host_device()}):
             self.given_handle = self._new_handle()
         return self.given_handle
+
+    def _get_call_handle(self) -> Any:
+        """Return the handle for a call; `compile_here` rejects it if JAX has dropped its device."""
+        return self.handle if self.given_handle is None else self.given_handle
 
     @property
     def has_fast_calls(self) -> bool:
@@ -305,9 +309,7 @@ class Runner:
             call: the call's arguments.
             begun: result of an earlier fast call; None to make a fast call.
         """
-        handle = self.given_handle
-        if handle is None:
-            handle = self.handle
+        handle = self._get_call_handle()
         if begun is None:
             function, has_handle = self._call_cache.choose()
             key = (call.static.key,) if self._has_static else ()
