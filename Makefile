@@ -83,8 +83,10 @@ test durations: export JAX_DISABLE_MOST_OPTIMIZATIONS := 1
 test: $(VENV)/.installed-dev
 	$(PYTEST) -m "$(QUICK)"
 
+# SHARE=2/3 runs a third of it.
+SHARE =
 test-rest: $(VENV)/.installed-dev
-	$(PYTEST) -m "not long and not ($(QUICK))"
+	$(PYTEST) $(if $(SHARE),--share $(SHARE)) -m "not long and not ($(QUICK))"
 
 # What `needs` something that the two above do not install, in an environment that has all of it.
 OPTIONAL := build/optional
@@ -275,7 +277,7 @@ release-check: MINUTES := $(if $(filter command line,$(origin MINUTES)),$(MINUTE
 release-check: $(VENV)/.installed-dev
 	$(BIN)/python .ci/release/check.py --python $(BIN)/python --jax $(JAX_VERSIONS) \
 	  --minutes $(MINUTES) --only $(ONLY) --skip $(SKIP) $(if $(PAGE),--out $(PAGE)) \
-	  $(if $(RESUME),--resume)
+	  $(if $(RESUME),--resume) --add $(ADD)
 
 clean:
 	rm -rf $(VENV) build dist

@@ -25,7 +25,7 @@ from collections.abc import Callable  # noqa: E402
 
 import hypothesis  # noqa: E402
 import pytest  # noqa: E402
-from tests import durations, needs, tiers  # noqa: E402
+from tests import durations, needs, shares, tiers  # noqa: E402
 from tests.patience import PATIENCE  # noqa: E402
 from tests.standin.fixtures import busy, counts, delay, gpu  # noqa: E402, F401
 
@@ -50,6 +50,7 @@ hypothesis.settings.load_profile("same")
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     durations.add_options(parser)
+    shares.add_options(parser)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -58,8 +59,10 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     tiers.mark_tiers(items)
+    # The tiers are the same in each share.
+    shares.deselect_other_shares(config, items)
     needs.skip_missing_needs(items)
     _skip_where_there_is_no_gpu(items)
 

@@ -47,19 +47,36 @@ def test_the_page_says_what_passed_failed_and_was_skipped(release, tmp_path):
     assert outcomes["good"].evidence == ["3 passed in 1s"]
     assert outcomes["bad"].status == 3
     page = release("page")
-    text = page.format_page("0.1.0", "abc of 2026-01-01", parts, {"good", "bad"}, outcomes, [])
+    text = page.format_page("0.1.0", "abc of 2026-01-01", parts, {"good", "bad"}, outcomes)
     for line in (
         "**Not to be released**: bad failed.",
         "Skipped by an option: late.",
-        "| good | that it works | passed | 0.0 |",
-        "| bad | that it fails | failed | 0.0 |",
-        "| late | nothing | skipped |  |",
+        f"| good | that it works | passed | 0.0 | {outcomes['good'].date} | 1 |",
+        f"| bad | that it fails | failed | 0.0 | {outcomes['bad'].date} | 1 |",
+        "| late | nothing | skipped | | | |",
     ):
         assert line in text.splitlines()
-    passed = page.format_page("0.1.0", "abc", parts, {"good"}, {"good": outcomes["good"]}, [])
+    passed = page.format_page("0.1.0", "abc", parts, {"good"}, {"good": outcomes["good"]})
     assert "**Incomplete**" in passed
-    complete = page.format_page("0.1.0", "abc", parts[:1], {"good"}, {"good": outcomes["good"]}, [])
+    complete = page.format_page("0.1.0", "abc", parts[:1], {"good"}, {"good": outcomes["good"]})
     assert "**Complete**: all parts passed." in complete
+
+
+def test_the_page_has_a_column_for_each_machine(release):
+    part, outcome = release("parts").Part, release("page").Outcome
+    parts = [part(name, "it", "exit 0", 0.1) for name in ("here", "there", "here-too")]
+    outcomes = {
+        "here": outcome(0, 1.0, [], "2026-01-01", {"cores": "2", "Python": "3.12.1"}),
+        "there": outcome(0, 1.0, [], "2026-01-02", {"cores": "8", "Python": "3.12.1"}),
+        "here-too": outcome(0, 1.0, [], "2026-01-02", {"cores": "2", "Python": "3.12.1"}),
+    }
+    lines = release("page").format_page("0.1.0", "abc", parts, set(outcomes), outcomes).splitlines()
+    assert [line for line in lines if line.startswith(("| cores", "| Python"))] == [
+        "| cores | 2 | 8 |",
+        "| Python | 3.12.1 | 3.12.1 |",
+    ]
+    assert "| there | it | passed | 0.0 | 2026-01-02 | 2 |" in lines
+    assert "| here-too | it | passed | 0.0 | 2026-01-02 | 1 |" in lines
 
 
 def test_a_check_resumes_on_the_same_sources(release, tmp_path):

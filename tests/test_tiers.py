@@ -1,8 +1,10 @@
 """What the tiers of tests leave out stands in what they run."""
 
+import argparse
 import itertools
 
 import pytest
+from tests.shares import parse_share, select_share
 from tests.tiers import choose_covering
 
 MATRICES = {
@@ -36,3 +38,15 @@ def test_rows_that_are_taken_in_any_case_are_kept():
     rows = MATRICES["oblong"]
     assert choose_covering(rows, 2, {5, 7}) >= {5, 7}
     assert choose_covering(rows, 1, set(range(len(rows)))) == set(range(len(rows)))
+
+
+def test_each_test_is_in_one_of_the_shares():
+    names = [f"test_file.py::test_it[{index}]" for index in range(300)]
+    shares = [select_share(names, number, 3) for number in (1, 2, 3)]
+    assert set().union(*shares) == set(names)
+    assert sum(map(len, shares)) == len(names)
+    assert min(map(len, shares)) > 80
+    assert parse_share("2/3") == (2, 3)
+    for wrong in ("3", "0/3", "4/3", "a/b"):
+        with pytest.raises(argparse.ArgumentTypeError, match="expected a share"):
+            parse_share(wrong)

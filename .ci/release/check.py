@@ -10,15 +10,19 @@ the page says which parts were skipped::
 The page is replaced after each part, so it is complete up to there if the check is interrupted.
 RESUME continues an interrupted check: parts that have passed on the same sources are not run again.
 Changes of the files that the check writes do not count (the page, results of benchmarks, and their
-tables and pictures), so that they can be committed between::
+tables and pictures), so that they can be committed between.  A file beside the page keeps the
+outcomes: committed with the page, it lets another clone or another machine continue, and a part run
+beside another one, each in its own clone, be added::
 
     make release-check RESUME=yes
+    make release-check RESUME=yes ONLY=fuzz ADD=../other-clone/doc/releases/0.1.0.json
 """
 
 from __future__ import annotations
 
 import argparse
 import dataclasses
+import datetime
 import json
 import subprocess
 import sys
@@ -68,7 +72,11 @@ def run_part(part: Part, log: Path) -> Outcome:
             file.write(line)
             print(line, end="", flush=True)
     return Outcome(
-        process.returncode, time.monotonic() - began, part.find_evidence(log.read_text())
+        process.returncode,
+        time.monotonic() - began,
+        part.find_evidence(log.read_text()),
+        datetime.datetime.now(datetime.UTC).date().isoformat(),
+        describe_machine(),
     )
 
 
@@ -119,6 +127,9 @@ def main() -> int:
     parser.add_argument(
         "--resume", action="store_true", help="do not repeat parts that passed on this commit"
     )
+    parser.add_argument(
+        "--add", nargs="*", default=[], type=Path, help="outcomes of other clones", metavar="FILE"
+    )
     parser.add_argument("--list", action="store_true", help="list the parts, and run none")
     options = parser.parse_args()
 
@@ -134,16 +145,22 @@ def main() -> int:
     logs = ROOT / "build" / "release"
     for folder in (page.parent, logs):
         folder.mkdir(parents=True, exist_ok=True)
-    commit, file = find_sources(), logs / "outcomes.json"
+    commit, file = find_sources(), page.with_suffix(".json")
     outcomes = read_outcomes(file, commit) if options.resume else {}
+    for other in options.add:
+        outcomes = read_outcomes(other, commit) | outcomes
+
+    def write_page() -> None:
+        """Write the outcomes so far, and the page."""
+        save_outcomes(file, commit, outcomes)
+        write_whole(page, format_page(version, commit, parts, chosen | set(outcomes), outcomes))
+
     for part in parts:
         if part.name in chosen and part.name not in outcomes:
             print(f"--- {part.name}: {part.command}", flush=True)
             outcomes[part.name] = run_part(part, logs / f"{part.name}.log")
-            save_outcomes(file, commit, outcomes)
-            reached = chosen | set(outcomes)
-            text = format_page(version, commit, parts, reached, outcomes, describe_machine())
-            write_whole(page, text)
+            write_page()
+    write_page()
     print(f"{page}: {len(outcomes)} of {len(parts)} parts")
     return int(any(outcome.status for outcome in outcomes.values()))
 

@@ -6,6 +6,7 @@ import datetime
 import importlib.metadata
 import os
 import platform
+import re
 import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -25,11 +26,15 @@ class Outcome:
         status: the exit status of its command.
         seconds: how long the command ran.
         evidence: lines of its output.
+        date: the day on which it ran, as ``2026-01-31``.
+        machine: what it ran on, from `describe_machine`.
     """
 
     status: int
     seconds: float
     evidence: list[str] = field(default_factory=list)
+    date: str = ""
+    machine: dict[str, str] = field(default_factory=dict)
 
 
 def run_git(*arguments: str) -> str:
@@ -39,22 +44,47 @@ def run_git(*arguments: str) -> str:
     ).stdout.strip()
 
 
-def describe_machine() -> list[tuple[str, str]]:
-    """Return rows of a table: the system, the processor, the versions of packages."""
+def find_processor() -> str:
+    """Return the processor's name and widest vectors, or an empty text where Linux does not say."""
+    try:
+        text = Path("/proc/cpuinfo").read_text()
+    except OSError:
+        return ""
+    fields = dict(re.findall(r"^([\w ]+?)\s*: (.+)$", text, re.M))
+    flags = fields.get("flags", "").split()
+    widest = next((name for name in ("avx512f", "avx2") if name in flags), "")
+    return ", ".join(part for part in (fields.get("model name", ""), widest) if part)
+
+
+def describe_machine() -> dict[str, str]:
+    """Return the system, the processor and the versions of packages, by their names."""
     pages, size = os.sysconf("SC_PHYS_PAGES"), os.sysconf("SC_PAGE_SIZE")
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    rows = [
-        ("system", f"{platform.system()}, {platform.machine()}"),
-        ("cores", str(cores)),
-        ("memory", f"{pages * size / 2**30:.0f} GiB"),
-        ("Python", platform.python_version()),
-    ]
+    machine = {
+        "system": f"{platform.system()}, {platform.machine()}",
+        "processor": find_processor(),
+        "cores": str(cores),
+        "memory": f"{pages * size / 2**30:.0f} GiB",
+        "Python": platform.python_version(),
+    }
     for package in PACKAGES:
         try:
-            rows.append((package, importlib.metadata.version(package)))
+            machine[package] = importlib.metadata.version(package)
         except importlib.metadata.PackageNotFoundError:
-            rows.append((package, "not installed"))
-    return rows
+            machine[package] = "not installed"
+    return machine
+
+
+def format_machines(machines: Sequence[Mapping[str, str]]) -> list[str]:
+    """Return the lines of a table that has a numbered column for each machine."""
+    lines = [
+        "| |" + "".join(f" {number} |" for number in range(1, len(machines) + 1)),
+        "|---|" + "---|" * len(machines),
+    ]
+    for name in dict.fromkeys(name for machine in machines for name in machine):
+        values = "".join(f" {machine.get(name, '')} |" for machine in machines)
+        lines.append(f"| {name} |{values}")
+    return lines
 
 
 def format_page(
@@ -63,7 +93,6 @@ def format_page(
     parts: Sequence[Part],
     chosen: set[str],
     outcomes: Mapping[str, Outcome],
-    machine: Sequence[tuple[str, str]],
 ) -> str:
     """Return the page, complete up to the parts that have run so far.
 
@@ -73,7 +102,6 @@ def format_page(
         parts: all parts.
         chosen: the names of the parts that are not skipped.
         outcomes: the outcome of each part that has run, by its name.
-        machine: rows of the table of the machine.
     """
     failed = [name for name, outcome in outcomes.items() if outcome.status]
     skipped = [part.name for part in parts if part.name not in chosen]
@@ -91,17 +119,22 @@ def format_page(
         lines += [f"Skipped by an option: {', '.join(skipped)}.", ""]
     if pending:
         lines += [f"Not run yet: {', '.join(pending)}.", ""]
-    lines += ["## Machine", "", "| | |", "|---|---|"]
-    lines += [f"| {name} | {value} |" for name, value in machine]
-    lines += ["", "## Parts", "", "| part | shows | result | minutes |", "|---|---|---|---|"]
+    machines: list[Mapping[str, str]] = []
+    for part in parts:
+        if part.name in outcomes and outcomes[part.name].machine not in machines:
+            machines.append(outcomes[part.name].machine)
+    lines += ["## Machines", "", *format_machines(machines), "", "## Parts", ""]
+    lines += ["| part | shows | result | minutes | date | machine |", "|---|---|---|---|---|---|"]
     for part in parts:
         outcome = outcomes.get(part.name)
         if outcome is None:
-            result, minutes = ("skipped" if part.name not in chosen else "not run yet"), ""
+            result = "skipped" if part.name not in chosen else "not run yet"
+            ran = "| | | |"
         else:
             result = "failed" if outcome.status else "passed"
-            minutes = f"{outcome.seconds / 60:.1f}"
-        lines.append(f"| {part.name} | {part.shows} | {result} | {minutes} |")
+            number = machines.index(outcome.machine) + 1
+            ran = f"| {outcome.seconds / 60:.1f} | {outcome.date} | {number} |"
+        lines.append(f"| {part.name} | {part.shows} | {result} {ran}")
     lines += ["", "## Evidence", ""]
     for part in parts:
         if part.name in outcomes:

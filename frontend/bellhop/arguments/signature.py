@@ -2,7 +2,6 @@
 
 import functools
 import inspect
-import itertools
 import re
 import typing
 from collections.abc import Callable, Hashable, Iterable, Sequence
@@ -332,11 +331,10 @@ def make_leaf_signature(names: Sequence[str], args: Args, kwargs: Kwargs) -> ins
     """
     used: dict[str, None] = {}
     for path, _ in jax.tree_util.tree_leaves_with_path((args, kwargs)):
-        text = leaf_name(names, path)
-        name = stem = "_".join(re.findall(r"\w+", text))
-        for number in itertools.count(1):
-            if name not in used:
-                break
+        name = stem = re.sub(r"\W+", "_", leaf_name(names, path).rstrip("]'"))
+        number = 0
+        while name in used:
+            number += 1
             name = f"{stem}_{number}"
         used[name] = None
     kind = inspect.Parameter.POSITIONAL_ONLY
@@ -363,10 +361,16 @@ def array_types(arguments: Any) -> Any:
 
     Weak types stay weak. The pytree may have `FlatTree` nodes.
     """
+    # A ShapeDtypeStruct takes long to make, and hundreds of leaves can have one type.
+    structs: dict[Any, jax.ShapeDtypeStruct] = {}
 
     def to_struct(leaf: object) -> jax.ShapeDtypeStruct:
         aval = jax.typeof(leaf)
-        return jax.ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=aval.weak_type)
+        struct = structs.get(aval)
+        if struct is None:
+            struct = jax.ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=aval.weak_type)
+            structs[aval] = struct
+        return struct
 
     return jax.tree.map(to_struct, arguments)
 
