@@ -365,6 +365,7 @@ def array_types(arguments: Any) -> Any:
     structs: dict[Any, jax.ShapeDtypeStruct] = {}
 
     def to_struct(leaf: object) -> jax.ShapeDtypeStruct:
+        """Return the type of a leaf; leaves of one type have the same object."""
         aval = jax.typeof(leaf)
         struct = structs.get(aval)
         if struct is None:
