@@ -263,12 +263,12 @@ bench: $(VENV)/.installed-dev
 	$(BIN)/python -m benchmarks.tables
 	$(BIN)/python -m benchmarks.plots
 
-# One for each interpreter that is here; PYTHONS=python3.12 for one.
+# One for each interpreter that is here; PYTHONS="$(.ci/pythons 3.12)" for one.
 wheels:
 	rm -rf dist
 	set -e; for python in $(PYTHONS); do .ci/wheel $$python; done
 
-# For the Python of that machine; CONTRIBUTING.md says how it is used.
+# For the Python of that machine; doc/contributing/testing.md says how it is used.
 gpu-bundle:
 	.ci/gpu-bundle $(shell .ci/pythons 3.12)
 
@@ -277,7 +277,7 @@ release-check: MINUTES := $(if $(filter command line,$(origin MINUTES)),$(MINUTE
 release-check: $(VENV)/.installed-dev
 	$(BIN)/python .ci/release/check.py --python $(BIN)/python --jax $(JAX_VERSIONS) \
 	  --minutes $(MINUTES) --only $(ONLY) --skip $(SKIP) $(if $(PAGE),--out $(PAGE)) \
-	  $(if $(RESUME),--resume) --add $(ADD)
+	  $(if $(RESUME),--resume) $(if $(LIST),--list) --add $(ADD)
 
 clean:
 	rm -rf $(VENV) build dist

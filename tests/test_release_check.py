@@ -90,27 +90,69 @@ def test_a_check_resumes_on_the_same_sources(release, tmp_path):
 
 
 def test_the_address_is_put_into_all_files(release, tmp_path):
-    files = (
-        "pyproject.toml",
-        "CITATION.cff",
-        "SECURITY.md",
-        ".github/ISSUE_TEMPLATE/config.yml",
-    )
-    for name in files:
+    module = release("set_address")
+    for name in module.FILES:
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, tmp_path / name)
-    set_address = release("set_address").set_address
-    set_address(tmp_path, "somebody/bellhop")
-    document = tomllib.loads((tmp_path / "pyproject.toml").read_text())
-    assert document["project"]["urls"]["Source"] == "https://github.com/somebody/bellhop"
-    assert document["project"]["dynamic"] == ["version", "readme"]
-    for name in files:
-        assert "github.com/somebody/bellhop" in (tmp_path / name).read_text(), name
+    # The second address replaces the first one, as the first one replaces that of this clone.
+    for owner, name in (("some.body", "bellhop"), ("some", "body.else")):
+        module.set_address(tmp_path, f"{owner}/{name}")
+        texts = {file: (tmp_path / file).read_text() for file in module.FILES}
+        for file, text in texts.items():
+            assert f"github.com/{owner}/{name}" in text, file
+            assert set(re.findall(r"githubusercontent\.com/([^/]+/[^/]+)/", text)) <= {
+                f"{owner}/{name}"
+            }
+        document = tomllib.loads(texts["pyproject.toml"])
+        assert document["project"]["urls"] == {
+            "Documentation": f"https://{owner}.github.io/{name}/",
+            "Source": f"https://github.com/{owner}/{name}",
+            "Issues": f"https://github.com/{owner}/{name}/issues",
+            "Changelog": f"https://github.com/{owner}/{name}/blob/main/CHANGELOG.md",
+        }
+        assert document["project"]["dynamic"] == ["version", "readme"]
+    assert "some.body" not in "".join(texts.values())
 
     readme = (ROOT / "README.md").read_text()
     hook = document["tool"]["hatch"]["metadata"]["hooks"]["fancy-pypi-readme"]
     for rule in hook["substitutions"]:
         readme = re.sub(rule["pattern"], rule["replacement"], readme)
     assert re.findall(r"\]\((?!https://|#)[^)]*\)", readme) == []
+    with pytest.raises(ValueError, match="expected OWNER/NAME"):
+        module.set_address(tmp_path, "somebody")
+
+
+def test_an_address_without_a_place_changes_no_file(release, tmp_path):
+    module = release("set_address")
+    for name in module.FILES:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("text\n")
     with pytest.raises(ValueError, match="expected one place of"):
-        set_address(tmp_path, "somebody/else")
+        module.set_address(tmp_path, "somebody/bellhop")
+    assert {(tmp_path / name).read_text() for name in module.FILES} == {"text\n"}
+
+
+def test_a_tree_is_ready_when_its_release_is_dated_and_described(release, tmp_path, monkeypatch):
+    ready = release("ready")
+    monkeypatch.setattr(ready.subprocess, "run", lambda *_, **__: type("Done", (), {"stdout": ""}))
+    (tmp_path / "doc" / "start").mkdir(parents=True)
+    (tmp_path / "pyproject.toml").write_text('[project.urls]\nSource = "https://somewhere"\n')
+    pages = {
+        "CHANGELOG.md": "# Changelog\n\n## 0.2.0 (unreleased)\n\n## 0.1.0 (2026-01-01)\n",
+        "CITATION.cff": "version: 0.1.0\n",
+        "README.md": "It is not published yet.\n",
+    }
+    for name, text in pages.items():
+        (tmp_path / name).write_text(text)
+    assert ready.find_newest_release(tmp_path) == ("0.2.0", "unreleased")
+    faults = {requirement: fault for requirement, fault in ready.find_faults(tmp_path) if fault}
+    assert list(faults) == [
+        "a dated section in CHANGELOG.md",
+        "the version of CHANGELOG.md in CITATION.cff",
+        "the date-released of CHANGELOG.md in CITATION.cff",
+        "pages that say how to install a published package",
+    ]
+    (tmp_path / "CHANGELOG.md").write_text("## 0.2.0 (2026-02-03)\n")
+    (tmp_path / "CITATION.cff").write_text('version: 0.2.0\ndate-released: "2026-02-03"\n')
+    (tmp_path / "README.md").write_text("pip install pennylane-bellhop\n")
+    assert not any(fault for _, fault in ready.find_faults(tmp_path))

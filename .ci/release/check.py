@@ -3,6 +3,7 @@
 `make release-check` runs all parts, most of a day on two cores.  SKIP and ONLY select parts, and
 the page says which parts were skipped::
 
+    make release-check LIST=yes
     make release-check ONLY="ready lint quick"
     make release-check SKIP="benchmarks fuzz"
     make release-check MINUTES=120
@@ -34,6 +35,7 @@ sys.path.insert(0, str(HERE))
 
 from page import Outcome, describe_machine, format_page, run_git, write_whole  # noqa: E402
 from parts import Part, make_parts, select_parts  # noqa: E402
+from ready import find_newest_release  # noqa: E402
 
 ROOT = HERE.parents[1]
 # The files and folders that the check itself writes.
@@ -106,12 +108,6 @@ def save_outcomes(file: Path, commit: str, outcomes: dict[str, Outcome]) -> None
     write_whole(file, json.dumps({"commit": commit, "outcomes": fields}, indent=1))
 
 
-def find_version() -> str:
-    """Return the version that the tag of the current commit names, or of the next release."""
-    described = run_git("describe", "--tags", "--always", "--match", "v*")
-    return described.removeprefix("v") if described.startswith("v") else "0.1.0"
-
-
 def main() -> int:
     """Run the chosen parts; return 1 if one failed."""
     parser = argparse.ArgumentParser(
@@ -122,7 +118,7 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=120.0, help="how long the fuzzer runs")
     parser.add_argument("--make", default="make")
     parser.add_argument("--python", default=sys.executable)
-    parser.add_argument("--jax", nargs="*", default=[], help="versions of JAX")
+    parser.add_argument("--jax", nargs="+", required=True, help="versions of JAX")
     parser.add_argument("--out", type=Path, help="the page; by default doc/releases/VERSION.md")
     parser.add_argument(
         "--resume", action="store_true", help="do not repeat parts that passed on this commit"
@@ -140,7 +136,7 @@ def main() -> int:
             note = "" if part.name in chosen else " (skipped)"
             print(f"{part.name:12} {part.hours:5.1f} h  {part.shows}{note}")
         return 0
-    version = find_version()
+    version, _ = find_newest_release(ROOT)
     page: Path = options.out or ROOT / "doc" / "releases" / f"{version}.md"
     logs = ROOT / "build" / "release"
     for folder in (page.parent, logs):

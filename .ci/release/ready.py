@@ -12,6 +12,22 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 
 
+# What a page says before the first release.
+UNPUBLISHED = "not published yet"
+
+
+def find_newest_release(root: Path) -> tuple[str, str]:
+    """Return the version of the newest heading in CHANGELOG.md, and its date or ``unreleased``.
+
+    Raises:
+        ValueError: if there is no heading such as ``## 0.1.0 (unreleased)``.
+    """
+    heading = re.search(r"^## (\S+) \((.*)\)$", (root / "CHANGELOG.md").read_text(), re.M)
+    if heading is None:
+        raise ValueError("CHANGELOG.md has no heading such as `## 0.1.0 (unreleased)`.")
+    return heading[1], heading[2]
+
+
 def find_faults(root: Path) -> Iterator[tuple[str, str]]:
     """Yield each requirement, and what is missing; an empty text where nothing is.
 
@@ -32,20 +48,28 @@ def find_faults(root: Path) -> Iterator[tuple[str, str]]:
         "" if "Source" in urls else "run `python .ci/release/set_address.py OWNER/NAME`",
     )
 
-    changelog = (root / "CHANGELOG.md").read_text()
-    newest = re.search(r"^## (\S+) \((.*)\)$", changelog, re.M)
-    dated = newest is not None and re.fullmatch(r"\d{4}-\d{2}-\d{2}", newest[2])
+    version, day = find_newest_release(root)
     yield (
         "a dated section in CHANGELOG.md",
-        "" if dated else "put the date of the release into the newest heading",
+        ""
+        if re.fullmatch(r"\d{4}-\d{2}-\d{2}", day)
+        else "put the date of the release into the newest heading",
     )
 
     citation = (root / "CITATION.cff").read_text()
-    cited = re.search(r"^version: (.*)$", citation, re.M)
-    agree = newest is not None and cited is not None and newest[1] == cited[1].strip("\"'")
+    for key, expected in (("version", version), ("date-released", day)):
+        field = re.search(rf"^{key}: (.*)$", citation, re.M)
+        agrees = field is not None and field[1].strip("\"'") == expected
+        yield (
+            f"the {key} of CHANGELOG.md in CITATION.cff",
+            "" if agrees else f"set `{key}: {expected}` in CITATION.cff",
+        )
+
+    pages = [root / "README.md", *sorted((root / "doc" / "start").glob("*.md"))]
+    outdated = [str(page.relative_to(root)) for page in pages if UNPUBLISHED in page.read_text()]
     yield (
-        "the same version in CHANGELOG.md and CITATION.cff",
-        "" if agree else "set `version` in CITATION.cff to the changelog's newest version",
+        "pages that say how to install a published package",
+        f"{', '.join(outdated)}: says {UNPUBLISHED!r}" if outdated else "",
     )
 
 

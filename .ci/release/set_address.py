@@ -1,6 +1,6 @@
 """Put the repository's address into every file that names it.
 
-Run once, when the repository has a public address on GitHub::
+Run when the repository has a public address on GitHub, and again if the address changes::
 
     python .ci/release/set_address.py OWNER/NAME
 
@@ -15,6 +15,10 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
+
+CONTACT_FILE = ".github/ISSUE_TEMPLATE/config.yml"
+# The files that name the address.
+FILES = ("pyproject.toml", "CITATION.cff", "SECURITY.md", CONTACT_FILE)
 
 URLS = """[project.urls]
 Documentation = "https://{owner}.github.io/{name}/"
@@ -48,57 +52,78 @@ contact_links:
 
 
 def set_address(root: Path, address: str) -> None:
-    """Write the address into the files that name it.
+    """Write the address into the files that name it; in the place of another one, if they have one.
+
+    Nothing is written if an error is raised.
 
     Args:
         root: the repository.
         address: `OWNER/NAME` on GitHub.
 
     Raises:
-        ValueError: the address is not of this form, or a file has an address already.
+        ValueError: the address is not of this form, or a file does not have a place for it.
     """
     if not re.fullmatch(r"[\w.-]+/[\w.-]+", address):
         raise ValueError(f"set_address: expected OWNER/NAME, got {address!r}.")
-    owner, name = address.split("/")
-    values = {"address": address, "owner": owner, "name": name}
+    texts = {name: (root / name).read_text() for name in FILES}
+    present = re.search(r'^Source = "https://github\.com/(.+)"$', texts["pyproject.toml"], re.M)
+    if present is not None:
+        texts = {name: _exchange(text, present[1], address) for name, text in texts.items()}
+    else:
+        _insert(texts, address)
+    for name, text in texts.items():
+        (root / name).write_text(text)
 
-    _replace(root / "pyproject.toml", r"\[project\.urls\]\n(?:.+\n)*", URLS.format(**values))
-    _replace(root / "pyproject.toml", r'^readme = "README\.md"\n', "")
-    _replace(
-        root / "pyproject.toml", r'^dynamic = \["version"\]', 'dynamic = ["version", "readme"]'
+
+def _exchange(text: str, present: str, address: str) -> str:
+    """Replace an address in a file's text by another one, and that of the documentation."""
+    old, new = (tuple(each.split("/")) for each in (present, address))
+    text = re.sub(rf"(?<=[/.]com/){re.escape(present)}\b", address, text)
+    return text.replace(
+        "https://{}.github.io/{}/".format(*old), "https://{}.github.io/{}/".format(*new)
     )
-    _replace(
-        root / "pyproject.toml",
+
+
+def _insert(texts: dict[str, str], address: str) -> None:
+    """Insert the address into the texts of files that have none.
+
+    Args:
+        texts: the text of each of `FILES`, which this function changes.
+        address: `OWNER/NAME` on GitHub.
+    """
+
+    def replace(name: str, pattern: str, new: str) -> None:
+        """Replace the one occurrence of a pattern in a file's text."""
+        text, count = re.subn(pattern, lambda _: new, texts[name], flags=re.M)
+        if count != 1:
+            raise ValueError(f"{name}: expected one place of {pattern!r}, got {count}.")
+        texts[name] = text
+
+    owner, repository = address.split("/")
+    values = {"address": address, "owner": owner, "name": repository}
+    replace("pyproject.toml", r"\[project\.urls\]\n(?:.+\n)*", URLS.format(**values))
+    replace("pyproject.toml", r'^readme = "README\.md"\n', "")
+    replace("pyproject.toml", r'^dynamic = \["version"\]', 'dynamic = ["version", "readme"]')
+    replace(
+        "pyproject.toml",
         r'(?<=^  "setuptools-scm>=8",\n)',
         '  "hatch-fancy-pypi-readme>=24",\n',
     )
-    _replace(
-        root / "pyproject.toml",
+    replace(
+        "pyproject.toml",
         r"(?<=setuptools_scm\"\n)(?=sdist\.exclude)",
         'metadata.readme.provider = "scikit_build_core.metadata.fancy_pypi_readme"\n',
     )
     tables = README.format(**values)
-    _replace(root / "pyproject.toml", r"\n(?=\[tool\.setuptools_scm\])", f"{tables}\n")
-    _replace(
-        root / "CITATION.cff",
-        r"(?=^license: )",
-        f'repository-code: "https://github.com/{address}"\n',
-    )
-    _replace(
-        root / "SECURITY.md",
+    replace("pyproject.toml", r"\n(?=\[tool\.setuptools_scm\])", f"{tables}\n")
+    replace("CITATION.cff", r"(?=^license: )", f'repository-code: "https://github.com/{address}"\n')
+    replace(
+        "SECURITY.md",
         r"open a private security advisory on the project's code host",
         "open a\n[private security advisory](https://github.com/"
         f"{address}/security/advisories/new)",
     )
-    (root / ".github/ISSUE_TEMPLATE/config.yml").write_text(CONTACT.format(**values))
-
-
-def _replace(path: Path, pattern: str, new: str) -> None:
-    """Replace the one occurrence of a pattern in a file."""
-    text, count = re.subn(pattern, lambda _: new, path.read_text(), flags=re.M)
-    if count != 1:
-        raise ValueError(f"{path}: expected one place of {pattern!r}, got {count}.")
-    path.write_text(text)
+    texts[CONTACT_FILE] = CONTACT.format(**values)
 
 
 if __name__ == "__main__":

@@ -12,7 +12,8 @@ import warnings
 
 import jax
 
-#: Supported ranges of versions; ranges of dependencies are equal in ``pyproject.toml``.
+#: Supported ranges of versions; ranges of dependencies are equal in ``pyproject.toml``, except that
+#: diastatic-malt is a dependency of PennyLane.
 SUPPORTED = {
     "jax": ">=0.10,<0.13",
     "jaxlib": ">=0.10,<0.13",

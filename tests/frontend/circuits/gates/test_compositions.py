@@ -107,8 +107,8 @@ def test_two_in_one_another(
             r"no decomposition|is applied as a gate|transform (merge|compile)", str(words)
         )
         if device == "default.qubit" and not is_unitary(operator):
-            # PennyLane applies such a matrix there, and the state is no state.  A transform of PennyLane
-            # that needs the decomposition of the traced operator raises first.
+            # PennyLane applies such a matrix there, and the state is no state.  A transform that
+            # needs the decomposition of the traced operator raises first.
             assert re.search(r"is applied as a gate|transform (merge|compile)", str(words))
             return
         theirs = qml.QNode(circuit(qml, place, operator), qml.device(device, wires=6))
