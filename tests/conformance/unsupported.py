@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from tests.conformance.support import Cell
+from tests.conformance.support import WITHOUT_SHOTS, Cell
 
 
 @dataclass(frozen=True)
@@ -54,6 +54,10 @@ _PROJECTOR = (
     "PennyLane defers the measurement, and the device has no projector. Use `lightning.qubit`."
 )
 _SHIFTS = "PennyLane's parameter shifts do not differentiate a matrix. Use `lightning.qubit`."
+_RESULTS = (
+    "tapes are differentiated by PennyLane, for expval, var and probs. Use `lightning.qubit`."
+)
+_SHADOWS = "`reference.qubit` measures no shadows. Use `lightning.qubit`."
 _UNNAMED = "the file names the QNode, which must be defined at the top level of a module."
 
 UNSUPPORTED = (
@@ -76,6 +80,14 @@ UNSUPPORTED = (
     Unsupported(
         *("reference.qubit", _DYNAMIC_LOOPS, ()),
         *("tapes for devices that run in Python", _TAPES),
+    ),
+    Unsupported(
+        *("reference.qubit", tuple(sorted(WITHOUT_SHOTS)), ("grad", "Hessian")),
+        *("is not supported on reference.qubit", _RESULTS),
+    ),
+    Unsupported(
+        *("reference.qubit", ("classical_shadow", "shadow_expval"), ()),
+        *("has no attribute 'process_samples'", _SHADOWS),
     ),
     Unsupported("reference.qubit", ("noise channel",), (), "BitFlip", _NOISE),
     Unsupported("reference.qubit", ("postselection",), (), "Postselection is not", _PROJECTOR),
