@@ -36,7 +36,8 @@ _MODULES = ("fourier", "gradients", "kernels", "noise", "ops", "pauli", "qaoa", 
 _MODULES += ("resource", "shadows", "templates", "transforms")
 _BLOCK = re.compile(r"^(?P<indent> *)\.\. code-block::.*$|^(?P<literal> *)\S.*::$")
 _NUMBER = re.compile(r"(?<![\w.])[-+]?\d+\.?\d*(?:e[-+]?\d+)?(?![\w])", re.IGNORECASE)
-_SECONDS = 30
+# For one statement of an example, on a slow machine.
+_SECONDS = 120
 _COMPILED = ("default.qubit", "lightning.qubit", "null.qubit")
 
 
