@@ -94,7 +94,7 @@ def test_the_address_is_put_into_all_files(release, tmp_path):
     for name in module.FILES:
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, tmp_path / name)
-    # The second address replaces the first one, as the first one replaces that of this clone.
+    # The second address replaces the first one, as the first one replaces an address of this clone.
     for owner, name in (("some.body", "bellhop"), ("some", "body.else")):
         module.set_address(tmp_path, f"{owner}/{name}")
         texts = {file: (tmp_path / file).read_text() for file in module.FILES}

@@ -23,7 +23,6 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import datetime
 import json
 import subprocess
 import sys
@@ -33,7 +32,14 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 
-from page import Outcome, describe_machine, format_page, run_git, write_whole  # noqa: E402
+from page import (  # noqa: E402
+    Outcome,
+    describe_machine,
+    find_today,
+    format_page,
+    run_git,
+    write_whole,
+)
 from parts import Part, make_parts, select_parts  # noqa: E402
 from ready import find_newest_release  # noqa: E402
 
@@ -77,7 +83,7 @@ def run_part(part: Part, log: Path) -> Outcome:
         process.returncode,
         time.monotonic() - began,
         part.find_evidence(log.read_text()),
-        datetime.datetime.now(datetime.UTC).date().isoformat(),
+        find_today(),
         describe_machine(),
     )
 

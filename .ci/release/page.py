@@ -37,6 +37,11 @@ class Outcome:
     machine: dict[str, str] = field(default_factory=dict)
 
 
+def find_today() -> str:
+    """Return the date in UTC, as ``2026-01-31``."""
+    return datetime.datetime.now(datetime.UTC).date().isoformat()
+
+
 def run_git(*arguments: str) -> str:
     """Return the output of a git command in the repository."""
     return subprocess.run(
@@ -112,8 +117,12 @@ def format_page(
         verdict = "**Incomplete**: all parts that ran passed, and some were skipped."
     else:
         verdict = "**Complete**: all parts passed."
-    today = datetime.datetime.now(datetime.UTC).date()
-    lines = [f"# Evidence for {title}", "", f"Written by `make release-check` on {today}.", ""]
+    lines = [
+        f"# Evidence for {title}",
+        "",
+        f"Written by `make release-check` on {find_today()}.",
+        "",
+    ]
     lines += [f"Commit {commit}.", "", verdict, ""]
     if skipped:
         lines += [f"Skipped by an option: {', '.join(skipped)}.", ""]

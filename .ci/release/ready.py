@@ -10,8 +10,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-
-
 # What a page says before the first release.
 UNPUBLISHED = "not published yet"
 
@@ -20,7 +18,7 @@ def find_newest_release(root: Path) -> tuple[str, str]:
     """Return the version of the newest heading in CHANGELOG.md, and its date or ``unreleased``.
 
     Raises:
-        ValueError: if there is no heading such as ``## 0.1.0 (unreleased)``.
+        ValueError: if the file lacks a heading such as ``## 0.1.0 (unreleased)``.
     """
     heading = re.search(r"^## (\S+) \((.*)\)$", (root / "CHANGELOG.md").read_text(), re.M)
     if heading is None:

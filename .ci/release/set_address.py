@@ -76,7 +76,7 @@ def set_address(root: Path, address: str) -> None:
 
 
 def _exchange(text: str, present: str, address: str) -> str:
-    """Replace an address in a file's text by another one, and that of the documentation."""
+    """Replace the repository's and the documentation's address in the text of a file."""
     old, new = (tuple(each.split("/")) for each in (present, address))
     text = re.sub(rf"(?<=[/.]com/){re.escape(present)}\b", address, text)
     return text.replace(

@@ -96,6 +96,17 @@ def _case(
     build_limit: Callable[[int, int, bool], Program] | None,
     targets: tuple[Target, ...] = (),
 ) -> Case:
+    """Make the case of a batch of circuits, or of their gradients.
+
+    Args:
+        name: the part of the case's name that tells it from other batches.
+        wires: number of wires.
+        rows: number of circuits.
+        gradient: whether the case differentiates the circuits.
+        limit: what the limit measures.
+        build_limit: takes `wires`, `rows` and `gradient`; None for a case without a limit.
+        targets: what Bellhop is held to.
+    """
     limits = {} if build_limit is None else {LIMIT: lambda: build_limit(wires, rows, gradient)}
     return Case(
         name=f"{'gradient' if gradient else 'batch'}-{name}-{wires}",

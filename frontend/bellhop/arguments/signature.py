@@ -361,19 +361,13 @@ def array_types(arguments: Any) -> Any:
 
     Weak types stay weak. The pytree may have `FlatTree` nodes.
     """
+
     # A ShapeDtypeStruct takes long to make, and hundreds of leaves can have one type.
-    structs: dict[Any, jax.ShapeDtypeStruct] = {}
+    @functools.cache
+    def to_struct(aval: Any) -> jax.ShapeDtypeStruct:
+        return jax.ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=aval.weak_type)
 
-    def to_struct(leaf: object) -> jax.ShapeDtypeStruct:
-        """Return the type of a leaf; leaves of one type have the same object."""
-        aval = jax.typeof(leaf)
-        struct = structs.get(aval)
-        if struct is None:
-            struct = jax.ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=aval.weak_type)
-            structs[aval] = struct
-        return struct
-
-    return jax.tree.map(to_struct, arguments)
+    return jax.tree.map(lambda leaf: to_struct(jax.typeof(leaf)), arguments)
 
 
 def describe_leaves(leaves: Iterable[Any]) -> str:
