@@ -22,6 +22,9 @@ any threads will do::
 A call removes the state from the device and restores it at the end: a concurrent call finds no
 state and creates one.
 
+Not repaired: PennyLane keeps results and Jacobians of QNodes that it differentiates in an LRU cache
+that is not safe for threads.  Two threads that evict the same entry raise a ``KeyError``.
+
 Replaced: the methods of Lightning devices that run circuits.
 Versions: 0.45 of Lightning; other versions are not patched.
 Upstream: a state for each call, or a lock, in Lightning.
