@@ -108,17 +108,26 @@ def select_row(op: qml.operation.Operator, row: TracedRow) -> Any:
             "an array that is not empty."
         )
     row.rows.register_batch(size, op.name)
-    if _has_batched_generator(op):
-        with qml.QueuingManager.stop_recording():
-            return _select_scalars(op, row.index)
-    if _has_nested_parameters(op):
-        return op
+    with qml.QueuingManager.stop_recording():
+        if _is_exponential(op):
+            return _select_in_operands(op, row.index)
+        if _has_nested_parameters(op):
+            return op
+        return _select_parameters(op, row.index)
+
+
+def _select_parameters(op: qml.operation.Operator, index: Any) -> Any:
+    """Replace the batched parameters of an operation without operands by their entries of a row.
+
+    Args:
+        op: PennyLane operation, such as a rotation, or its adjoint, control or power.
+        index: the row index, a traced int32 scalar.
+    """
     params = [
-        jnp.asarray(value)[row.index] if jnp.ndim(value) > ndim else value
+        jnp.asarray(value)[index] if jnp.ndim(value) > ndim else value
         for value, ndim in zip(op.data, op.ndim_params, strict=True)
     ]
-    with qml.QueuingManager.stop_recording():
-        selected = bind_new_parameters(op, params)
+    selected = bind_new_parameters(op, params)
     _reset_batch_size(selected)
     return selected
 
@@ -136,40 +145,52 @@ def _has_nested_parameters(op: qml.operation.Operator) -> bool:
     return not hasattr(op, "ndim_params")
 
 
-def _has_batched_generator(op: qml.operation.Operator) -> bool:
-    """Return whether an exponential's generator has a batch, as in ``qml.evolve(x * qml.X(0))``.
+def _is_exponential(op: qml.operation.Operator) -> bool:
+    """Return whether an operation is an exponential, such as ``qml.evolve(x * qml.X(0))``.
 
     Args:
         op: PennyLane operation, whose adjoints, controls and powers are ignored.
     """
     while isinstance(op, qml.ops.SymbolicOp) and not isinstance(op, qml.ops.Exp):
         op = op.base
-    return isinstance(op, qml.ops.Exp) and op.base.batch_size is not None
+    return isinstance(op, qml.ops.Exp)
 
 
-def _select_scalars(op: qml.operation.Operator, index: Any) -> Any:
-    """Replace the batched coefficients inside an operator by their entries of a batch row.
+def _select_in_operands(op: qml.operation.Operator, index: Any) -> Any:
+    """Replace the batched parameters inside an operator by their entries of a batch row.
 
-    ``qml.evolve(x * qml.X(0) + qml.Z(0))`` becomes ``qml.evolve(x[index] * qml.X(0) + qml.Z(0))``.
+    ``qml.evolve(x * qml.X(0) + qml.Z(0), t)`` becomes
+    ``qml.evolve(x[index] * qml.X(0) + qml.Z(0), t[index])``. All operators with parameters are
+    created again, because PennyLane caches the batch size in sums, multiples and exponentials.
 
     Args:
         op: PennyLane operator, which may contain exponentials, sums and multiples of operators.
         index: the row index, a traced int32 scalar.
     """
-    is_scaled = lambda leaf: isinstance(leaf, qml.ops.Exp | qml.ops.SProd)
+
+    def is_scaled(leaf: Any) -> bool:
+        return isinstance(leaf, qml.ops.Exp | qml.ops.SProd)
+
+    def is_gate(leaf: Any) -> bool:
+        """Return whether an object is a gate without operands, such as RX and CRX."""
+        return isinstance(leaf, qml.operation.Operation) and not any(
+            isinstance(child, qml.operation.Operator) for child in leaf._flatten()[0]
+        )
 
     def select(leaf: Any) -> Any:
-        """Return an exponential or multiple with its entry of the row; other leaves unchanged."""
+        """Return an operator with its parameters of the row; other leaves unchanged."""
+        if is_gate(leaf):
+            return leaf if leaf.batch_size is None else _select_parameters(leaf, index)
         if not is_scaled(leaf):
             return leaf
         scalar = leaf.data[0]
         scalar = jnp.asarray(scalar)[index] if jnp.ndim(scalar) else scalar
-        base = _select_scalars(leaf.base, index)
+        base = _select_in_operands(leaf.base, index)
         if isinstance(leaf, qml.ops.SProd):
             return qml.s_prod(scalar, base)
         return type(leaf)(base, scalar)
 
-    return jax.tree.map(select, op, is_leaf=is_scaled)
+    return jax.tree.map(select, op, is_leaf=lambda leaf: is_scaled(leaf) or is_gate(leaf))
 
 
 def _reset_batch_size(op: qml.operation.Operator) -> None:

@@ -118,9 +118,17 @@ def test_two_in_one_another(
             transform(theirs)(0.4)
         return
     reference = "default.mixed" if passing == "noise" else "default.qubit"
-    uncompiled = known(operator) if passing == "noise" else operator
-    theirs = qml.QNode(circuit(qml, place, uncompiled), qml.device(reference, wires=6))
-    rows = list(map(transform(theirs), np.atleast_1d(argument)))
+
+    def run_uncompiled(operator: Callable[[Any], Any]) -> list[Any]:
+        theirs = qml.QNode(circuit(qml, place, operator), qml.device(reference, wires=6))
+        return list(map(transform(theirs), np.atleast_1d(argument)))
+
+    try:
+        rows = run_uncompiled(operator)
+    except (qml.exceptions.DeviceError, TypeError):
+        # default.mixed applies no matrices, and PennyLane's power of an evolution is a TypeError.
+        assert passing == "noise"
+        rows = run_uncompiled(known(operator))
     for result, *expected in zip(results, *rows, strict=True):
         scale = max(1, np.max(np.abs(expected)))
         result = np.broadcast_to(np.reshape(result, (-1, *expected[0].shape)), np.shape(expected))
@@ -137,19 +145,21 @@ def is_unitary(operator: Callable[[Any], Any]) -> bool:
 
 
 def known(operator: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """Return an operator whose parts noise models and default.mixed know, or their matrices."""
+    """Return an operator that default.mixed knows: its parts, or their matrices."""
+
+    def split(op: Any) -> list[Any]:
+        # A power of a change of basis without a matrix is a list of changes of basis.
+        is_composed = isinstance(op, qml.ops.ChangeOpBasis) or not op.has_matrix
+        if is_composed and op.has_decomposition:
+            return [inner for part in op.decomposition() for inner in split(part)]
+        if not op.has_matrix or isinstance(op, qml.RX):
+            return [op]
+        return [qml.QubitUnitary(op.matrix(), wires=op.wires, unitary_check=False)]
 
     def apply(x: Any) -> None:
         with qml.QueuingManager.stop_recording():
-            op = operator(x)
-            parts = op.decomposition() if isinstance(op, qml.ops.ChangeOpBasis) else [op]
-            known = [
-                qml.QubitUnitary(part.matrix(), wires=part.wires, unitary_check=False)
-                if part.has_matrix and not isinstance(part, qml.RX)
-                else part
-                for part in parts
-            ]
-        for part in known:
+            parts = split(operator(x))
+        for part in parts:
             qml.apply(part)
 
     return apply
