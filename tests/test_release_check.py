@@ -43,23 +43,27 @@ def test_the_page_says_what_passed_failed_and_was_skipped(release, tmp_path):
         part("late", "nothing", "exit 0", 0.1),
     ]
     run_part = release("check").run_part
-    outcomes = {each.name: run_part(each, tmp_path / "log") for each in parts[:2]}
+    outcomes = {each.name: run_part(each, tmp_path / "log", "abc") for each in parts[:2]}
     assert outcomes["good"].evidence == ["3 passed in 1s"]
     assert outcomes["bad"].status == 3
     page = release("page")
-    text = page.format_page("0.1.0", "abc of 2026-01-01", parts, {"good", "bad"}, outcomes)
+    text = page.format_page("0.1.0", "abc of 2026-01-01", parts, {"good", "bad"}, outcomes, {})
     for line in (
         "**Not to be released**: bad failed.",
         "Skipped by an option: late.",
-        f"| good | that it works | passed | 0.0 | {outcomes['good'].date} | 1 |",
-        f"| bad | that it fails | failed | 0.0 | {outcomes['bad'].date} | 1 |",
-        "| late | nothing | skipped | | | |",
+        f"| good | that it works | passed | 0.0 | {outcomes['good'].date} | 1 | abc |",
+        f"| bad | that it fails | failed | 0.0 | {outcomes['bad'].date} | 1 | abc |",
+        "| late | nothing | skipped | | | | |",
     ):
         assert line in text.splitlines()
-    passed = page.format_page("0.1.0", "abc", parts, {"good"}, {"good": outcomes["good"]})
-    assert "**Incomplete**" in passed
-    complete = page.format_page("0.1.0", "abc", parts[:1], {"good"}, {"good": outcomes["good"]})
+    good = {"good": outcomes["good"]}
+    assert "**Incomplete**" in page.format_page("0.1.0", "abc", parts, {"good"}, good, {})
+    complete = page.format_page("0.1.0", "abc", parts[:1], {"good"}, good, {})
     assert "**Complete**: all parts passed." in complete
+    changes = {"abc": ["def A later commit"]}
+    several = page.format_page("0.1.0", "def", parts[:1], {"good"}, good, changes)
+    assert "**Complete**" not in several
+    assert "## Changes after good\n\nAfter abc:\n\n```text\ndef A later commit\n" in several
 
 
 def test_the_page_has_a_column_for_each_machine(release):
@@ -70,23 +74,45 @@ def test_the_page_has_a_column_for_each_machine(release):
         "there": outcome(0, 1.0, [], "2026-01-02", {"cores": "8", "Python": "3.12.1"}),
         "here-too": outcome(0, 1.0, [], "2026-01-02", {"cores": "2", "Python": "3.12.1"}),
     }
-    lines = release("page").format_page("0.1.0", "abc", parts, set(outcomes), outcomes).splitlines()
+    page = release("page").format_page("0.1.0", "abc", parts, set(outcomes), outcomes, {})
+    lines = page.splitlines()
     assert [line for line in lines if line.startswith(("| cores", "| Python"))] == [
         "| cores | 2 | 8 |",
         "| Python | 3.12.1 | 3.12.1 |",
     ]
-    assert "| there | it | passed | 0.0 | 2026-01-02 | 2 |" in lines
-    assert "| here-too | it | passed | 0.0 | 2026-01-02 | 1 |" in lines
+    assert "| there | it | passed | 0.0 | 2026-01-02 | 2 |  |" in lines
+    assert "| here-too | it | passed | 0.0 | 2026-01-02 | 1 |  |" in lines
 
 
 def test_a_check_resumes_on_the_same_sources(release, tmp_path):
     check, outcome = release("check"), release("page").Outcome
     file = tmp_path / "outcomes.json"
-    assert check.read_outcomes(file, "abc") == {}
-    passed, failed = outcome(0, 1.5, ["3 passed"]), outcome(1, 2.0)
-    check.save_outcomes(file, "abc", {"quick": passed, "rest": failed})
-    assert check.read_outcomes(file, "abc") == {"quick": passed}
-    assert check.read_outcomes(file, "def") == {}
+    assert check.read_outcomes(file, ["abc"]) == {}
+    passed, failed = outcome(0, 1.5, ["3 passed"], commit="abc"), outcome(1, 2.0, commit="abc")
+    check.save_outcomes(file, {"quick": passed, "rest": failed})
+    assert check.read_outcomes(file, ["abc"]) == {"quick": passed}
+    assert check.read_outcomes(file, ["def", "abc"]) == {"quick": passed}
+    assert check.read_outcomes(file, ["def"]) == {}
+
+
+def test_the_commits_since_another_are_those_of_sources(release, tmp_path, monkeypatch):
+    check = release("check")
+    monkeypatch.chdir(tmp_path)
+    git = check.run_git
+    git("init", "--quiet")
+    for name in ("user.name", "user.email"):
+        git("config", name, "somebody")
+    for file in ("README.md", "first.py", "second.py", "doc/releases/0.1.0.md", "third.py"):
+        Path(file).parent.mkdir(parents=True, exist_ok=True)
+        Path(file).write_text("text\n")
+        git("add", file)
+        git("commit", "--quiet", "--message", f"Add {file}")
+    third, second = check.find_commits(git("log", "--format=%H", "--", "second.py"))
+    assert check.find_commits(None) == [third]
+    assert third.split()[0] == git("rev-parse", "HEAD")
+    subject, _, *files = check.describe_changes(second, third)
+    assert subject.endswith(" Add third.py")
+    assert [line.split()[0] for line in files] == ["third.py", "1"]
 
 
 def test_the_address_is_put_into_all_files(release, tmp_path):

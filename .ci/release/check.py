@@ -17,6 +17,11 @@ beside another one, each in its own clone, be added::
 
     make release-check RESUME=yes
     make release-check RESUME=yes ONLY=fuzz ADD=../other-clone/doc/releases/0.1.0.json
+
+SINCE names a commit: parts that passed on it or later are not repeated either.  The page then says
+what has changed after each part, for its reader to judge::
+
+    make release-check RESUME=yes SINCE=1a2b3c4 ONLY="lint quick"
 """
 
 from __future__ import annotations
@@ -27,6 +32,7 @@ import json
 import subprocess
 import sys
 import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -54,12 +60,13 @@ WRITTEN = (
 )
 
 
-def run_part(part: Part, log: Path) -> Outcome:
+def run_part(part: Part, log: Path, commit: str) -> Outcome:
     """Run the command of a part; its output goes to the terminal and to a file.
 
     Args:
         part: the part.
         log: the file.
+        commit: the commit of the sources, and its date.
     """
     began = time.monotonic()
     command = ["bash", "-o", "pipefail", "-c", part.command]
@@ -85,33 +92,55 @@ def run_part(part: Part, log: Path) -> Outcome:
         part.find_evidence(log.read_text()),
         find_today(),
         describe_machine(),
+        commit,
     )
 
 
-def find_sources() -> str:
-    """Return the last commit that changes more than what the check writes, and its date."""
+def find_commits(since: str | None) -> list[str]:
+    """Return the commits that change more than what the check writes, with dates, newest first.
+
+    Args:
+        since: the oldest commit; without one, only the newest commit is returned.
+    """
     excluded = [f":(top,exclude){path}" for path in WRITTEN]
-    return run_git("log", "-1", "--format=%H of %cs", "--", ":/", *excluded)
+    commits = ("--max-count=1", "HEAD") if since is None else ("HEAD", f"^{since}~")
+    return run_git("log", "--format=%H of %cs", *commits, "--", ":/", *excluded).splitlines()
 
 
-def read_outcomes(file: Path, commit: str) -> dict[str, Outcome]:
-    """Return the outcomes of the parts that have passed on a commit.
+def describe_changes(commit: str, later: str) -> list[str]:
+    """Return lines that name the commits between two commits, and the files that they change.
+
+    Args:
+        commit: a commit and its date.
+        later: a later commit and its date.
+    """
+    hashes = f"{commit.split()[0]}..{later.split()[0]}"
+    excluded = [f":(top,exclude){path}" for path in WRITTEN]
+    subjects = run_git("log", "--format=%h %s", hashes, "--", ":/", *excluded)
+    files = run_git("diff", "--stat=100", hashes, "--", ":/", *excluded)
+    return [*subjects.splitlines(), "", *files.splitlines()]
+
+
+def read_outcomes(file: Path, commits: Sequence[str]) -> dict[str, Outcome]:
+    """Return the outcomes of the parts that have passed on one of some commits.
 
     Args:
         file: the file that `save_outcomes` writes; without one, no part has passed.
-        commit: the commit.
+        commits: the commits, with dates.
     """
     saved = json.loads(file.read_text()) if file.exists() else {}
-    if saved.get("commit") != commit:
-        return {}
-    outcomes = {name: Outcome(**fields) for name, fields in saved["outcomes"].items()}
-    return {name: outcome for name, outcome in outcomes.items() if outcome.status == 0}
+    outcomes = {name: Outcome(**fields) for name, fields in saved.items()}
+    return {
+        name: outcome
+        for name, outcome in outcomes.items()
+        if outcome.status == 0 and outcome.commit in commits
+    }
 
 
-def save_outcomes(file: Path, commit: str, outcomes: dict[str, Outcome]) -> None:
-    """Write the outcomes of parts that ran on a commit to a file."""
+def save_outcomes(file: Path, outcomes: Mapping[str, Outcome]) -> None:
+    """Write the outcomes of parts to a file."""
     fields = {name: dataclasses.asdict(outcome) for name, outcome in outcomes.items()}
-    write_whole(file, json.dumps({"commit": commit, "outcomes": fields}, indent=1))
+    write_whole(file, json.dumps(fields, indent=1))
 
 
 def main() -> int:
@@ -132,6 +161,9 @@ def main() -> int:
     parser.add_argument(
         "--add", nargs="*", default=[], type=Path, help="outcomes of other clones", metavar="FILE"
     )
+    parser.add_argument(
+        "--since", help="do not repeat parts that passed on this commit or later", metavar="COMMIT"
+    )
     parser.add_argument("--list", action="store_true", help="list the parts, and run none")
     options = parser.parse_args()
 
@@ -147,20 +179,24 @@ def main() -> int:
     logs = ROOT / "build" / "release"
     for folder in (page.parent, logs):
         folder.mkdir(parents=True, exist_ok=True)
-    commit, file = find_sources(), page.with_suffix(".json")
-    outcomes = read_outcomes(file, commit) if options.resume else {}
+    commits, file = find_commits(options.since), page.with_suffix(".json")
+    commit = commits[0]
+    outcomes = read_outcomes(file, commits) if options.resume else {}
     for other in options.add:
-        outcomes = read_outcomes(other, commit) | outcomes
+        outcomes = read_outcomes(other, commits) | outcomes
 
     def write_page() -> None:
         """Write the outcomes so far, and the page."""
-        save_outcomes(file, commit, outcomes)
-        write_whole(page, format_page(version, commit, parts, chosen | set(outcomes), outcomes))
+        save_outcomes(file, outcomes)
+        earlier = {outcome.commit for outcome in outcomes.values()} - {commit}
+        changes = {each: describe_changes(each, commit) for each in commits if each in earlier}
+        shown = chosen | set(outcomes)
+        write_whole(page, format_page(version, commit, parts, shown, outcomes, changes))
 
     for part in parts:
         if part.name in chosen and part.name not in outcomes:
             print(f"--- {part.name}: {part.command}", flush=True)
-            outcomes[part.name] = run_part(part, logs / f"{part.name}.log")
+            outcomes[part.name] = run_part(part, logs / f"{part.name}.log", commit)
             write_page()
     write_page()
     print(f"{page}: {len(outcomes)} of {len(parts)} parts")

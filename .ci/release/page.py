@@ -28,6 +28,7 @@ class Outcome:
         evidence: lines of its output.
         date: the day on which it ran, as ``2026-01-31``.
         machine: what it ran on, from `describe_machine`.
+        commit: the commit of the sources that it ran on, and its date.
     """
 
     status: int
@@ -35,6 +36,7 @@ class Outcome:
     evidence: list[str] = field(default_factory=list)
     date: str = ""
     machine: dict[str, str] = field(default_factory=dict)
+    commit: str = ""
 
 
 def find_today() -> str:
@@ -98,15 +100,17 @@ def format_page(
     parts: Sequence[Part],
     chosen: set[str],
     outcomes: Mapping[str, Outcome],
+    changes: Mapping[str, Sequence[str]],
 ) -> str:
     """Return the page, complete up to the parts that have run so far.
 
     Args:
         title: the version.
-        commit: the commit that the parts ran on, and its date.
+        commit: the last commit, and its date.
         parts: all parts.
         chosen: the names of the parts that are not skipped.
         outcomes: the outcome of each part that has run, by its name.
+        changes: what has changed after each earlier commit that parts ran on, newest first.
     """
     failed = [name for name, outcome in outcomes.items() if outcome.status]
     skipped = [part.name for part in parts if part.name not in chosen]
@@ -115,6 +119,11 @@ def format_page(
         verdict = f"**Not to be released**: {', '.join(failed)} failed."
     elif skipped or pending:
         verdict = "**Incomplete**: all parts that ran passed, and some were skipped."
+    elif changes:
+        verdict = (
+            "**Complete on several commits**: all parts passed, some of them before the changes "
+            "that are listed at the end."
+        )
     else:
         verdict = "**Complete**: all parts passed."
     lines = [
@@ -133,16 +142,17 @@ def format_page(
         if part.name in outcomes and outcomes[part.name].machine not in machines:
             machines.append(outcomes[part.name].machine)
     lines += ["## Machines", "", *format_machines(machines), "", "## Parts", ""]
-    lines += ["| part | shows | result | minutes | date | machine |", "|---|---|---|---|---|---|"]
+    lines += ["| part | shows | result | minutes | date | machine | commit |", "|---" * 7 + "|"]
     for part in parts:
         outcome = outcomes.get(part.name)
         if outcome is None:
             result = "skipped" if part.name not in chosen else "not run yet"
-            ran = "| | | |"
+            ran = "| | | | |"
         else:
             result = "failed" if outcome.status else "passed"
             number = machines.index(outcome.machine) + 1
-            ran = f"| {outcome.seconds / 60:.1f} | {outcome.date} | {number} |"
+            minutes, commit_of_part = outcome.seconds / 60, outcome.commit[:8]
+            ran = f"| {minutes:.1f} | {outcome.date} | {number} | {commit_of_part} |"
         lines.append(f"| {part.name} | {part.shows} | {result} {ran}")
     lines += ["", "## Evidence", ""]
     for part in parts:
@@ -150,6 +160,11 @@ def format_page(
             lines += [f"`{part.command}`", "", "```text"]
             lines += outcomes[part.name].evidence or ["(no line of the output was selected)"]
             lines += ["```", ""]
+    for earlier, changed in changes.items():
+        names = [part.name for part in parts if part.name in outcomes]
+        names = [name for name in names if outcomes[name].commit == earlier]
+        lines += [f"## Changes after {', '.join(names)}", "", f"After {earlier}:", ""]
+        lines += ["```text", *changed, "```", ""]
     return "\n".join(lines)
 
 
