@@ -80,8 +80,7 @@ def _to_exponential(op: qml.ops.Evolution) -> qml.ops.Exp:
 def select_row(op: qml.operation.Operator, row: TracedRow) -> Any:
     """Replace the batched parameters of an operation by their entries of a batch row.
 
-    The batch size is registered in ``row.rows``. An operation with nested parameters, such as a sum
-    of operators, is not changed: the row is selected in its parts when it is decomposed.
+    The batch size is registered in ``row.rows``.
 
     Args:
         op: PennyLane operation, with or without a batch.
@@ -92,8 +91,7 @@ def select_row(op: qml.operation.Operator, row: TracedRow) -> Any:
             operation's, and for parameters with a wrong number of dimensions.
 
     Returns:
-        a copy of the operation with the entries of the row; ``op`` itself without a batch or with
-        nested parameters.
+        a copy of the operation with the entries of the row; ``op`` itself without a batch.
     """
     try:
         size = op.batch_size
@@ -109,18 +107,14 @@ def select_row(op: qml.operation.Operator, row: TracedRow) -> Any:
         )
     row.rows.register_batch(size, op.name)
     with qml.QueuingManager.stop_recording():
-        if _is_exponential(op):
-            return _select_in_operands(op, row.index)
-        if _has_nested_parameters(op):
-            return op
-        return _select_parameters(op, row.index)
+        return _select_in_operands(op, row.index)
 
 
 def _select_parameters(op: qml.operation.Operator, index: Any) -> Any:
-    """Replace the batched parameters of an operation without operands by their entries of a row.
+    """Replace the batched parameters of a gate without operands by their entries of a batch row.
 
     Args:
-        op: PennyLane operation, such as a rotation, or its adjoint, control or power.
+        op: PennyLane gate, such as a rotation, or a controlled gate such as CRX.
         index: the row index, a traced int32 scalar.
     """
     params = [
@@ -132,39 +126,15 @@ def _select_parameters(op: qml.operation.Operator, index: Any) -> Any:
     return selected
 
 
-def _has_nested_parameters(op: qml.operation.Operator) -> bool:
-    """Return whether an operation's parameters are stored only in its operands.
-
-    Sums and products of operators are examples.
-
-    Args:
-        op: PennyLane operation, whose adjoints, controls and powers are ignored.
-    """
-    while isinstance(op, qml.ops.SymbolicOp) and not isinstance(op, qml.ops.Exp | qml.ops.SProd):
-        op = op.base
-    return not hasattr(op, "ndim_params")
-
-
-def _is_exponential(op: qml.operation.Operator) -> bool:
-    """Return whether an operation is an exponential, such as ``qml.evolve(x * qml.X(0))``.
-
-    Args:
-        op: PennyLane operation, whose adjoints, controls and powers are ignored.
-    """
-    while isinstance(op, qml.ops.SymbolicOp) and not isinstance(op, qml.ops.Exp):
-        op = op.base
-    return isinstance(op, qml.ops.Exp)
-
-
 def _select_in_operands(op: qml.operation.Operator, index: Any) -> Any:
-    """Replace the batched parameters inside an operator by their entries of a batch row.
+    """Replace the batched parameters in an operator and its operands by their entries of a row.
 
     ``qml.evolve(x * qml.X(0) + qml.Z(0), t)`` becomes
-    ``qml.evolve(x[index] * qml.X(0) + qml.Z(0), t[index])``. All operators with parameters are
-    created again, because PennyLane caches the batch size in sums, multiples and exponentials.
+    ``qml.evolve(x[index] * qml.X(0) + qml.Z(0), t[index])``. All operators with operands are
+    created again, because PennyLane caches their batch sizes.
 
     Args:
-        op: PennyLane operator, which may contain exponentials, sums and multiples of operators.
+        op: PennyLane gate, or an operator of operators, such as a sum or an exponential.
         index: the row index, a traced int32 scalar.
     """
 

@@ -90,20 +90,28 @@ def test_values(assert_close: Any, device: str, name: str) -> None:
     assert_close(bellhop.qjit(node(circuit, device))(jnp.array(ANGLES)), expected)
 
 
-# Exponentials that only a device with matrices applies.
-EXPONENTIALS: dict[str, Callable[[Any], Any]] = {
-    "of a sum": lambda x: qml.evolve(qml.Z(0) + 0.5 * qml.X(0), x),
-    "of a multiple": lambda x: qml.evolve(qml.s_prod(x, qml.Z(0) + x * qml.X(1) @ qml.Z(0)), 0.7),
-    "controlled inverse": lambda x: qml.ctrl(
+# Operators that only a device with matrices applies.
+BY_MATRIX: dict[str, Callable[[Any], Any]] = {
+    "evolution of a sum": lambda x: qml.evolve(qml.Z(0) + 0.5 * qml.X(0), x),
+    "evolution of a multiple": lambda x: qml.evolve(
+        qml.s_prod(x, qml.Z(0) + x * qml.X(1) @ qml.Z(0)), 0.7
+    ),
+    "controlled inverse of an exponential": lambda x: qml.ctrl(
         qml.adjoint(qml.exp(x * qml.Z(0) + 0.5 * qml.X(0), 1j * x)), control=1
     ),
-    "of gates": lambda x: qml.exp(qml.CRX(x, [0, 1]) @ qml.adjoint(qml.RY(x, 2)), 0.3j * x),
+    "exponential of gates": lambda x: qml.exp(
+        qml.CRX(x, [0, 1]) @ qml.adjoint(qml.RY(x, 2)), 0.3j * x
+    ),
+    "controlled multiple": lambda x: qml.ctrl(qml.s_prod(jnp.exp(1j * x), qml.X(0)), control=1),
+    "controlled sum": lambda x: qml.ctrl(
+        qml.s_prod(jnp.cos(x), qml.I(0)) + qml.s_prod(1j * jnp.sin(x), qml.X(0)), control=1
+    ),
 }
 
 
-@pytest.mark.parametrize("name", EXPONENTIALS)
-def test_exponentials_by_matrix(assert_close: Any, name: str) -> None:
-    circuit = node(in_circuit(EXPONENTIALS[name]), "default.qubit")
+@pytest.mark.parametrize("name", BY_MATRIX)
+def test_operators_applied_by_matrix(assert_close: Any, name: str) -> None:
+    circuit = node(in_circuit(BY_MATRIX[name]), "default.qubit")
     assert_close(bellhop.qjit(circuit)(jnp.array(ANGLES)), circuit(ANGLES))
 
 
