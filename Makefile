@@ -139,7 +139,8 @@ test-tpu:
 	JAX_PLATFORMS=cpu $(TPU)/bin/python -m pytest -m long tests/frontend/accelerate/test_compiled_for_tpus.py
 
 # Both ends of the supported JAX and the middle, each in an environment of its own: the first release
-# of 0.10 on the oldest Python that is here, and what is newest of the others on the newest.
+# of 0.10 on the oldest Python that is here, and what is newest of the others on the newest.  SHARE=2/3
+# runs a third of test-rest.
 JAX_VERSIONS := 0.10.0 0.11 0.12
 test-with-jax-%:
 	$(MAKE) VENV=build/jax-$* PYTHON=$(if $(filter 0.10%,$*),$(firstword $(PYTHONS)),$(lastword \

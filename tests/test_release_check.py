@@ -33,6 +33,8 @@ def test_each_part_runs_a_target_that_there_is(release):
         for target in re.findall(r"\bmake ([\w.-]+)", part.command):
             assert target in known or target.startswith("test-with-jax-"), part
     assert len({part.name for part in parts}) == len(parts)
+    shares = [part.command.split()[2:] for part in parts if part.name.startswith("jax-")]
+    assert shares == [["SHARE=1/2"], ["SHARE=2/2"]]
 
 
 def test_the_page_says_what_passed_failed_and_was_skipped(release, tmp_path):

@@ -69,9 +69,16 @@ def make_parts(make: str, python: str, minutes: float, jax_versions: list[str]) 
         Part("sanitizers", "no error of memory or of threads", f"{make} sanitize", 2),
         Part("hostile", "crafted files and calls of handlers", f"{make} fuzz-hostile", 2, passed),
     ]
+    # The part `rest` runs all of the rest on one version of JAX; the others share it.
+    count = len(jax_versions)
     parts += [
-        Part(f"jax-{version}", f"JAX {version}", f"{make} test-with-jax-{version}", 0.8)
-        for version in jax_versions
+        Part(
+            f"jax-{version}",
+            f"JAX {version}: every behaviour once, and {number}/{count} of the rest",
+            f"{make} test-with-jax-{version} SHARE={number}/{count}",
+            0.8,
+        )
+        for number, version in enumerate(jax_versions, 1)
     ]
     parts += [
         Part(
