@@ -241,6 +241,25 @@ def _verify_windows(op: ir.Operation) -> None:
         )
 
 
+def _verify_transform_lengths(op: ir.Operation) -> None:
+    """Check that a complex ``stablehlo.fft`` has the lengths of the axes that it transforms.
+
+    XLA's kernel ends the process for other lengths. StableHLO verifies those of real transforms.
+
+    Raises:
+        VerificationError: if the lengths are not the sizes of the operand's last axes.
+    """
+    if "RFFT" in str(op.attributes["fft_type"]):  # RFFT and IRFFT
+        return
+    lengths = list(ir.DenseI64ArrayAttr(op.attributes["fft_length"]))
+    sizes = list(ir.RankedTensorType(op.operands[0].type).shape)[-len(lengths) :]
+    if lengths != sizes:
+        raise VerificationError(
+            f"the module's fft has the lengths {lengths}, expected {sizes}, the sizes of the axes "
+            "that it transforms"
+        )
+
+
 def _verify_composite(op: ir.Operation) -> None:
     """Check that XLA uses the decomposition of a ``stablehlo.composite``.
 
@@ -256,6 +275,7 @@ _VERIFIERS = {
     "func.func": _keep_names_of_values,
     "stablehlo.composite": _verify_composite,
     "stablehlo.custom_call": verify_call,
+    "stablehlo.fft": _verify_transform_lengths,
     "stablehlo.select_and_scatter": _verify_windows,
     "stablehlo.sort": verify_comparator,
 }

@@ -13,7 +13,8 @@ OTHER_CALLS = {"approx_max_k": "the module calls ApproxTopK"}
 
 def check(name):
     function, args = PROGRAMS[name]
-    text = jax.jit(function).lower(*args).as_text()
+    with jax.enable_x64(True):
+        text = jax.jit(function).lower(*args).as_text()
     if name in OTHER_CALLS:
         with pytest.raises(VerificationError, match=OTHER_CALLS[name]):
             parse_untrusted(text)

@@ -324,6 +324,18 @@ OUTSIDE = {
         "tensor<4xf64>",
         r"has the padding \[9, 0\] for windows of the sizes \[5\], expected at least 0",
     ),
+    "transform": (
+        "%c = stablehlo.convert %x : (tensor<4xf64>) -> tensor<4xcomplex<f64>> "
+        "%0 = stablehlo.fft %c, type = FFT, length = [-80] : (tensor<4xcomplex<f64>>) -> "
+        "tensor<4xcomplex<f64>>",
+        r"the module's fft has the lengths \[-80\], expected \[4\]",
+    ),
+    "inverse transform": (
+        "%c = stablehlo.convert %m : (tensor<2x2xf64>) -> tensor<2x2xcomplex<f64>> "
+        "%0 = stablehlo.fft %c, type = IFFT, length = [9, 2] : (tensor<2x2xcomplex<f64>>) -> "
+        "tensor<2x2xcomplex<f64>>",
+        r"the module's fft has the lengths \[9, 2\], expected \[2, 2\]",
+    ),
     "composite": (
         '%0 = stablehlo.composite "chlo.top_k" %x {decomposition = @f} : (tensor<4xf64>) -> '
         "tensor<4xf64>",
