@@ -278,8 +278,8 @@ release-check: MINUTES := $(if $(filter command line,$(origin MINUTES)),$(MINUTE
 release-check: $(VENV)/.installed-dev
 	$(BIN)/python .ci/release/check.py --python $(BIN)/python --jax $(JAX_VERSIONS) \
 	  --minutes $(MINUTES) --only $(ONLY) --skip $(SKIP) $(if $(PAGE),--out $(PAGE)) \
-	  $(if $(RESUME),--resume) $(if $(SINCE),--since $(SINCE)) $(if $(LIST),--list) \
-	  --add $(ADD)
+	  $(if $(RESUME),--resume) $(if $(SINCE),--since $(SINCE)) $(if $(MERGE),--merge) \
+	  $(if $(LIST),--list) --add $(ADD)
 
 clean:
 	rm -rf $(VENV) build dist

@@ -17,6 +17,9 @@ beside another one, each in its own clone, be added::
 
     make release-check RESUME=yes
     make release-check RESUME=yes ONLY=fuzz ADD=../other-clone/doc/releases/0.1.0.json
+    make release-check RESUME=yes MERGE=yes ADD=../other-clone/doc/releases/0.1.0.json
+
+MERGE writes the page from the outcomes that there are, and runs no part.
 
 SINCE names a commit: parts that passed on it or later are not repeated either.  The page then says
 what has changed after each part, for its reader to judge::
@@ -164,6 +167,7 @@ def main() -> int:
     parser.add_argument(
         "--since", help="do not repeat parts that passed on this commit or later", metavar="COMMIT"
     )
+    parser.add_argument("--merge", action="store_true", help="run no part, and write the page")
     parser.add_argument("--list", action="store_true", help="list the parts, and run none")
     options = parser.parse_args()
 
@@ -194,7 +198,7 @@ def main() -> int:
         write_whole(page, format_page(version, commit, parts, shown, outcomes, changes))
 
     for part in parts:
-        if part.name in chosen and part.name not in outcomes:
+        if part.name in chosen and part.name not in outcomes and not options.merge:
             print(f"--- {part.name}: {part.command}", flush=True)
             outcomes[part.name] = run_part(part, logs / f"{part.name}.log", commit)
             write_page()
