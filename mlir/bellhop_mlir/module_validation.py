@@ -244,7 +244,8 @@ def _verify_windows(op: ir.Operation) -> None:
 def _verify_transform_lengths(op: ir.Operation) -> None:
     """Check that a complex ``stablehlo.fft`` has the lengths of the axes that it transforms.
 
-    XLA's kernel ends the process for other lengths. StableHLO verifies those of real transforms.
+    XLA's kernel ends the process for other lengths. StableHLO verifies the lengths of real
+    transforms itself.
 
     Raises:
         VerificationError: if the lengths are not the sizes of the operand's last axes.
