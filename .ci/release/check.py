@@ -92,7 +92,7 @@ def run_part(part: Part, log: Path, commit: str) -> Outcome:
     return Outcome(
         process.returncode,
         time.monotonic() - began,
-        part.find_evidence(log.read_text()),
+        part.find_evidence(log.read_text().replace(f"{ROOT}/", "")),
         find_today(),
         describe_machine(),
         commit,

@@ -108,7 +108,8 @@ def make_parts(make: str, python: str, minutes: float, jax_versions: list[str]) 
         Part(
             "upload",
             "PyPI would take the files",
-            f"{python} -m pip install --quiet twine && {python} -m twine check --strict dist/*",
+            f"{python} -m pip install --quiet twine && "
+            f"NO_COLOR=1 COLUMNS=200 {python} -m twine check --strict dist/*",
             0.1,
             r"PASSED|FAILED",
         ),
