@@ -110,7 +110,8 @@ def test_the_commits_since_another_are_those_of_sources(release, tmp_path, monke
         git("add", file)
         git("commit", "--quiet", "--message", f"Add {file}")
     third, second = check.find_commits(git("log", "--format=%H", "--", "second.py"))
-    assert check.find_commits(None) == [third]
+    assert check.find_commits("HEAD~") == [third, second]
+    assert check.find_commits() == [third]
     assert third.split()[0] == git("rev-parse", "HEAD")
     subject, _, *files = check.describe_changes(second, third)
     assert subject.endswith(" Add third.py")

@@ -61,6 +61,8 @@ WRITTEN = (
     "doc/how-to/external-callbacks.md",
     "doc/pictures",
 )
+# The paths of all other files, for git.
+SOURCES = ("--", ":/", *(f":(top,exclude){path}" for path in WRITTEN))
 
 
 def run_part(part: Part, log: Path, commit: str) -> Outcome:
@@ -99,15 +101,15 @@ def run_part(part: Part, log: Path, commit: str) -> Outcome:
     )
 
 
-def find_commits(since: str | None) -> list[str]:
-    """Return the commits that change more than what the check writes, with dates, newest first.
+def find_commits(since: str = "HEAD") -> list[str]:
+    """Return the commits of sources that an outcome may have, with their dates, newest first.
 
     Args:
-        since: the oldest commit; without one, only the newest commit is returned.
+        since: a commit; the last result is the newest commit of sources up to it.
     """
-    excluded = [f":(top,exclude){path}" for path in WRITTEN]
-    commits = ("--max-count=1", "HEAD") if since is None else ("HEAD", f"^{since}~")
-    return run_git("log", "--format=%H of %cs", *commits, "--", ":/", *excluded).splitlines()
+    later = run_git("log", "--format=%H of %cs", f"{since}..HEAD", *SOURCES)
+    oldest = run_git("log", "--format=%H of %cs", "--max-count=1", since, *SOURCES)
+    return [*later.splitlines(), oldest]
 
 
 def describe_changes(commit: str, later: str) -> list[str]:
@@ -118,10 +120,9 @@ def describe_changes(commit: str, later: str) -> list[str]:
         later: a later commit and its date.
     """
     hashes = f"{commit.split()[0]}..{later.split()[0]}"
-    excluded = [f":(top,exclude){path}" for path in WRITTEN]
-    subjects = run_git("log", "--format=%h %s", hashes, "--", ":/", *excluded)
-    files = run_git("diff", "--stat=100", hashes, "--", ":/", *excluded)
-    return [*subjects.splitlines(), "", *files.splitlines()]
+    subjects = run_git("log", "--format=%h %s", hashes, *SOURCES)
+    files = run_git("diff", "--stat=100", hashes, *SOURCES)
+    return [*subjects.splitlines(), "", *(line.strip() for line in files.splitlines())]
 
 
 def read_outcomes(file: Path, commits: Sequence[str]) -> dict[str, Outcome]:
@@ -165,7 +166,10 @@ def main() -> int:
         "--add", nargs="*", default=[], type=Path, help="outcomes of other clones", metavar="FILE"
     )
     parser.add_argument(
-        "--since", help="do not repeat parts that passed on this commit or later", metavar="COMMIT"
+        "--since",
+        default="HEAD",
+        help="do not repeat parts that passed on this commit or later",
+        metavar="COMMIT",
     )
     parser.add_argument("--merge", action="store_true", help="run no part, and write the page")
     parser.add_argument("--list", action="store_true", help="list the parts, and run none")

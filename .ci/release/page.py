@@ -161,8 +161,7 @@ def format_page(
             lines += outcomes[part.name].evidence or ["(no line of the output was selected)"]
             lines += ["```", ""]
     for earlier, changed in changes.items():
-        names = [part.name for part in parts if part.name in outcomes]
-        names = [name for name in names if outcomes[name].commit == earlier]
+        names = [name for name, outcome in outcomes.items() if outcome.commit == earlier]
         lines += [f"## Changes after {', '.join(names)}", "", f"After {earlier}:", ""]
         lines += ["```text", *changed, "```", ""]
     return "\n".join(lines)
