@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from importlib.metadata import version
 from pathlib import Path
 
 from benchmarks.case import SIMULATORS
@@ -25,7 +26,8 @@ def find_python(framework: str) -> str:
         return _environment("catalyst", "pennylane-catalyst")
     if framework in SIMULATORS and framework != "lightning":
         packages = (package for name, package in SIMULATORS.items() if name != "lightning")
-        return _environment("simulators", *packages)
+        # TensorCircuit-NG leaves the choice of its backend, and of that one's version, to its user.
+        return _environment("simulators", *packages, f"jax=={version('jax')}")
     return sys.executable
 
 

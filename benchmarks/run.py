@@ -117,7 +117,7 @@ def _progress(number: int, total: int, result: Result) -> None:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Measure what the command line asks for; return 1 if a value was wrong."""
+    """Measure what the command line asks for; return 1 if a value was wrong or Bellhop raised."""
     arguments = _arguments(argv)
     if arguments.list:
         _list()
@@ -148,7 +148,18 @@ def main(argv: Sequence[str] | None = None) -> int:
     measured = {result.case.name: result.outcomes.keys() for result in results}
     complete = all({*case.builders} <= {*measured.get(case.name, ())} for case in CASES.values())
     print(f"\nSaved as {records.save(results, versions, settings, complete)}")
-    return int(any(result.wrong is not None for result in results))
+    return int(any(_failed(result) for result in results))
+
+
+def _failed(result: Result) -> bool:
+    """Tell whether a value is wrong, or Bellhop raised in a case that it has a program for.
+
+    A peer that raises, or takes too long, has a note below the tables in place of a time.
+    """
+    own = result.outcomes.get(report.BASE)
+    has_program = report.BASE in CASES[result.case.name].builders
+    raised = own is not None and own.unavailable is not None and has_program
+    return raised or result.wrong is not None
 
 
 if __name__ == "__main__":

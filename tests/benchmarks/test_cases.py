@@ -1,8 +1,9 @@
 """Each benchmark case can be built, or says why not, for each framework."""
 
-from benchmarks import records
+from benchmarks import records, run
 from benchmarks.case import FRAMEWORKS
 from benchmarks.cases import CASES
+from benchmarks.measure import Outcome, Result
 from benchmarks.report import rank_by_ratio
 
 
@@ -26,3 +27,11 @@ def test_cases_are_ranked_with_the_worst_first():
     own, _ = times.pop("bellhop"), times.pop("limit", None)
     assert rows[0][1] == min(times, key=times.get)
     assert float(rows[0][2]) == round(own / min(times.values()), 2)
+
+
+def test_a_run_fails_where_bellhop_raises_and_not_where_a_peer_does():
+    case = CASES["callback"]
+    ours = Result(case, {"bellhop": Outcome("TypeError"), "jax": Outcome(run_s=[1.0])})
+    theirs = Result(case, {"bellhop": Outcome(run_s=[1.0]), "jax": Outcome("TypeError")})
+    wrong = Result(case, {"bellhop": Outcome(run_s=[1.0])}, wrong="1.0, not 2.0")
+    assert [run._failed(result) for result in (ours, theirs, wrong)] == [True, False, True]
