@@ -3,7 +3,7 @@
 A state of 20 qubits that is prepared from an argument, in double and single precision; matrices on
 8 of 16 qubits, five in a row; a diagonal on 12 qubits; 10,000 gates that a Python loop applies, of
 which the compile time counts.  The JAX column is default.qubit under `jax.jit`, which takes minutes
-to compile these gates and has no row there.
+to compile the 10,000 gates and has no row there.
 
 Limit: a copy of the amplitudes; the products of the matrices alone; none that is known.
 """
@@ -54,7 +54,9 @@ def _prepare(state: Any) -> None:
 def _multiply(matrix: Any) -> None:
     import pennylane as qml
 
-    qml.RX(0.3, 0)
+    # default.qubit leaves out the qubits that no gate acts on.
+    for wire in range(WIDE):
+        qml.RX(0.3, wire)
     for _ in range(MATRICES):
         qml.QubitUnitary(matrix, wires=range(MATRIX))
 
