@@ -37,12 +37,13 @@ def _environment(name: str, *packages: str) -> str:
     folder = Path(__file__).resolve().parent / f".venv-{name}"
     python = folder / "bin" / "python"
     installed = folder / "installed"
-    # The mark tells a complete environment from one whose installation broke off.
-    if not installed.exists():
+    # An environment whose installation broke off, or that has other packages, is made again.
+    requirements = "\n".join(packages)
+    if not installed.exists() or installed.read_text() != requirements:
         print(f"making {folder} with {', '.join(packages)}, once", file=sys.stderr)
         _run(sys.executable, "-m", "venv", "--clear", str(folder))
         _run(str(python), "-m", "pip", "install", "--quiet", *packages)
-        installed.touch()
+        installed.write_text(requirements)
     return str(python)
 
 
