@@ -75,10 +75,10 @@ def _loop(angles: Any) -> None:
         qml.RX(angles[number % 8], wires=number % 4)
 
 
-def _circuit(device: str, wires: int, gates: Callable[[Any], None]) -> Any:
+def _circuit(device: str, wires: int, gates: Callable[[Any], None], **options: Any) -> Any:
     import pennylane as qml
 
-    @qml.qnode(qml.device(device, wires=wires))
+    @qml.qnode(qml.device(device, wires=wires, **options))
     def circuit(numbers: Any) -> Any:
         gates(numbers)
         return qml.expval(qml.X(0))
@@ -87,9 +87,15 @@ def _circuit(device: str, wires: int, gates: Callable[[Any], None]) -> Any:
 
 
 def _bellhop(wires: int, gates: Callable[[Any], None], argument: Callable[[], Any]) -> Program:
+    import numpy as np
+
     import bellhop
 
-    return synchronous(bellhop.qjit(_circuit("lightning.qubit", wires, gates)), argument())
+    given = argument()
+    # The state has the type of the amplitudes, as the copy does.
+    single = {"c_dtype": np.complex64} if given.dtype == np.complex64 else {}
+    circuit = _circuit("lightning.qubit", wires, gates, **single)
+    return synchronous(bellhop.qjit(circuit), given)
 
 
 def _jax(wires: int, gates: Callable[[Any], None], argument: Callable[[], Any]) -> Program:

@@ -108,7 +108,10 @@ class Group {
     const Step& step = batch_.steps[i];
     const bool as_given = step.params.stride == 0 || is_full();
     return {as_given ? step.params.of(rows_.first).data() : padded_[i].data(),
-            step.params.stride, step.wires.of(rows_.first)};
+            step.params.stride,
+            step.wires.of(rows_.first),
+            {},
+            /*are_kept=*/true};
   }
 
   // Undoes all steps and adds the derivatives of the rows.

@@ -58,7 +58,8 @@ class Lent {
 };
 
 Walk::Inputs own_inputs(const Step& step) {
-  return {step.params.values.data(), 0, step.wires.values, step.singles};
+  return {step.params.values.data(), 0, step.wires.values, step.singles,
+          /*are_kept=*/true};
 }
 
 // Undoes all steps and adds their derivatives.
@@ -105,10 +106,10 @@ Single& apply_remaining_steps(Session& session, const Direction& direction) {
 void apply_and_forget(Session& session) {
   if (session.keeps_steps || session.rows > 0) return;
   Single& single = apply_remaining_steps(session);
+  single.walk.forget_steps();
   session.steps.clear();
   single.done = 0;
   session.has_forgotten = true;
-  single.walk.forget_step();
 }
 
 void measure_single(Session& session, const Measuring& measuring,

@@ -33,6 +33,7 @@ Amplitudes Walk::ket() {
   if (is_unset_) {
     states_.set_zero_state(state);
   } else {
+    write_given(written_, states_, state);
     states_.set_zero_outside(state, written_.bits());
   }
   is_unset_ = false;
@@ -90,9 +91,12 @@ Segment Walk::segment_of(const Step& step, std::size_t number, const Inputs& inp
 
 TiledProgram Walk::iteration(const Segment& segment, std::size_t number) const {
   const std::size_t before = number * program_.parameters;
-  return {program_, plan_->groups(), segment.parameters + before,
+  return {program_,
+          plan_->groups(),
+          segment.parameters + before,
           segment.direction == nullptr ? nullptr : segment.direction + before,
-          singles_};
+          singles_,
+          has_kept_parameters_};
 }
 
 bool Walk::is_tiled() const {
@@ -124,6 +128,7 @@ void Walk::forward(const Step& step, const Inputs& inputs) {
   }
   Inputs here = inputs;
   singles_ = inputs.singles.data();
+  has_kept_parameters_ = inputs.are_kept;
   if (!inputs.singles.empty() && states_.layout().qubits <= kTileBits) {
     // The kernels of small states take doubles.
     widened_.assign(inputs.singles.begin(), inputs.singles.end());

@@ -49,6 +49,8 @@ class Walk {
     std::size_t stride;
     std::span<const std::int32_t> wires;
     std::span<const float> singles = {};  // in place of params, see Step
+    // Whether all stay valid until the circuit has ended or forget_steps is called.
+    bool are_kept = false;
   };
 
   // If `can_go_back`, stores the amplitudes that projections remove, so that `backward`
@@ -60,7 +62,7 @@ class Walk {
 
   // The states. Sets the zero state first if no step has been applied since `begin`.
   States& states() {
-    if (is_unset_ || written_.bits() != WrittenAmplitudes::kAll) ket();
+    if (is_unset_ || !written_.are_in_memory()) ket();
     return states_;
   }
   // Return the state that goes through the circuit, state vector 0; and this state with
@@ -72,8 +74,11 @@ class Walk {
   void begin(const Direction& direction = {});
   // Applies a step with its inputs.
   void forward(const Step& step, const Inputs& inputs);
-  // Forgets the latest step, so that another step may have its address.
-  void forget_step() { step_ = nullptr; }
+  // Forgets the steps that were applied: their memory may be used for others.
+  void forget_steps() {
+    states();
+    step_ = nullptr;
+  }
   // Undoes the last step on the ket and the bras, and adds the derivatives with respect
   // to its parameters.
   void backward(const Step& step, const Inputs& inputs, const Gradients& gradients);
@@ -106,6 +111,7 @@ class Walk {
   Direction direction_;
   // Replaces the parameters of the current step; null if the step has its parameters.
   const float* singles_ = nullptr;
+  bool has_kept_parameters_ = false;  // of the current step, see Inputs
   std::vector<double> widened_;
   std::vector<std::byte> removed_;
   // Whether the state is |0...0> and its memory was not written yet.

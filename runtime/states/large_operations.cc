@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "arrays/large_memory.h"
@@ -24,7 +25,6 @@ using Kind = Operation::Kind;
 // most kMostSharedParts parts.
 constexpr std::size_t kAmplitudesOfSharedPart = std::size_t{1} << 14;
 constexpr std::size_t kMostSharedParts = 64;
-constexpr double kNanosecondsOfMappedAmplitude = 1.0;
 constexpr double kNanosecondsOfProduct = 0.2;
 
 // `size` is a power of two, and so is the number of parts.
@@ -42,10 +42,6 @@ void for_each_shared_part(std::size_t size, std::size_t parts, const States& sta
   states.share(parts, [&]() -> RowWorker {
     return [&work, share](std::size_t part) { work(part * share, share, part); };
   });
-}
-
-std::size_t size_of(const States& states) {
-  return std::size_t{1} << states.layout().qubits;
 }
 
 // Indices whose bits are taken apart and put together elsewhere, 2**kLowBits at a time.
@@ -112,36 +108,31 @@ void for_each_mapped(const BitMap& map, std::size_t first, std::size_t count,
 
 // Writes the prepared amplitudes; all amplitudes at nonzero values of the other qubits
 // are zero already.
-template <typename Number, typename Real>
-void prepare(const Operation& operation, const Number* entries, const States& states,
-             const AmplitudesOf<Real>& state) {
+void prepare(const Operation& operation, const GivenAmplitudes& given,
+             const States& states, const Amplitudes& state) {
   const TargetBits bits(operation);
-  const BitMap map(bits.of_index, bits.of_state);
-  if (operation.targets < states.layout().qubits) state.real[0] = 0;  // was one
   const std::size_t size = std::size_t{1} << operation.targets;
-  for_each_shared_part(
-      size, shared_parts(size), states, kNanosecondsOfMappedAmplitude,
-      [&](std::size_t first, std::size_t count, std::size_t) {
-        if (operation.is_real) {
-          for_each_mapped(map, first, count, [&](std::size_t i, std::size_t k) {
-            state.real[k] = static_cast<Real>(entries[i]);
-            state.imag[k] = 0;
+  if (operation.targets < states.layout().qubits) {
+    with_numbers(
+        states.layout(), [](auto numbers) { numbers.real[0] = 0; }, state);  // was one
+  }
+  if (bits.of_index == bits.of_state) {
+    return write_in_order(given, size, states, state);
+  }
+  const BitMap map(bits.of_index, bits.of_state);
+  const auto write = [&]<typename Real>(AmplitudesOf<Real> numbers) {
+    given.with_parts([&](const auto& real_of, const auto& imag_of) {
+      for_each_shared_part(
+          size, shared_parts(size), states, kNanosecondsOfMappedAmplitude,
+          [&](std::size_t first, std::size_t count, std::size_t) {
+            for_each_mapped(map, first, count, [&](std::size_t i, std::size_t k) {
+              numbers.real[k] = static_cast<Real>(real_of(i));
+              numbers.imag[k] = static_cast<Real>(imag_of(i));
+            });
           });
-          return;
-        }
-        for_each_mapped(map, first, count, [&](std::size_t i, std::size_t k) {
-          state.real[k] = static_cast<Real>(entries[2 * i]);
-          state.imag[k] = static_cast<Real>(entries[2 * i + 1]);
-        });
-      });
-}
-
-template <typename Number>
-void prepare_state(const Operation& operation, const Number* entries,
-                   const States& states, const Amplitudes& state) {
-  with_numbers(
-      states.layout(),
-      [&](auto numbers) { prepare(operation, entries, states, numbers); }, state);
+    });
+  };
+  with_numbers(states.layout(), write, state);
 }
 
 // At the beginning a bra is the derivative by the conjugated amplitudes.
@@ -313,6 +304,14 @@ const double* entries_of(const Operation& operation, const TiledProgram& program
          operation.entries;
 }
 
+// The amplitudes of a preparation.
+GivenAmplitudes given_by(const Operation& operation, const TiledProgram& program) {
+  if (!operation.is_constant && program.singles != nullptr) {
+    return {nullptr, program.singles + operation.entries, operation.is_real};
+  }
+  return {entries_of(operation, program), nullptr, operation.is_real};
+}
+
 // How its parameters change; null where they do not.
 const double* dots_of(const Operation& operation, const TiledProgram& program) {
   const bool moves = !operation.is_constant && program.direction != nullptr;
@@ -339,18 +338,41 @@ void for_each_bra(std::span<const Amplitudes> bras, const Ket& ket, const Act& a
 
 }  // namespace
 
+std::optional<GivenAmplitudes> all_in_order(const Operation& operation,
+                                            const TiledProgram& program,
+                                            const States& states) {
+  if (operation.kind != Kind::kState || operation.is_constant ||
+      operation.targets < states.layout().qubits) {
+    return std::nullopt;
+  }
+  const TargetBits bits(operation);
+  if (bits.of_index != bits.of_state) return std::nullopt;
+  return given_by(operation, program);
+}
+
+void write_in_order(const GivenAmplitudes& given, std::size_t count,
+                    const States& states, const Amplitudes& state) {
+  with_numbers(
+      states.layout(),
+      [&](auto numbers) {
+        for_each_shared_part(
+            count, shared_parts(count), states, kNanosecondsOfMappedAmplitude,
+            [&](std::size_t first, std::size_t share, std::size_t) {
+              given.copy(first, share, numbers.real + first, numbers.imag + first);
+            });
+      },
+      state);
+}
+
 void apply_large(const Operation& operation, const TiledProgram& program,
                  const States& states, const Ket& ket) {
   const double* const dots = dots_of(operation, program);
   switch (operation.kind) {
     case Kind::kState:
-      if (dots != nullptr) prepare_state(operation, dots, states, ket.tangent);
-      if (!operation.is_constant && program.singles != nullptr) {
-        const float* const entries = program.singles + operation.entries;
-        return prepare_state(operation, entries, states, ket.state);
+      if (dots != nullptr) {
+        prepare(operation, {dots, nullptr, operation.is_real}, states, ket.tangent);
       }
-      return prepare_state(operation, entries_of(operation, program), states,
-                           ket.state);
+      return prepare(operation, given_by(operation, program), states, ket.state);
     case Kind::kDiagonal:
       return turn(Diagonal(operation, entries_of(operation, program), states), dots,
                   /*is_adjoint=*/false, ket);

@@ -6,13 +6,24 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <span>
 
 #include "kernels/operation.h"
+#include "states/given_amplitudes.h"
 #include "states/states.h"
 #include "states/tiled_program.h"
 
 namespace bellhop::engine {
+
+// Returns the amplitudes of an operation that prepares all qubits, if the program gives
+// them in the order of the state's indices.
+std::optional<GivenAmplitudes> all_in_order(const Operation& operation,
+                                            const TiledProgram& program,
+                                            const States& states);
+// Writes the first `count` amplitudes of a state, a power of two.
+void write_in_order(const GivenAmplitudes& given, std::size_t count,
+                    const States& states, const Amplitudes& state);
 
 // Applies an operation of a program to a state, and to its tangent if it has one.
 void apply_large(const Operation& operation, const TiledProgram& program,

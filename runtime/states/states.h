@@ -19,6 +19,8 @@ namespace bellhop::engine {
 
 // Roughly how long an operation takes one thread for each amplitude.
 constexpr double kNanosecondsOfAmplitude = 0.2;
+// The same where an amplitude is found by its index, or copied from a program's array.
+constexpr double kNanosecondsOfMappedAmplitude = 1.0;
 
 // Amplitudes as arrays of their stored type.
 template <typename Real>
@@ -130,5 +132,10 @@ class States {
   Scratch scratch_;
   std::vector<Memory> vectors_;
 };
+
+// Returns how many amplitudes a state vector has, for each lane.
+inline std::size_t size_of(const States& states) {
+  return std::size_t{1} << states.layout().qubits;
+}
 
 }  // namespace bellhop::engine

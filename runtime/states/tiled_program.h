@@ -17,6 +17,8 @@ struct TiledProgram {
   const double* direction;
   // Of a preparation, in place of `parameters`.
   const float* singles = nullptr;
+  // Whether the parameters stay valid until the circuit has ended.
+  bool has_kept_parameters = false;
 };
 
 }  // namespace bellhop::engine

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <bit>
 #include <memory>
+#include <optional>
 
 #include "interpreter/signals.h"
 #include "states/large_operations.h"
@@ -23,6 +24,11 @@ constexpr std::size_t kMostLinesAhead = 4096;
 // From this number of qubits on, the next tile is requested ahead. For smaller states
 // the requests take longer than they save (doc/architecture/engine.md).
 constexpr std::size_t kQubitsReadAhead = 20;
+
+// A group reads the amplitudes that a program gives if its tiles consist of runs that
+// are as long as a page or longer. Shorter ones take longer than a pass of their own:
+// the program's array has small pages, and the state has large ones.
+constexpr std::size_t kLeastRunOfGiven = 256;
 
 std::atomic<std::uint64_t> passed_so_far{0};
 
@@ -61,6 +67,8 @@ struct Sweep {
   // The length of the contiguous pieces of a tile, and their offsets.
   std::size_t run = 1;
   std::vector<std::size_t> runs = {};
+  // The amplitudes before the group, unless the ket has them.
+  std::optional<GivenAmplitudes> given = {};
 
   std::size_t tiles() const { return std::size_t{1} << (qubits - group.bits.size()); }
   std::size_t derivatives_of_part() const { return bras.size() * program.parameters; }
@@ -85,7 +93,8 @@ class TileWorker {
   explicit TileWorker(Sweep& sweep)
       : sweep_(sweep),
         tiles_({sweep.group.bits.size(), /*rows_in_lanes=*/false, sweep.precision}),
-        reads_ahead_(sweep.runs.size() > 1 && sweep.qubits >= kQubitsReadAhead) {
+        reads_ahead_(sweep.runs.size() > 1 && sweep.qubits >= kQubitsReadAhead &&
+                     !sweep.given) {
     tiles_.fit(sweep.program, sweep.ket.moves());
     const std::uint64_t inside = bits_of(sweep.group);
     for (std::uint8_t bit = 0; bit < sweep.qubits; ++bit) {
@@ -100,8 +109,10 @@ class TileWorker {
     const std::size_t first = layout.outside;
     if ((first & ~sweep_.written) != 0) return;  // The ket is 0 in all of the tile.
     const std::size_t n = sweep_.bras.size();
-    Ket ket{gathered(sweep_.ket.state, 0, first,
-                     sweep_.is_backward ? WrittenAmplitudes::kAll : sweep_.written)};
+    Ket ket{sweep_.given ? given(first)
+                         : gathered(sweep_.ket.state, 0, first,
+                                    sweep_.is_backward ? WrittenAmplitudes::kAll
+                                                       : sweep_.written)};
     if (ket_moves()) ket.tangent = gathered(sweep_.ket.tangent, 1 + n, first);
     bras_.clear();
     for (std::size_t b = 0; b < n; ++b) {
@@ -163,6 +174,22 @@ class TileWorker {
           }
         },
         from, to);
+    return to;
+  }
+
+  // Returns a tile of the amplitudes that the program gives: a contiguous copy, in the
+  // ket if the tile is contiguous.
+  Amplitudes given(std::size_t first) {
+    const Amplitudes to = is_in_place()
+                              ? engine::from(tiles_.layout(), sweep_.ket.state, first)
+                              : tiles_.get(0);
+    const auto copy_runs = [&](auto tile) {
+      for (std::size_t r = 0; r < sweep_.runs.size(); ++r) {
+        sweep_.given->copy(first + sweep_.runs[r], sweep_.run,
+                           tile.real + r * sweep_.run, tile.imag + r * sweep_.run);
+      }
+    };
+    with_numbers(tiles_.layout(), copy_runs, to);
     return to;
   }
 
@@ -299,9 +326,8 @@ struct WordTile {
 };
 
 void expect_words(std::size_t words, const States& states) {
-  const std::size_t amplitudes = std::size_t{1} << states.layout().qubits;
   states.announce_work(kNanosecondsOfAmplitude *
-                       static_cast<double>(words * amplitudes));
+                       static_cast<double>(words * size_of(states)));
 }
 
 }  // namespace
@@ -310,12 +336,28 @@ std::uint64_t amplitudes_passed() noexcept {
   return passed_so_far.load(std::memory_order_relaxed);
 }
 
+void write_given(WrittenAmplitudes& written, const States& states,
+                 const Amplitudes& state) {
+  if (const auto given = written.take_given()) {
+    write_in_order(*given, size_of(states), states, state);
+  }
+}
+
 void forward_by_tiles(const TiledProgram& program, const States& states, const Ket& ket,
                       WrittenAmplitudes& written) {
   const std::uint64_t no_index = ~std::uint64_t{0} << states.layout().qubits;
   for (const Group& group : program.groups) {
     if (group.large) {
+      write_given(written, states, ket.state);
       const std::uint64_t before = written.apply_group(WrittenAmplitudes::kAll);
+      const auto given = all_in_order(*group.large, program, states);
+      if (given && program.has_kept_parameters && !ket.moves()) {
+        // The next group copies them.
+        states.announce_work(kNanosecondsOfMappedAmplitude *
+                             static_cast<double>(size_of(states)));
+        written.give(*given);
+        continue;
+      }
       states.set_zero_outside(ket.state, before);
       apply_large(*group.large, program, states, ket);
       continue;
@@ -323,6 +365,8 @@ void forward_by_tiles(const TiledProgram& program, const States& states, const K
     Sweep sweep = sweep_of(program, group, states, ket);
     // The derivative of a merged operation is not implemented.
     if (!ket.moves()) sweep.program = group.merged_program(program.whole);
+    if (sweep.run < kLeastRunOfGiven) write_given(written, states, ket.state);
+    sweep.given = written.take_given();
     sweep.written = written.apply_group(bits_of(group) | no_index);
     go_through(sweep, states);
   }

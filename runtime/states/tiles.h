@@ -7,19 +7,22 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
 
 #include "compiled_gates/tiling.h"
 #include "gates/pauli_bits.h"
+#include "states/given_amplitudes.h"
 #include "states/states.h"
 #include "states/tiled_program.h"
 
 namespace bellhop::engine {
 
 // The amplitudes of a state that groups of operations have written since |0...0>. All
-// other amplitudes are 0, and their memory may hold anything.
+// other amplitudes are 0, and their memory may hold anything. After a preparation no
+// amplitude may be written yet: then all are what the program gives.
 //
 // One thread uses it at a time.
 class WrittenAmplitudes {
@@ -30,6 +33,16 @@ class WrittenAmplitudes {
   void set_all() { bits_ = kAll; }
   // Starts at |0...0>, whose first amplitude is written.
   void set_first() { bits_ = 0; }
+
+  // Notes that the state has the amplitudes that a program gives, which stay valid. The
+  // next group, or another reader of the state, writes them.
+  void give(const GivenAmplitudes& given) { given_ = given; }
+  // Returns them, if they are not written yet; they count as written afterwards.
+  std::optional<GivenAmplitudes> take_given() {
+    return std::exchange(given_, std::nullopt);
+  }
+  // Whether the memory of the state holds all amplitudes.
+  bool are_in_memory() const { return bits_ == kAll && !given_; }
 
   // Notes that a group with some bits is applied. Returns the bits before it.
   std::uint64_t apply_group(std::uint64_t of_group) {
@@ -45,10 +58,12 @@ class WrittenAmplitudes {
     --n_groups_;
     return n_groups_ < before_.size() ? before_[n_groups_] : kAll;
   }
-  // Forgets the groups that were applied, which then cannot be undone.
+  // Forgets the groups that were applied, which then cannot be undone, and amplitudes
+  // that were given.
   void forget_groups() {
     n_groups_ = 0;
     before_.clear();
+    given_.reset();
   }
 
   static constexpr std::uint64_t kAll = ~std::uint64_t{0};
@@ -57,7 +72,12 @@ class WrittenAmplitudes {
   std::uint64_t bits_ = kAll;
   std::size_t n_groups_ = 0;
   std::vector<std::uint64_t> before_;  // by group, or kAll at its end
+  std::optional<GivenAmplitudes> given_;
 };
+
+// Writes amplitudes that a program gives to a state, unless a group has written them.
+void write_given(WrittenAmplitudes& written, const States& states,
+                 const Amplitudes& state);
 
 // Like Sweeps::forward and Sweeps::backward, for one iteration of a program, tile by
 // tile. `jacobian` points to the column of the first parameter, or is null if no

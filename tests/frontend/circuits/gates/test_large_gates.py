@@ -1,5 +1,6 @@
 """Gates of many numbers: states, matrices and diagonals that are arrays of the program."""
 
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -91,6 +92,42 @@ def test_amplitudes_before_a_measurement_in_the_middle(shots: int | None) -> Non
     amplitudes = np.zeros(2**QUBITS, np.complex64)
     amplitudes[-1] = 1j
     assert np.allclose(bellhop.qjit(circuit)(jnp.asarray(amplitudes)), -1.0)
+
+
+_NEXT: dict[str, Callable[[], Any]] = {
+    "nothing": lambda: None,
+    "a tile in one piece": lambda: qml.RY(0.3, QUBITS - 1),
+    "a tile in many pieces": lambda: qml.RY(0.3, 0),
+    "an operation on the whole state": lambda: qml.QubitUnitary(
+        np.linalg.qr(np.arange(64.0**2).reshape(64, 64) ** 2 % 7)[0], wires=range(3, 9)
+    ),
+    "an outcome": lambda: bellhop.measure(0, postselect=1),
+}
+
+
+@pytest.mark.parametrize("read_by", _NEXT)
+@pytest.mark.parametrize("precision", ["double", "single"])
+def test_the_next_operation_writes_the_amplitudes(read_by: str, precision: str) -> None:
+    def circuit(amplitudes: Any) -> Any:
+        qml.StatePrep(amplitudes, wires=range(QUBITS))
+        _NEXT[read_by]()
+        qml.CNOT([QUBITS - 1, 0])
+        return qml.probs()
+
+    device = qml.device("lightning.qubit", wires=QUBITS)
+    run = bellhop.qjit(qml.QNode(circuit, device), precision=precision)
+    amplitudes = _draw(2**QUBITS)
+    expected = np.abs(amplitudes) ** 2
+    if read_by == "an outcome":
+        expected = np.where(np.arange(2**QUBITS) < 2 ** (QUBITS - 1), 0, expected)
+        expected = expected / expected.sum()
+        expected[1::2] = np.roll(expected[1::2], 2 ** (QUBITS - 2))
+    else:
+        expected = qml.QNode(circuit, qml.device("default.qubit", wires=QUBITS))(amplitudes)
+    for given in (amplitudes, amplitudes.astype(np.complex64)):
+        # Again, with memory that holds the state of the call before.
+        for _ in range(2):
+            assert np.allclose(run(jnp.asarray(given)), expected, rtol=1e-5, atol=1e-10)
 
 
 def test_the_table_of_gates_does_not_grow_with_the_amplitudes() -> None:
