@@ -259,8 +259,10 @@ format: $(VENV)/.installed-dev
 	$(BIN)/ruff format
 	$(BIN)/clang-format -i $(shell find runtime -name '*.cc' -o -name '*.h')
 
+# PARTIAL names a run that was interrupted (benchmarks/results/...-partial.json), to go on with it.
 bench: $(VENV)/.installed-dev
-	$(BIN)/python -m benchmarks
+	$(BIN)/python -m pip install --quiet stim
+	$(BIN)/python -m benchmarks $(if $(PARTIAL),--resume $(PARTIAL))
 	$(BIN)/python -m benchmarks.tables
 	$(BIN)/python -m benchmarks.plots
 
