@@ -132,7 +132,7 @@ def _make_aval(shape: tuple[int, ...], dtype: np.dtype, x64: bool) -> Any:
 
 
 def uses_handle(compiled: Any) -> bool:
-    """Return whether a compiled program, JAX's ``Compiled``, has its first array as an operand."""
+    """Return whether a compiled program takes its first argument, which JAX drops if unused."""
     return 0 in compiled._executable._kept_var_idx
 
 

@@ -58,12 +58,12 @@ def with_autograph_modules(
     """
 
     @functools.wraps(function)
-    def run(*args: Any, **kwargs: Any) -> Any:
-        """Call the wrapped function with more modules in the trace state."""
+    def run_with_modules(*args: Any, **kwargs: Any) -> Any:
+        """Call the wrapped function while autograph converts functions of ``modules`` too."""
         with override_trace_state(modules=(*trace_state().modules, *modules)):
             return function(*args, **kwargs)
 
-    return run
+    return run_with_modules
 
 
 def converted_call(

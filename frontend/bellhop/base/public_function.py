@@ -63,7 +63,7 @@ def hide_internal_frames(function: F) -> F:
 
 
 def _advise_on_jax_option(jax_function: Callable[..., Any] | None, option: str) -> str:
-    """Return the advice to call JAX's function, if it has the option; else an empty string."""
+    """Return the advice to call ``jax_function`` if it has an option; else an empty string."""
     if jax_function is None:
         return ""
     parameter = inspect.signature(jax_function).parameters.get(option)

@@ -150,14 +150,14 @@ def keep_exceptions(closed: ClosedJaxpr) -> ClosedJaxpr:
         the new jaxpr; `closed` itself if it has no callbacks of JAX.
     """
 
-    def change(params: dict[str, Any]) -> dict[str, Any]:
-        """Wrap the function in a callback's parameters, unless it is wrapped already."""
+    def wrap_function(params: dict[str, Any]) -> dict[str, Any]:
+        """Return a callback's parameters, whose function keeps the exceptions that it raises."""
         function = params["callback"]
         if not isinstance(function, JaxCallbackFunction):
             function = JaxCallbackFunction(function, None)
         return {**params, "callback": replace(function, keeps_exception=True)}
 
-    return change_params(closed, wrapped_primitives(), change)
+    return change_params(closed, wrapped_primitives(), wrap_function)
 
 
 def _find_calling_site(callback: Callable[..., Any]) -> str | None:

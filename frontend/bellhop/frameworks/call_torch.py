@@ -309,11 +309,11 @@ class TorchFunction(PickledByName):
             CompileError: if the function cannot run without data.
         """
 
-        def evaluate(tensors: Sequence[Any], state: dict[str, Any]) -> Any:
+        def call_module(tensors: Sequence[Any], state: dict[str, Any]) -> Any:
             return self._evaluate(in_tree, tensors, state)
 
         try:
-            result, mutates = infer_with_fake_tensors(evaluate, avals, self._module)
+            result, mutates = infer_with_fake_tensors(call_module, avals, self._module)
         except Exception as error:
             problem = str(error).rstrip(".")
             raise CompileError(

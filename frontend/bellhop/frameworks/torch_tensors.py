@@ -53,6 +53,7 @@ def _torch_dtypes() -> dict[np.dtype, Any]:
 
 @functools.cache
 def _numpy_dtypes() -> dict[Any, np.dtype]:
+    """Return NumPy's dtypes by the dtypes of PyTorch that correspond to them."""
     return {tensor: array for array, tensor in _torch_dtypes().items()}
 
 
@@ -99,7 +100,7 @@ def to_tensor(array: np.ndarray) -> Any:
 
 
 def _view_tensor(array: np.ndarray) -> Any:
-    """Return a tensor that shares the memory of an array of a dtype of NumPy itself."""
+    """Return a tensor that shares an array's memory; the dtype must be NumPy's own."""
     torch = import_torch()
     try:
         return torch.from_dlpack(array)

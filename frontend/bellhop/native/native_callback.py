@@ -115,7 +115,7 @@ class NativeCallback(PureCallback[..., Any]):
             self._check_returned(avals[0])
 
     def _parse_argument_types(self, argument_types: Any) -> list[np.dtype | None] | None:
-        """Convert the option `argument_types` to dtypes; None for unknown types.
+        """Return a dtype for each argument, None where it is not given; None without the option.
 
         Raises:
             TypeError: if the option is not a sequence of dtypes.

@@ -359,7 +359,7 @@ def find_rotation(op: qml.operation.Operator) -> Any | None:
 
 
 def is_nonunitary_exponential(op: qml.operation.Operator) -> bool:
-    """Return whether an operation is an exponential that may be not unitary.
+    """Return whether an operation is an exponential that may not be unitary.
 
     Its coefficient may have a real part. Such an exponential has no gates and is applied as its
     matrix.

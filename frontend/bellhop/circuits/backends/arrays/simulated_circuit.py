@@ -318,7 +318,7 @@ class SimulatedCircuit(ProgramCircuit):
         return self._shots.average_over_groups(value, self.compute_probability())
 
     def broadcast_to_shots(self, value: Any) -> Any:
-        """Return a value of this branch for each shot, as an array ``[shots, *shape]``."""
+        """Repeat a value, which all shots share, to an array ``[shots, *shape]``."""
         assert self._shots is not None
         return jnp.broadcast_to(value, (*self._shots.is_in_branch.shape, *value.shape))
 

@@ -212,9 +212,10 @@ class NoisePass(CircuitPass):
         noisy = {n for n, branch in enumerate(functions) if self._has_noise(branch)}
 
         def run(number: int) -> Any:
-            """Run one branch with its gates, and the noise of the other branches, in order.
+            """Apply gates and noise of one branch, and only the noise of each other branch.
 
-            ``number`` is the index of the branch, whose result is returned.
+            Args:
+                number: the index of the branch, whose result is returned.
             """
             results = {
                 n: self._run_branch(branch, is_taken=n == number and is_outer_taken)

@@ -385,5 +385,6 @@ def _unstack(table: PyTree) -> list[Any]:
     return [structure.unflatten([x.reshape(x.shape[1:]) for x in row]) for row in rows]
 
 
-def _stack(rows: Sequence[PyTree]) -> Any:
+def _stack(rows: Sequence[PyTree]) -> PyTree:
+    """Stack pytrees of one structure, leaf by leaf, along a new first axis."""
     return jax.tree.map(lambda *leaves: jnp.stack(leaves), *rows)

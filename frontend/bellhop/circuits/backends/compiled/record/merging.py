@@ -155,6 +155,7 @@ def _find_kind(gate: Gate) -> tuple[object, ...]:
 
 
 def _cancel_pair(earlier: AdjacentGate, later: AdjacentGate) -> list[AdjacentGate] | None:
+    """Return an empty list if two adjacent gates are inverse; None to keep both."""
     return [] if later.is_inverse(earlier) else None
 
 
