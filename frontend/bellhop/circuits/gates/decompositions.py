@@ -6,7 +6,6 @@ through all its gates, which takes milliseconds per operation.
 """
 
 import functools
-import itertools
 from collections.abc import Container, Sequence
 from typing import Any, NamedTuple
 
@@ -389,24 +388,49 @@ def _get_exponent(op: qml.operation.Operator) -> Any:
 
 
 def merge_preparations(operations: Sequence[Any]) -> list[Any]:
-    """Merge the ``StatePrep`` operations at the beginning of a circuit into one.
+    """Merge the ``StatePrep`` operations of a circuit's first operations into one.
 
-    Devices prepare a state once. Decompositions of further preparations have no derivative with
-    respect to an amplitude of zero.
+    Devices prepare a state once. Decompositions of further preparations take a gate for each
+    amplitude, and have no derivative with respect to an amplitude of zero.
 
     Returns:
-        the operations with one ``StatePrep``, of the product state; all operations unchanged if
-        there are fewer than two of them, or if they have traced or overlapping wires. The first
-        other operation, or ``StatePrep`` of a batch of states, ends the beginning.
+        the operations, of which the first is a ``StatePrep`` of the product state. A preparation
+        of wires that no operation before it acts on counts, because it commutes with them all.
+        Without a preparation, the operations are unchanged.
     """
-    first = list(itertools.takewhile(_is_preparation, operations))
-    wires = [wire for op in first for wire in op.wires]
-    if len(first) < 2 or any(map(is_dynamic, wires)) or len(set(wires)) < len(wires):
+    first, others = _split_preparations(operations)
+    if not first:
         return list(operations)
+    if len(first) == 1:
+        return [*first, *others]
     states = [op.data[0] for op in first]
     is_traced = any(map(is_dynamic, states))
     state = functools.reduce(jnp.kron if is_traced else np.kron, states)
-    return [_make_state_preparation(state, wires), *operations[len(first) :]]
+    wires = [wire for op in first for wire in op.wires]
+    return [_make_state_preparation(state, wires), *others]
+
+
+def _split_preparations(operations: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+    """Split operations at the beginning of a circuit into preparations that come first and others.
+
+    An operation with traced wires or without wires ends the search, such as a ``Snapshot``, which
+    reads the state. Preparations of batches of states do not come first.
+
+    Returns:
+        the ``StatePrep`` operations whose wires no operation before them acts on, and all other
+        operations, both in their order.
+    """
+    first: list[Any] = []
+    others: list[Any] = []
+    touched: set[Any] = set()
+    preparations = sum(map(_is_preparation, operations))
+    for place, op in enumerate(operations):
+        if len(first) == preparations or not op.wires or any(map(is_dynamic, op.wires)):
+            return first, [*others, *operations[place:]]
+        is_first = _is_preparation(op) and touched.isdisjoint(op.wires)
+        (first if is_first else others).append(op)
+        touched.update(op.wires)
+    return first, others
 
 
 def _make_state_preparation(state: Any, wires: Any) -> qml.StatePrep:
