@@ -1,5 +1,7 @@
 """Derivatives by the amplitudes that a state is prepared from, against matrices."""
 
+import math
+import re
 from typing import Any
 
 import jax
@@ -154,6 +156,29 @@ def test_two_embeddings_are_one_preparation(device: str) -> None:
     assert_same(bellhop.qjit(both(overlap)), both(expected), FEATURES, other)
 
 
+@pytest.mark.parametrize("device", ["lightning.qubit", "default.qubit"])
+def test_a_preparation_of_untouched_wires_comes_first(device: str) -> None:
+    def program(device: str, is_first: bool) -> Any:
+        @qml.qnode(qml.device(device, wires=4))
+        def circuit(features: Any, angle: Any) -> Any:
+            if not is_first:
+                qml.RY(angle, 2)
+                qml.CNOT([2, 3])
+            qml.AmplitudeEmbedding(features, wires=[1, 0], normalize=True)
+            if is_first:
+                qml.RY(angle, 2)
+                qml.CNOT([2, 3])
+            qml.CRX(angle, [0, 3])
+            qml.CNOT([1, 2])
+            return qml.expval(qml.Z(2) @ qml.X(0) + qml.Y(3))
+
+        return circuit
+
+    found = bellhop.qjit(both(program(device, is_first=False)))
+    # Decomposed into angles, it would have no derivative by the amplitude of zero.
+    assert_same(found, both(program("default.qubit", is_first=True)), FEATURES, ANGLE)
+
+
 def test_measurements_in_the_middle() -> None:
     @qml.qnode(qml.device("lightning.qubit", wires=2))
     def circuit(features: Any, angle: Any) -> Any:
@@ -229,3 +254,34 @@ def test_the_adjoint_method_of_the_plugin_has_none() -> None:
     message = "adjoint method of the device's plugin, which differentiates gates only"
     with pytest.raises(DifferentiableCompileError, match=message):
         bellhop.qjit(jax.grad(circuit), engine="plugin")(FEATURES, ANGLE)
+
+
+def _sum_of_powers(measure: Any, device: str, n: int) -> Any:
+    """Return a sum over many measured values, a function of amplitudes and an angle."""
+
+    @qml.qnode(qml.device(device, wires=n))
+    def circuit(amplitudes: Any, angle: Any) -> Any:
+        qml.StatePrep(amplitudes, wires=range(n), validate_norm=False)
+        for wire in range(n):
+            qml.RY(angle * (wire + 1), wire)
+            qml.CNOT([wire, (wire + 1) % n])
+        return measure()
+
+    return lambda amplitudes, angle: jnp.sum(jnp.abs(circuit(amplitudes, angle)) ** 4)
+
+
+@pytest.mark.parametrize(
+    ("measure", "is_complex"),
+    [(qml.state, True), (qml.probs, False), (lambda: qml.density_matrix([0, 1, 2]), True)],
+    ids=["state", "probs", "density_matrix"],
+)
+def test_many_values_by_many_amplitudes_take_one_sweep(measure: Any, is_complex: bool) -> None:
+    n = 7
+    drawn = np.random.default_rng(0).normal(size=(2, 2**n)) / 2**4
+    amplitudes = jnp.asarray(drawn[0] + 1j * drawn[1] if is_complex else drawn[0])
+    ours = bellhop.qjit(both(_sum_of_powers(measure, "lightning.qubit", n)))
+    assert_same(ours, both(_sum_of_powers(measure, "default.qubit", n)), amplitudes, ANGLE)
+    # A Jacobian would have a number for each value and amplitude.
+    shapes = re.findall(r"tensor<((?:\d+x)+)", ours.mlir)
+    sizes = [math.prod(map(int, shape.strip("x").split("x"))) for shape in shapes]
+    assert max(sizes) <= 8 * 2**n

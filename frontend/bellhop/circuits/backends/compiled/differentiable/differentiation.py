@@ -124,6 +124,13 @@ class Differentiation:
             self, method=DiffMethod.PARAMETER_SHIFT, amplitude_differentiation=by_amplitudes
         )
 
+    def use_single_pass(self) -> "Differentiation":
+        """Return a copy with ``single_pass``, also for derivatives by amplitudes with a VJP."""
+        by_amplitudes = self.amplitude_differentiation
+        if by_amplitudes is not None and by_amplitudes.has_vjp:
+            by_amplitudes = replace(by_amplitudes, single_pass=True)
+        return replace(self, single_pass=True, amplitude_differentiation=by_amplitudes)
+
     @property
     def is_adjoint(self) -> bool:
         """Whether the last order of differentiation is the device's adjoint method."""

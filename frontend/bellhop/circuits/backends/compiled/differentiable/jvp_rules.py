@@ -142,7 +142,7 @@ def _measure_jvp(
     jvp = create(names, primals, tangents, measuring.add_variance_means())
     if query is Query.VALUES:
         handle, results, result_tangents = _values_jvp(jvp, measuring)
-    elif jvp.is_single_pass:
+    elif jvp.is_single_pass and not jvp.has_amplitude_params:
         handle, *results = jvp.bind_measurement(measuring, query)
         result_tangents = jvp.compute_second_tangents(measuring)
     else:

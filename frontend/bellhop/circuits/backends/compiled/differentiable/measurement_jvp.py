@@ -155,12 +155,11 @@ class MeasurementJvp(NamedTuple):
     def is_single_pass(self) -> bool:
         """Whether one adjoint sweep of the engine computes the product with the tangents.
 
-        The measurements must be marked for it, and only ``params`` may have a tangent.
+        The measurements must be marked for it, and only ``params`` may have a tangent, to which
+        amplitudes may be appended.
         """
         by_sweep = self.measuring.differentiation.single_pass
-        return (
-            by_sweep and set(self.tangents_by_name) == {"params"} and not self.has_amplitude_params
-        )
+        return by_sweep and set(self.tangents_by_name) == {"params"}
 
     @property
     def params_tangent(self) -> Any:

@@ -167,7 +167,7 @@ class MeasurementSet:
 
     def use_single_pass(self) -> "MeasurementSet":
         """Return a copy whose derivative is a ``LinearMap`` of one adjoint sweep."""
-        return replace(self, differentiation=replace(self.differentiation, single_pass=True))
+        return replace(self, differentiation=self.differentiation.use_single_pass())
 
     @property
     def has_only_expvals(self) -> bool:
