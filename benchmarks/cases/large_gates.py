@@ -76,6 +76,7 @@ def _loop(angles: Any) -> None:
 
 
 def _circuit(device: str, wires: int, gates: Callable[[Any], None], **options: Any) -> Any:
+    """Return a QNode that measures X after gates; `options` are options of the device."""
     import pennylane as qml
 
     @qml.qnode(qml.device(device, wires=wires, **options))

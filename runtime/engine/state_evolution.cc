@@ -105,7 +105,7 @@ bool Walk::is_tiled() const {
 }
 
 void Walk::announce_work(const Segment& segment, std::size_t passes) const {
-  const std::size_t amplitudes = std::size_t{1} << states_.layout().qubits;
+  const std::size_t amplitudes = size_of(states_);
   const std::size_t operations = program_.size * segment.iterations * passes;
   states_.announce_work(kNanosecondsOfAmplitude * static_cast<double>(operations) *
                         static_cast<double>(amplitudes));

@@ -177,7 +177,7 @@ class Measurer {
   void add_amplitudes(const Weight& weight, const Amplitudes& into) const {
     const std::size_t lanes = states_.lanes();
     const auto add = [&](auto sum) {
-      for (std::size_t k = 0; k < std::size_t{1} << states_.layout().qubits; ++k) {
+      for (std::size_t k = 0; k < size_of(states_); ++k) {
         for (std::size_t lane = 0; lane < lanes; ++lane) {
           add_to(sum.real[k * lanes + lane], weight(2 * k, lane) / 2);
           add_to(sum.imag[k * lanes + lane], weight(2 * k + 1, lane) / 2);

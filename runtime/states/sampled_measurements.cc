@@ -235,7 +235,7 @@ void SampledMeasurements::add_bra(std::size_t i, const Weight& weight,
     };
     for_each_count(measurement, draw, take);
     const auto add = [&](auto sum, auto ket) {
-      const std::size_t size = std::size_t{1} << states_.layout().qubits;
+      const std::size_t size = size_of(states_);
       using Real = std::remove_reference_t<decltype(*sum.real)>;
       for (std::size_t k = 0; k < size; ++k) {
         const double factor = factors[cells_->cell_of()(k)];

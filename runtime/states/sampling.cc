@@ -155,7 +155,7 @@ void draw_interval(std::span<const double> weights, std::uint64_t shots,
 
 std::vector<double> weigh_cells(const States& states, const Amplitudes& ket,
                                 std::size_t lane, const Cells& cells) {
-  const std::size_t size = std::size_t{1} << states.layout().qubits;
+  const std::size_t size = size_of(states);
   const std::size_t lanes = states.lanes();
   std::vector<double> weights(cells.size());
   // Together, the sums of all parts are at most as large as the state.

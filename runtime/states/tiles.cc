@@ -143,13 +143,20 @@ class TileWorker {
   bool ket_moves() const { return sweep_.ket.moves(); }
   bool is_in_place() const { return sweep_.runs.size() == 1; }
 
+  // Returns the memory in which a tile is processed: of the state, if the tile is
+  // contiguous, or else a vector of this worker.
+  Amplitudes memory_of_tile(const Amplitudes& state, std::size_t number,
+                            std::size_t first) {
+    return is_in_place() ? engine::from(tiles_.layout(), state, first)
+                         : tiles_.get(number);
+  }
+
   // Returns a contiguous copy of a tile, or a view if the tile is contiguous. Sets the
   // amplitudes to 0 that were not written.
   Amplitudes gathered(const Amplitudes& from, std::size_t number, std::size_t first,
                       std::uint64_t written = WrittenAmplitudes::kAll) {
     const bool in_place = is_in_place();
-    const Amplitudes to =
-        in_place ? engine::from(tiles_.layout(), from, first) : tiles_.get(number);
+    const Amplitudes to = memory_of_tile(from, number, first);
     const std::size_t unwritten = (sweep_.run - 1) & ~written;  // within a piece
     if (in_place && unwritten == 0) return to;
     with_numbers(
@@ -180,9 +187,7 @@ class TileWorker {
   // Returns a tile of the amplitudes that the program gives: a contiguous copy, in the
   // ket if the tile is contiguous.
   Amplitudes given(std::size_t first) {
-    const Amplitudes to = is_in_place()
-                              ? engine::from(tiles_.layout(), sweep_.ket.state, first)
-                              : tiles_.get(0);
+    const Amplitudes to = memory_of_tile(sweep_.ket.state, 0, first);
     const auto copy_runs = [&](auto tile) {
       for (std::size_t r = 0; r < sweep_.runs.size(); ++r) {
         sweep_.given->copy(first + sweep_.runs[r], sweep_.run,

@@ -210,7 +210,8 @@ class MeasurementJvp(NamedTuple):
     def compute_second_tangents(self, measuring: MeasurementSet) -> list[Any]:
         """Return the tangents of expectation values and of their Jacobian by ``params``.
 
-        Call it if `is_single_pass`. All tangents are one ``LinearMap``, evaluated by Hessian-vector
+        Call it if `is_single_pass`, and without `has_amplitude_params`: Hessian-vector products are
+        not along amplitudes. All tangents are one ``LinearMap``, evaluated by Hessian-vector
         products. Its transpose is the same product, along the cotangent of the gradient, and
         supports a single value only.
 
