@@ -22,7 +22,7 @@ from bellhop._jax.private import (
 )
 from bellhop.arguments.accepted_arguments import check_not_transformation
 from bellhop.arguments.donation_errors import check_not_passed_twice
-from bellhop.arguments.signature import check_arrays, flatten_result
+from bellhop.arguments.signature import check_arrays, flatten_result, has_native_byte_order
 from bellhop.arguments.static_arguments import StaticArguments, parse_names, parse_positions
 from bellhop.base.pickling import PickledByName
 from bellhop.base.public_function import public_function
@@ -140,7 +140,8 @@ class AcceleratedFunction(PickledByName):
         ``jax.default_device``, if each argument is an array or number of these kinds:
 
         - an array that is committed to the device of the last call;
-        - without the user's `dev` also an uncommitted array, a NumPy array or a Python number.
+        - without the user's `dev` also an uncommitted array, a Python number, or a NumPy array in
+          this machine's byte order.
         """
         if (
             VALUE_OF(_TRACE) is not _NO_TRACE
@@ -157,7 +158,7 @@ class AcceleratedFunction(PickledByName):
                         return False
                 elif commits:
                     return False
-            elif commits or type(arg) not in _NOT_PLACED:
+            elif commits or type(arg) not in _NOT_PLACED or not has_native_byte_order(arg):
                 return False
         return True
 
@@ -282,6 +283,9 @@ def _move_arrays(tree: Any, target: Target, *, commits: bool) -> Any:
 
     Returns:
         the pytree with arrays on the device; its other leaves are unchanged.
+
+    Raises:
+        TypeError: for a NumPy array in another byte order than this machine's.
     """
     if isinstance(target, jax.sharding.NamedSharding):
         mesh = target.mesh
@@ -291,6 +295,12 @@ def _move_arrays(tree: Any, target: Target, *, commits: bool) -> Any:
 
     def move(leaf: Any) -> Any:
         """Copy a leaf to the region's device, or return it if it must stay where it is."""
+        if not has_native_byte_order(leaf):
+            # `_explain_rejection` raises an error that names the argument.
+            raise TypeError(
+                f"the dtype {leaf.dtype} has another byte order than this machine. Convert the "
+                "array, x.astype(x.dtype.newbyteorder('='))."
+            )
         if not hasattr(leaf, "dtype") or not (commits or getattr(leaf, "committed", False)):
             return leaf
         return jax.device_put(leaf, find_sharding(target, jax.numpy.shape(leaf)))

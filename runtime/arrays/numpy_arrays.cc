@@ -216,6 +216,16 @@ PyObject* numpy_dtype(int xla_dtype) {
 
 bool is_array(PyObject* value) { return PyArray_Check(value); }
 
+bool is_numpy_scalar(PyObject* value) { return PyArray_IsScalar(value, Generic); }
+
+bool has_native_byte_order(PyObject* array) {
+  return PyArray_ISNOTSWAPPED(reinterpret_cast<PyArrayObject*>(array));
+}
+
+size_t count_bytes(PyObject* array) {
+  return PyArray_NBYTES(reinterpret_cast<PyArrayObject*>(array));
+}
+
 bool get_buffer_view(PyObject* array, BufferView* buffer) {
   auto* typed = reinterpret_cast<PyArrayObject*>(array);
   if (!PyArray_Check(array) || !PyArray_IS_C_CONTIGUOUS(typed)) {

@@ -26,6 +26,16 @@ PyObject* numpy_dtype(int xla_dtype);
 // Returns whether a Python object is a NumPy array.
 bool is_array(PyObject* value);
 
+// Returns whether a Python object is a NumPy scalar, such as numpy.float32(1.5).
+bool is_numpy_scalar(PyObject* value);
+
+// Returns whether the elements of a NumPy array have the byte order of this machine, as
+// JAX assumes.
+bool has_native_byte_order(PyObject* array);
+
+// Returns how many bytes the elements of a NumPy array take.
+size_t count_bytes(PyObject* array);
+
 // Describes the memory of a C-contiguous array; `dims` point into the array. Returns
 // false with a Python error set if the array is not C-contiguous or XLA has no element
 // type for its dtype.

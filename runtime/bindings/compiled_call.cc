@@ -185,6 +185,8 @@ Outcome call_fast(PyObject* self, PyObject* object, PyObject* args, PyObject* kw
     args = split->args.ptr();
     kwargs = split->kwargs.ptr();
   }
+  const NumpyArguments numpy = fast.find_numpy_arguments(args, kwargs);
+  if (numpy.need_check) return outcome;
   PyObject* const key = split ? split->key.ptr() : nullptr;
   PyObject* const taken = fast.convert_arguments(args, kwargs);
   if (taken == nullptr) return outcome;
@@ -213,6 +215,11 @@ Outcome call_fast(PyObject* self, PyObject* object, PyObject* args, PyObject* kw
   }
   Py_XDECREF(made);
   Py_DECREF(taken);
+  if (outcome.result != nullptr && numpy.is_copied_later &&
+      !fast.wait_for_result(outcome.result)) {
+    Py_CLEAR(outcome.result);
+    outcome.failed = take_exception();
+  }
   if (outcome.result == nullptr) return outcome;
   // JAX may have compiled the function again during the call, and the new program may
   // need to be awaited, or may print.

@@ -8,6 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include "arrays/numpy_arrays.h"
+
 namespace bellhop {
 
 using namespace nb::literals;
@@ -22,7 +24,7 @@ struct Attributes {
   PyObject* dtype = PyUnicode_InternFromString("dtype");
   PyObject* shape = PyUnicode_InternFromString("shape");
   PyObject* weak_type = PyUnicode_InternFromString("weak_type");
-  PyObject* nbytes = PyUnicode_InternFromString("nbytes");
+  PyObject* block_until_ready = PyUnicode_InternFromString("block_until_ready");
   PyObject* is_ready = PyUnicode_InternFromString("is_ready");
 };
 const Attributes* attributes = nullptr;
@@ -106,7 +108,7 @@ bool has_any_argument_of(const nb::tuple& others, PyObject* args) {
 }
 
 // XLA copies smaller NumPy arrays before a call returns.
-constexpr Py_ssize_t kCopiedLater = 64 * 1024;
+constexpr std::size_t kCopiedLater = 64 * 1024;
 
 // Returns whether an argument leaf is ready, and not still being copied or computed. An
 // execution that has to wait for an argument runs on an XLA thread instead of its
@@ -119,16 +121,63 @@ bool is_ready(const FastCall& fast, PyObject* leaf) {
     Py_XDECREF(ready);
     return ready == Py_True;
   }
-  if (!has_exact_type(leaf, fast.numpy_arrays)) return true;
-  PyObject* const bytes = PyObject_GetAttr(leaf, attributes->nbytes);
-  const Py_ssize_t count = bytes == nullptr ? kCopiedLater : PyLong_AsSsize_t(bytes);
-  if (PyErr_Occurred() != nullptr) PyErr_Clear();
-  Py_XDECREF(bytes);
-  return count < kCopiedLater;
+  return !is_array(leaf) || count_bytes(leaf) < kCopiedLater;
 }
 
 bool is_scalar(PyObject* value) {
   return PyFloat_Check(value) || PyLong_Check(value) || PyComplex_Check(value);
+}
+
+// Updates the facts about the arguments by one of their leaves.
+void add_leaf(NumpyArguments& found, PyObject* leaf) {
+  if (!is_array(leaf)) return;
+  found.need_check |= !has_native_byte_order(leaf);
+  found.is_copied_later |= count_bytes(leaf) >= kCopiedLater;
+}
+
+void add_tree(NumpyArguments& found, const FastCall& fast, PyObject* tree);
+
+// Updates the facts about the arguments by the leaves of a container. Python's own
+// containers are traversed here, since flattening by JAX takes several times as long.
+void add_container(NumpyArguments& found, const FastCall& fast, PyObject* tree) {
+  const nb::ft_object_guard others_wait(tree);
+  // The flattening of a user's class inside may change the container.
+  const auto add = [&](PyObject* item) {
+    add_tree(found, fast, nb::borrow(item).ptr());
+  };
+  if (PyTuple_CheckExact(tree)) {
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(tree); ++i)
+      add(PyTuple_GET_ITEM(tree, i));
+  } else if (PyList_CheckExact(tree)) {
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(tree); ++i)
+      add(PyList_GET_ITEM(tree, i));
+  } else if (PyDict_CheckExact(tree)) {
+    PyObject* value = nullptr;
+    for (Py_ssize_t next = 0; PyDict_Next(tree, &next, nullptr, &value);) add(value);
+  } else if (PyObject* const flat = PyObject_CallOneArg(fast.flatten.ptr(), tree)) {
+    PyObject* const leaves = PyTuple_GET_ITEM(flat, 0);
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(leaves); ++i)
+      add_leaf(found, PyList_GET_ITEM(leaves, i));
+    Py_DECREF(flat);
+  } else {
+    PyErr_Clear();
+  }
+}
+
+// Updates the facts about the arguments by the leaves of a pytree.
+void add_tree(NumpyArguments& found, const FastCall& fast, PyObject* tree) {
+  if (has_exact_type(tree, fast.arrays) || is_scalar(tree) || tree == Py_None ||
+      is_numpy_scalar(tree) || found.need_check)
+    return;
+  if (is_array(tree)) {
+    add_leaf(found, tree);
+  } else if (Py_EnterRecursiveCall(" while arguments are read") == 0) {
+    add_container(found, fast, tree);
+    Py_LeaveRecursiveCall();
+  } else {
+    PyErr_Clear();
+    found.need_check = true;
+  }
 }
 
 // Returns whether all leaves of a list are ready.
@@ -224,6 +273,28 @@ std::optional<SplitArguments> FastCall::split(PyObject* args, PyObject* kwargs) 
     return nb::steal(tuple);
   };
   return SplitArguments{to_tuple(key), to_tuple(dynamic), std::move(named)};
+}
+
+NumpyArguments FastCall::find_numpy_arguments(PyObject* args, PyObject* kwargs) const {
+  NumpyArguments found;
+  add_tree(found, *this, args);
+  if (kwargs != nullptr) add_tree(found, *this, kwargs);
+  return found;
+}
+
+bool FastCall::wait_for_result(PyObject* result) const {
+  PyObject* const flat = PyObject_CallOneArg(flatten.ptr(), result);
+  if (flat == nullptr) return false;
+  // All results belong to the same execution.
+  PyObject* const leaves = PyTuple_GET_ITEM(flat, 0);
+  PyObject* const first =
+      PyList_GET_SIZE(leaves) > 0 ? PyList_GET_ITEM(leaves, 0) : Py_None;
+  PyObject* done = Py_NewRef(Py_None);
+  if (has_exact_type(first, arrays))
+    Py_SETREF(done, PyObject_CallMethodNoArgs(first, attributes->block_until_ready));
+  Py_DECREF(flat);
+  Py_XDECREF(done);
+  return done != nullptr;
 }
 
 bool FastCall::can_begin_here(PyObject* args, PyObject* kwargs) const {

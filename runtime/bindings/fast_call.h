@@ -18,6 +18,17 @@ struct SplitArguments {
   nb::object kwargs;  // dynamic keyword arguments; null if there are none
 };
 
+// Facts about the NumPy arrays among the arguments of a call.
+struct NumpyArguments {
+  // Whether Python must check the arguments: an array has another byte order than this
+  // machine's, which JAX's cache of compiled calls does not distinguish, or the nesting
+  // of containers is too deep.
+  bool need_check = false;
+  // Whether XLA may copy an array after the call has returned, when the caller may have
+  // changed it.
+  bool is_copied_later = false;
+};
+
 // The data for fast calls of a compiled function, set by Python. Immutable, so that
 // other threads see either all of it or none.
 struct FastCall {
@@ -63,6 +74,13 @@ struct FastCall {
   // Splits the arguments of a call. Returns nothing, with no error set, if Python must
   // do it: a static argument has no hash.
   std::optional<SplitArguments> split(PyObject* args, PyObject* kwargs) const;
+
+  // Finds the NumPy arrays among the leaves of the arguments.
+  NumpyArguments find_numpy_arguments(PyObject* args, PyObject* kwargs) const;
+
+  // Waits until the execution that returned a result has finished. Returns false with a
+  // Python error set if that fails.
+  bool wait_for_result(PyObject* result) const;
 
   // Returns whether a run can begin at once on its caller's thread, since all arguments
   // are ready. Returns false if that is unknown.

@@ -165,7 +165,7 @@ CONSTRUCTS: dict[str, tuple[Callable[[Any, Any], Any], Callable[[float], float]]
     "traced wire": (_dynamic_wire, np.cos),
     "noise channel": (_channel, lambda x: 0.8 * np.cos(x)),
     "traced amplitudes (`StatePrep`)": (_amplitudes, lambda x: np.cos(2 * x)),
-    "traced matrix (`QubitUnitary`)": (_matrix, lambda x: np.cos(2 * x)),
+    "traced real matrix (`QubitUnitary`)": (_matrix, lambda x: np.cos(2 * x)),
     "traced observable (`Hermitian`)": (
         _observable,
         lambda x: x * (np.cos(OTHER / 2) ** 2 + 2 * np.sin(OTHER / 2) ** 2),

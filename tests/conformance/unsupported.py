@@ -93,7 +93,7 @@ UNSUPPORTED = (
     Unsupported("reference.qubit", ("postselection",), (), "Postselection is not", _PROJECTOR),
     Unsupported(
         *("reference.qubit", ("traced observable (`Hermitian`)",), ("grad", "grad, shots")),
-        *("cannot reshape", _SHIFTS),
+        *("to the matrix of Hermitian", _SHIFTS),
     ),
     Unsupported("reference.qubit", ("`save` and `load`",), (), "cannot be saved", _UNNAMED),
     Unsupported("default.clifford", ("`save` and `load`",), (), "cannot be saved", _UNNAMED),

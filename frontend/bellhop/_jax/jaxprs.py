@@ -16,6 +16,8 @@ Each name, its purpose, and the reason why no public name serves:
 * ``jvp_jaxpr``, ``partial_eval_jaxpr_nounits`` and ``convert_constvars_jaxpr``: transform the jaxpr
   that a primitive carries.  The public ``jax.jvp`` and ``jax.linearize`` take functions, and
   evaluate them.
+* ``custom_lin_p``: the primitive of the linear part of a ``jax.custom_vjp`` function, which JAX can
+  only transpose.
 * ``lower_high_primitives``: replaces high-level primitives, as ``jax.jit`` does.
 * ``transpose_jaxpr`` and ``dce``: transpose a jaxpr, and remove its dead code.  The public
   ``jax.linear_transpose`` evaluates the equations that are not linear, such as gates.
@@ -46,6 +48,7 @@ from jax._src.interpreters import (  # noqa: TID251
 from jax.extend.core import ClosedJaxpr, Jaxpr
 
 jvp_jaxpr = ad.jvp_jaxpr
+custom_lin_p = ad.custom_lin_p
 partial_eval_jaxpr_nounits = partial_eval.partial_eval_jaxpr_nounits
 PROGRAM_TRACER = partial_eval.DynamicJaxprTracer
 

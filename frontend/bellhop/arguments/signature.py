@@ -62,15 +62,13 @@ class DeclaredSignature:
 
         Returns:
             the converted arguments, one for each parameter; None if JAX's type promotion does not
-            lead to the declared types, or if a shape, the structure of a pytree or the number of
-            positional arguments differs.
+            lead to the declared types, or if a shape or the structure of a pytree differs.
 
         Raises:
-            TypeError: if an argument is missing, or a keyword argument is unknown or was passed by
-                position too; in a call with keyword arguments, also for too many positional
-                arguments.
+            TypeError: if an argument is missing, there are too many, or a keyword argument is
+                unknown or was passed by position too.
         """
-        if kwargs or len(args) < len(self.args):
+        if kwargs or len(args) != len(self.args):
             try:
                 bound = self._signature.bind(*args, **kwargs)
             except TypeError as error:
@@ -373,6 +371,15 @@ def array_types(arguments: Any) -> Any:
 def describe_leaves(leaves: Iterable[Any]) -> str:
     """Format the dtypes and shapes of arrays, as in ``float64[3], int64[]``."""
     return ", ".join(f"{jnp.result_type(x)}[{','.join(map(str, jnp.shape(x)))}]" for x in leaves)
+
+
+def has_native_byte_order(leaf: object) -> bool:
+    """Return False for a NumPy array in another byte order than this machine's.
+
+    JAX rejects such an array when it compiles a function for it. The cache of compiled functions
+    does not distinguish byte orders, so that a later call would read wrong numbers.
+    """
+    return not isinstance(leaf, np.ndarray) or leaf.dtype.isnative
 
 
 def _describe_non_array(value: object) -> str:

@@ -37,6 +37,9 @@ class DisableAutograph(contextlib.ContextDecorator):
 disable_autograph = DisableAutograph()
 
 
+_given_warnings: set[str] = set()
+
+
 def is_disabled() -> bool:
     """Return whether conversion is disabled here."""
     return trace_state().disabled > 0
@@ -67,8 +70,8 @@ def check_not_strict(label: str, why: str, cause: BaseException | None = None) -
 def fall_back(label: str, error: BaseException) -> None:
     """Warn that Python runs a statement or function that cannot be converted.
 
-    The warning is left out if ``bellhop.autograph_ignore_fallbacks`` is true. The caller runs the
-    statement afterwards.
+    The same warning is given once in a process, as each trace runs the statement again. It is left
+    out if ``bellhop.autograph_ignore_fallbacks`` is true. The caller runs the statement afterwards.
 
     Args:
         label: description of the statement or function, such as ``"the for loop"``.
@@ -79,9 +82,12 @@ def fall_back(label: str, error: BaseException) -> None:
     """
     cause = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
     check_not_strict(label, cause.rstrip("."), error)
-    if not sys.modules["bellhop"].autograph_ignore_fallbacks:
-        warn_user(
-            f"{label} ({user_site()}) is not converted and runs as Python: {cause}\nTo silence "
-            "this, set bellhop.autograph_ignore_fallbacks = True; to make it an error, "
-            "bellhop.autograph_strict_conversion = True."
-        )
+    described = f"{label} ({user_site()}) is not converted and runs as Python: {cause}"
+    if sys.modules["bellhop"].autograph_ignore_fallbacks or described in _given_warnings:
+        return
+    # Python's own memory of warnings is cleared by every `warnings.catch_warnings`.
+    _given_warnings.add(described)
+    warn_user(
+        f"{described}\nTo silence this, set bellhop.autograph_ignore_fallbacks = True; to make it "
+        "an error, bellhop.autograph_strict_conversion = True."
+    )

@@ -145,7 +145,13 @@ class CustomVjpRule:
             return [leaf for leaf, yes in zip(tangents, self._inexact, strict=True) if yes]
 
         inexact = [aval for aval, yes in zip(self.result_avals, self._inexact, strict=True) if yes]
-        linear = LinearMap(transpose, evaluate, len(saved), tuple(inexact))
+        linear = LinearMap(
+            transpose,
+            evaluate,
+            len(saved),
+            tuple(inexact),
+            has_only_transpose=self.jvp is None,
+        )
         return lambda moving: linear(saved, moving)
 
     @property

@@ -17,9 +17,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.core import ShapedArray
-from jax.extend.core import Primitive
+from jax.extend.core import JaxprEqn, Primitive
 from jax.interpreters import ad, batching, mlir
 
+from bellhop._jax.jaxprs import custom_lin_p
 from bellhop._jax.private import hold_weakly_in_caches
 from bellhop.base.types import Aval, Operand, PyTree
 from bellhop.mesh.manual_axes import vary_types_like
@@ -39,8 +40,7 @@ class LinearMap:
         transpose: ``transpose(saved, cotangents)``: maps saved leaves and cotangents of the results
             to cotangents of the arguments.
         evaluate: ``evaluate(saved, tangents)``: maps saved leaves and tangents of the arguments to
-            tangents of the results; raises an error if the map has only a transpose, for instance
-            for a callback without a ``jvp`` rule.
+            tangents of the results; raises an error if `has_only_transpose`.
         saved: number of saved leaves.
         result_avals: types of the results' tangents.
         callback: name and kind of the callback that it calls, for pictures; empty if there is none.
@@ -49,6 +49,8 @@ class LinearMap:
         as_matrix: an equal map that computes its Jacobian matrix from the saved leaves alone, or
             None.
         n_tangents: smallest batch of tangents at one point for which `as_matrix` is cheaper.
+        has_only_transpose: whether the map cannot be evaluated, for instance for a callback without
+            a ``jvp`` rule.
     """
 
     transpose: Callable[[Leaves, Leaves], list[Any]]
@@ -59,6 +61,7 @@ class LinearMap:
     circuit_params: Mapping[str, Any] | None = field(default=None, repr=False)
     as_matrix: "LinearMap | None" = field(default=None, repr=False)
     n_tangents: int = 0
+    has_only_transpose: bool = False
 
     def __call__(self, saved: Leaves, tangents: Leaves) -> list[Any]:
         """Apply the map to tangents, as an equation that JAX can transpose."""
@@ -67,6 +70,17 @@ class LinearMap:
     def split(self, operands: Leaves) -> tuple[Leaves, Leaves]:
         """Split operands into the saved leaves and the tangents."""
         return operands[: self.saved], operands[self.saved :]
+
+
+def has_only_transpose(eqn: JaxprEqn) -> bool:
+    """Return whether an equation is linear, and JAX can transpose it but not evaluate it.
+
+    Such an equation is the derivative of a callback with ``fwd`` and ``bwd`` rules, or of a
+    ``jax.custom_vjp`` function.
+    """
+    if eqn.primitive is linear_map_p:
+        return bool(eqn.params["linear"].has_only_transpose)
+    return eqn.primitive is custom_lin_p
 
 
 hold_weakly_in_caches(LinearMap)

@@ -152,6 +152,8 @@ class CallInterface(AheadOfTime, CompiledCall):
             if is_from_autograd(args, kwargs):
                 return call_from_autograd(self, args, kwargs)
         call = self._split_static(args, kwargs)
+        if begun is None and failed is None:
+            self._traced.check_byte_orders(call.args, call.kwargs)
         if self._programs.print:
             save_context()
         begin_run()
@@ -162,8 +164,7 @@ class CallInterface(AheadOfTime, CompiledCall):
                 result = self._run_slow_path(call)
             else:
                 result = self._runner.run(call)
-            if self._programs.call_runtime:
-                wait_until_finished(result)
+            wait_until_finished(result)
             if type(result) is PendingResults:
                 result = result.finish((args, kwargs))
             if is_checking_results():

@@ -12,6 +12,7 @@ from bellhop.arguments.signature import (
     check_arrays,
     describe_leaves,
     flatten_result,
+    has_native_byte_order,
     make_leaf_signature,
 )
 from bellhop.arguments.static_arguments import Static, StaticArguments
@@ -161,6 +162,19 @@ class TracedFunction:
             are_values=are_values,
             describe_types=self.describe_saved_types,
         )
+
+    def check_byte_orders(self, args: Args, kwargs: Kwargs) -> None:
+        """Raise a clear error for a NumPy array in another byte order than this machine's.
+
+        Raises:
+            TypeError: naming the first such argument, or a dictionary whose keys cannot be sorted.
+        """
+        try:
+            is_native = all(map(has_native_byte_order, jax.tree.leaves((args, kwargs))))
+        except ValueError:
+            is_native = False
+        if not is_native:
+            self.explain_rejected_arguments(args, kwargs, are_values=True)
 
     def check_not_deleted(self, args: Args, kwargs: Kwargs, failed: Exception) -> None:
         """Raise a clear error if an execution failed due to a deleted argument.

@@ -38,6 +38,19 @@ def test_a_fallback_names_the_line():
     assert (seen[0].filename, seen[0].lineno) == (__file__, line)
 
 
+def test_a_fallback_is_told_once(recwarn):
+    def indexes(x):
+        for i in range(2):
+            x = x * [1.0, 2.0][i]
+        return x
+
+    function = bellhop.qjit(indexes, autograph=True)
+    for x in (1.0, 1, np.ones(2)):
+        with warnings.catch_warnings():
+            function(x)
+    assert len([each for each in recwarn if "runs as Python" in str(each.message)]) == 1
+
+
 def test_a_fallback_in_a_circuit_leaves_nothing_behind():
     import pennylane as qml
 

@@ -126,6 +126,16 @@ def test_circuits_take_arrays_that_are_copied_meanwhile():
     assert "prepare_arguments" in python_called_by(with_callback, angles)
 
 
+@pytest.mark.parametrize("form", [lambda x: x, lambda x: {"a": [x]}], ids=["array", "nested"])
+def test_arrays_may_change_after_the_call(form):
+    last = bellhop.qjit(lambda tree: jnp.cumsum(jax.tree.leaves(tree)[0])[-1])
+    for _ in range(50):
+        values = np.ones(300_000)
+        result = last(form(values))
+        values[:] = 0
+        assert result == 300_000
+
+
 def test_declared_types_are_those_of_fast_calls():
     def identity(x: float, z: complex):
         return x, z
@@ -146,8 +156,9 @@ def test_declared_types_are_those_of_fast_calls():
     with pytest.warns(UserWarning, match="declares arguments"):
         assert f(1.5 + 0j, 1.0)[0].dtype == np.complex128
     assert f(x=1, z=2)[0].dtype == np.float64
-    with pytest.raises(TypeError, match="the arguments do not match"):
-        f(1.0)
+    for args in [(1.0,), (1.0, 2.0, 3.0)]:
+        with pytest.raises(TypeError, match="the arguments do not match"):
+            f(*args)
 
 
 def test_programs_of_one_function_are_told_apart():

@@ -88,7 +88,8 @@ class TracedOperator:
     ) -> Iterator[Any]:
         """Decompose an operation until no function in the gates refers to a tracer.
 
-        Must be called in the trace of the tracers. An operation without decomposition is kept.
+        Must be called in the trace of the tracers. An operation is kept if it has no decomposition
+        or if a parameter is a mid-circuit outcome, which tapes reject later.
 
         Args:
             op: the operation.
@@ -101,7 +102,8 @@ class TracedOperator:
         """
         base, modifiers = Modifiers.strip(op)
         parts = None
-        if not TracedOperator.partition(base)[0].is_closed:
+        has_outcome = any(isinstance(value, qml.ops.MeasurementValue) for value in base.data)
+        if not has_outcome and not TracedOperator.partition(base)[0].is_closed:
             with explain_concretization(op, where):
                 parts = decompose(base, depth)
         if parts is None:

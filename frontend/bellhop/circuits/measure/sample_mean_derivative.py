@@ -84,21 +84,23 @@ class SampleMean:
                 by=frequencies,
             )
 
+        # The rule takes all traced values as arguments: JAX may evaluate it after the trace of this
+        # call has ended.
         @jax.custom_jvp
-        def make_zeros(frequencies: Any, result: Any) -> Any:
+        def make_zeros(frequencies: Any, result: Any, shares: Any) -> Any:
             """Return zeros, whose tangent is the estimate of the result's derivative."""
             return jnp.zeros_like(result)
 
         @make_zeros.defjvp
         def make_zeros_jvp(primals: Any, tangents: Any) -> Any:
             """Return zeros and their tangent along a tangent of the frequencies."""
-            frequencies, result = map(jax.lax.stop_gradient, primals)
+            frequencies, result, shares = map(jax.lax.stop_gradient, primals)
             values, baselines = self._evaluate(frequencies, result, shares)
             centred = values - jnp.expand_dims(baselines, 1)
             dots = (shares[:, None] * tangents[0]).astype(values.dtype)
             return jnp.zeros_like(result), jnp.tensordot(dots, centred, 2)
 
-        return result + make_zeros(frequencies, jax.lax.stop_gradient(result))
+        return result + make_zeros(frequencies, jax.lax.stop_gradient(result), shares)
 
     def _evaluate(self, frequencies: Any, result: Any, shares: Any) -> tuple[Any, Any]:
         """Evaluate the function for each outcome, and its baseline for each part of a group.

@@ -194,6 +194,38 @@ def until_zero(x: Any) -> Any:
     return qml.expval(qml.Z(1))
 
 
+@jax.custom_vjp
+def sine_of_jax(x: Any) -> Any:
+    return jnp.sin(x)
+
+
+sine_of_jax.defvjp(lambda x: (jnp.sin(x), x), lambda x, bar: (bar * jnp.cos(x),))
+
+sine_of_python = bellhop.pure_callback(np.sin, float)
+sine_of_python.fwd(lambda x: (sine_of_python(x), x))
+sine_of_python.bwd(lambda x, bar: bar * bellhop.pure_callback(np.cos, float)(x))
+
+
+def angle_by_an_outcome(sine: Any, x: Any) -> Any:
+    qml.RX(x, 0)
+    qml.RY(sine(x) * bellhop.measure(0), 1)
+    return qml.expval(qml.Z(1))
+
+
+def angle_in_a_loop_until(sine: Any, x: Any) -> Any:
+    bellhop.while_loop(lambda y: y < 2.0)(lambda y: (qml.RY(sine(y), 1), y + 0.7)[1])(x)
+    return qml.expval(qml.Z(1))
+
+
+@pytest.mark.parametrize("circuit", [angle_by_an_outcome, angle_in_a_loop_until])
+@pytest.mark.parametrize("sine", [sine_of_jax, sine_of_python])
+def test_angles_whose_derivative_is_reverse_only(
+    assert_close: Any, sine: Any, circuit: Callable[..., Any]
+) -> None:
+    by = lambda sine: bellhop.qjit(bellhop.grad(lightning(lambda x: circuit(sine, x))))(0.4)
+    assert_close(by(sine), by(jnp.sin))
+
+
 def test_loop_until_success(assert_close: Any) -> None:
     gradient = bellhop.qjit(bellhop.grad(lightning(until_zero)))(0.3)
     counts = np.arange(1, 60)

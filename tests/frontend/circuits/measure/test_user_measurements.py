@@ -1,5 +1,6 @@
 """Measurement classes that users derive from `SampleMeasurement` and `MeasurementTransform`."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pennylane as qml
@@ -165,6 +166,12 @@ def test_the_derivative_of_a_mean_is_unbiased_for_few_shots(name, shots):
     if shots > 1:
         # The score function without a baseline has 16 times this variance.
         assert each.var() * shots < 12
+
+
+def test_the_derivative_of_a_compiled_circuit():
+    circuit = bellhop.qjit(two_rotations(Ones, 20000, "lightning.qubit"), seed=3)
+    assert jax.grad(circuit)(0.7) == pytest.approx(np.sin(0.7), abs=0.1)
+    np.testing.assert_allclose(jax.jvp(circuit, (0.7,), (2.0,))[1], 2 * np.sin(0.7), atol=0.1)
 
 
 def test_a_shot_vector_has_the_derivative_of_each_entry():

@@ -351,12 +351,18 @@ def outcome_as_angle(x):
     return qml.expval(qml.Z(0))
 
 
+def multiple_of_an_outcome_as_angle(x):
+    qml.RX(x * bellhop.measure(0), 0)
+    return qml.expval(qml.Z(0))
+
+
 REFUSED = {
     loop_of_computed_length: "the circuit has a for_loop with traced bounds, expected",
     while_loop: "the circuit has a while_loop, expected a static trip count, as tapes for devices",
     measured_computed_wire: "a mid-circuit measurement is on a traced wire, which is not supported",
     computed_power: "is traced, which is not supported on devices that run in Python. Make the",
     outcome_as_angle: "a parameter of RX is the outcome of a mid-circuit measurement, which is",
+    multiple_of_an_outcome_as_angle: "a parameter of RX is the outcome of a mid-circuit measureme",
 }
 
 
@@ -366,6 +372,16 @@ def test_what_no_tape_can_hold(function):
     with pytest.raises(bellhop.CompileError, match=r"the QNode '\w+' \(.*:\d+\): ") as raised:
         bellhop.qjit(qnode)(0.3)
     assert REFUSED[function] in str(raised.value)
+
+
+def test_the_matrix_of_an_observable_has_no_derivative():
+    @qml.qnode(CalledMixed(wires=1))
+    def circuit(matrix):
+        return qml.expval(qml.Hermitian(matrix, 0))
+
+    compiled = bellhop.qjit(jax.grad(circuit))
+    with pytest.raises(bellhop.DifferentiableCompileError, match="to the matrix of Hermitian"):
+        compiled(np.eye(2))
 
 
 def test_branch_on_an_outcome_measures_nothing():

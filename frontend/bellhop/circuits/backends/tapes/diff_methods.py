@@ -39,6 +39,7 @@ def choose_method(circuit: CircuitFunction, order: int, operands: Collection[int
                 f"is not supported on {circuit.device.name}. Return only expval, var and probs "
                 "from a QNode that is differentiated.",
             )
+    _check_observables(circuit, operands)
     asked = circuit.config.pennylane_diff_method
     if asked is None:
         raise _make_error(
@@ -76,6 +77,28 @@ def choose_method(circuit: CircuitFunction, order: int, operands: Collection[int
         f"the circuit is differentiated {order} times, and diff_method='{asked}' supports first "
         "derivatives only. Use diff_method='parameter-shift'.",
     )
+
+
+def _check_observables(circuit: CircuitFunction, operands: Collection[int]) -> None:
+    """Raise an error if one of some operands is the matrix of an observable.
+
+    PennyLane has no derivative of an expectation value with respect to a matrix.
+
+    Args:
+        operands: indices of the circuit's operands with respect to which it is differentiated.
+
+    Raises:
+        DifferentiableCompileError: names the measurement.
+    """
+    for part in circuit.template.measured:
+        for number in {*part.operands} & {*operands}:
+            if len(circuit.operands[number].shape) > 1:
+                raise _make_error(
+                    circuit,
+                    f"the circuit is differentiated with respect to the matrix of "
+                    f"{part.prototype.obs.name}, which is not supported on {circuit.device.name}. "
+                    "Write the observable as a sum of Pauli words, or use lightning.qubit.",
+                )
 
 
 def _check_shift_rules(circuit: CircuitFunction, operands: Collection[int]) -> None:

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jax.interpreters import ad
 
 from bellhop.base.types import Handle
-from bellhop.callbacks.linear_map import Leaves, LinearMap
+from bellhop.callbacks.linear_map import LinearMap
 from bellhop.circuits.backends.compiled.differentiable.dynamic_count import (
     compute_perturbation_cotangent,
 )
@@ -57,7 +57,11 @@ class MeasurementJvp(NamedTuple):
 
     @classmethod
     def from_operands(
-        cls, names: Sequence[str], primals: Leaves, tangents: Leaves, measuring: MeasurementSet
+        cls,
+        names: Sequence[str],
+        primals: Sequence[Any],
+        tangents: Sequence[Any],
+        measuring: MeasurementSet,
     ) -> "MeasurementJvp":
         """Return the instance for a measurement equation.
 
@@ -81,7 +85,11 @@ class MeasurementJvp(NamedTuple):
 
     @classmethod
     def from_derivative_operands(
-        cls, names: Sequence[str], primals: Leaves, tangents: Leaves, measuring: MeasurementSet
+        cls,
+        names: Sequence[str],
+        primals: Sequence[Any],
+        tangents: Sequence[Any],
+        measuring: MeasurementSet,
     ) -> "MeasurementJvp":
         """Return the instance for a ``quantum_derivative`` or a measurement with Jacobian.
 

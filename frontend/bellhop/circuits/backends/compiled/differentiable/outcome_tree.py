@@ -44,6 +44,7 @@ from jax.extend.core import ClosedJaxpr, JaxprEqn
 
 from bellhop._jax.jaxprs import bind_equation
 from bellhop.base.types import Handle, to_structs
+from bellhop.callbacks.linear_map import has_only_transpose
 from bellhop.circuits.backends.compiled.differentiable.dynamic_count import read_saved_outcomes
 from bellhop.circuits.backends.compiled.differentiable.measurement_primitives import derivative_p
 from bellhop.circuits.backends.compiled.differentiable.state_primitives import (
@@ -118,7 +119,8 @@ def add_jacobian(
         n_tangents: the number of inputs of ``linear`` after the residuals.
         where: the QNode and its line, for errors.
         forward: whether to use forward mode, so that the jaxpr can be differentiated again. False
-            to use the cheaper mode; second derivatives always use forward mode.
+            to use the cheaper mode, or reverse mode if an equation has only a transpose; second
+            derivatives always use forward mode.
 
     Returns:
         a jaxpr that takes handle and inputs. It returns handle, values and Jacobians, each of shape
@@ -140,6 +142,7 @@ def add_jacobian(
         raise repeated_effects_error(where)
     reads_session = any(map(has_handle_operand, equations))
     forward |= any(eqn.primitive is derivative_p for eqn in equations)
+    reverse = any(map(has_only_transpose, equations))
 
     def run(handle: Handle, *inputs: Any) -> list[Any]:
         """Run the nonlinear part; return handle, values and Jacobians."""
@@ -165,7 +168,7 @@ def add_jacobian(
                 wholes = _join_complex(parts, likes)
                 return list(eval_jaxpr(linear.jaxpr, linear.consts, *residuals, *wholes))
 
-            if forward or sizes[0] <= sizes[1]:
+            if forward or (sizes[0] <= sizes[1] and not reverse):
                 return _compute_jacobian_forward(evaluate_parts, zeros)
             return _compute_jacobian_reverse(evaluate_parts, zeros, linear.out_avals, where)
 
