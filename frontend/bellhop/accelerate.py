@@ -22,7 +22,7 @@ from bellhop._jax.private import (
 )
 from bellhop.arguments.accepted_arguments import check_not_transformation
 from bellhop.arguments.donation_errors import check_not_passed_twice
-from bellhop.arguments.signature import check_arrays, flatten_result, has_native_byte_order
+from bellhop.arguments.signature import check_arrays, flatten_result, is_rejected_array
 from bellhop.arguments.static_arguments import StaticArguments, parse_names, parse_positions
 from bellhop.base.pickling import PickledByName
 from bellhop.base.public_function import public_function
@@ -141,7 +141,7 @@ class AcceleratedFunction(PickledByName):
 
         - an array that is committed to the device of the last call;
         - without the user's `dev` also an uncommitted array, a Python number, or a NumPy array in
-          this machine's byte order.
+          this machine's byte order, without a mask.
         """
         if (
             VALUE_OF(_TRACE) is not _NO_TRACE
@@ -158,7 +158,7 @@ class AcceleratedFunction(PickledByName):
                         return False
                 elif commits:
                     return False
-            elif commits or type(arg) not in _NOT_PLACED or not has_native_byte_order(arg):
+            elif commits or type(arg) not in _NOT_PLACED or is_rejected_array(arg):
                 return False
         return True
 
@@ -285,7 +285,7 @@ def _move_arrays(tree: Any, target: Target, *, commits: bool) -> Any:
         the pytree with arrays on the device; its other leaves are unchanged.
 
     Raises:
-        TypeError: for a NumPy array in another byte order than this machine's.
+        TypeError: for a NumPy array that JAX rejects.
     """
     if isinstance(target, jax.sharding.NamedSharding):
         mesh = target.mesh
@@ -295,11 +295,11 @@ def _move_arrays(tree: Any, target: Target, *, commits: bool) -> Any:
 
     def move(leaf: Any) -> Any:
         """Copy a leaf to the region's device, or return it if it must stay where it is."""
-        if not has_native_byte_order(leaf):
+        if is_rejected_array(leaf):
             # `_explain_rejection` raises an error that names the argument.
             raise TypeError(
-                f"the dtype {leaf.dtype} has another byte order than this machine. Convert the "
-                "array, x.astype(x.dtype.newbyteorder('='))."
+                f"the array of dtype {leaf.dtype} is masked, or in another byte order than this "
+                "machine's. Convert it to a JAX array."
             )
         if not hasattr(leaf, "dtype") or not (commits or getattr(leaf, "committed", False)):
             return leaf

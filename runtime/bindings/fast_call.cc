@@ -131,7 +131,7 @@ bool is_scalar(PyObject* value) {
 // Updates the facts about the arguments by one of their leaves.
 void add_leaf(NumpyArguments& found, PyObject* leaf) {
   if (!is_array(leaf)) return;
-  found.need_check |= !has_native_byte_order(leaf);
+  found.need_check |= !is_plain_array(leaf);
   found.is_copied_later |= count_bytes(leaf) >= kCopiedLater;
 }
 

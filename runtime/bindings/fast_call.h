@@ -20,9 +20,9 @@ struct SplitArguments {
 
 // Facts about the NumPy arrays among the arguments of a call.
 struct NumpyArguments {
-  // Whether Python must check the arguments: an array has another byte order than this
-  // machine's, which JAX's cache of compiled calls does not distinguish, or the nesting
-  // of containers is too deep.
+  // Whether Python must check the arguments: an array may be masked, or has another
+  // byte order than this machine's, which JAX's cache of compiled calls does not
+  // distinguish, or the nesting of containers is too deep.
   bool need_check = false;
   // Whether XLA may copy an array after the call has returned, when the caller may have
   // changed it.

@@ -212,7 +212,7 @@ def check_arrays(
         except OverflowError as error:
             named = f"{where}: the argument {leaf_name(names, path)}"
             raise _integer_overflow_error(named, leaf, "Pass", error) from None
-        except TypeError:
+        except (TypeError, ValueError):
             if describe_types is None:
                 advice = _advice(leaf, is_part=len(path) > 2)
             else:
@@ -373,13 +373,15 @@ def describe_leaves(leaves: Iterable[Any]) -> str:
     return ", ".join(f"{jnp.result_type(x)}[{','.join(map(str, jnp.shape(x)))}]" for x in leaves)
 
 
-def has_native_byte_order(leaf: object) -> bool:
-    """Return False for a NumPy array in another byte order than this machine's.
+def is_rejected_array(leaf: object) -> bool:
+    """Return whether a value is a masked array, or has another byte order than this machine's.
 
-    JAX rejects such an array when it compiles a function for it. The cache of compiled functions
-    does not distinguish byte orders, so that a later call would read wrong numbers.
+    JAX rejects such a NumPy array when it compiles a function for it. The cache of compiled
+    functions does not distinguish it from other arrays, so that a later call would accept it.
     """
-    return not isinstance(leaf, np.ndarray) or leaf.dtype.isnative
+    if not isinstance(leaf, np.ndarray):
+        return False
+    return not leaf.dtype.isnative or isinstance(leaf, np.ma.MaskedArray)
 
 
 def _describe_non_array(value: object) -> str:
@@ -387,6 +389,8 @@ def _describe_non_array(value: object) -> str:
 
     For example ``of type str, which is not an array``, to follow "the argument x is".
     """
+    if isinstance(value, np.ma.MaskedArray):
+        return "a masked array, which JAX does not support"
     if _is_numpy_data(value):
         kind = "an array" if isinstance(value, np.ndarray) else "a scalar"
         return f"{kind} of dtype {value.dtype}, which JAX does not support"
@@ -413,6 +417,8 @@ def _advice(value: object, is_part: bool = False) -> str:
             "Pass arrays of PennyLane's autograd as separate arguments, or differentiate with "
             "bellhop.grad."
         )
+    if isinstance(value, np.ma.MaskedArray):
+        return "Pass an array without a mask, x.filled(value)."
     if _is_numpy_data(value):
         # NumPy arrays are not hashable, so they cannot be static.
         return _dtype_advice(value.dtype)

@@ -153,7 +153,7 @@ class CallInterface(AheadOfTime, CompiledCall):
                 return call_from_autograd(self, args, kwargs)
         call = self._split_static(args, kwargs)
         if begun is None and failed is None:
-            self._traced.check_byte_orders(call.args, call.kwargs)
+            self._traced.check_numpy_arrays(call.args, call.kwargs)
         if self._programs.print:
             save_context()
         begin_run()

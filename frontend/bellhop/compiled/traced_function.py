@@ -12,7 +12,7 @@ from bellhop.arguments.signature import (
     check_arrays,
     describe_leaves,
     flatten_result,
-    has_native_byte_order,
+    is_rejected_array,
     make_leaf_signature,
 )
 from bellhop.arguments.static_arguments import Static, StaticArguments
@@ -163,17 +163,17 @@ class TracedFunction:
             describe_types=self.describe_saved_types,
         )
 
-    def check_byte_orders(self, args: Args, kwargs: Kwargs) -> None:
-        """Raise a clear error for a NumPy array in another byte order than this machine's.
+    def check_numpy_arrays(self, args: Args, kwargs: Kwargs) -> None:
+        """Raise a clear error for a masked array, or one in another machine's byte order.
 
         Raises:
             TypeError: naming the first such argument, or a dictionary whose keys cannot be sorted.
         """
         try:
-            is_native = all(map(has_native_byte_order, jax.tree.leaves((args, kwargs))))
+            is_rejected = any(map(is_rejected_array, jax.tree.leaves((args, kwargs))))
         except ValueError:
-            is_native = False
-        if not is_native:
+            is_rejected = True
+        if is_rejected:
             self.explain_rejected_arguments(args, kwargs, are_values=True)
 
     def check_not_deleted(self, args: Args, kwargs: Kwargs, failed: Exception) -> None:

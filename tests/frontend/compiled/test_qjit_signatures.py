@@ -402,13 +402,15 @@ def test_arrays_of_types_that_jax_does_not_have(value, message):
 
 @pytest.mark.parametrize("form", [lambda x: x, lambda x: [{"a": x}]], ids=["array", "nested"])
 @pytest.mark.parametrize("compile_", [bellhop.qjit, bellhop.accelerate])
-def test_byte_orders_are_told_apart_after_the_first_call(compile_, form):
+def test_arrays_that_jax_rejects_are_told_apart_after_the_first_call(compile_, form):
     double = compile_(lambda tree: jax.tree.map(lambda x: 2 * x, tree))
     values = np.arange(3.0)
     for _ in range(2):
         assert jax.tree.leaves(double(form(values)))[0].tolist() == [0, 2, 4]
         with pytest.raises(TypeError, match="an array of dtype >f8, which JAX does not support"):
             double(form(values.astype(">f8")))
+        with pytest.raises(TypeError, match="a masked array, which JAX does not .* Pass an array"):
+            double(form(np.ma.masked_array(values, [0, 1, 0])))
 
 
 def test_a_pytree_with_functions_is_told_to_be_partitioned():
