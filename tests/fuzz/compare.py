@@ -38,7 +38,7 @@ def compare(ours: dict[str, Any], reference: dict[str, Any]) -> list[str]:
             return refused
         if isinstance(expected, Exception):
             _exceptions(result, expected, ours, reference, how, where)
-            _events_before(seen, events, how, where)
+            _events_before(seen, events, expected, how, where)
             if not isinstance(result, Exception):
                 return refused
             continue
@@ -160,16 +160,20 @@ def _ordered_together(how: dict[str, Any]) -> list[tuple[str, ...]]:
     return [_IN_PROGRAM_ORDER, *others, ("u",)]
 
 
-def _events_before(seen: Any, expected: Any, how: dict[str, Any], where: str) -> None:
+def _events_before(
+    seen: Any, expected: Any, error: Exception, how: dict[str, Any], where: str
+) -> None:
     """Compare ordered effects before an exception: none is lost, and none comes after it.
 
-    A pure callback that raises may do so sooner or later than its place in the program.
+    A pure callback that raises may do so sooner or later than its place in the program, and so may
+    a circuit whose wires do not exist.
     """
     if how.get("mapped") or how.get("threads"):
         return
     ordered = ("o", "print") if how.get("jit") else _IN_PROGRAM_ORDER
     ours, needed = ([event[:1] for event in _of(ordered, events)] for events in (seen, expected))
-    is_pure = _of(("p",), expected)[-1:] == [*expected][-1:]
+    is_pure = isinstance(error, NoSuchWiresError)
+    is_pure |= _of(("p",), expected)[-1:] == [*expected][-1:]
     count = min(len(ours), len(needed)) if is_pure else None
     if ours[:count] != needed[:count]:
         raise Difference("events", f"{where}, before the exception: {ours} instead of {needed}")

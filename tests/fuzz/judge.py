@@ -39,7 +39,7 @@ def judge(source: str) -> Verdict:
             kind, details = difference.args
             cause = difference.__cause__
             trace = "".join(traceback.format_exception(cause)) if cause else ""
-            return _unless_known(Verdict(kind, f"{details}\n{trace}"))
+            return _unless_known(Verdict(kind, f"{details}\n{trace}"), source)
         except Exception as error:
             return Verdict(f"ends with {type(error).__name__}", traceback.format_exc())
         return Verdict(AGREES, "", tuple(refused), tuple(describe_outcomes(ours["outcomes"])))
@@ -62,8 +62,8 @@ def _cache(much: bool) -> None:
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0 if much else 1e9)
 
 
-def _unless_known(verdict: Verdict) -> Verdict:
-    for pattern, where in KNOWN.items():
-        if re.search(pattern, verdict.details):
-            return Verdict(AGREES, refused=(f"known: {where}",))
+def _unless_known(verdict: Verdict, source: str) -> Verdict:
+    for known in KNOWN:
+        if re.search(known.details, verdict.details) and re.search(known.source, source):
+            return Verdict(AGREES, refused=(f"known: {known.where}",))
     return verdict

@@ -44,7 +44,7 @@ def function(scope: Scope) -> None:
     elif form == "vmap":
         made = f"jnp.sum(jax.vmap({name})({ROWS} * {value}))"
     elif form == "jvp":
-        made = f"jax.jvp({name}, ({value},), (1.0,))[1]"
+        made = f"jax.jvp({name}, ({value},), (jnp.float64(1.0),))[1]"
     else:
         whose = "bellhop" if form in ("qjit", "accelerate") else "jax"
         more = scope.one_of("", ', dev="cpu:1"') if form == "accelerate" else ""
