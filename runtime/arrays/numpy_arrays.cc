@@ -218,9 +218,10 @@ bool is_array(PyObject* value) { return PyArray_Check(value); }
 
 bool is_numpy_scalar(PyObject* value) { return PyArray_IsScalar(value, Generic); }
 
-bool is_plain_array(PyObject* array) {
-  return PyArray_CheckExact(array) &&
-         PyArray_ISNOTSWAPPED(reinterpret_cast<PyArrayObject*>(array));
+bool is_exact_array(PyObject* array) { return PyArray_CheckExact(array); }
+
+bool has_native_byte_order(PyObject* array) {
+  return PyArray_ISNOTSWAPPED(reinterpret_cast<PyArrayObject*>(array));
 }
 
 size_t count_bytes(PyObject* array) {

@@ -29,9 +29,11 @@ bool is_array(PyObject* value);
 // Returns whether a Python object is a NumPy scalar, such as numpy.float32(1.5).
 bool is_numpy_scalar(PyObject* value);
 
-// Returns whether JAX accepts a NumPy array of a numeric dtype: it has no subclass,
-// such as masked arrays, and its elements have the byte order of this machine.
-bool is_plain_array(PyObject* array);
+// Returns whether the type of a NumPy array is numpy.ndarray, and not a subclass.
+bool is_exact_array(PyObject* array);
+
+// Returns whether the elements of a NumPy array have the byte order of this machine.
+bool has_native_byte_order(PyObject* array);
 
 // Returns how many bytes the elements of a NumPy array take.
 size_t count_bytes(PyObject* array);

@@ -129,9 +129,13 @@ bool is_scalar(PyObject* value) {
 }
 
 // Updates the facts about the arguments by one of their leaves.
-void add_leaf(NumpyArguments& found, PyObject* leaf) {
+void add_leaf(NumpyArguments& found, const FastCall& fast, PyObject* leaf) {
   if (!is_array(leaf)) return;
-  found.need_check |= !is_plain_array(leaf);
+  found.need_check |=
+      !has_native_byte_order(leaf) ||
+      (!is_exact_array(leaf) &&
+       PyType_IsSubtype(Py_TYPE(leaf), reinterpret_cast<PyTypeObject*>(
+                                           fast.masked_arrays.ptr())) != 0);
   found.is_copied_later |= count_bytes(leaf) >= kCopiedLater;
 }
 
@@ -157,7 +161,7 @@ void add_container(NumpyArguments& found, const FastCall& fast, PyObject* tree) 
   } else if (PyObject* const flat = PyObject_CallOneArg(fast.flatten.ptr(), tree)) {
     PyObject* const leaves = PyTuple_GET_ITEM(flat, 0);
     for (Py_ssize_t i = 0; i < PyList_GET_SIZE(leaves); ++i)
-      add_leaf(found, PyList_GET_ITEM(leaves, i));
+      add_leaf(found, fast, PyList_GET_ITEM(leaves, i));
     Py_DECREF(flat);
   } else {
     PyErr_Clear();
@@ -170,7 +174,7 @@ void add_tree(NumpyArguments& found, const FastCall& fast, PyObject* tree) {
       is_numpy_scalar(tree) || found.need_check)
     return;
   if (is_array(tree)) {
-    add_leaf(found, tree);
+    add_leaf(found, fast, tree);
   } else if (Py_EnterRecursiveCall(" while arguments are read") == 0) {
     add_container(found, fast, tree);
     Py_LeaveRecursiveCall();
@@ -300,8 +304,7 @@ bool FastCall::wait_for_result(PyObject* result) const {
 bool FastCall::can_begin_here(PyObject* args, PyObject* kwargs) const {
   if (!begins_here) return true;
   const auto is_leaf = [&](PyObject* value) {
-    return is_scalar(value) || has_exact_type(value, arrays) ||
-           has_exact_type(value, numpy_arrays);
+    return is_scalar(value) || has_exact_type(value, arrays) || is_array(value);
   };
   const auto is_tree_ready = [&](PyObject* tree) {
     PyObject* const flat = PyObject_CallOneArg(flatten.ptr(), tree);
@@ -333,7 +336,7 @@ void define_fast_call(nb::module_& m) {
            nb::kw_only(), "jit"_a, "handle"_a.none(), "value_of"_a, "contexts"_a,
            "defaults"_a, "settings"_a, "unless"_a, "others"_a, "special"_a,
            "declared"_a.none(), "static_positions"_a, "static_names"_a, "most_runs"_a,
-           "waits"_a, "begins_here"_a, "arrays"_a, "numpy_arrays"_a, "flatten"_a,
+           "waits"_a, "begins_here"_a, "arrays"_a, "masked_arrays"_a, "flatten"_a,
            "make_ready"_a, "table"_a.none())
       .def(nb::self == nb::self);
 }

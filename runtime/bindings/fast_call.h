@@ -20,7 +20,7 @@ struct SplitArguments {
 
 // Facts about the NumPy arrays among the arguments of a call.
 struct NumpyArguments {
-  // Whether Python must check the arguments: an array may be masked, or has another
+  // Whether Python must check the arguments: an array is masked, or has another
   // byte order than this machine's, which JAX's cache of compiled calls does not
   // distinguish, or the nesting of containers is too deep.
   bool need_check = false;
@@ -53,8 +53,8 @@ struct FastCall {
   bool waits;        // whether the run may still be active when JAX returns
   bool begins_here;  // whether the run must begin at once, on its caller's thread
   // For runs that must begin on their caller's thread, see can_begin_here:
-  nb::object arrays;        // JAX's array type
-  nb::object numpy_arrays;  // NumPy's array type
+  nb::object arrays;         // JAX's array type
+  nb::object masked_arrays;  // NumPy's type of masked arrays
   // Function that returns a tuple whose first item is a pytree's leaves.
   nb::object flatten;
   nb::object make_ready;  // function (args, kwargs) that returns both with ready arrays
@@ -94,7 +94,7 @@ struct FastCall {
     return std::array{
         jit.ptr(),         handle.ptr(),     value_of.ptr(), contexts.ptr(),
         defaults.ptr(),    settings.ptr(),   unless.ptr(),   others.ptr(),
-        special.ptr(),     declared.ptr(),   arrays.ptr(),   numpy_arrays.ptr(),
+        special.ptr(),     declared.ptr(),   arrays.ptr(),   masked_arrays.ptr(),
         flatten.ptr(),     make_ready.ptr(), table.ptr(),    static_positions.ptr(),
         static_names.ptr()};
   }

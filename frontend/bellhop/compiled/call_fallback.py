@@ -116,7 +116,7 @@ class CallInterface(AheadOfTime, CompiledCall):
             waits=programs.call_runtime,
             begins_here=programs.may_wait,
             arrays=ARRAY,
-            numpy_arrays=np.ndarray,
+            masked_arrays=np.ma.MaskedArray,
             flatten=_FLATTEN,
             make_ready=prepare_arguments,
             table=self._table if runner.needs_call else None,
