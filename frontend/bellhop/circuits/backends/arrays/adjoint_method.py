@@ -50,13 +50,15 @@ def define_adjoint_derivative(
         return [jax.jvp(function, primals, tangents)[1]]
 
     def transpose(saved: Sequence[Any], cotangents: Sequence[Any]) -> list[Any]:
+        """Return the cotangents of the initial state and the differentiable arrays."""
         after, _, *arrays = saved
         return list(pullback(after, *cotangents, *arrays))
 
     def jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
-        """JVP rule: return the final state, and its tangent as a `LinearMap`.
+        """JVP rule: return the final state, and its tangent as a linear equation.
 
-        The map evaluates to `pushforward` and transposes to `pullback`.
+        Forward mode evaluates the equation (a `LinearMap`) by `pushforward`, and reverse mode
+        transposes it to `pullback`.
         """
         after = run(*primals)
         saved = [after, *primals]

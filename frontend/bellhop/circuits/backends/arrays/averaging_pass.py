@@ -30,20 +30,24 @@ from bellhop.jaxprs.constant_eval import evaluate_static, find_deciding_inputs
 
 
 class _AveragedTag(ValueTag):
-    """The tag of an averaged outcome, whose value is a placeholder: always False.
+    """Tag of the placeholder, False, of a mid-circuit outcome that a channel replaces.
 
-    `AveragingPass` tags each outcome, so that it finds the outcomes on which a conditional's index
-    depends.
+    With a tag, each placeholder is a separate traced value. So `AveragingPass` can find the
+    outcomes on which the index of a conditional depends.
     """
 
 
 class AveragingPass(Interpreter):
     """Replaces mid-circuit measurements by channels, conditionals on them by gates.
 
+    Its methods are called for the constructs of a circuit in order. ``m = measure(0)`` becomes a
+    channel on wire 0, and ``cond(m, RY)(y, 1)`` becomes ``ctrl(RY(y, 1), 0)``. So `target`, which
+    simulates a density matrix, is executed once, and not for each combination of outcomes.
+
     Args:
-        target: the interpreter that gets the operations. ``find_outcome_averages`` must have
-            accepted its circuit.
-        unrolls: whether to unroll loops of static trip count.
+        target: the circuit to which the resulting operations, loops and conditionals are added.
+            ``find_outcome_averages`` must have accepted it.
+        unrolls: whether to unroll loops with a static trip count.
     """
 
     def __init__(self, target: Interpreter, *, unrolls: bool) -> None:
@@ -59,7 +63,10 @@ class AveragingPass(Interpreter):
         self._resets: dict[Any, Any] = {}
 
     def apply(self, operations: Sequence[Any]) -> None:
-        """Collect operations, after the due resets of their wires; `flush` applies them."""
+        """Queue operations, which `flush` applies to the target.
+
+        If `mid_measure` postponed the reset of an operation's wire, the reset is queued first.
+        """
         for op in operations:
             self._reset_wires(op.wires)
             # A traced wire may be any wire of the operation.
@@ -68,13 +75,17 @@ class AveragingPass(Interpreter):
             self._collected.append(op)
 
     def _reset_wires(self, wires: Sequence[Any]) -> None:
-        """Collect the due resets of wires; all due resets if one of the wires is traced."""
+        """Queue the resets of some wires that `mid_measure` postponed.
+
+        Args:
+            wires: wire labels or tracers. A tracer may be any wire, so it causes all resets.
+        """
         labels = set(map(find_label, wires)) if self._resets else set()
         due = set(self._resets) if None in labels else labels & self._resets.keys()
         self._collected += [self._resets.pop(label) for label in list(self._resets) if label in due]
 
     def flush(self) -> None:
-        """Apply the collected operations and all due resets to the target."""
+        """Apply the queued operations, then all postponed resets, to the target."""
         collected = [*self._collected, *self._resets.values()]
         self._collected, self._resets = [], {}
         if collected:
@@ -83,10 +94,10 @@ class AveragingPass(Interpreter):
     def mid_measure(
         self, label: Any, *, reset: bool, postselect: int, site: str, is_joint: bool = False
     ) -> Any:
-        """Collect the channel of a measurement; return a tagged False for its outcome.
+        """Queue a measurement as a channel; return False, tagged, instead of its outcome.
 
-        A reset is not collected yet, but before the next operation on the wire or at `flush`: until
-        then, the wire can control the gates of conditionals.
+        A reset of the wire is postponed until the next operation on the wire, or until `flush`, so
+        that the wire can control the gates of conditionals before.
 
         Args:
             label: the wire label, or a tracer.
@@ -104,19 +115,23 @@ class AveragingPass(Interpreter):
         return outcome
 
     def _make_measurement(self, wire: Any, site: str, *, reset: bool) -> Any:
+        """Make the channel of a measurement, and record the user's line for errors."""
         measurement = make_measurement(wire, reset=reset)
         self.record_site(measurement, site)
         return measurement
 
     def branch(self, branches: Any) -> Any:
-        """Add a conditional; if outcomes decide, as gates that the measured wires control.
+        """Replace a conditional on mid-circuit outcomes by controlled gates.
 
-        Then the gates of the chosen branch are collected for each combination of the deciding
-        outcomes, controlled by their wires, and the result is an empty tuple. Any other conditional
-        is added to the target after a `flush`, and its branches end with all operations applied.
+        For each combination of the outcomes that decide, the gates of the chosen branch are queued,
+        with the measured wires as controls. Any other conditional is added to the target, after a
+        `flush`; each of its branches ends with a `flush`.
 
         Args:
             branches: the traced index of the branch to run, and the branches as functions.
+
+        Returns:
+            an empty tuple for a conditional on outcomes, else the result of the chosen branch.
         """
         used = find_deciding_inputs(branches.index, [outcome for _, outcome in self._measured])
         if not used:
@@ -136,7 +151,7 @@ class AveragingPass(Interpreter):
         return ()
 
     def _collect_branch(self, branch: Callable[[], Any]) -> list[Any]:
-        """Run a branch that has no results; return its gates, which are not collected."""
+        """Call a branch, which has no results; return its gates instead of queuing them."""
         outer = self._collected, self._resets
         self._collected, self._resets = [], {}
         results = branch()
@@ -146,9 +161,10 @@ class AveragingPass(Interpreter):
         return gates
 
     def _add_flush(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """Return a function that runs a loop's body or a branch, and ends with a `flush`."""
+        """Wrap the body of a loop, or a branch, so that it ends with a `flush`."""
 
         def run(*args: Any) -> Any:
+            """Call `function`, then `flush`; return the results of `function`."""
             results = function(*args)
             self.flush()
             return results
@@ -163,10 +179,19 @@ class AveragingPass(Interpreter):
         *,
         is_nest: bool = False,
     ) -> tuple[Any, ...]:
-        """Unroll a for loop, or add a loop whose iterations apply all their operations.
+        """Unroll a for loop, or add it to the target with a `flush` after each iteration.
 
-        The arguments and the result are as in the target's ``for_loop``. Only a loop with a static
-        trip count is unrolled, if the pass unrolls loops; its index is then a NumPy integer.
+        A loop is unrolled if its trip count is static and the pass was made with ``unrolls``.
+
+        Args:
+            n_iterations: the trip count: an ``int``, or a tracer if it is dynamic.
+            body: ``body(carried, index)`` applies gates to this pass, and returns the next carried
+                values. In an unrolled loop, ``index`` is a NumPy integer.
+            carried: the initial carried values.
+            is_nest: passed to the target's ``for_loop``.
+
+        Returns:
+            the carried values after the loop.
         """
         if self._unrolls and isinstance(n_iterations, int):
             for number in range(n_iterations):
@@ -178,7 +203,7 @@ class AveragingPass(Interpreter):
     def while_loop(
         self, condition: Callable[..., Any], body: Callable[..., Any], carried: tuple[Any, ...]
     ) -> tuple[Any, ...]:
-        """Add a while loop whose iterations end with all operations applied."""
+        """Add a while loop to the target, with a `flush` after each iteration."""
         self.flush()
         return self.target.while_loop(condition, self._add_flush(body), carried)
 

@@ -39,18 +39,19 @@ from bellhop.mesh.manual_axes import vary_like
 
 
 class _OutcomeTag(ValueTag):
-    """The tag of a mid-circuit outcome."""
+    """Tag of a mid-circuit outcome, 0 or 1, in the jaxpr of a circuit."""
 
 
 class _NextPositionTag(ValueTag):
-    """The tag of an equation that computes the index of the next mid-circuit outcome.
+    """Tag of the index of the next mid-circuit outcome, in the jaxpr of a circuit.
 
-    Its operands are the next index, the index of the present outcome, and that outcome.
+    The operands of the tagging equation are the next index, the index of the present outcome, and
+    the present outcome. If the present outcome is summed over, the next one gets its index.
     """
 
 
 class _SummableTag(ValueTag):
-    """The tag of a state at which outcomes may be summed over."""
+    """Tag of a state at which `sum_over_outcomes` may add the states of several outcomes."""
 
 
 _OUTCOME, _NEXT, _SUMMABLE = _OutcomeTag(), _NextPositionTag(), _SummableTag()
@@ -60,13 +61,13 @@ MAX_OUTCOMES = 12
 
 
 def read_outcome(outcomes: Any, position: Any) -> tuple[Any, Any]:
-    """Return a mid-circuit outcome of the branch, and the next outcome's index.
+    """Return one bit of `outcomes`, a mid-circuit outcome, and the index of the next bit.
 
     Both are tagged, so that `sum_over_outcomes` finds them in the jaxpr.
 
     Args:
-        outcomes: traced unsigned integer, a bit for each outcome of the branch.
-        position: traced integer, the index of the outcome's bit.
+        outcomes: traced unsigned integer, the outcomes of all mid-circuit measurements as bits.
+        position: traced integer, the index of the bit to read.
 
     Returns:
         the outcome as an integer 0 or 1, and ``position + 1``.
@@ -76,19 +77,22 @@ def read_outcome(outcomes: Any, position: Any) -> tuple[Any, Any]:
 
 
 def mark_summable(state: Operand) -> Any:
-    """Return a state with a tag, at which ``sum_over_outcomes`` may sum over outcomes.
+    """Tag a state, an array, at which `sum_over_outcomes` may sum over outcomes.
 
-    The remaining computation must be linear in the state, an array.
+    The states for both values of a mid-circuit outcome are then added at this point, if only the
+    state depends on the outcome afterwards. So the remaining computation must be linear in the
+    state.
     """
     return _SUMMABLE.tag(state)
 
 
 def sum_over_outcomes(closed: ClosedJaxpr) -> ClosedJaxpr:
-    """Rewrite a circuit's jaxpr to sum over outcomes as soon as possible.
+    """Rewrite a circuit's jaxpr to sum over mid-circuit outcomes as soon as possible.
 
-    An outcome is summed at the first tagged state after which only the state depends on it. So the
-    rest of the circuit is executed once for both values of the outcome. Inner jaxprs of loops and
-    conditionals are rewritten as well.
+    The jaxpr is executed for each combination of outcomes. If only the state depends on an outcome
+    after some tagged state (`mark_summable`), the rewritten jaxpr adds the states for both values
+    of the outcome at this point, and executes the rest once. Inner jaxprs of loops and conditionals
+    are rewritten as well.
 
     Args:
         closed: jaxpr of one execution of a circuit, or of a body or branch in it.
@@ -111,7 +115,7 @@ def sum_over_outcomes(closed: ClosedJaxpr) -> ClosedJaxpr:
 
 
 def has_outcomes_in_while_loop(jaxpr: Jaxpr) -> bool:
-    """Return whether outcomes remain in a loop with a dynamic trip count."""
+    """Return whether a ``while`` loop in a circuit's jaxpr reads mid-circuit outcomes."""
     loops = [eqn for eqn in iterate_equations(jaxpr) if eqn.primitive is while_p]
     return any(count_outcomes(inner) for loop in loops for inner in inner_jaxprs(loop))
 
@@ -126,6 +130,7 @@ def count_outcomes(jaxpr: Jaxpr) -> int:
 
 
 def _count_equation_outcomes(eqn: JaxprEqn) -> int:
+    """Return the largest number of outcomes that an equation reads (`count_outcomes`)."""
     inner = [count_outcomes(each) for each in inner_jaxprs(eqn)]
     if eqn.primitive is cond_p:
         return max(inner)
@@ -134,9 +139,10 @@ def _count_equation_outcomes(eqn: JaxprEqn) -> int:
 
 @dataclass(frozen=True)
 class _OutcomeSpan:
-    """Equations that depend on outcomes, of which later equations only use the state.
+    """Equations of a jaxpr whose mid-circuit outcomes can be summed over.
 
-    `sum_over_outcomes` replaces a span by one equation that sums over the span's outcomes.
+    Later equations use one value that depends on these outcomes, the state. `sum_over_outcomes`
+    replaces the span by one equation, which adds the states of all combinations of the outcomes.
 
     Attributes:
         equations: the equations in order; the last computes the state.
@@ -187,6 +193,7 @@ def _replace_spans(jaxpr: Jaxpr, spans: Sequence[_OutcomeSpan]) -> list[JaxprEqn
 
 
 def _choose_rule(eqn: JaxprEqn) -> Rule:
+    """Return the rule that evaluates an equation; `_sum_span` for a replaced span."""
     return _sum_span if "summed" in eqn.params else bind_equation
 
 
@@ -199,6 +206,7 @@ def _sum_span(eqn: JaxprEqn, *operands: Any) -> list[Any]:
     dtype = body.invars[0].aval.dtype
 
     def add(total: Operand, combination: Any) -> Any:
+        """Add the state for one combination of outcomes, an integer with a bit for each."""
         bits = [(combination >> number) & 1 for number in range(n_outcomes)]
         [state] = eval_jaxpr(body, (), *bits, *operands)
         return total + state, None

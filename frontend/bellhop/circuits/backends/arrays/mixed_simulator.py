@@ -89,10 +89,11 @@ class MixedSimulator(Simulator):
         return jnp.asarray(means, self.dtype)
 
     def can_apply(self, op: qml.operation.Operator) -> bool:
-        """Return whether an operation has a matrix or Kraus operators to apply.
+        """Return whether an operation can be applied without decomposing it.
 
-        Operations without effect, and density matrix preparations, count as such, too. False for an
-        operation with a batch of parameters.
+        True for gates that have a matrix, for channels, for preparations of a density matrix and
+        for operations without effect, such as a global phase. False for a gate, a channel or a
+        density matrix with a batch of parameters.
 
         Raises:
             CompileError: for a channel with a batch of parameters.
@@ -120,10 +121,17 @@ class MixedSimulator(Simulator):
             raise ValueError(f"{self.where}: {op.name}: {error}") from error
 
     def _apply_sequence(self, sequence: Sequence[tuple[Any, tuple[int, ...]]], state: Any) -> Any:
-        """Apply operations that have small matrices, in one loop or fused.
+        """Apply operations that have small matrices, in one loop or as fused matrices.
 
         The loop (`AngleScan`) is used if ``uses_loops`` is set, for at least `MIN_OPERATIONS`
-        operations of a form that it supports. It clears the attribute `is_orthogonal`.
+        operations of a form that it supports; `is_orthogonal` becomes False.
+
+        Args:
+            sequence: pairs of an operation and the indices of its qubits, in order; may be empty.
+            state: real array ``[4] * qubits``, the expectation values of all Pauli words.
+
+        Returns:
+            the new state, in the same shape.
         """
         if self.uses_loops and len(sequence) >= MIN_OPERATIONS:
             scan = AngleScan(self.compute_matrix)
@@ -171,7 +179,7 @@ class MixedSimulator(Simulator):
         return _apply_to_leading_axes(self._make_row_function(op), state, qubits)
 
     def _make_row_function(self, op: qml.operation.Operator) -> Callable[[Any], Any]:
-        """Return an operation as a function of the flattened state.
+        """Return an operation as a function of Pauli expectation values.
 
         Args:
             op: gate, channel or preparation of a density matrix.
@@ -204,9 +212,9 @@ class MixedSimulator(Simulator):
     def compute_moments(
         self, state: Any, observable: qml.operation.Operator, *, has_square: bool = True
     ) -> tuple[Any, Any]:
-        """Return the expectation values of an observable and of its square, as read out.
+        """Return the expectation values of an observable and of its square.
 
-        Each term is read out with the device's readout errors.
+        The device's readout errors are included in each term of the observable.
 
         Args:
             state: expectation values of Pauli words, array ``[4] * qubits``.
@@ -235,7 +243,10 @@ class MixedSimulator(Simulator):
         return mean, self._compute_terms_mean(applied, terms)
 
     def _apply_readout_error(self, state: Any) -> Any:
-        """Return a state with readout errors, which shrink X, Y and Z of each qubit."""
+        """Multiply the expectation values of Pauli words by a factor for each X, Y and Z.
+
+        This has the effect of the device's readout errors on all measured expectation values.
+        """
         if self._readout_factor == 1:
             return state
         shares = [np.array([1.0, *[self._readout_factor] * 3])] * state.ndim
@@ -303,7 +314,7 @@ class MixedSimulator(Simulator):
         return _apply_to_leading_axes(lambda rows: jnp.asarray(matrix) @ rows, means, qubits)
 
     def compute_probabilities(self, state: Any, qubits: Sequence[int]) -> Any:
-        """Return the probabilities with which the outcomes of `qubits` are read.
+        """Return the outcome probabilities of `qubits`, with the device's readout errors.
 
         Args:
             state: real array ``[4] * qubits``.
@@ -326,9 +337,15 @@ class MixedSimulator(Simulator):
         return jnp.moveaxis(state, qubits, range(len(qubits)))
 
     def project(self, state: Any, basis: Any) -> Any:
-        """Project the first qubit on both states of a basis; include readout errors.
+        """Project the first qubit on both eigenstates of X, Y or Z, with readout errors.
 
-        The arguments and the result are as in `Simulator.project`.
+        Args:
+            state: array ``[4] * qubits`` of the qubits that are not measured yet.
+            basis: traced integer, 0, 1, 2 for X, Y, Z.
+
+        Returns:
+            array ``[2, *[4] * (qubits - 1)]``, the unnormalized state of the remaining qubits for
+            each outcome.
         """
         letter = self._readout_factor * state[1 + basis]
         return jnp.stack([state[0] + letter, state[0] - letter]) / 2
@@ -338,7 +355,10 @@ class MixedSimulator(Simulator):
         return from_pauli_basis(_trace_out(state, qubits), len(qubits))
 
     def to_state_result(self, state: Any, name: str, *, is_mixture: bool, is_divided: bool) -> Any:
-        """Return the density matrix of all qubits."""
+        """Return the density matrix of all qubits, the result of ``qml.state``.
+
+        Only `state` is used; the remaining arguments are for simulators of pure states.
+        """
         return self.compute_density_matrix(state, range(state.ndim))
 
 

@@ -30,7 +30,7 @@ def measure_with_noise(
         **options: keyword arguments of `SimulatedCircuit.measure_statistics`.
 
     Returns:
-        a statistic for each leaf, in the order of `leaves`.
+        for each of `leaves`, in order, its traced values (a `Statistic`).
     """
     groups = noise.group_by_noise(leaves)
     before = circuit.state

@@ -139,6 +139,7 @@ def _compute_diagonal(masks: np.ndarray, shares: Operand, n_qubits: int) -> Any:
         )
 
     def add(total: Operand, word: tuple[Any, Any]) -> tuple[Any, None]:
+        """Add the diagonal of one product, given by its mask and its coefficient."""
         mask, share = word
         return total + _apply_signs(share, numbers, mask), None
 

@@ -60,15 +60,16 @@ def compute_transfer_matrix(op: qml.operation.Operator, where: str) -> Any:
 
 
 def has_scalar_parameters(op: qml.operation.Operator) -> bool:
-    """Return whether a channel has scalar parameters, as PennyLane's channels need.
+    """Return whether all parameters of a channel are scalars, not arrays such as batches.
 
-    Only channels of the types in `_CLOSED_FORMS` are checked: True for all other operations.
+    Only the types in `_CLOSED_FORMS` are checked, PennyLane's channels whose parameters must be
+    scalars; the result is True for all other operations.
     """
     return type(op) not in _CLOSED_FORMS or not any(map(jnp.ndim, op.data))
 
 
 def get_kraus_operators(op: qml.operation.Operator, where: str) -> list[Any]:
-    """Return the Kraus operators of a channel, or a list of a gate's matrix.
+    """Return the Kraus operators of a channel; for a gate, its matrix alone in a list.
 
     Args:
         where: the QNode and its line, for errors.
@@ -155,10 +156,10 @@ def _to_transfer_matrix(pairs: Any, n_qubits: int) -> Any:
 
 @functools.cache
 def _make_basis_change(n_qubits: int) -> np.ndarray:
-    """Return the matrix from the entries of a matrix to its ``Tr(P matrix)``.
+    """Return the linear map from the entries of a matrix A to ``Tr(P A)`` for all words P.
 
     It is a complex array ``[4**n_qubits, 4**n_qubits]``: a row for each Pauli word P, a column for
-    each entry of the matrix, row by row. The cached array must not be changed.
+    each entry of A, row by row. The array is cached, so the caller must not change it.
     """
     columns = [
         to_pauli_basis(unit.reshape(2**n_qubits, -1), n_qubits) for unit in np.eye(4**n_qubits)
@@ -172,6 +173,7 @@ def _choose_numpy(*values: Any) -> Any:
 
 
 def _cast_complex(values: Any) -> Any:
+    """Cast NumPy arrays to complex128, and traced arrays to the program's complex dtype."""
     return values.astype(complex if isinstance(values, np.ndarray) else Precision.complex_type())
 
 
@@ -199,16 +201,20 @@ def _has_valid_probabilities(*values: Any) -> Any:
 
 
 def _make_channel_rule(form: Callable[..., Sequence[Any]]) -> Callable[[Any], Any]:
-    """Return a function from a channel with probability parameters to its matrix.
+    """Return a function from a one-qubit channel to its Pauli transfer matrix.
+
+    All parameters of the channel are probabilities; the matrix is NaN if they are out of range.
 
     Args:
-        form: takes the channel's parameters; returns the factors of X, Y and Z, and the shift of Z.
+        form: takes the channel's parameters; returns the factors by which the channel multiplies
+            the expectation values of X, Y and Z, and the number that it adds to Z's.
 
     Returns:
         a function that takes the PennyLane channel and returns its transfer matrix ``[4, 4]``.
     """
 
     def matrix(op: qml.operation.Operator) -> Any:
+        """Return the transfer matrix of a channel."""
         x, y, z, shift = jnp.broadcast_arrays(*form(*op.data))
         return _make_one_qubit_matrix(x, y, z, shift, _has_valid_probabilities(*op.data))
 
@@ -216,11 +222,21 @@ def _make_channel_rule(form: Callable[..., Sequence[Any]]) -> Callable[[Any], An
 
 
 def _compute_damping(gamma: Any, excited: Any) -> Sequence[Any]:
+    """Return how (generalized) amplitude damping changes the expectation values of Paulis.
+
+    Args:
+        gamma: probability of damping.
+        excited: probability of the state ``|1>`` in equilibrium.
+
+    Returns:
+        the factors of X, Y and Z, and the shift of Z.
+    """
     coherence = jnp.sqrt(1 - gamma + _EPS)
     return coherence, coherence, 1 - gamma, gamma * (1 - 2 * excited)
 
 
 def _compute_dephasing(gamma: Any) -> Sequence[Any]:
+    """Return the factors of X, Y and Z, and the shift of Z, of phase damping by `gamma`."""
     coherence = jnp.sqrt(1 - gamma + _EPS)
     return coherence, coherence, 1.0, 0.0
 

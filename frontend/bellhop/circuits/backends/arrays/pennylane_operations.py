@@ -24,7 +24,9 @@ def is_supported_by_pennylane(op: Any) -> bool:
     """Return whether PennyLane applies an operation without decomposing it.
 
     True for operations with a matrix that ``default.qubit`` applies directly. False for operations
-    with a batch of parameters, and for powers with a traced exponent that have a decomposition.
+    with a batch of parameters. Operations with a power (`qml.pow`) that has a traced exponent or
+    parameter are only applied directly if they, without adjoint and controls, have no
+    decomposition.
     """
     if op.batch_size is not None:
         # The rows of a batch are applied one by one.
@@ -51,10 +53,10 @@ def is_unitary(op: Any) -> bool:
 
 
 def has_traced_power(op: Any) -> bool:
-    """Return whether an operation is, or contains, a `Pow` with traced `data`.
+    """Return whether an operation is, or contains, a power with a traced exponent or parameter.
 
     Parts of composite operators and bases of symbolic operators are searched as well. The matrix of
-    such a power is not differentiable everywhere.
+    such a power (`qml.ops.Pow`) is not differentiable everywhere.
     """
     if isinstance(op, qml.ops.CompositeOp):
         return any(map(has_traced_power, op))
@@ -103,12 +105,15 @@ def find_basis_state(preparation: Any) -> dict[Any, Any] | None:
 
 
 def prepare_own_amplitudes(preparation: Any) -> Any:
-    """Return a preparation's amplitudes ``[2] * wires``, on its own wires only."""
+    """Return the amplitudes ``[2] * wires`` that a preparation creates on its wires alone."""
     return create_initial_state(list(preparation.wires), preparation)
 
 
 def prepare_amplitudes(preparation: Any, wires: WireMap) -> Any:
-    """Return the amplitudes ``[2] * qubits`` of all qubits that a preparation creates."""
+    """Return the amplitudes ``[2] * qubits`` of all qubits after a preparation.
+
+    Qubits on which `preparation` does not act are zero. `wires` maps its labels to qubits.
+    """
     return create_initial_state(range(len(wires)), map_to_qubits(preparation, wires))
 
 
@@ -136,9 +141,9 @@ def stop_recording() -> AbstractContextManager[None]:
 
 
 def make_measurement(wire: Any, *, reset: bool) -> qml.QubitChannel:
-    """Return the channel of a measurement whose outcome is forgotten, not queued.
+    """Return a channel with the effect of a measurement whose outcome is not used.
 
-    Its name is ``"measure"``, for error messages.
+    It has the name ``"measure"``, for error messages, and PennyLane does not queue it.
 
     Args:
         wire: the wire label, or a tracer.

@@ -106,9 +106,11 @@ class PureSimulator(Simulator):
         return self._to_complex(state).reshape((2,) * len(self.wires))
 
     def _to_complex(self, state: Any) -> Any:
+        """Return the complex amplitudes ``[2**n]`` of a real array ``[2, 2**n]``."""
         return jax.lax.complex(state[0], state[1])
 
     def _to_components(self, amplitudes: Any) -> Any:
+        """Return the real and imaginary parts ``[2, 2**n]`` of complex amplitudes."""
         # Gates with parameters of lower precision must not change the state's dtype.
         vector = jnp.ravel(amplitudes)
         return jnp.stack([jnp.real(vector), jnp.imag(vector)]).astype(self.dtype)
@@ -155,7 +157,10 @@ class PureSimulator(Simulator):
         return self._inner_product(amplitudes, after), square
 
     def _get_amplitudes(self, state: Any, like: Any = None) -> Any:
-        """Return the amplitudes of a state, in the qubit order of `like` if any."""
+        """Return the amplitudes ``[2, 2**n]`` of a state.
+
+        A subclass with states of different qubit orders returns them in the order of `like`.
+        """
         del like
         return state
 
@@ -175,7 +180,7 @@ class PureSimulator(Simulator):
     def _compute_mean(
         self, after: Callable[..., Any], amplitudes: Operand, coefficients: Operand
     ) -> Any:
-        """Return an expectation value, a real scalar whose JVP saves only one state.
+        """Return the expectation value of an observable, whose JVP saves only one state.
 
         Args:
             after: ``after(amplitudes, coefficients)`` applies the observable, a Hermitian matrix
@@ -240,7 +245,16 @@ class PureSimulator(Simulator):
         return jnp.moveaxis(self._reshape_by_qubit(state), qubits, range(len(qubits)))
 
     def project(self, state: Any, basis: Any) -> Any:
-        """Project the first qubit on both states of a basis; return both projections."""
+        """Project the first qubit on both eigenstates of X, Y or Z.
+
+        Args:
+            state: complex array ``[2] * qubits`` of the qubits that are not measured yet.
+            basis: traced integer, 0, 1, 2 for X, Y, Z.
+
+        Returns:
+            array ``[2, *[2] * (qubits - 1)]``, the unnormalized state of the remaining qubits for
+            each outcome.
+        """
         return jnp.tensordot(jnp.asarray(_BASES, state.dtype)[basis], state, 1)
 
     def compute_density_matrix(self, state: Any, qubits: Sequence[int]) -> Any:
@@ -283,5 +297,5 @@ class PureSimulator(Simulator):
         return vector * jnp.sqrt(self.compute_probability(state)) if is_divided else vector
 
     def _gather_amplitudes(self, state: Any) -> Any:
-        """Return the amplitudes of all basis states, in order."""
+        """Return the amplitudes ``[2, 2**n]`` of all basis states, in order of their index."""
         return state

@@ -36,15 +36,16 @@ MAX_SAVED_BYTES = 1 << 26
 
 
 def should_reverse(step: TracedStep, carried: tuple[Any, ...], count: int) -> bool:
-    """Return whether to differentiate a loop of orthogonal iterations reversibly.
+    """Return whether reverse mode of a loop should recompute states (`run_reversibly`).
 
     True if the states of all iterations are too large to save (`MAX_SAVED_BYTES`), no other carried
-    value depends on the state, and an iteration has no effects. The caller has checked that
-    iterations are orthogonal.
+    value depends on the state, and an iteration has no effects. The caller has checked that each
+    iteration multiplies the state by an orthogonal matrix.
 
     Args:
         step: one iteration.
         carried: the initial carried values; the first leaf is the state.
+        count: number of iterations.
     """
     leaves, tree = jax.tree.flatten(carried)
     if step.has_effects or count * leaves[0].nbytes <= MAX_SAVED_BYTES:
@@ -56,13 +57,18 @@ def should_reverse(step: TracedStep, carried: tuple[Any, ...], count: int) -> bo
 
 
 def run_reversibly(step: TracedStep, carried: tuple[Any, ...], count: int) -> tuple[Any, ...]:
-    """Run a loop of orthogonal iterations, whose reverse mode saves no states.
+    """Run a loop whose iterations multiply a state by orthogonal matrices.
 
-    Call it where `should_reverse` is true. Returns the final carried values.
+    Reverse mode does not save the states before the iterations, but recomputes them from the final
+    state by the transposed matrices. Call it only if `should_reverse` is true.
 
     Args:
-        step: one iteration, which changes the state by an orthogonal matrix only.
+        step: one iteration. Its other carried values do not depend on the state.
         carried: the initial carried values; the first leaf is the state.
+        count: number of iterations.
+
+    Returns:
+        the final carried values.
     """
     leaves, tree = jax.tree.flatten(carried)
 
@@ -106,13 +112,14 @@ def _scan_other_carry(
     alone, _ = dce(closed, used, [*used, True])
 
     def step(before: list[Any], number: Operand) -> tuple[list[Any], list[Any]]:
+        """Return the values after an iteration, and the values before it to stack."""
         return eval_jaxpr(alone.jaxpr, alone.consts, *before, number), before
 
     return jax.lax.scan(step, list(others), numbers)
 
 
 class _ReversibleLoop:
-    """All iterations of a loop, as a function of the state with an adjoint VJP.
+    """A loop of orthogonal iterations, as a function whose VJP recomputes states.
 
     `run(state, numbers, *others, *consts)` returns the final state. `numbers` are the indices of
     the iterations; `consts` are the constants of the jaxpr.
@@ -153,6 +160,7 @@ class _ReversibleLoop:
         return [x for x, yes in both if yes], [x for x, yes in both if not yes]
 
     def _merge_scanned(self, rows: Sequence[Any], rest: Sequence[Any]) -> list[Any]:
+        """Return values in their original order: the inverse of `_split_scanned`."""
         of_rows, of_rest = iter(rows), iter(rest)
         return [next(of_rows if yes else of_rest) for yes in self._is_scanned]
 
@@ -212,6 +220,7 @@ class _ReversibleLoop:
             [before] = jax.vjp(inverse, jnp.zeros_like(state))[1](state)
 
             def iteration(state: Operand, *moving: Any) -> Any:
+                """Run the iteration as a function of the state and all differentiable values."""
                 return self._evaluate_iteration(
                     self._jaxpr, state, number, _replace_differentiable(now, moving)
                 )
@@ -236,10 +245,11 @@ class _ReversibleLoop:
 def _replace_differentiable(
     values: Sequence[Any], moving: Sequence[Any], like: Any = None
 ) -> list[Any]:
-    """Return a list in which floating-point and complex values are replaced.
+    """Return a copy of a list with new floating-point and complex values.
 
     Args:
-        moving: the replacements, in order.
+        values: the list; integers and booleans in it are kept.
+        moving: the new values, in order.
         like: values whose dtypes decide which positions are replaced; None for `values` themselves.
     """
     others = iter(moving)
@@ -248,6 +258,7 @@ def _replace_differentiable(
 
 
 def _evaluate_plainly(eqn: JaxprEqn, *operands: Operand) -> list[Any]:
+    """Evaluate the function of a ``custom_jvp_call`` equation, without its JVP rule."""
     closed = eqn.params["call_jaxpr"]
     return eval_jaxpr(closed.jaxpr, closed.consts, *operands)
 

@@ -69,13 +69,14 @@ def _choose_simulator(device: Any, n_qubits: int, call: Circuit) -> Any:
     """Return the simulator class for a circuit on a device.
 
     Args:
-        device: the QNode's device. ``default.mixed`` always gets a `MixedSimulator`.
-        call: the circuit. If its plan treats outcomes by ``Outcomes.ALL`` before the trace, a
-            density matrix averages over them, so any device gets a `MixedSimulator`.
+        device: the QNode's device.
+        n_qubits: number of qubits of the circuit.
+        call: the circuit. If its plan has ``Outcomes.ALL``, a density matrix averages over
+            mid-circuit outcomes, on any device.
 
     Returns:
-        `MixedSimulator`, or else the result of `choose_pure_simulator`: a class, or a partial of a
-        class, to call with ``(device, wires, where, dtype)``.
+        `MixedSimulator` for ``default.mixed`` and for a density matrix; else the result of
+        `choose_pure_simulator`. It is called with ``(device, wires, where, dtype)``.
     """
     # The plan knows the treatment of outcomes before the trace only for a density matrix.
     if device.name == "default.mixed" or call.plan.outcomes is Outcomes.ALL:
@@ -85,14 +86,16 @@ def _choose_simulator(device: Any, n_qubits: int, call: Circuit) -> Any:
 
 
 def choose_pure_simulator(n_qubits: int, where: str) -> Any:
-    """Return the simulator class for pure states, partitioned over a mesh if possible.
+    """Return the class that simulates a state vector, partitioned over a mesh if possible.
 
     Args:
+        n_qubits: number of qubits of the circuit.
         where: the QNode and its line, for errors.
 
     Returns:
-        `PureSimulator`, or a partial of `PartitionedSimulator` if the surrounding region partitions
-        states and each shard is large enough; to call with ``(device, wires, where, dtype)``.
+        `PureSimulator`, or a partial of `PartitionedSimulator` if the surrounding
+        `bellhop.accelerate` function partitions states over a mesh, and each shard is large enough.
+        It is called with ``(device, wires, where, dtype)``.
 
     Raises:
         CompileError: if the state is to be partitioned, and the number of devices is not a power of
@@ -117,13 +120,18 @@ def choose_pure_simulator(n_qubits: int, where: str) -> Any:
 
 
 def run_on_arrays(call: Circuit, device: qml.devices.Device, wires: WireMap) -> Any:
-    """Trace a QNode call into the program, simulated on arrays.
+    """Trace a QNode call: simulate its circuit by JAX operations on the state's array.
 
     A circuit with mid-circuit measurements is executed for all combinations of outcomes (branches).
     Without shots, results are sums over all branches, weighted by probability, which JAX
     differentiates. With shots, each shot is assigned to one branch, and the branch draws its
     samples. With ``diff_method="finite-diff"`` or ``"spsa"``, the derivative is by differences in
     the inputs.
+
+    Args:
+        call: the quantum function with its inputs and settings.
+        device: the QNode's device.
+        wires: maps wire labels to qubits.
 
     Returns:
         traced values of the measurements, in the structure that the quantum function returned.
@@ -159,14 +167,14 @@ class DrawnShots(NamedTuple):
 
     @classmethod
     def make_empty(cls, shots: Shots) -> DrawnShots:
-        """Return the value before shots are drawn: all shots in branch 0, a zero key."""
+        """Return a placeholder: all shots in branch 0, total probability 1, and a zero key."""
         no_key = jax.random.wrap_key_data(jnp.zeros(2, jnp.uint32), impl="threefry2x32")
         n_accepted = jnp.asarray(1.0 * np.array(shots.copies))
         return cls(jnp.zeros(shots.total, jnp.uint32), jnp.ones(()), n_accepted, no_key)
 
 
 class _TracedCircuit(NamedTuple):
-    """The jaxpr of one execution of a circuit, and facts that tracing it found.
+    """The jaxpr of one execution of a circuit, and properties found while it was traced.
 
     Attributes:
         closed: jaxpr from ``(outcomes, *DrawnShots, row, *inputs)`` to ``(probability, fault,
@@ -193,11 +201,13 @@ def _trace_circuit(
     faults: FaultRecorder,
     nothing_drawn: DrawnShots,
 ) -> _TracedCircuit:
-    """Trace one execution of a circuit, with its outcomes and shots as inputs.
+    """Trace one execution of a circuit to a jaxpr, with outcomes and shots as inputs.
 
     Args:
+        call: the quantum function with its inputs and settings.
         simulator: implements operations on the state; its ``uses_loops`` is set if it is mixed.
         rows: the batch axis of the circuit; tracing finds its size.
+        faults: computes run-time errors of operations, such as invalid traced wires.
         nothing_drawn: drawn shots, for their shapes and dtypes only.
     """
     config, shots = call.config, call.shots
@@ -343,6 +353,7 @@ def _run_on_simulator(call: Circuit, device: qml.devices.Device, wires: WireMap)
             branches = jnp.arange(2**n_outcomes, dtype=jnp.uint32)
 
             def add(sums: list[Any], outcomes: Any) -> Any:
+                """Add the values of one branch; return its probability and fault to stack."""
                 weight, fault, *values = evaluate(outcomes, drawn)
                 return list(map(_add, sums, values)), (weight, fault)
 
@@ -390,11 +401,11 @@ def _add(one: Any, other: Any) -> Any:
 
 
 def _has_single_amplitudes(call: Circuit) -> bool:
-    """Return whether a state in single precision is requested before the trace.
+    """Return whether the settings of a circuit request a state in single precision.
 
-    True if the QNode's setting ``precision`` is ``"single"``. Also for a circuit of a
-    single-precision device that was planned for the engine and is averaged over outcomes by a
-    density matrix (``Outcomes.ALL``); other circuits ignore their device's precision.
+    True if the QNode's setting ``precision`` is ``"single"``; also on a single-precision device, if
+    a density matrix averages over mid-circuit outcomes (``Outcomes.ALL`` in the plan). All other
+    circuits here ignore their device's precision.
     """
     plan = call.plan
     is_for_engine = plan.outcomes is Outcomes.ALL

@@ -94,10 +94,10 @@ class BranchShots:
         ]
 
     def average_over_groups(self, value: Any, probability: Any) -> Any:
-        """Return this branch's contribution to the mean of a value over shot groups.
+        """Multiply a value by the fraction of each group's shots that are in this branch.
 
-        The sum of the contributions of all branches is the mean. The result has the derivative of
-        the branch's probability, as a likelihood ratio.
+        The sum over all branches is the mean of the value in each group of shots. The fraction is
+        differentiated like the branch's probability (likelihood ratio).
 
         Args:
             value: array of any shape, the value that all shots of this branch have.
@@ -129,7 +129,8 @@ class BranchShots:
         Args:
             bits: array ``[shots, qubits]``, the sample of each shot.
             weights: array ``[shots]``, see `_compute_weights`.
-            request: the outcomes, and the groups of shots or parts of these groups.
+            request: the wires whose outcomes are counted, and the number of shots of each group: an
+                entry of the shot vector or a part of it.
 
         Returns:
             array ``[groups, outcomes]``.
@@ -224,7 +225,9 @@ def sample_snapshots(
     Shots are computed in a `jax.lax.map` over batches of limited memory.
 
     Args:
+        simulator: implements measurements of the state.
         state: the state at the end of the circuit.
+        key: PRNG key for the outcomes.
         wires: indices of the qubits to measure.
         bases: ``int[shots, wires]``, 0, 1, 2 for X, Y, Z.
 

@@ -104,6 +104,7 @@ class SimulatedCircuit(ProgramCircuit):
 
     @property
     def _gate_state(self) -> Any:
+        """The values that gates change: state, index of the next outcome, first fault."""
         return self.simulator.canonicalize_carry(self.state), self._position, self.fault
 
     @_gate_state.setter
@@ -112,6 +113,10 @@ class SimulatedCircuit(ProgramCircuit):
         self._is_fresh = False
 
     def _resume(self, now: Any) -> None:
+        """Continue after a loop or conditional, whose final gate state is `now`.
+
+        The state is tagged, so that `sum_over_outcomes` may sum over mid-circuit outcomes here.
+        """
         state, *others = now
         super()._resume((jax.tree.map(mark_summable, state), *others))
 
@@ -121,6 +126,7 @@ class SimulatedCircuit(ProgramCircuit):
         Args:
             before: the gate state (state, index of the next outcome, first fault) at the beginning.
             function: applies gates to this circuit, and returns a tuple of results.
+            *args: the arguments of `function`.
 
         Returns:
             the gate state at the end, with the state in the layout of `before`, followed by the
@@ -133,7 +139,10 @@ class SimulatedCircuit(ProgramCircuit):
     def _run_iterations(
         self, n_iterations: Any, step: Callable[..., Any], carried: tuple[Any, ...]
     ) -> tuple[Any, ...]:
-        """Run a for loop of gates, reversibly if this saves memory for derivatives.
+        """Run a for loop of gates, whose reverse mode recomputes large states.
+
+        Recomputation (`run_reversibly`) needs a static trip count and orthogonal iterations;
+        otherwise reverse mode saves the state of each iteration.
 
         Args:
             n_iterations: trip count, an ``int`` or a tracer.
@@ -146,7 +155,7 @@ class SimulatedCircuit(ProgramCircuit):
         outer, self.simulator.is_orthogonal = self.simulator.is_orthogonal, True
 
         def run(traced: TracedStep, carried: tuple[Any, ...], count: int) -> tuple[Any, ...]:
-            """Run a loop with a static trip count: reversibly, or by `lax.scan`."""
+            """Run a loop with a static trip count, by `run_reversibly` or by `lax.scan`."""
             if self.simulator.is_orthogonal and should_reverse(traced, carried, count):
                 return run_reversibly(traced, carried, count)
             return run_scan(traced, carried, count)
@@ -157,7 +166,10 @@ class SimulatedCircuit(ProgramCircuit):
             self.simulator.is_orthogonal &= outer
 
     def apply(self, operations: Sequence[Any]) -> None:
-        """Apply operations to the state, in order."""
+        """Apply operations to the state, in order; neighboring gates are fused.
+
+        At the beginning of the circuit, state preparations of several wires are merged to one.
+        """
         super().apply(merge_preparations(operations) if self._is_fresh else operations)
 
     def _flush(self) -> None:
@@ -222,6 +234,11 @@ class SimulatedCircuit(ProgramCircuit):
         return outcome == 1
 
     def _raise_or_defer(self, error: CompileError) -> None:
+        """Raise an error for outcomes in a loop with a dynamic trip count, unless mixed.
+
+        With a mixed state, the error is stored in `unbounded_outcomes`: it is only raised if the
+        circuit cannot be rewritten to sum over the outcomes in each iteration.
+        """
         if not self.simulator.is_mixed:
             raise error
         # A mixed state is summed over outcomes that only one iteration needs.
@@ -230,16 +247,19 @@ class SimulatedCircuit(ProgramCircuit):
     def measure_statistics(
         self, leaves: Sequence[Any], diff_method: str, *, is_single: bool
     ) -> list[Statistic]:
-        """Measure all return values of the quantum function in the current branch.
+        """Measure all return values of the quantum function after the last gate.
 
-        This also sets the state to zero in branches that repeat another branch.
+        A branch is one combination of mid-circuit outcomes. This also sets the state to zero in
+        branches that repeat another branch.
 
         Args:
+            leaves: the leaves of the quantum function's result, such as measurement processes.
+            diff_method: the QNode's ``diff_method``.
             is_single: whether only one branch, drawn at random, is executed.
 
         Returns:
-            a statistic for each leaf. Its values are exact, or with mid-circuit measurements the
-            contribution of this branch to a sum over branches.
+            a `Statistic` for each leaf: its traced values, and a function from them to the result.
+            With several branches, the values are the contribution of this branch to a sum.
         """
         with stop_recording():
             if self.n_outcomes:
@@ -261,17 +281,16 @@ class SimulatedCircuit(ProgramCircuit):
         return [self._guard(statistic, obstacle, is_single) for statistic in statistics]
 
     def _guard(self, statistic: Statistic, obstacle: str, is_single: bool) -> Statistic:
-        """Return a statistic whose derivative raises an error if it would be wrong.
+        """Return a result whose differentiation raises an error if it has no derivative.
 
-        Values of single shots, and outcomes of a single random branch that the quantum function
-        returned, do not depend differentiably on the probabilities from which they are drawn: they
-        are guarded by the error for samples, or by `obstacle` in a single branch. Measured
-        statistics are guarded by `obstacle`, if it is not empty. Other statistics are returned
-        unchanged.
+        In a circuit that is executed once with random mid-circuit outcomes, each result raises
+        `obstacle`. Otherwise, values of shots raise the error for samples, and measured results
+        raise `obstacle` if it is not empty. All other results are returned unchanged.
 
         Args:
+            statistic: the traced values of one result.
             obstacle: why results have no derivative, the text of the error; empty if they have one.
-            is_single: whether the circuit runs a single random branch.
+            is_single: whether the circuit is executed once, with random mid-circuit outcomes.
         """
         is_drawn = statistic.is_per_shot or (is_single and not statistic.is_measured)
         reason = _SAMPLES_ERROR if is_drawn and not is_single else obstacle
@@ -284,7 +303,9 @@ class SimulatedCircuit(ProgramCircuit):
     def _find_obstacle(self, diff_method: str, *, is_single: bool) -> str:
         """Return why results have no derivative, as error text; empty if they have one.
 
-        `is_single` is whether the circuit runs a single random branch.
+        Args:
+            diff_method: the QNode's ``diff_method``.
+            is_single: whether the circuit is executed once, with random mid-circuit outcomes.
         """
         methods = _EXACT_METHODS if self._shots is None else _METHODS_WITH_SHOTS
         methods = (*methods, DiffMethod.FINITE_DIFFERENCES, DiffMethod.SPSA)
@@ -298,6 +319,7 @@ class SimulatedCircuit(ProgramCircuit):
         return Outcomes.DRAWN_ONCE_ERROR if is_single else ""
 
     def _zero_other_branches(self) -> None:
+        """Set the state to zero if a bit of `outcomes` is set that no measurement reads."""
         # Branches that differ only in unused bits are the same; count the one with zeros.
         is_branch = self.outcomes >> self._position.astype(jnp.uint32) == 0
         self.state = jax.tree.map(lambda x: jnp.where(is_branch, x, 0), self.state)
@@ -308,12 +330,19 @@ class SimulatedCircuit(ProgramCircuit):
         return () if self._shots is None else self._shots.groups
 
     def sample(self, asked: Sequence[SampleRequest]) -> list[Any]:
-        """Draw one sample of all shots and return a result for each request."""
+        """Sample the final state once for all shots, and return an array for each request.
+
+        The requests and the arrays are as in `BranchShots.sample`.
+        """
         assert self._shots is not None
         return self._shots.sample(self.simulator, self.state, asked)
 
     def average_over_groups(self, value: Any) -> Any:
-        """Return this branch's contribution ``[groups, ...]`` to the mean of a value."""
+        """Multiply a value by the fraction of each group's shots that are in this branch.
+
+        A branch is one combination of mid-circuit outcomes. The result is an array ``[groups,
+        *value.shape]``; its sum over all branches is the mean of the value in each group of shots.
+        """
         assert self._shots is not None
         return self._shots.average_over_groups(value, self.compute_probability())
 
@@ -328,10 +357,10 @@ class SimulatedCircuit(ProgramCircuit):
 
 
 class _StateEvaluator(ExactValues):
-    """Exact values of a circuit, computed from the array of its final state.
+    """Computes expectation values, probabilities etc. from the array of the final state.
 
-    Measurement code requests values from it, as from other `ExactValues`. Each ``request_...``
-    method returns a function of one ignored argument that returns the value.
+    Implements the interface `ExactValues` of measurement code. Each ``request_...`` method returns
+    a function with an unused argument, which returns the value.
 
     Args:
         circuit: the circuit, after all gates.
@@ -346,30 +375,37 @@ class _StateEvaluator(ExactValues):
         self._is_divided = is_single
 
     def request_probability(self) -> Callable[[Any], Any]:
+        """Return ``_ -> scalar``, the probability of the mid-circuit outcomes."""
         return lambda _: self._circuit.compute_probability()
 
     def request_expval(self, observable: Any) -> Callable[[Any], Any]:
+        """Return ``_ -> scalar``, the expectation value, not divided by the probability."""
         return lambda _: self._compute_moments(observable, has_square=False)[0]
 
     def request_variance(self, observable: Any) -> Callable[[Any], Statistic]:
+        """Return ``_ -> Statistic`` of the variance, from the first and second moment."""
         return lambda _: Statistic.from_moments(*self._compute_moments(observable))
 
     def _compute_moments(self, observable: Any, **options: Any) -> Any:
+        """Return the first and second moment of an observable (`Simulator.compute_moments`)."""
         return self._simulator.compute_moments(self._circuit.state, observable, **options)
 
     def request_probabilities(
         self, wires: Sequence[Any], rotations: Sequence[Any] = ()
     ) -> Callable[[Any], Any]:
-        """Request the outcome probabilities of wires, ``[2**wires]``, after some gates.
+        """Return a function that computes outcome probabilities of wires, after some gates.
 
         Args:
             wires: wire labels.
             rotations: gates that are applied before measuring; the circuit's state stays unchanged.
+
+        Returns:
+            a function with an unused argument, which returns an array ``[2**wires]``.
         """
         qubits = list(map(self._circuit.wires, wires))
 
         def take(_: Any) -> Any:
-            """Compute what `request_probabilities` requested: an array ``[2**wires]``."""
+            """Apply the rotations, and return the probabilities; then restore the state."""
             before = self._circuit.state
             self._circuit.apply(rotations)
             after, self._circuit.state = self._circuit.state, before
@@ -378,13 +414,16 @@ class _StateEvaluator(ExactValues):
         return take
 
     def request_density_matrix(self, qubits: Sequence[int], name: str) -> Callable[[Any], Any]:
+        """Return ``_ -> matrix``, the reduced density matrix of `qubits`."""
         return lambda _: self._simulator.compute_density_matrix(self._circuit.state, qubits)
 
     def request_state(self, name: str) -> Callable[[Any], Any]:
+        """Return ``_ -> array``, the result of ``qml.state``; `name` is for errors."""
         state = self._simulator.to_state_result(
             self._circuit.state, name, is_mixture=self._is_mixture, is_divided=self._is_divided
         )
         return lambda _: state
 
     def compute(self) -> None:
+        """Do nothing: the functions of all requests compute their values."""
         pass

@@ -77,7 +77,7 @@ class Simulator(ABC):
 
     @abstractmethod
     def prepare(self, preparation: Any = None) -> Any:
-        """Return the state ``|0...0>``, or the state that a preparation creates."""
+        """Return the state ``|0...0>``, or the state that a PennyLane preparation creates."""
 
     @abstractmethod
     def can_apply(self, op: Any) -> bool:
@@ -159,10 +159,10 @@ class Simulator(ABC):
         return matrices.apply(sequence, state.reshape(self.n_components, -1)).reshape(state.shape)
 
     def canonicalize_carry(self, state: Any, like: Any = None) -> Any:
-        """Return a state in the form in which loops and conditionals carry it.
+        """Convert a state to the pytree that loops and conditionals carry.
 
-        All branches, and a body's argument and result, must have equal types. In this base class
-        all states have, and the result is `state`.
+        All branches of a conditional, and the argument and result of a loop's body, must have equal
+        types. In this base class all states have equal types, and `state` is returned.
 
         Args:
             state: the state before the loop or conditional, or at the end of its body.
@@ -326,6 +326,7 @@ def move_dynamic_qubits_to_front(state: Any, qubits: Sequence[Any]) -> tuple[Any
     source = jnp.sum(digits * weights, axis=1)
 
     def restore_order(after: Any) -> Any:
+        """Move the axes of an array back from the front to their original places."""
         flat = jnp.zeros(state.size, after.dtype)
         return flat.at[source].set(after.reshape(-1)).reshape(state.shape)
 

@@ -127,5 +127,6 @@ def evaluate_with_differences(
 
 
 def _concatenate_flat(arrays: Sequence[Any]) -> Any:
+    """Flatten arrays, cast them to the program's real dtype and concatenate them."""
     assert arrays
     return jnp.concatenate([jnp.ravel(array).astype(Precision.real_type()) for array in arrays])

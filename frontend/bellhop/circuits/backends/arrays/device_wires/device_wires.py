@@ -31,13 +31,15 @@ REPLICATED = PartitionSpec()
 
 @dataclass(frozen=True)
 class DeviceWires:
-    """A mesh over which a state is partitioned; bits of device indices are wires.
+    """A mesh of ``2**k`` devices, over which a state vector of more qubits is partitioned.
 
-    Made by `from_state_axes` for a circuit in a region on a mesh.
+    The ``k`` bits of a device's index are the values of ``k`` of the state's qubits, the *device
+    qubits*. A device holds the amplitudes for these values, its shard; the remaining qubits are
+    *local*.
 
     Attributes:
-        mesh: mesh that has one axis of size two for each wire, and the axes over which the state is
-            not partitioned.
+        mesh: mesh that has one axis of size two for each device qubit, and the axes over which the
+            state is not partitioned.
         axes: names of the axes of size two; the first is the most significant bit of the device's
             index.
     """
@@ -47,13 +49,14 @@ class DeviceWires:
 
     @classmethod
     def from_state_axes(cls, state_axes: StateAxes) -> "DeviceWires":
-        """Split mesh axes, whose sizes are powers of two, into axes of size two.
+        """Make an instance by splitting mesh axes into axes of size two.
 
         For instance a mesh ``{"batch": 3, "state": 4}`` with ``axes=("state",)`` becomes
         ``{"batch": 3, "wire_0": 2, "wire_1": 2}``.
 
         Args:
-            state_axes: a mesh, and the names of its axes over which the state is partitioned.
+            state_axes: a mesh, and the names of its axes over which the state is partitioned. The
+                sizes of these axes are powers of two.
         """
         names: list[str] = []
         sizes: list[int] = []
@@ -72,7 +75,7 @@ class DeviceWires:
 
     @property
     def state_spec(self) -> PartitionSpec:
-        """The partition of a state over the axes."""
+        """The partition spec of a state ``[components, entries]``: entries over `axes`."""
         return PartitionSpec(None, self.axes)
 
     def map_shards(self, function: Callable[..., Any], in_specs: Any, out_specs: Any) -> Any:
@@ -111,10 +114,11 @@ class DeviceWires:
         return number
 
     def exchange_qubits(self, rows: Any, placement: ExchangePlacement) -> Any:
-        """Exchange qubits between devices, for some columns of this device's shard.
+        """Exchange device qubits with local qubits, for some columns of this device's shard.
 
-        Call it in a function of `map_shards`. It is a `jax.lax.all_to_all`, or a `jax.lax.ppermute`
-        if the same qubits index devices before and after.
+        Device qubits are the bits of the device's index. Call it in a function of `map_shards`. It
+        is a `jax.lax.all_to_all`, or a `jax.lax.ppermute` if the same qubits are device qubits
+        before and after.
 
         Args:
             rows: array ``[components * 2**incoming, columns]``. The most significant part of a
@@ -145,5 +149,10 @@ class DeviceWires:
 
 
 def list_local_qubits(devices: Sequence[int], n_qubits: int) -> tuple[int, ...]:
-    """Return the qubits that do not index devices, in ascending order."""
+    """Return the qubits in ``range(n_qubits)`` that are not in `devices`, ascending.
+
+    Args:
+        devices: the qubits that are bits of the device's index.
+        n_qubits: number of qubits of the state.
+    """
     return tuple(qubit for qubit in range(n_qubits) if qubit not in devices)

@@ -32,9 +32,10 @@ _RANDOM_ANGLES = np.random.default_rng(23).uniform(0.3, 2.8, 64)
 
 @dataclass(frozen=True)
 class GateWires:
-    """The wires on which a gate acts, and which of them must be local.
+    """The qubits on which a gate acts, and on which of them it is not diagonal.
 
-    A wire is local if no device index encodes it. `plan_segments` uses instances to plan exchanges.
+    If a state is partitioned over devices, some qubits are bits of the device's index, and the
+    remaining qubits are local. A gate needs no communication if its nondiagonal qubits are local.
 
     Attributes:
         wires: indices of all qubits of the gate.
@@ -47,7 +48,7 @@ class GateWires:
 
     @classmethod
     def from_wires(cls, wires: Iterable[int], diagonal: Iterable[int] = ()) -> GateWires:
-        """Return the wires of a gate whose matrix is diagonal on the wires `diagonal`."""
+        """Make an instance from all qubits of a gate and the qubits on which it is diagonal."""
         return cls(frozenset(wires), frozenset(wires) - frozenset(diagonal))
 
 
@@ -70,8 +71,10 @@ def find_gate_wires(op: qml.operation.Operator, qubits: tuple[int, ...]) -> Gate
 def _find_diagonal_positions(op: qml.operation.Operator) -> tuple[int, ...]:
     """Return the positions in ``op.wires`` of the wires on which `op` is diagonal.
 
-    Controls count as diagonal. If scalar parameters are traced, the matrix for random parameters is
-    tested. For traced arrays, and more than four wires, only PennyLane's list counts.
+    An operation is diagonal on its controls, and on all wires if PennyLane lists it as diagonal.
+    Otherwise its matrix is tested, with random numbers for traced scalar parameters. An operation
+    without a matrix, with a traced array as a parameter or on more than four wires counts as
+    diagonal on no wire.
     """
     wires = list(op.wires)
     split = split_controls(op)

@@ -30,15 +30,16 @@ Wires = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Exchange:
-    """A change of the wires that index devices, done in one communication step.
+    """One communication step that changes which wires are bits of the device's index.
 
-    Either local wires take the place of device wires, in an all-to-all; or the same device wires
-    change their axes, by sending whole shards. Tuples have one wire for each device axis:
+    The bits of the device's index are the values of the *device wires*, one for each mesh axis (of
+    size two); the remaining wires are local. Either local wires take the place of device wires, in
+    an all-to-all; or the same device wires change their axes, by sending whole shards. For instance
     ``Exchange((0, 1), (4, 1))`` replaces wire 0 by wire 4 on the first axis.
 
     Attributes:
-        before: the wire of each device axis before the exchange.
-        after: the wire of each device axis after the exchange.
+        before: the device wire of each mesh axis before the exchange.
+        after: the device wire of each mesh axis after the exchange.
     """
 
     before: Wires
@@ -46,7 +47,7 @@ class Exchange:
 
     @property
     def sent_fraction(self) -> float:
-        """The fraction of its shard that a device sends on average."""
+        """The average fraction of its shard that a device sends to other devices."""
         if outgoing := frozenset(self.before) - frozenset(self.after):
             return 1 - 0.5 ** len(outgoing)
         # A device keeps its shard if the wires of each cycle have equal values.
@@ -57,9 +58,11 @@ class Exchange:
 def plan_exchanges(before: Wires, after: Wires) -> list[Exchange]:
     """Return the exchanges that lead from one assignment of device wires to another.
 
+    The device wires are the wires whose values are the bits of the device's index.
+
     Args:
-        before: the wire of each device axis before the exchanges.
-        after: the wire of each device axis after the exchanges.
+        before: the device wire of each mesh axis before the exchanges.
+        after: the device wire of each mesh axis after the exchanges.
 
     Returns:
         at most two exchanges: an all-to-all with local wires, then a permutation of whole shards.
@@ -76,11 +79,12 @@ def plan_exchanges(before: Wires, after: Wires) -> list[Exchange]:
 
 @dataclass(frozen=True)
 class ExchangePlacement:
-    """An exchange together with the order of the local qubits in each shard.
+    """An exchange of qubits between devices, and the order of the qubits in each shard.
 
     Attributes:
-        exchange: the qubit of each device axis before and after.
-        initial_order: the qubits in each shard before the exchange, first axis first.
+        exchange: for each mesh axis, the qubit that is this bit of the device's index (the device
+            qubit), before and after the exchange.
+        initial_order: the local qubits, which are the axes of each shard, before the exchange.
     """
 
     exchange: Exchange
@@ -88,30 +92,30 @@ class ExchangePlacement:
 
     @property
     def positions(self) -> Wires:
-        """Ascending positions in a shard of the qubits that become device qubits."""
+        """Positions in `initial_order` of the qubits that become device qubits, ascending."""
         return tuple(
             n for n, qubit in enumerate(self.initial_order) if qubit in self.exchange.after
         )
 
     @property
     def axes(self) -> Wires:
-        """The index of the device axis to which each qubit at `positions` goes."""
+        """For each of `positions`, the index of the mesh axis that its qubit gets."""
         return tuple(
             self.exchange.after.index(self.initial_order[place]) for place in self.positions
         )
 
     @property
     def resulting_order(self) -> Wires:
-        """The qubits in each shard after the exchange, in order.
+        """The local qubits after the exchange, in the order of a shard's axes.
 
-        Qubits that leave the device axes take the positions of the qubits that replace them.
+        Each former device qubit takes the position of the qubit that replaces it.
         """
         outgoing = dict(zip(self.exchange.after, self.exchange.before, strict=True))
         return tuple(outgoing.get(qubit, qubit) for qubit in self.initial_order)
 
     @property
     def inverse(self) -> "ExchangePlacement":
-        """The inverse exchange."""
+        """The exchange back, from `resulting_order` to `initial_order`."""
         return ExchangePlacement(
             Exchange(self.exchange.after, self.exchange.before), self.resulting_order
         )
@@ -119,10 +123,10 @@ class ExchangePlacement:
 
 @dataclass(frozen=True)
 class Segment:
-    """Gates that are applied between two exchanges, so with the same device wires.
+    """Gates that are applied to a partitioned state without communication between them.
 
     Attributes:
-        devices: the wire of each device axis during these gates.
+        devices: for each mesh axis, the wire that is this bit of the device's index.
         gates: indices of the gates in the planned sequence, in order of application.
     """
 
@@ -132,14 +136,15 @@ class Segment:
 
 @dataclass(frozen=True)
 class ExchangePlan:
-    """The order in which gates are applied, in segments with exchanges between them.
+    """The order in which gates are applied to a state that is partitioned over devices.
 
-    Made by `plan_segments` while a circuit is traced.
+    Between segments of gates, exchanges change the device wires: the wires whose values are the
+    bits of the device's index, one for each mesh axis. `plan_segments` makes a plan.
 
     Attributes:
-        start: the wire of each device axis before the first segment.
+        start: the device wire of each mesh axis before the first segment.
         segments: at least one segment. Each gate is in one segment.
-        end: the wire of each device axis after the last segment.
+        end: the device wire of each mesh axis after the last segment.
     """
 
     start: Wires
@@ -148,19 +153,19 @@ class ExchangePlan:
 
     @cached_property
     def exchanges(self) -> tuple[Exchange, ...]:
-        """All exchanges of the plan, in order, also before and after all segments."""
+        """All exchanges in order: before, between and after the segments."""
         devices = [self.start, *(segment.devices for segment in self.segments), self.end]
         steps = itertools.starmap(plan_exchanges, itertools.pairwise(devices))
         return tuple(itertools.chain.from_iterable(steps))
 
     @property
     def sent_fraction(self) -> float:
-        """The sum of the exchanges' fractions of a shard that a device sends."""
+        """The sum of `Exchange.sent_fraction` over all exchanges, the cost of the plan."""
         return sum(exchange.sent_fraction for exchange in self.exchanges)
 
 
 def plan_single_device(n_gates: int) -> ExchangePlan:
-    """Return the plan for one device, without exchanges."""
+    """Return the plan for one device: all gates in their order, without exchanges."""
     return ExchangePlan((), (Segment((), tuple(range(n_gates))),), ())
 
 
@@ -172,17 +177,18 @@ def plan_segments(
     *,
     can_choose_start: bool,
 ) -> ExchangePlan:
-    """Choose in which order to apply gates, and the exchanges between them.
+    """Choose in which order to apply gates to a partitioned state, and when to communicate.
 
-    Gates are only reordered if they commute. The choice is greedy: each exchange is chosen so that
-    few gates remain.
+    A gate can be applied if it is diagonal on the device wires, whose values are the bits of the
+    device's index. For all other gates, exchanges make device wires local. Gates are only reordered
+    if they commute. The choice is greedy: each exchange is chosen so that few gates remain.
 
     Args:
         gates: wires of the gates, in order; each gate's nondiagonal wires must fit into a shard.
         n_wires: number of wires of the state.
-        start: the wire of each device axis before the first gate.
-        end: the wire of each device axis after the last gate; None for any: the plan then ends with
-            the device wires of its last segment.
+        start: the device wire of each mesh axis before the first gate.
+        end: the device wire of each mesh axis after the last gate; None for any: the plan then ends
+            with the device wires of its last segment.
         can_choose_start: whether the plan may start with other device wires than `start` at no
             cost, as for the state ``|0...0>``. The plan's `start` lists them.
 
@@ -262,7 +268,7 @@ class _PendingGates:
         return tuple(number for number in range(len(self.nondiagonal)) if done >> number & 1)
 
     def remove_applicable(self, devices: Iterable[int]) -> "_PendingGates":
-        """Return a copy without the gates that `find_applicable` finds."""
+        """Return a copy without the gates that can be applied now (`find_applicable`)."""
         return replace(self, gates=self._find_remaining(_to_bitmask(devices)))
 
     def choose_device_wires(self, n_wires: int, before: Wires) -> Wires:
@@ -364,6 +370,7 @@ def permute_qubits(state: Operand, before: Sequence[int], after: Sequence[int], 
         state: array ``[components, base**qubits]``.
         before: the qubits in their order in `state`, first axis first.
         after: the same qubits in their order in the result.
+        base: number of entries per qubit: 2 for amplitudes, 4 for Pauli expectation values.
 
     Returns:
         array of the shape of `state`.

@@ -56,13 +56,15 @@ def _compute_terms(angles: Any, xp: Any) -> Any:
 
 @dataclass
 class _Block:
-    """Operations on few qubits, of which at most one has an angle.
+    """The matrix of operations on few qubits, constant or a function of one traced angle.
+
+    It is a Pauli transfer matrix, which acts on the expectation values of Pauli words.
 
     Attributes:
         qubits: the qubits, in the order of the matrix.
         coefficients: NumPy array ``[5, rows, rows]``, the coefficients of ``1, cos(x/2), sin(x/2),
-            cos(x), sin(x)`` in the transfer matrix for the angle x, with ``rows = 4**len(qubits)``;
-            ``[1, rows, rows]`` without an angle, the matrix itself.
+            cos(x), sin(x)`` in the matrix for the angle x, with ``rows = 4**len(qubits)``; ``[1,
+            rows, rows]`` without an angle, the matrix itself.
         angle: the angle, a traced scalar; None if all operations are constant.
     """
 
@@ -100,12 +102,15 @@ class _Block:
 
 @dataclass
 class AngleScan:
-    """Applies operations in a loop to means of Pauli words, on one device.
+    """Applies operations to a mixed state in one loop, with at most one angle per iteration.
 
-    `MixedSimulator` makes an instance for a sequence of operations.
+    The state is an array of expectation values of all Pauli words, on one device. `make_blocks`
+    multiplies constant operations with neighboring gates, such as CNOT with RX(a); `apply_blocks`
+    applies the products. `MixedSimulator` makes an instance for a sequence of operations.
 
     Args:
-        compute_matrix: returns the transfer matrix of an operation, a NumPy array if it is static.
+        compute_matrix: returns the Pauli transfer matrix of an operation, a NumPy array if it is
+            static.
 
     Attributes:
         is_orthogonal: False, since channels are not orthogonal.
@@ -155,12 +160,14 @@ class AngleScan:
     def _make_blocks_of_operation(
         self, op: Any, qubits: tuple[int, ...], depth: int = 0
     ) -> Iterator[_Block | None]:
-        """Yield the blocks of an operation, decomposed if it has no block itself.
+        """Yield an operation as a block, or the blocks of the gates in its decomposition.
 
-        None is yielded for a part that has no block and no decomposition, or is the result of three
-        decompositions.
+        A block is a matrix that is constant or a function of one angle (`_make_block`). For a gate
+        whose matrix has neither form, None is yielded if it has no decomposition, or if it results
+        from three decompositions.
 
         Args:
+            op: a gate, channel or other operation with a matrix.
             qubits: the qubits of `op`.
             depth: the number of decompositions that the operation results from.
         """
@@ -177,7 +184,9 @@ class AngleScan:
                 yield from self._make_blocks_of_operation(part, on, depth + 1)
 
     def _make_block(self, op: Any, qubits: tuple[int, ...]) -> _Block | None:
-        """Return the block of one operation, from a cache by structure and constants.
+        """Return the matrix of an operation as a block: constant, or a function of one angle.
+
+        The coefficients are cached by the structure and the constant parameters of the operation.
 
         Returns:
             the block; None if the matrix is neither constant nor a linear combination of 1 and the
@@ -207,7 +216,7 @@ class AngleScan:
         return None if coefficients is None else _Block(qubits, coefficients, angle)
 
     def _compute_constant(self, op: Any) -> np.ndarray | None:
-        """Return the matrix of a constant operation; None if the program computes it."""
+        """Return an operation's matrix as a NumPy array ``[1, rows, rows]``; None if traced."""
         matrix = self.compute_matrix(op)
         return matrix[None] if isinstance(matrix, np.ndarray) else None
 
@@ -226,6 +235,7 @@ class AngleScan:
         """
 
         def compute(angle: float) -> Any:
+            """Return the matrix of the operation for a static angle."""
             changed = [*parameters[:number], np.float64(angle), *parameters[number + 1 :]]
             return self.compute_matrix(replace_parameters(op, changed))
 
@@ -257,12 +267,13 @@ class AngleScan:
 
 
 def _fill(block: _Block, width: int, in_order: tuple[int, ...]) -> _Block:
-    """Return a block on ``width`` qubits, with coefficients of all five terms.
+    """Extend a block to `width` qubits, and its coefficients to all five terms.
 
     Args:
         block: a block on at most ``width`` qubits.
         width: number of qubits of the result.
-        in_order: all qubits of the state; the first that the block lacks are added to it.
+        in_order: all qubits of the state. The first of them that the block lacks are added to it,
+            and its matrix is the identity on them.
 
     Returns:
         a block with coefficients ``[5, 4**width, 4**width]``; terms that the block lacks are zero.

@@ -17,7 +17,7 @@ from bellhop.base.types import Operand
 
 
 def matmul(left: Operand, right: Operand) -> Any:
-    """Multiply matrices (the last two axes), each of which may be real or complex."""
+    """Return ``left @ right`` for stacks of matrices, each of them real or complex."""
     return jax.lax.platform_dependent(left, right, tpu=_matmul_as_real, default=jnp.matmul)
 
 
@@ -44,6 +44,7 @@ def _matmul_as_real(left: Operand, right: Operand) -> Any:
 
 
 def _join_complex(both: Operand, axis: int) -> jax.Array:
+    """Return a complex array; `both` has real parts, then imaginary parts along `axis`."""
     return jax.lax.complex(*jnp.split(both, 2, axis))
 
 

@@ -46,14 +46,15 @@ _MIN_TILE_SIZE = 1 << 14
 
 @dataclass(frozen=True)
 class MatrixPlacement:
-    """Where one matrix of an `Evolution` acts on the state.
+    """The qubits of the state on which a matrix acts.
 
-    If the state is partitioned, the matrix may also act on qubits that index devices. These come
-    first in its rows, and the matrix is diagonal on them.
+    If the state is partitioned over devices, some qubits are the bits of the device's index (device
+    qubits), and the remaining, local qubits are the axes of each shard. If the matrix acts on
+    device qubits, it is diagonal on them, and they come first in the index of its rows.
 
     Attributes:
         qubits: the matrix's local qubits, in the order of its rows and of the state.
-        qubit_order: the qubits of each shard, in order; the matrix does not change it.
+        qubit_order: all qubits of each shard, in order; the matrix does not change the order.
         is_constant: whether the matrix is a constant, so that it needs no cotangent.
         axes: indices of the mesh axes of the matrix's device qubits; empty on one device.
     """
@@ -65,12 +66,12 @@ class MatrixPlacement:
 
     @property
     def resulting_order(self) -> tuple[int, ...]:
-        """Qubit order of the state after the matrix."""
+        """The qubits of each shard after the matrix, in order: the same as before."""
         return self.qubit_order
 
     @property
     def size(self) -> int:
-        """Number of qubits of the matrix, including qubits that index devices."""
+        """Number of qubits on which the matrix acts, local and device qubits."""
         return len(self.axes) + len(self.qubits)
 
 
@@ -78,21 +79,26 @@ Placement = MatrixPlacement | ExchangePlacement
 
 
 def count_sizes(places: Sequence[Placement]) -> Counter[int]:
-    """Count the matrices of each number of qubits, in order of first occurrence.
+    """Return how many matrices act on each number of qubits.
 
-    Qubits that index devices count; exchanges do not.
+    Args:
+        places: the qubits of matrices; and exchanges of qubits between devices, which are skipped.
+
+    Returns:
+        the number of matrices by number of qubits, in order of first occurrence.
     """
     return Counter(place.size for place in places if isinstance(place, MatrixPlacement))
 
 
 @dataclass(frozen=True)
 class Evolution:
-    """A sequence of matrix products and exchanges, applied to a state as one function.
+    """Multiplies a state by a sequence of matrices, with a choice of derivative.
 
-    `MatrixSequence` makes an instance for consecutive blocks with the same differentiation method.
-    The matrices themselves are operands, stacked in *tables*: for each entry of `repeats` and, in
-    it, for each number of qubits (`count_sizes`), one array ``[n_repeats, matrices, rows,
-    columns]``.
+    If the state is partitioned over devices, the sequence also has exchanges, which change the
+    qubits that are bits of the device's index. The instance has the qubits of all matrices. The
+    matrices themselves are operands, stacked in *tables*: for each entry of `repeats` and, in it,
+    for each number of qubits (`count_sizes`), one array ``[n_repeats, matrices, rows, columns]``.
+    `MatrixSequence` makes an instance for consecutive matrices with the same kind of derivative.
 
     Attributes:
         base: number of entries per qubit: 2 for amplitudes, 4 for Pauli expectation values.
@@ -105,7 +111,10 @@ class Evolution:
     devices: DeviceWires | None = None
 
     def apply(self, state: Operand, *tables: Any) -> Any:
-        """Apply all matrices and exchanges; JAX's reverse mode saves a state per matrix.
+        """Apply all matrices and exchanges to a state; reverse mode is JAX's.
+
+        Reverse mode saves the state before each matrix that is not constant. Exchanges are
+        communication between the devices over which the state is partitioned.
 
         Args:
             state: real array ``[components, base**qubits]``.
@@ -118,18 +127,18 @@ class Evolution:
         return self._map_shards(self._apply_to_shard, 1, 1)(state, *tables)
 
     def apply_with_adjoint(self, state: Operand, *tables: Any) -> Any:
-        """Apply all matrices and exchanges, with the adjoint method as reverse mode.
+        """Apply all matrices and exchanges to a state; reverse mode is the adjoint method.
 
-        Arguments and result are as of `apply`. The backward pass recomputes states with transposed
-        matrices, so all matrices must be orthogonal.
+        The backward pass recomputes states with transposed matrices, so all matrices must be
+        orthogonal. Arguments and result are as of `apply`.
         """
         pullback = self._map_shards(self._pull_back, 2, 1 + len(tables))
         return define_adjoint_derivative(self.apply, pullback)(state, *tables)
 
     def _map_shards(self, function: Callable[..., Any], n_states: int, n_results: int) -> Any:
-        """Wrap `function`, which each device calls on its shards, for whole arrays.
+        """Convert a function of one device's shards to a function of whole arrays.
 
-        Without `devices` it is returned unchanged.
+        On one device, where the state is not partitioned, `function` is returned unchanged.
 
         Args:
             function: ``function(*states, *tables)``, of shards of states and replicated tables;
@@ -144,6 +153,7 @@ class Evolution:
         results = part if n_results == 1 else (part, *[REPLICATED] * (n_results - 1))
 
         def run_on_shards(*arrays: Operand) -> Any:
+            """Call `function` on each device, with its shards of the states and all tables."""
             kinds = [part] * n_states + [REPLICATED] * (len(arrays) - n_states)
             return devices.map_shards(function, tuple(kinds), results)(*arrays)
 
@@ -233,15 +243,18 @@ class Evolution:
         *,
         backwards: bool = False,
     ) -> tuple[Any, list[Any]]:
-        """Run `step` for each placement, in a `lax.scan` for each repeated subsequence.
+        """Run `step` for each matrix and each exchange of the sequence, in order.
+
+        A subsequence that is repeated becomes a `lax.scan`.
 
         Args:
             step: ``step(placement, carried, matrix)``, which returns the new carried value and a
-                result for the matrix. For an exchange, `matrix` and the result are None.
+                result for the matrix. The placement has the qubits on which the matrix or exchange
+                acts. For an exchange, `matrix` and the result are None.
             carried: the initial carried value, a pytree of arrays.
             tables: for each repeated subsequence and number of qubits, a pytree of arrays
                 ``[repeats, matrices, ...]``.
-            backwards: whether to run the placements in reverse order.
+            backwards: whether to run the steps in reverse order.
 
         Returns:
             the final carried value, and for each table the matrices' results, stacked in the layout
@@ -342,9 +355,10 @@ class Evolution:
         return matrix.reshape((parts, n_blocks, entries) * 2)
 
     def _exchange(self, state: Operand, place: ExchangePlacement) -> Any:
-        """Exchange qubits of the shard with device qubits, tile by tile to save memory.
+        """Exchange qubits of the shard with device qubits (bits of the device's index).
 
-        It is a `LinearMap`, whose transpose is the inverse exchange.
+        To save memory, parts of the shard (tiles) are exchanged one after another. The transpose is
+        the inverse exchange.
 
         Args:
             state: this device's shard, array ``[components, base**local_qubits]``.
@@ -357,6 +371,7 @@ class Evolution:
         assert devices is not None
 
         def exchange_tiles(place: ExchangePlacement, state: Operand) -> Any:
+            """Exchange qubits of this device's shard in a loop over tiles."""
             rows = MatrixRows(self.base, len(place.initial_order), place.positions)
             at_once = max(_MIN_TILE_SIZE, state.size // _MAX_TILES)
             return rows.map_tiles(lambda tile: devices.exchange_qubits(tile, place), state, at_once)
@@ -370,6 +385,7 @@ class Evolution:
         return linear([], [state])[0]
 
     def _get_rows(self, placement: MatrixPlacement) -> MatrixRows:
+        """Return the positions of a matrix's qubits in the shard, as `MatrixRows`."""
         where = tuple(map(placement.qubit_order.index, placement.qubits))
         return MatrixRows(self.base, len(placement.qubit_order), where)
 

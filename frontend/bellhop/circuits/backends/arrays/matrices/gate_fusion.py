@@ -30,7 +30,7 @@ _TracedFactor = tuple[list[Entry], int, tuple[int, ...], Any]
 
 @dataclass
 class FusedBlock:
-    """Consecutive matrices that are multiplied to one before they meet the state.
+    """Consecutive matrices that are multiplied to one matrix before it is applied to the state.
 
     `fuse_matrices` makes blocks, and `multiply_blocks` computes their matrices.
 
@@ -48,7 +48,7 @@ class FusedBlock:
 
     @property
     def is_constant(self) -> bool:
-        """Whether all factors are constants."""
+        """Whether all factors are static matrices (NumPy arrays)."""
         return all(isinstance(what, np.ndarray) for _, what in self.factors)
 
 
@@ -64,6 +64,7 @@ def fuse_matrices(
             entry is a NumPy array, or the index of a traced matrix; `is_unitary` is whether it is
             unitary for all values of its parameters.
         max_qubits: largest number of qubits of a block.
+        n_qubits: number of qubits of the state.
     """
     blocks: list[FusedBlock] = []
     # For each qubit, the index of the last block that acts on it.

@@ -192,7 +192,7 @@ class _Tiles:
         return [*[0] * (len(self.shape) - len(start)), *reversed(start)]
 
     def loop(self, step: Callable[[Any, Any], Any], carried: Any) -> Any:
-        """Run a step for each tile's index."""
+        """Run ``carried = step(index, carried)`` for all tiles; return the final `carried`."""
         if self.n_tiles == 1:
             return step(0, carried)
         return jax.lax.fori_loop(0, self.n_tiles, step, carried)
@@ -203,14 +203,16 @@ def _matmul(left: Operand, right: Operand) -> Any:
 
 
 def _multiply(matrix: Operand, state: Operand, *, rows: MatrixRows, at_once: int) -> Any:
+    """Implement the primitive of `MatrixRows.multiply`, in a loop over tiles of columns."""
     return rows.map_tiles(lambda rows: _matmul(matrix, rows), state, at_once)
 
 
 def _contract(one: Operand, other: Operand, *, rows: MatrixRows, at_once: int) -> Any:
-    """Multiply a matrix by another, transposed: the primitive of `MatrixRows.contract`.
+    """Implement the primitive of `MatrixRows.contract`, in a loop over tiles of columns.
 
-    Both states are read as matrices ``[rows, columns]``, whose columns are the components and the
-    remaining qubits, and nothing is conjugated. A tile is a range of columns.
+    Both states are read as real matrices ``[rows, columns]``: the rows are the components and the
+    values of the qubits in `rows`, the columns the values of the remaining qubits. The result is
+    ``rows_of_one @ rows_of_other.T``.
 
     Args:
         one: array ``[*batch, components, base**qubits]``.
@@ -272,11 +274,13 @@ def _step_backwards(
 
 
 def _make_matrix_aval(state: Any, rows: MatrixRows) -> ShapedArray:
+    """Return the type of a square matrix on the rows of `state`, with its batch axes."""
     size = state.shape[-2] * rows.base ** len(rows.positions)
     return ShapedArray((*state.shape[:-2], size, size), state.dtype)
 
 
 def _to_plain_aval(aval: Aval) -> ShapedArray:
+    """Return a type with the shape and dtype of `aval`, without its sharding."""
     return ShapedArray(aval.shape, aval.dtype)
 
 

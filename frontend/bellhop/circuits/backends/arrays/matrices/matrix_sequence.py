@@ -60,12 +60,12 @@ _MAX_PRODUCT_LENGTH = 32
 
 @dataclass(frozen=True)
 class _MatrixStep:
-    """A factor of the circuit: one-qubit matrices, then a matrix on the same qubits.
+    """Matrices to multiply to one: one-qubit matrices, then a matrix on all of the qubits.
 
     Attributes:
-        qubits: indices of the step's qubits.
-        entry: the matrix that is applied after the one-qubit matrices: static, or its index in the
-            table of its size; None if there is none.
+        qubits: indices of the qubits.
+        entry: the matrix that is applied after the one-qubit matrices: a static matrix, or the
+            index of a traced matrix in the table of its size; None if there is none.
         products: for each of one or two qubits, its one-qubit matrices in order of application;
             empty if there is only the matrix `entry`.
     """
@@ -188,15 +188,19 @@ class MatrixSequence:
         devices: tuple[int, ...],
         order: tuple[int, ...],
     ) -> list[Placement]:
-        """Choose the qubits of each block, and return where blocks and exchanges act.
+        """Extend fused matrices to equally many qubits, and return where they act.
 
-        Blocks of fewer than `max_qubits` qubits are extended by other qubits, so that blocks have
-        equal sizes and can be multiplied together.
+        Qubits are added to a block (product of matrices) of fewer than `max_qubits` qubits, so that
+        all blocks can be multiplied together.
 
         Args:
-            steps: blocks and exchanges in order; this changes the blocks' `qubits`.
+            steps: blocks, and exchanges of qubits between devices, in order; this changes the
+                blocks' `qubits`.
             devices: the qubits that index devices before the first step.
             order: the qubits of each shard, in order, before the first step.
+
+        Returns:
+            the qubits on which each block or exchange acts, in the order of `steps`.
         """
         n_qubits = len(devices) + len(order)
         places: list[Placement] = []
@@ -218,7 +222,7 @@ class MatrixSequence:
     def _multiply_blocks(
         self, steps: Sequence[FusedBlock | Exchange], state: Operand
     ) -> dict[int, Any]:
-        """Multiply the factors of all blocks.
+        """Multiply the factors of each block to one real matrix.
 
         Args:
             steps: blocks and exchanges; exchanges are skipped.
@@ -245,14 +249,20 @@ class MatrixSequence:
         return self._operation_matrices.get_table(self.base**n_qubits)
 
     def _gather(self, n_qubits: int, entries: Sequence[Entry]) -> Any:
-        """Stack matrices of the same number of qubits."""
+        """Stack matrices on `n_qubits` qubits to an array ``[entries, rows, columns]``.
+
+        Args:
+            n_qubits: number of qubits of each matrix.
+            entries: static matrices, and indices of traced matrices in the table of this size.
+        """
         return self._get_table(n_qubits).gather(entries)
 
     def _add_matrix(self, entry: Entry, qubits: tuple[int, ...]) -> None:
-        """Add an operation's matrix to the pending one-qubit products or to the steps.
+        """Add the matrix of the next operation to the matrices to multiply.
 
-        A one-qubit matrix joins its qubit's pending product. A larger matrix becomes a step, which
-        takes or flushes the pending products of its qubits.
+        A one-qubit matrix joins the pending product of its qubit. A two-qubit matrix and the
+        pending products of its qubits become one step (`_MatrixStep`). A larger matrix becomes a
+        step after the pending products of its qubits.
 
         Args:
             entry: static matrix, or the index of a traced matrix.
@@ -301,6 +311,7 @@ class MatrixSequence:
         of_pairs = iter(self._multiply_pairs(pairs, evaluated[len(alone) :]))
 
         def next_matrix(step: _MatrixStep) -> Any:
+            """Return the product of a step's matrices; the steps are passed in order."""
             if not step.products:
                 return step.entry
             return next(of_alone if len(step.products) == 1 else of_pairs)
@@ -356,15 +367,17 @@ class MatrixSequence:
         return [done[number] for number in range(len(pairs))]
 
     def _get_entry(self, pair: _MatrixStep) -> Entry:
+        """Return the two-qubit matrix of a step; the identity if it has none."""
         return np.eye(self.base**2) if pair.entry is None else pair.entry
 
 
 def _use_adjoint_method(blocks: Sequence[FusedBlock | Exchange]) -> list[bool]:
-    """Return for each block whether it is differentiated by the adjoint method.
+    """Return for each block whether the adjoint method differentiates it.
 
-    This is so for unitary blocks. Exchanges and constant unitary blocks support both methods, and
-    use the method of the preceding block (at the beginning, of the next), so that consecutive
-    blocks form one `Evolution`.
+    True for unitary blocks, and False for other blocks, for which reverse mode saves states.
+    Exchanges of qubits between devices and constant unitary blocks support both methods. They use
+    the method of the preceding block (at the beginning, of the next), so that consecutive blocks
+    form one `Evolution`.
     """
     in_one_way = [
         None if isinstance(block, Exchange) or (block.is_constant and block.is_unitary) else block

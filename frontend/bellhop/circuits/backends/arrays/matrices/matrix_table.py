@@ -99,6 +99,7 @@ class MatrixTable:
                 places = places[count:]
 
     def _find_block(self, entry: Entry) -> int | None:
+        """Return the index of the block that holds a traced matrix; None for a static one."""
         return None if isinstance(entry, np.ndarray) else self._positions[entry][0]
 
     def _gather_by_index(self, entries: Sequence[Entry]) -> Any:
@@ -114,6 +115,7 @@ class MatrixTable:
         first_of = dict(zip(blocks, firsts, strict=False))
 
         def find_row(entry: Entry) -> int:
+            """Return the index of a matrix in the concatenation of all arrays."""
             if isinstance(entry, np.ndarray):
                 return number_of[entry.tobytes()]
             block, place = self._positions[entry]

@@ -105,6 +105,7 @@ def _stack_parameters(values: Sequence[Any]) -> Any:
 
 
 def _to_numpy(number: Operand) -> Any:
+    """Convert a concrete JAX array to NumPy; return other values unchanged."""
     return np.asarray(number) if isinstance(number, jax.Array) else number
 
 

@@ -119,10 +119,12 @@ class MatrixScan:
 
 
 def _add_derivatives(compute_matrix: Callable[..., Any]) -> Callable[..., Any]:
-    """Vectorize a function, with a JVP that saves the derivatives of the matrices.
+    """Vectorize a function from parameters to a matrix, like `jax.vmap`, with another JVP rule.
 
-    It serves as `vectorize` of `OperationMatrices`. With JAX's own JVP, the backward pass would
-    compute sines and cosines of the parameters again.
+    The rule computes the derivatives of all matrices by their parameters before it multiplies them
+    by tangents, so that reverse mode saves them. With JAX's own JVP, the backward pass would
+    compute sines and cosines of the parameters again. `OperationMatrices` calls this function as
+    `vectorize`.
 
     Args:
         compute_matrix: computes the matrix of one operation from its parameters.
@@ -135,12 +137,12 @@ def _add_derivatives(compute_matrix: Callable[..., Any]) -> Callable[..., Any]:
     compute_all = jax.vmap(compute_matrix)
 
     def differentiate(number: int, primals: Sequence[Any]) -> Any:
-        """Return the derivatives of all matrices by one of their parameters."""
+        """Return the derivatives ``[operations, rows, columns]`` by parameter `number`."""
         one = lambda x: compute_all(*primals[:number], x, *primals[number + 1 :])
         return jax.jvp(one, (primals[number],), (jnp.ones_like(primals[number]),))[1]
 
     def jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
-        """JVP rule of the vectorized function: compute derivatives of matrices early.
+        """JVP rule: multiply tangents by the derivatives of the matrices, which are saved.
 
         Args:
             primals: parameters, real arrays ``[operations]``.
@@ -162,6 +164,7 @@ def _add_derivatives(compute_matrix: Callable[..., Any]) -> Callable[..., Any]:
     of_each.defjvp(jvp, symbolic_zeros=True)
 
     def compute_matrices(*columns: Any) -> Any:
+        """Compute all matrices, by `jax.vmap` alone if parameters are not real scalars."""
         if any(column.ndim > 1 or jnp.iscomplexobj(column) for column in columns):
             return compute_all(*columns)
         return of_each(*columns)
@@ -171,10 +174,11 @@ def _add_derivatives(compute_matrix: Callable[..., Any]) -> Callable[..., Any]:
 
 @dataclass(frozen=True)
 class ScanSteps:
-    """A sequence of real matrices, each on the leading qubits of a qubit order.
+    """Applies real matrices on equally many qubits to a state, in one `lax.scan`.
 
-    `MatrixScan` makes an instance for each stretch of operations with the same differentiation
-    method, `AngleScan` an instance for each sequence of operations.
+    Each step transposes the state so that the qubits of its matrix come first. `MatrixScan` makes
+    an instance for each stretch of operations with the same differentiation method, `AngleScan` an
+    instance for each sequence of operations.
 
     Attributes:
         bits: bits per qubit in an index of the state: 1 for amplitudes, 2 for Pauli expectation
@@ -187,14 +191,14 @@ class ScanSteps:
     orders: tuple[tuple[int, ...], ...]
 
     def apply_with_adjoint(self, state: Operand, matrices: Operand) -> Any:
-        """Apply orthogonal matrices, with the adjoint method as reverse mode.
+        """Apply orthogonal matrices to a state; reverse mode is the adjoint method.
 
         Arguments and result are as of `apply`.
         """
         return define_adjoint_derivative(self.apply, self._pull_back)(state, matrices)
 
     def apply(self, state: Operand, matrices: Operand) -> Any:
-        """Apply matrices; JAX's reverse mode saves the state before each of them.
+        """Apply matrices to a state; reverse mode saves the state before each matrix.
 
         Args:
             state: array ``[components, entries]``, in the first of `orders`.
@@ -252,16 +256,20 @@ class ScanSteps:
         return cotangent, matrix_cotangents
 
     def _get_forward_shifts(self) -> tuple[Any, Any]:
-        """Return the shifts of the qubit orders before and at each matrix."""
+        """Return `_compute_shifts` for the qubit orders before each matrix and at each matrix.
+
+        Both are arrays ``int32[matrices, qubits]``.
+        """
         shifts = self._compute_shifts()
         return jnp.asarray(shifts[:-2]), jnp.asarray(shifts[1:-1])
 
     def _compute_shifts(self) -> np.ndarray:
-        """Return the bit offset of each qubit in an index of the state, for each order."""
+        """Return the bit offset of each qubit in an index of the state, ``[orders, qubits]``."""
         places = np.argsort(np.array(self.orders), axis=1)
         return (self.bits * (places.shape[1] - 1 - places)).astype(np.int32)
 
     def _restore_order(self, state: Operand) -> Any:
+        """Transpose a state from the qubit order of the last matrix to the final order."""
         last, end = self._compute_shifts()[-2:]
         return self._permute(state, last, end)
 
@@ -299,6 +307,6 @@ def _multiply(matrix: Operand, state: Operand) -> Any:
 
 
 def _contract(one: Operand, other: Operand, n_rows: int) -> Any:
-    """Return the inner products between the rows of two states."""
+    """Return ``rows_of_one @ rows_of_other.T`` for two states in `n_rows` rows."""
     first, second = (each.reshape(n_rows, -1) for each in (one, other))
     return jnp.sum(first[:, None] * second, 2)

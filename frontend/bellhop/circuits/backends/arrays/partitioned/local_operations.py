@@ -29,14 +29,16 @@ def apply_to_all_shards(
     amplitudes: Any,
     *others: Any,
 ) -> Any:
-    """Apply an operation to a partitioned state, by a function of each shard.
+    """Apply an operation to a state that is partitioned over devices, shard by shard.
 
     Traced parameters of the operation become operands of ``jax.shard_map``.
 
     Args:
+        op: the operation, with static or traced parameters.
         apply: ``apply(op, shard, *others) -> shard``, called on each device.
+        devices: the mesh over which the state is partitioned.
         amplitudes: the partitioned state, whole array ``[2, 2**qubits]``.
-        *others: replicated arrays.
+        *others: further arguments of `apply`, arrays that are replicated on all devices.
 
     Returns:
         the new partitioned state, in the shape of `amplitudes`.
@@ -56,9 +58,11 @@ def apply_to_all_shards(
 
 
 def apply_to_shard(op: qml.operation.Operator, shard: Any, devices: DeviceWires) -> Any:
-    """Apply an operation that is diagonal on device wires to this device's shard.
+    """Apply an operation to this device's shard of a state, without communication.
 
-    Call it in a function of ``jax.shard_map``.
+    Some qubits are the bits of the device's index (device qubits). Apart from controls, the
+    operation must act on local qubits alone, or must be diagonal on all of its wires. Call it in a
+    function of ``jax.shard_map``.
 
     Args:
         op: operation whose wires are positions in the state's qubit order: first the device qubits,

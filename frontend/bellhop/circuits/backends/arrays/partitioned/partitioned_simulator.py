@@ -59,17 +59,18 @@ if TYPE_CHECKING:
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class PartitionedState:
-    """A state that is partitioned over devices, and the qubits that index devices.
+    """A pure state that is partitioned over devices.
 
-    It is a pytree; only the amplitudes are traced.
+    Some qubits are the bits of the device's index (device qubits); the remaining qubits are local.
+    An instance is a pytree, of which only the amplitudes are traced.
 
     Attributes:
         amplitudes: array ``[2, 2**qubits]`` of real and imaginary parts, with the qubits in
             `order`.
-        devices: the qubit of each device axis.
+        devices: the device qubit of each mesh axis (of size two).
         local: the qubits of each shard, in order.
         is_zero: whether the state is known to be the basis state ``|0...0>``, so that any qubits
-            can index devices.
+            can become device qubits without communication.
     """
 
     amplitudes: Any
@@ -79,7 +80,7 @@ class PartitionedState:
 
     @property
     def order(self) -> tuple[int, ...]:
-        """The order of all qubits."""
+        """All qubits in the order of the amplitudes' axes: device qubits, local qubits."""
         return (*self.devices, *self.local)
 
 
@@ -136,7 +137,9 @@ class PartitionedSimulator(PureSimulator):
     def prepare(self, preparation: Any = None) -> PartitionedState:
         """Return the state that a preparation creates; ``|0...0>`` for None.
 
-        Wires that the preparation does not have are zero.
+        Args:
+            preparation: PennyLane preparation of a pure state. Wires on which it does not act are
+                zero.
         """
         k = len(self.devices.axes)
         first = tuple(range(k)), tuple(range(k, len(self.wires)))
@@ -159,6 +162,7 @@ class PartitionedSimulator(PureSimulator):
         n_qubits, k = len(self.wires), len(self.devices.axes)
 
         def compute_index(qubits: Sequence[int]) -> Any:
+            """Return the bits of some qubits as an integer, the first as most significant bit."""
             value = jnp.uint32(0)
             for qubit in qubits:
                 value = 2 * value + jnp.asarray(bits.get(qubit, 0)).astype(jnp.uint32)
@@ -211,9 +215,11 @@ class PartitionedSimulator(PureSimulator):
     def canonicalize_carry(
         self, state: PartitionedState, like: PartitionedState | None = None
     ) -> PartitionedState:
-        """Return `state` in the layout of `like` (if any), with `is_zero` False.
+        """Convert a state to the pytree that loops and conditionals carry.
 
-        So all iterations of a loop and all branches of a conditional carry the same type.
+        All iterations and branches must carry the same type, so the static fields are made equal:
+        the state gets the device qubits and the qubit order of `like`, if it is given, and
+        `is_zero` becomes False.
         """
         if like is not None:
             state = self._reorder(state, like.devices, like.local)
@@ -225,11 +231,12 @@ class PartitionedSimulator(PureSimulator):
         devices: tuple[int, ...],
         local: tuple[int, ...] | None = None,
     ) -> PartitionedState:
-        """Return a state in another layout of device qubits and local qubits.
+        """Exchange and transpose the qubits of a state to a given layout.
 
         Args:
-            devices: the qubit of each device axis afterwards.
-            local: the order of local qubits afterwards; None for any.
+            devices: the new device qubits: for each mesh axis, the qubit that is this bit of the
+                device's index.
+            local: the new order of the local qubits; None for any order.
         """
         for exchange in plan_exchanges(state.devices, devices):
             place = ExchangePlacement(exchange, state.local)
@@ -242,14 +249,25 @@ class PartitionedSimulator(PureSimulator):
         return PartitionedState(sort(state.amplitudes), devices, local)
 
     def _make_local(self, state: PartitionedState, footprint: GateWires) -> PartitionedState:
-        """Exchange qubits so that `footprint.nondiagonal` are local; return the new state."""
+        """Exchange qubits between devices so that `footprint.nondiagonal` are local qubits.
+
+        Args:
+            state: the state, whose device qubits are the bits of the device's index.
+            footprint: the qubits of an operation, and on which of them it is not diagonal.
+
+        Returns:
+            the same state, with other device qubits if necessary.
+        """
         plan = plan_segments(
             [footprint], len(self.wires), state.devices, None, can_choose_start=state.is_zero
         )
         return self._reorder(self._choose_start(state, plan.start), plan.end)
 
     def _choose_start(self, state: PartitionedState, devices: tuple[int, ...]) -> PartitionedState:
-        """Relabel the device qubits of the state ``|0...0>``; other states must match."""
+        """Return the state ``|0...0>`` with other device qubits, without communication.
+
+        Any other state must have the device qubits `devices` already, and is returned unchanged.
+        """
         if state.devices == devices:
             return state
         return replace(state, devices=devices, local=list_local_qubits(devices, len(self.wires)))
@@ -257,12 +275,15 @@ class PartitionedSimulator(PureSimulator):
     def _apply_matrices(
         self, matrices: Any, run: Sequence[tuple[Any, tuple[int, ...]]], state: Any
     ) -> Any:
-        """Plan exchanges for operations, and apply their matrices; return the new state.
+        """Apply operations as matrices, with exchanges of qubits between devices.
 
         Args:
             matrices: a `MatrixSequence`.
             run: pairs of an operation and the indices of its qubits, in order.
             state: the state before the operations.
+
+        Returns:
+            the state after the operations, which may have other device qubits.
         """
         footprints = [find_gate_wires(op, qubits) for op, qubits in run]
         plan = plan_segments(
@@ -275,8 +296,9 @@ class PartitionedSimulator(PureSimulator):
     def can_apply(self, op: Any) -> bool:
         """Return whether an operation can be applied without decomposing it.
 
-        An operation that has a decomposition must also have at most as many nondiagonal wires as a
-        shard has qubits, unless it has a traced matrix.
+        An operation that has a decomposition must also fit into a shard, unless it has a traced
+        matrix: apart from wires on which it is diagonal, such as controls, it may have at most the
+        number of wires of a shard.
         """
         if not super().can_apply(op):
             return False
@@ -291,7 +313,9 @@ class PartitionedSimulator(PureSimulator):
     def apply_single_operation(
         self, op: qml.operation.Operator, qubits: tuple[Any, ...], state: Any
     ) -> Any:
-        """Apply an operation on many or dynamic qubits; return the state in any layout.
+        """Apply an operation on many qubits, or on dynamic qubits, to a state.
+
+        The returned state may have other device qubits (bits of the device's index).
 
         Args:
             qubits: the index of the qubit of each of the operation's wires, static or traced.
@@ -342,6 +366,7 @@ class PartitionedSimulator(PureSimulator):
         on_places = op.map_wires(dict(zip(op.wires, range(k, k + n), strict=True)))
 
         def apply_on_shard(op: Any, part: Any, places: Operand) -> Any:
+            """Apply the operation to the qubits of this device's shard at dynamic positions."""
             run = lambda part: apply_to_shard(op, part, self.devices)
             return apply_to_leading_qubits(run, part, places, self.devices)
 
@@ -351,9 +376,11 @@ class PartitionedSimulator(PureSimulator):
         return replace(state, amplitudes=amplitudes, is_zero=False)
 
     def _map_shards(self, function: Callable[..., Any], *others: Any) -> Any:
-        """Convert ``function(shard, *arrays) -> shard`` to a function of whole amplitudes.
+        """Convert a function of one device's shard to a function of all amplitudes.
 
-        `others` are the partition specs of the further arrays.
+        Args:
+            function: ``function(shard, *arrays) -> shard``, called on each device.
+            *others: the partition specs of the further arrays.
         """
         here = self.devices.state_spec
         return self.devices.map_shards(function, (here, *others), here)
@@ -377,18 +404,23 @@ class PartitionedSimulator(PureSimulator):
         return run(state.amplitudes, *whole)
 
     def _get_amplitudes(self, state: Any, like: Any = None) -> Any:
+        """Return a state's amplitudes, in the qubit layout of `like` (a state) if any."""
         in_order = state if like is None else self._reorder(state, like.devices, like.local)
         return in_order.amplitudes
 
     def _get_pauli_sum(self, words: Sequence[PauliTerm], state: Any) -> Callable[[Any, Any], Any]:
-        """Return ``(amplitudes, coefficients) -> amplitudes``, which applies a Pauli sum.
+        """Return a function that applies a sum of Pauli words to amplitudes.
 
         Args:
             words: the Pauli words; their own coefficients are not used.
             state: a state with the qubit layout of the amplitudes.
+
+        Returns:
+            ``function(amplitudes, coefficients) -> amplitudes``, with coefficients ``[words]``.
         """
 
         def apply_words(part: Any, coefficients: Operand) -> Any:
+            """Apply the sum of words to this device's shard."""
             return apply_words_to_shard(words, coefficients, part, state.order, self.devices)
 
         return self._map_shards(apply_words, REPLICATED)
@@ -423,7 +455,12 @@ class PartitionedSimulator(PureSimulator):
         return permute_qubits(found, before, list(qubits), self.base)[0]
 
     def sample(self, state: Any, key: Operand, shots: int) -> tuple[Any, Any]:
-        """Return the bits of samples, and the probability of each sample."""
+        """Draw samples of all qubits in the computational basis.
+
+        Returns:
+            bits ``[shots, qubits]``, and the probability of each sample ``[shots]``, which JAX can
+            differentiate.
+        """
         return self._draw_samples(state, jax.random.uniform(key, (shots,), self.dtype))
 
     def _draw_samples(self, state: Any, uniform: Operand) -> tuple[Any, Any]:
@@ -442,6 +479,7 @@ class PartitionedSimulator(PureSimulator):
         device, place = draw(uniform, jax.lax.stop_gradient(state.amplitudes))
 
         def read_probability(part: Any, device: Operand, place: Any) -> Any:
+            """Return the probabilities of the samples in this device's shard; zero elsewhere."""
             found = jnp.sum(part[:, place] ** 2, axis=0)
             return jnp.where(device == self.devices.device_index(), found, 0)
 
@@ -452,11 +490,13 @@ class PartitionedSimulator(PureSimulator):
         return jnp.concatenate(columns, axis=1)[:, np.argsort(state.order)], probabilities
 
     def prepare_snapshot(self, state: Any, qubits: Sequence[int]) -> Any:
-        """Return the state and the qubits, unchanged."""
+        """Return the pair of the state and the qubits, which `sample_in_bases` takes."""
         return state, qubits
 
     def sample_in_bases(self, first: Any, places: Operand, bases: Operand) -> tuple[Any, Any]:
-        """Rotate the sampled qubits to their bases, and sample all qubits once.
+        """Draw one outcome of several qubits, each in its own Pauli basis.
+
+        The qubits are rotated to their bases, and then all qubits of the state are sampled.
 
         Args:
             first: the result of `prepare_snapshot`: the state, and the qubits to sample.

@@ -82,7 +82,8 @@ def apply_to_leading_qubits(
 ) -> Any:
     """Apply a function of a shard's leading qubits to qubits at dynamic positions.
 
-    The qubits are swapped to the front of the shard and back, also device qubits.
+    The qubits are swapped to the front of the shard, and back after the call. This also holds for
+    device qubits, which are the bits of the device's index; their swaps are communication.
 
     Args:
         function: takes and returns a shard, with the qubits at `positions` in front.
@@ -120,6 +121,7 @@ def _swap_qubits(shard: Any, local: int, position: Operand, devices: DeviceWires
         """Return a function that swaps the local qubit with the qubit of a mesh axis."""
 
         def swap(part: Any) -> Any:
+            """Exchange half of the shard with the neighbor on the mesh axis."""
             halves = part.reshape(len(part), 2**local, 2, -1)
             return jax.lax.all_to_all(halves, axis, 2, 2, tiled=True).reshape(part.shape)
 
@@ -147,7 +149,8 @@ def apply_words_to_shard(
 ) -> Any:
     """Apply a sum of Pauli words to this device's shard.
 
-    Call it in a function of ``jax.shard_map``; letters on device qubits exchange shards.
+    Call it in a function of ``jax.shard_map``. Words with X or Y on device qubits (the bits of the
+    device's index) exchange shards between devices.
 
     Args:
         words: at least one word; their own coefficients are not used.
@@ -176,6 +179,7 @@ def apply_words_to_shard(
         groups[word.find_mask("XY", k)][word.phase_power % 2 == 1].append(number)
 
     def apply_words(some: Sequence[int]) -> Any:
+        """Sum the words with indices `some`, as far as they act on local qubits of the shard."""
         return apply_pauli_sum(
             [local_words[number] for number in some], shard, shares[np.array(some)]
         )
