@@ -82,17 +82,19 @@ class Batch:
 def merge_batch(
     batch: Batch | None, operands: Sequence[Operand], dims: Sequence[int | None]
 ) -> tuple[Batch, list[Any]]:
-    """Add a mapped axis to a circuit's rows, and move it to the front of the inputs.
+    """Merge an axis that ``jax.vmap`` maps with the rows of a circuit into one leading axis.
 
-    If the circuit is batched already, the two axes become one: row ``r`` of element ``e`` of the
-    mapped axis gets the index ``e * batch.size + r``.
+    If the circuit has rows from an inner ``vmap`` already, row ``r`` of element ``e`` of the mapped
+    axis gets the index ``e * batch.size + r``.
 
     Args:
-        batch: the rows of the circuit; None if it is not batched yet.
-        dims: the mapped axis of each input, or None; at least one is not None.
+        batch: the rows that the circuit has already; None if it is not batched yet.
+        operands: the inputs of the circuit.
+        dims: for each input, the position of the mapped axis, or None; at least one is not None.
 
     Returns:
-        the batch of all rows, and the inputs. Each mapped input has the axis of rows in front.
+        the batch of all rows; and the inputs, where each mapped input has the axis of all rows in
+        front.
     """
     size = next(
         operand.shape[dim] for operand, dim in zip(operands, dims, strict=True) if dim is not None
@@ -119,10 +121,11 @@ def merge_batch(
 
 
 def has_row_dependent_effects(closed: ClosedJaxpr, mapped: Sequence[bool]) -> bool:
-    """Return whether effects may depend on the row of a batched circuit.
+    """Return whether a circuit has effects, such as callbacks, that depend on the row.
 
-    If so, the rows must run one by one, to keep the order of effects. An equation with effects that
-    does not depend on the row runs once for the batch.
+    Rows are the elements of the axis over which ``jax.vmap`` maps the circuit. If True, the rows
+    must run one by one, to keep the order of effects. An equation with effects that does not depend
+    on the row runs once for the batch.
 
     Args:
         closed: the jaxpr of a row, from handle and inputs to handle and results.
@@ -133,11 +136,11 @@ def has_row_dependent_effects(closed: ClosedJaxpr, mapped: Sequence[bool]) -> bo
 
 
 def _has_diverging_rows(closed: ClosedJaxpr, batch: Batch) -> bool:
-    """Return whether rows may differ in the gates and measurements that they execute.
+    """Return whether rows of a batched circuit may execute different gates or measurements.
 
     True if gates or measurements are in a conditional or a ``while`` loop whose predicate may
-    depend on the row, or if the wire of a mid-circuit measurement does. All rows have the same
-    mid-circuit outcomes; see ``outcome_tree``.
+    depend on the row, or if the wire of a mid-circuit measurement does. Parameters of gates may
+    differ. All rows have the same mid-circuit outcomes; see ``outcome_tree``.
 
     Args:
         closed: the jaxpr of a row, from handle and inputs to handle and results.
@@ -165,7 +168,7 @@ def _has_diverging_rows(closed: ClosedJaxpr, batch: Batch) -> bool:
 
 
 def vectorize_rows(closed: ClosedJaxpr, batch: Batch) -> ClosedJaxpr | None:
-    """Map the jaxpr of one row of a batched circuit over all rows, where possible.
+    """Map the jaxpr of one row of a batched circuit over all rows, if rows can run together.
 
     Args:
         closed: the jaxpr of a row, from handle and inputs to handle and results.
@@ -173,7 +176,8 @@ def vectorize_rows(closed: ClosedJaxpr, batch: Batch) -> ClosedJaxpr | None:
 
     Returns:
         the jaxpr of the batch, with one handle for all rows and results with rows in front; None if
-        rows cannot run together, because they apply different gates or need separate sessions.
+        rows must run one by one, because they apply different gates, or because the runtime must
+        keep derivatives for each row separately.
     """
     # A circuit that reads derivatives from its session needs a separate session for each row.
     if has_session_reads(closed) or _has_diverging_rows(closed, batch):
@@ -181,6 +185,7 @@ def vectorize_rows(closed: ClosedJaxpr, batch: Batch) -> ClosedJaxpr | None:
     row = functools.partial(_run_row, closed)
 
     def run(handle: Handle, *inputs: Any) -> Any:
+        """Evaluate the jaxpr of a row for all rows, with one handle; see `vectorize_rows`."""
         out_axes = [None] + [0] * (len(closed.out_avals) - 1)
         mapped = jax.vmap(row, in_axes=(None, 0, *batch.axes), out_axes=out_axes)
         return mapped(handle, jnp.arange(batch.size, dtype=jnp.int32), *inputs)
@@ -227,7 +232,10 @@ def _run_row(closed: ClosedJaxpr, handle: Handle, row: Any, *inputs: Any) -> lis
     """
 
     def bind_measurement(eqn: JaxprEqn, *operands: Any) -> Sequence[Any]:
-        """Bind a final measurement or derivative with parameters that depend on the row."""
+        """Bind a final measurement or derivative, with gate parameters that depend on `row`.
+
+        Otherwise ``vmap`` would measure once if the parameters are equal for all rows.
+        """
         named = MeasureOperands.from_names(eqn.params["names"], operands)
         # The parameters may be equal for all rows, and ``vmap`` would then measure only once.
         params = jax.lax.select(row >= 0, named.params, named.params)
@@ -257,9 +265,10 @@ def _move_rows_first(
 def _gates_batch(
     operands: Sequence[Operand], dims: Sequence[int | None], **params: Any
 ) -> tuple[Any, None]:
-    """Batching rule of gates: bind them once, with rows of parameters and wires.
+    """Batching rule of ``quantum_gates``: one equation with rows of parameters and wires.
 
     Args:
+        operands: the fields of `GateOperands`.
         dims: the mapped axis of each operand; None for the handle, the offset and the number of
             iterations.
 
@@ -279,12 +288,15 @@ def _measure_batch(
     names: Sequence[str],
     **params: Any,
 ) -> tuple[list[Any], list[int | None]]:
-    """Batching rule of final measurements and derivatives: one equation for all rows.
+    """Batching rule of ``quantum_measure`` and ``quantum_derivative``: one equation for all rows.
 
     Args:
         primitive: ``measure_p`` or ``derivative_p``.
+        operands: the operands of the equation, fields of `MeasureOperands`.
         dims: the mapped axis of each operand; None for handle, perturbation and basis. If
             directions are mapped, no other operand may be.
+        names: the name of each operand.
+        **params: further parameters of the primitive.
 
     Returns:
         the results and their mapped axes: None for the handle and for the number of a saved
@@ -314,7 +326,10 @@ def _measure_batch(
 def _directions_batch(
     operands: MeasureOperands, of: MeasureOperands, **params: Any
 ) -> tuple[list[Any], list[int | None]]:
-    """Map a derivative over its directions, by adding rows of directions.
+    """Batching rule of ``quantum_derivative`` whose operand ``directions`` is mapped.
+
+    Each row of ``directions`` gives one directional derivative. So the elements of the mapped axis
+    become additional rows of one equation.
 
     Args:
         operands: the operands of ``derivative_p``.
@@ -339,7 +354,10 @@ for _primitive in (measure_p, derivative_p):
 
 
 def add_row_axis(aval: Any, batch: Batch | None) -> ShapedArray:
-    """Return the abstract value of a circuit's result, with rows in front in a batch."""
+    """Add a leading axis of rows to the abstract value of one row's result.
+
+    The abstract value is returned unchanged if `batch` is None.
+    """
     if batch is None:
         return aval
     return ShapedArray((batch.size, *aval.shape), np.dtype(aval.dtype))

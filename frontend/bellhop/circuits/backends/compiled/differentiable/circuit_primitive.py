@@ -112,19 +112,22 @@ class CircuitBody:
 
     @functools.cached_property
     def obstacle(self) -> str:
-        """Why the plugin runs the circuit and not the engine; empty if the engine runs it."""
+        """The reason why the device's plugin runs the circuit instead of Bellhop's engine.
+
+        It is empty if the engine, Bellhop's own simulator, runs the circuit.
+        """
         return find_engine_obstacle(
             self.closed, self.device, self.derivative_order, self.traced_plan.outcomes
         )
 
     @property
     def outcomes(self) -> Outcomes:
-        """How random outcomes are treated."""
+        """How the circuit treats random outcomes: for instance none, sampled, or summed over."""
         return self.traced_plan.outcomes
 
     @functools.cached_property
     def plan(self) -> ExecutionPlan:
-        """What executes the circuit, and how: `traced_plan` with engine or plugin chosen.
+        """The executor of the circuit and its settings: `traced_plan` with engine or plugin chosen.
 
         If all final measurements are differentiated by the same method, the plan names that method.
         """
@@ -156,10 +159,10 @@ register_droppable(circuit_p)
 
 @circuit_p.def_effectful_abstract_eval
 def _abstract_eval(*avals: Aval, body: CircuitBody, batch: Batch | None) -> tuple[list[Any], Any]:
-    """Return the types of a circuit's results, and the circuit's effects.
+    """Return the types of a circuit's results (without the handle), and its effects.
 
-    The results do not include the handle. In a batch, the results have rows in front. The effects
-    are the quantum function's, with a random effect if the circuit draws outcomes or samples.
+    In a batch, the results have rows in front. The effects are the quantum function's, such as
+    prints, and a random effect if the circuit draws outcomes or samples.
     """
     # The effects of the quantum function, such as a print, are effects of the circuit.
     effects = body.closed.effects
@@ -199,7 +202,7 @@ def _batch(
     body: CircuitBody,
     batch: Batch | None,
 ) -> tuple[list[Any], list[int]]:
-    """Turn the circuits of all elements of a mapped axis into one batched circuit.
+    """Batching rule of a circuit: bind one circuit with a row for each element of the axis.
 
     Two kinds of circuits run one element after another instead: circuits that draw outcomes of
     mid-circuit measurements, since outcomes differ from element to element, and circuits with
@@ -208,7 +211,10 @@ def _batch(
     elements gives empty results, and no circuit.
 
     Args:
-        batch: the rows of the circuit; None if it is not batched yet.
+        operands: the inputs of the circuit.
+        dims: the mapped axis of each input; None if it is not mapped.
+        body: the circuit of one row.
+        batch: the rows that the circuit has already, from an inner ``vmap``; None if it has none.
 
     Returns:
         the results and their mapped axes.

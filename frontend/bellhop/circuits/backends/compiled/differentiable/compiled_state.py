@@ -89,7 +89,8 @@ class CompiledState(NamedTuple):
                 circuit is differentiated; None for parameters without a derivative.
             wires: integer array ``[m]`` of the traced wires; for a loop ``[most * m]``.
             n_iterations: how often the gates are repeated; None if the gates are not in a loop.
-            obstacle: why the gates have no derivative by ``params``; empty if they have one.
+            obstacle: the error message if the gates have no derivative by ``params``; empty if they
+                have one.
             is_preparation: whether the only gate prepares the state from the amplitudes ``params``.
         """
         handle = gates_p.bind(
@@ -133,12 +134,16 @@ class CompiledState(NamedTuple):
         """Measure the state at the end of the circuit.
 
         Args:
+            measurements: the measurements, in the order of the results.
+            device: the device that runs the circuit.
+            differentiation: how the results are differentiated.
             coefficients: array ``[c]``, the coefficients of observables.
             matrices: array ``[m]``, the data of observables' matrices.
-            params: array ``[p]``, the static-count parameters of all gates.
+            params: array ``[p]``, the traced parameters of all gates outside of loops with a
+                dynamic trip count.
             amplitudes: array ``[a]``, from which the state is prepared; empty if it is not.
-            perturbation: real scalar that represents dynamic-count parameters; None if there are
-                none.
+            perturbation: real scalar zero, whose tangent represents the tangents of gate parameters
+                in loops with a dynamic trip count; None if there are none.
 
         Returns:
             a list of the handle after the measurement, and an array for each measurement.
@@ -150,12 +155,13 @@ class CompiledState(NamedTuple):
         return operands.bind(measure_p, measuring=measuring, query=Query.VALUES)
 
     def measure_shots(self, device: DeviceSpec) -> list[Any]:
-        """Return which shots the current run represents, if shots share runs.
+        """Measure which shots the current execution of the circuit represents.
 
-        Shots with equal mid-circuit outcomes may share one run of the circuit.
+        Shots with equal mid-circuit outcomes may share one execution.
 
         Returns:
-            the handle of the state afterwards, and an array ``u8[shots]`` of ones and zeros.
+            the handle of the state afterwards, and an array ``u8[shots]``: 1 for the shots of this
+            execution, else 0.
         """
         nothing = jnp.zeros(0, Precision.real_type())
         by_likelihood = Differentiation(DiffMethod.LIKELIHOOD_RATIO)
@@ -165,25 +171,30 @@ class CompiledState(NamedTuple):
     def score(
         self, params: Any, amplitudes: Any, perturbation: Any, device: DeviceSpec
     ) -> list[Any]:
-        """Return the handle of the state afterwards, and the score of all outcomes so far.
+        """Return the score of this execution: a zero with the tangent of the log-probability.
 
-        The value of the score is a scalar zero. Its tangent is the tangent of the logarithm of the
-        outcomes' probability, for derivatives of averages over shots.
+        The score is the scalar 0.0. Its tangent is the tangent of the logarithm of the probability
+        of all outcomes that this execution has drawn, for derivatives of averages over shots.
 
         Args:
-            params: array ``[p]``, the parameters of all gates.
+            params: array ``[p]``, the traced parameters of all gates outside of loops with a
+                dynamic trip count.
             amplitudes: array ``[a]``, from which the state is prepared.
-            perturbation: real scalar that represents dynamic-count parameters; None if there are
-                none.
+            perturbation: real scalar zero, whose tangent represents the tangents of gate parameters
+                in loops with a dynamic trip count; None if there are none.
+            device: the device that runs the circuit.
+
+        Returns:
+            a list: the handle of the state afterwards, and the score.
         """
         return bind_score(self.handle, params, amplitudes, perturbation, device)
 
     def restart(self) -> list[Any]:
-        """End a run of the circuit and start the next run.
+        """End an execution of the circuit and start the next execution.
 
         Returns:
-            a list: the handle of the next run's state, whether there is to be a next run, and
-            whether the ended run counts, because all its postselections held.
+            a list: the handle of the next execution's state, whether there is to be a next
+            execution, and whether the ended execution counts, because all its postselections held.
         """
         return restart_run(self.handle)
 
@@ -218,12 +229,15 @@ class CircuitEquation:
 
     @property
     def is_sweep(self) -> bool:
-        """Whether the equation is a product with a derivative of the measured values."""
+        """Whether the equation computes a VJP or Hessian-vector product of measured values."""
         return is_derivative_product(self.eqn)
 
     @property
     def measuring(self) -> MeasurementSet | None:
-        """The final measurements and their differentiation; None for other equations."""
+        """The final measurements that the equation makes; None for other equations.
+
+        The object also has the device, and how the measurements are differentiated.
+        """
         return self.eqn.params["measuring"] if self.eqn.primitive is measure_p else None
 
     @property

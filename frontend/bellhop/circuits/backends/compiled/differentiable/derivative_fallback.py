@@ -61,7 +61,11 @@ class FallbackFunction:
     order: int = 0
 
     def __call__(self, *operands: Operand) -> list[Any]:
-        """Return the results of ``primary``, or of ``fallback`` if that is needed."""
+        """Evaluate the function by ``primary``, or by ``fallback``.
+
+        It is ``fallback`` if ``primary`` lacks the derivative of order `order` with respect to the
+        operands in `is_perturbed`.
+        """
         if not self.supports_derivative(self.is_perturbed, self.order):
             return self.fallback(*operands)
         closed = jax.make_jaxpr(self.primary)(*operands)
@@ -70,7 +74,10 @@ class FallbackFunction:
         return two_forms_p.bind(*operands, call_jaxpr=closed, forms=self)
 
     def map_forms(self, change: Callable[[Form], Form]) -> "FallbackFunction":
-        """Return a function of the same order whose two forms are ``change(form)``."""
+        """Apply a transformation such as ``jax.vmap`` to both forms: ``change(form)``.
+
+        The order of differentiation and the perturbed operands stay the same.
+        """
         changed = change(self.primary), change(self.fallback)
         return FallbackFunction(*changed, self.supports_derivative, self.is_perturbed, self.order)
 
@@ -96,6 +103,7 @@ two_forms_p.multiple_results = True
 def _evaluate_primary(
     *operands: Operand, call_jaxpr: ClosedJaxpr, forms: FallbackFunction
 ) -> list[Any]:
+    """Evaluate ``call_jaxpr``, the jaxpr of the form ``primary``."""
     return eval_jaxpr(call_jaxpr.jaxpr, call_jaxpr.consts, *operands)
 
 
@@ -111,11 +119,17 @@ def _jvp(
     call_jaxpr: ClosedJaxpr,
     forms: FallbackFunction,
 ) -> tuple[list[Any], list[Any]]:
-    """JVP rule of the two-form primitive.
+    """JVP rule of ``quantum_two_forms``, which calls a `FallbackFunction`.
+
+    Args:
+        primals: the operands of the function.
+        tangents: their tangents, some of them symbolic zeros.
+        call_jaxpr: the jaxpr of the form ``primary``.
+        forms: the function, with both forms.
 
     Returns:
         the results and their tangents. The tangents come from a ``LinearMap``, whose evaluation and
-        transpose are two-form functions again: the JVPs and the VJPs of both forms.
+        transpose are again functions with two forms: the JVPs and the VJPs of both forms.
     """
     results = two_forms_p.bind(*primals, call_jaxpr=call_jaxpr, forms=forms)
     has_tangent = [type(tangent) is not ad.Zero for tangent in tangents]
@@ -137,6 +151,7 @@ def _jvp(
         """
 
         def call_perturbed(*perturbed: Operand) -> list[Any]:
+            """Call the form with `perturbed` in place of the operands that have tangents."""
             rest = iter(perturbed)
             every = [next(rest) if yes else x for x, yes in zip(primals, has_tangent, strict=True)]
             return list(itertools.compress(form(*every), is_inexact))
@@ -151,6 +166,7 @@ def _jvp(
         """
 
         def push_forward(*operands: Operand) -> list[Any]:
+            """Evaluate the JVP; the arguments are operands, then tangents."""
             return jax.jvp(*restrict_to_perturbed(form, operands[:n]), list(operands[n:]))[1]
 
         return push_forward
@@ -163,6 +179,7 @@ def _jvp(
         """
 
         def pull_back(*operands: Operand) -> list[Any]:
+            """Evaluate the VJP; the arguments are operands, then cotangents."""
             function, perturbed = restrict_to_perturbed(form, operands[:n])
             return list(jax.vjp(function, *perturbed)[1](list(operands[n:])))
 
@@ -188,7 +205,7 @@ def _batch(
     call_jaxpr: ClosedJaxpr,
     forms: FallbackFunction,
 ) -> tuple[list[Any], list[int | None]]:
-    """Batching rule of the two-form primitive: map both forms over the axis.
+    """Batching rule of ``quantum_two_forms``: map both forms of the function over the axis.
 
     Returns:
         the results and their mapped axes: 0, or None if no operand is mapped.

@@ -25,18 +25,20 @@ class Differentiation:
     """How the measurements of a circuit are differentiated.
 
     An instance is chosen for each device call while a circuit is traced, and is a static part of
-    its final measurement (`MeasurementSet`).
+    its final measurement (`MeasurementSet`). Gate parameters in loops with a dynamic trip count are
+    *dynamic-count parameters*, all other traced gate parameters *static-count parameters*.
 
     Attributes:
-        method: the method by gate parameters, a name of ``ir/diff_method.py``.
-        frequencies: one byte for each static-count parameter: the bit set of its frequencies, for
-            shift rules.
-        dynamic_frequencies: the bit set of frequencies that all dynamic-count parameters share.
+        method: the method with respect to gate parameters, a name of ``ir/diff_method.py``.
+        frequencies: one byte for each static-count parameter, for shift rules: bit ``k`` is the
+            frequency ``(k + 1) / 2`` (`FrequencyBits`).
+        dynamic_frequencies: such bits, which all dynamic-count parameters share.
         options: the ``gradient_kwargs`` of the method.
-        obstacle: the reason if a derivative does not exist; otherwise empty.
+        obstacle: the error message if a derivative does not exist; otherwise empty.
         amplitude_differentiation: how to differentiate if the amplitudes that prepare the state are
             appended to the parameters; None for circuits without amplitudes.
-        has_vjp: whether the engine has the VJP of all values, whichever method gives the Jacobian.
+        has_vjp: whether the engine computes the VJP of all values, whichever method gives the
+            Jacobian.
         single_pass: whether the tangents are a ``LinearMap``, which reverse mode transposes to one
             adjoint sweep without the Jacobian. ``use_single_pass`` sets it. If the measurement
             returns its Jacobian, it holds for the tangent of the Jacobian.
@@ -63,15 +65,17 @@ class Differentiation:
         """Choose how the measurements of one device call are differentiated.
 
         Args:
-            plan: the plan of the circuit, with the user's method and options.
+            plan: how the circuit is executed; it has the user's method and options.
             facts: properties of circuit and device that decide about the method.
-            frequencies: one byte for each static-count parameter: the bit set of its frequencies.
-            dynamic_frequencies: the bit set of frequencies that dynamic-count parameters share.
-            amplitudes: one byte for each amplitude that prepares the state, as ``frequencies``;
+            frequencies: one byte for each gate parameter outside of loops with a dynamic trip
+                count, the bits of its shift-rule frequencies (`FrequencyBits`).
+            dynamic_frequencies: such bits, which all gate parameters in these loops share.
+            amplitudes: such a byte for each real number in the amplitudes that prepare the state;
                 empty if the state is not prepared from traced amplitudes.
 
         Returns:
-            the differentiation; its ``obstacle`` is the reason if a derivative does not exist.
+            the differentiation; its ``obstacle`` is the error message if a derivative does not
+            exist.
         """
         choice = choose_derivative(plan, facts)
         options = () if choice.method == DiffMethod.LIKELIHOOD_RATIO else plan.diff_options
@@ -94,23 +98,23 @@ class Differentiation:
         return replace(by_parameters, amplitude_differentiation=by_both)
 
     def select_rerun_method(self, measurements: Sequence[Measurement]) -> "Differentiation":
-        """Return a copy for derivatives that run the circuit with other parameters.
+        """Return the differentiation for derivatives that run the gates again.
 
         Such a derivative of a variance needs its second moment, which the adjoint method does not
-        differentiate. So the copy uses the parameter-shift method instead of the adjoint method,
-        also for derivatives by amplitudes.
+        differentiate. So parameter shifts replace the adjoint method, also for derivatives by
+        amplitudes, unless the adjoint method of plugins supports all measurements.
 
         Args:
             measurements: the measurements to differentiate.
 
         Returns:
-            the copy; this object itself if its method is not the adjoint method, or if the adjoint
-            method of plugins (not only of the engine) differentiates all measurements.
+            a copy with the parameter-shift method; this object itself if its method is not the
+            adjoint method, or can stay.
 
         Raises:
-            DifferentiableCompileError: if the copy would be needed for a state, which only the
-                engine's adjoint method differentiates, or for samples, counts or shadows, which no
-                method does.
+            DifferentiableCompileError: if parameter shifts would be needed for a state, which only
+                the engine's adjoint method differentiates, or for samples, counts or shadows, which
+                no method does.
         """
         if not self.is_adjoint or all(m.has_jacobian(Executor.PLUGIN) for m in measurements):
             return self
@@ -125,7 +129,10 @@ class Differentiation:
         )
 
     def use_single_pass(self) -> "Differentiation":
-        """Return a copy with ``single_pass``, also for derivatives by amplitudes with a VJP."""
+        """Return a copy with ``single_pass`` set: derivatives become products of one adjoint pass.
+
+        It is also set for derivatives by amplitudes, if the engine computes their VJP.
+        """
         by_amplitudes = self.amplitude_differentiation
         if by_amplitudes is not None and by_amplitudes.has_vjp:
             by_amplitudes = replace(by_amplitudes, single_pass=True)
@@ -133,14 +140,20 @@ class Differentiation:
 
     @property
     def is_adjoint(self) -> bool:
-        """Whether the last order of differentiation is the device's adjoint method."""
+        """Whether one order of each derivative is computed by the adjoint method.
+
+        True for the methods adjoint and likelihood ratio. Further orders use shift rules.
+        """
         return self.method in (DiffMethod.ADJOINT, DiffMethod.LIKELIHOOD_RATIO)
 
     def make_basis(self, n_params: int) -> Any:
-        """Draw the random directions of SPSA, in each run or once for a user's seed.
+        """Draw the random directions of SPSA.
+
+        They are drawn in each run of the program; if the user has set ``sampler_rng``, once while
+        tracing, with this seed.
 
         Args:
-            n_params: the number of static-count parameters.
+            n_params: the number of gate parameters outside of loops with a dynamic trip count.
 
         Returns:
             array ``[num_directions, n_params]`` of ones and minus ones, with zeros for parameters
@@ -159,12 +172,13 @@ class Differentiation:
         """Build the parameter-shift or finite-difference rules of a derivative.
 
         With an adjoint method, one order is left to this method: a static order if there is any,
-        else a dynamic order.
+        else a dynamic order. Dynamic-count parameters are gate parameters in loops with a dynamic
+        trip count; all other parameters are static-count.
 
         Args:
             static_order: the order in static-count parameters, or along the directions of a basis.
             dynamic_order: the order in dynamic-count parameters.
-            keep: whether the session also computes and keeps the first derivative in dynamic-count
+            keep: whether the runtime also computes and keeps the first derivative in dynamic-count
                 parameters.
 
         Returns:

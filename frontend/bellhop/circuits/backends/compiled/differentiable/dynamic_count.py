@@ -79,23 +79,27 @@ FIRST_DYNAMIC_COUNT = 1 << 30
 
 @dataclass(frozen=True)
 class DynamicParamsTag(ValueTag):
-    """The tag of a perturbation to which parameters of a dynamic loop were added.
+    """Tag that adds gate parameters of a dynamic loop to the perturbation.
 
-    The tagged value is the old perturbation, a zero that represents all dynamic-count parameters so
-    far. The tag's other operands are the new parameters f64[n], a handle that identifies the
-    session, and the number of the first parameter.
+    The *perturbation* is a scalar zero, which represents all gate parameters in loops with a
+    dynamic trip count (dynamic-count parameters). The tagged value is the perturbation before, and
+    stays zero. Its tangent changes: the runtime appends the tangents of the new parameters to the
+    vector that the tangent identifies. The tag's other operands are the new parameters f64[n], a
+    handle that identifies the circuit's session in the runtime, and the number of the first
+    parameter.
     """
 
     def compute_tangent(self, operands: Sequence[Operand], tangents: Sequence[Any]) -> Any:
-        """Return the tangent of the new perturbation, for the JVP rule of the tag.
+        """JVP rule of the tag: append the parameters' tangents to the perturbation's tangent.
 
         Args:
-            operands: the old perturbation, the parameters, the session's handle and the first
-                number.
+            operands: the perturbation before, the parameters, the session's handle and the number
+                of the first parameter.
             tangents: a tangent or symbolic zero for each operand.
 
         Returns:
-            the result of a ``LinearMap``, a scalar; or a symbolic zero if nothing is perturbed.
+            the tangent of the new perturbation, a scalar that identifies a vector in the runtime
+            and is the result of a ``LinearMap``; a symbolic zero if nothing is perturbed.
         """
         *dots, _, _ = tangents
         if all(type(dot) is ad.Zero for dot in dots):
@@ -110,14 +114,19 @@ class DynamicParamsTag(ValueTag):
         return linear([session, number], list(map(ad.instantiate_zeros, dots)))[0]
 
     def batch(self, operands: Sequence[Operand], dims: Sequence[int | None]) -> Operand:
-        """Return the old perturbation, not batched: its value is zero for each element."""
+        """Batching rule: drop the tag, and return the perturbation before, without a mapped axis.
+
+        The value of the perturbation is zero for each element.
+        """
         return operands[0]
 
 
 class SavedOutcomeTag(ValueTag):
-    """The tag of a mid-circuit outcome that the session keeps for the reverse pass.
+    """Tag of a mid-circuit outcome that the runtime keeps for the reverse pass.
 
-    The tag's other operands are a handle that identifies the session, and the outcome's number.
+    Reverse mode computes loops a second time, but cannot measure again: `read_saved_outcomes`
+    replaces tagged outcomes by reads. The tag's other operands are a handle that identifies the
+    circuit's session in the runtime, and the outcome's number.
     """
 
 
@@ -125,14 +134,15 @@ _SAVED_OUTCOME = SavedOutcomeTag()
 
 
 class DynamicParams(NamedTuple):
-    """The dynamic-count parameters that a circuit being traced has so far.
+    """The gate parameters in loops with a dynamic trip count, while a circuit is traced.
 
-    Loops with a dynamic trip count carry an instance. Parameters and saved outcomes share one
-    sequence of numbers.
+    Such loops carry an instance. The runtime numbers these *dynamic-count parameters* and the saved
+    mid-circuit outcomes in one sequence, in the order of execution.
 
     Attributes:
         next_index: i32[], the number of the next parameter or saved outcome.
-        perturbation: f64[], a zero that represents the vector of all parameters so far.
+        perturbation: f64[], a zero that represents the vector of all parameters so far. Its tangent
+            identifies the vector of their tangents in the runtime.
     """
 
     next_index: Any
@@ -140,14 +150,14 @@ class DynamicParams(NamedTuple):
 
     @classmethod
     def make_empty(cls) -> "DynamicParams":
-        """Return the object for a circuit without dynamic-count parameters so far."""
+        """Return the initial value, for a circuit without parameters in dynamic loops so far."""
         return cls(np.int32(FIRST_DYNAMIC_COUNT), np.zeros((), Precision.real_type()))
 
     def add_params(self, session: Handle, params: Any, count: Any) -> "DynamicParams":
-        """Return a copy with more parameters at the end, in the order of execution.
+        """Return a copy to which the parameters of executed gates are appended.
 
         Args:
-            session: any handle of the circuit, which identifies its session.
+            session: any handle of the circuit, by which the runtime finds the circuit's data.
             params: a vector of parameters.
             count: the number of parameters that are used. An int counts all of `params`; if it is a
                 tracer, the rest of `params` is padding, which is set to zero and has no derivative;
@@ -161,11 +171,11 @@ class DynamicParams(NamedTuple):
     def save_outcome(
         self, handle: Handle, session: Any, outcome: Any
     ) -> tuple["DynamicParams", Any, Any]:
-        """Store a mid-circuit outcome in the session, for the reverse pass to read.
+        """Store a mid-circuit outcome in the runtime, for the reverse pass to read.
 
         Args:
             handle: the handle of the state after the measurement.
-            session: any handle of the circuit, which identifies its session.
+            session: any handle of the circuit, by which the runtime finds the circuit's data.
             outcome: the outcome, a boolean scalar.
 
         Returns:
@@ -179,7 +189,7 @@ class DynamicParams(NamedTuple):
 
 
 def read_saved_outcomes(closed: ClosedJaxpr) -> ClosedJaxpr:
-    """Replace the uses of saved outcomes in a jaxpr by reads from the session.
+    """Replace mid-circuit outcomes in a jaxpr by reads of the outcomes that were saved.
 
     Reverse mode computes loops a second time, and cannot measure a second time. The measurements
     stay in the jaxpr, as dead code that the caller removes.
@@ -192,6 +202,7 @@ def read_saved_outcomes(closed: ClosedJaxpr) -> ClosedJaxpr:
     """
 
     def recall(eqn: JaxprEqn, value: Any, *others: Any) -> Any:
+        """Bind an equation; if it tags a saved outcome, read the outcome from the runtime."""
         if SavedOutcomeTag.is_tagging(eqn):
             return call("recall", others, BOOL)
         return bind_equation(eqn, value, *others)
@@ -202,19 +213,27 @@ def read_saved_outcomes(closed: ClosedJaxpr) -> ClosedJaxpr:
 
 
 def has_session_reads(circuit: ClosedJaxpr) -> bool:
-    """Return whether a circuit reads dynamic-count derivatives from its session."""
+    """Return whether a circuit reads derivatives or saved outcomes from the runtime.
+
+    The runtime keeps them, until the circuit ends, for loops with a dynamic trip count.
+    """
     return any(is_call(eqn, "after") for eqn in iterate_equations(circuit.jaxpr))
 
 
 def compute_perturbation_cotangent(handle: Handle, saved: Any, values_bar: Any) -> Any:
-    """Return the perturbation's cotangents, f64[rows], for cotangents of values.
+    """Compute the VJP by gate parameters in loops with a dynamic trip count.
 
-    Each is a number that identifies a vector in the session, the cotangents of all dynamic-count
-    parameters.
+    The runtime multiplies a Jacobian that it keeps with the cotangents of measured values, and
+    keeps the resulting vectors, one for each row.
 
     Args:
-        saved: the number of the Jacobian that the session keeps, i32[].
+        handle: a handle of the circuit.
+        saved: the number of the Jacobian, i32[].
         values_bar: cotangents of measured values, f64[rows, values].
+
+    Returns:
+        f64[rows], a number that identifies each vector: the cotangents of the perturbation, which
+        represents all these parameters.
     """
     result = ShapedArray(values_bar.shape[:1], Precision.real_type())
     return call("vjp", [handle, values_bar, saved], result, bits=_count_exact_bits())[0]
@@ -226,16 +245,20 @@ def _count_exact_bits() -> int:
 
 
 def _append_to_direction(cursor: Sequence[Any], tangents: Sequence[Any]) -> list[Any]:
-    """Append parameters' tangents to the direction vector in the session.
+    """Append parameters' tangents to a vector in the runtime.
 
-    This evaluates the ``LinearMap`` of `DynamicParamsTag`.
+    The vector has the tangents of all gate parameters in loops with a dynamic trip count. This
+    function evaluates the ``LinearMap`` of `DynamicParamsTag`.
 
     Args:
-        cursor: a handle that identifies the session, and the number of the first parameter.
-        tangents: the tangents of the old perturbation and of the parameters.
+        cursor: a handle by which the runtime finds the circuit's data, and the number of the first
+            parameter.
+        tangents: the number that identifies the vector so far (the tangent of the old
+            perturbation), and the vector of the parameters' tangents.
 
     Returns:
-        a list of one scalar, the tangent of the new perturbation, which identifies the vector.
+        a list of one scalar, which identifies the longer vector: the tangent of the new
+        perturbation.
     """
     session, number = cursor
     # Reshaping is faster to trace than indexing.
@@ -249,17 +272,21 @@ def _append_to_direction(cursor: Sequence[Any], tangents: Sequence[Any]) -> list
 def _direction_transpose(
     result: ShapedArray, cursor: Sequence[Any], cotangents: Sequence[Any]
 ) -> list[Any]:
-    """Read the cotangents of parameters from the session.
+    """Read the cotangents of parameters from a vector in the runtime.
 
-    This is the transpose of `_append_to_direction`.
+    The vector has the cotangents of all gate parameters in loops with a dynamic trip count. This is
+    the transpose of `_append_to_direction`.
 
     Args:
         result: the type of the parameters' cotangents, with an axis of length one in front.
-        cursor: a handle that identifies the session, and the number of the first parameter.
-        cotangents: a list of one scalar, the cotangent of the new perturbation.
+        cursor: a handle by which the runtime finds the circuit's data, and the number of the first
+            parameter.
+        cotangents: a list of one scalar, which identifies the vector: the cotangent of the new
+            perturbation.
 
     Returns:
-        the cotangents of the old perturbation and of the parameters.
+        a list: the same scalar, as the cotangent of the old perturbation, and the cotangents of the
+        parameters.
     """
     session, number = cursor
     (bar,) = cotangents

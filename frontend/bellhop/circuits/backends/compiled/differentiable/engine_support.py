@@ -25,12 +25,15 @@ from bellhop_runtime import most_qubits_in_engine
 def find_engine_obstacle(
     closed: ClosedJaxpr, device: DeviceSpec, derivative_order: int, outcomes: Outcomes
 ) -> str:
-    """Return why the engine cannot run a circuit, so that the plugin must.
+    """Return why Bellhop's engine cannot run a circuit, so that the device's plugin must.
 
-    Reasons are the user's choice (``engine="plugin"``), a device that the engine does not replace,
-    classical shadows, and too many qubits unless only the engine has the circuit's derivative.
+    The engine is Bellhop's own simulator. Reasons are the user's choice (``engine="plugin"``), a
+    device that the engine does not replace, classical shadows, and too many qubits unless only the
+    engine has the circuit's derivative.
 
     Args:
+        closed: the jaxpr of the circuit.
+        device: the device that runs the circuit.
         derivative_order: how many times the circuit has been differentiated.
         outcomes: how random outcomes are handled.
 
@@ -71,11 +74,12 @@ def _requires_engine(closed: ClosedJaxpr, derivative_order: int, outcomes: Outco
 
 
 def choose_record_mode(closed: ClosedJaxpr) -> int:
-    """Return ``quantum.begin``'s attribute ``record`` for a differentiated circuit.
+    """Choose how the runtime records the gates of a differentiated circuit.
 
     Returns:
-        1 to record gates for derivatives that run the gates again; 2 for the adjoint method of
-        engine or plugin; 3 for the adjoint method of the engine alone.
+        attribute ``record`` of ``quantum.begin``: 1 to record gates for derivatives that run the
+        gates again; 2 for the adjoint method of engine or plugin; 3 for the adjoint method of the
+        engine alone.
     """
     equations = list(iterate_equations(closed.jaxpr))
     adjoint = list(filter(is_adjoint_equation, equations))

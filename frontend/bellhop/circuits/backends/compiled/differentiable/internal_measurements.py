@@ -11,14 +11,15 @@ from bellhop.circuits.ir.device_spec import DeviceSpec
 
 @dataclass(frozen=True)
 class ShotMembership(Measurement):
-    """Whether each shot belongs to this run of the circuit, u8[shots] of 0 and 1.
+    """Whether each shot belongs to this execution of the circuit, u8[shots] of 0 and 1.
 
-    It is measured if shots with equal mid-circuit outcomes share a run.
+    It is measured if shots with equal mid-circuit outcomes share an execution.
     """
 
     kind = "run"
 
     def _encode_operands(self, first_matrix: int) -> tuple[int, ...]:
+        """Return no operands: this measurement has neither wires nor observables."""
         return ()
 
     def _get_shape(self, device: DeviceSpec) -> tuple[int, ...]:
@@ -40,6 +41,7 @@ class Score(Measurement):
     kind = "score"
 
     def _encode_operands(self, first_matrix: int) -> tuple[int, ...]:
+        """Return no operands: this measurement has neither wires nor observables."""
         return ()
 
     def _get_shape(self, device: DeviceSpec) -> tuple[int, ...]:

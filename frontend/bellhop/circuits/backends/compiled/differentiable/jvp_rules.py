@@ -80,8 +80,8 @@ def forbid_gate_derivatives(obstacle: str) -> AbstractContextManager[None]:
     """Return a context in which derivatives by any gate's parameters raise an error.
 
     Args:
-        obstacle: the message of the ``DifferentiableCompileError``. If it is empty, only gates with
-            an obstacle of their own raise.
+        obstacle: the message of the ``DifferentiableCompileError``. If it is empty, only
+            derivatives by gates whose equation has an obstacle raise.
     """
     return override_trace_state(obstacle=obstacle)
 
@@ -89,12 +89,16 @@ def forbid_gate_derivatives(obstacle: str) -> AbstractContextManager[None]:
 def _gates_jvp(
     primals: Sequence[Operand], tangents: Sequence[Any], *, obstacle: str, **static: Any
 ) -> Any:
-    """JVP rule of gates: apply them, and return a zero tangent of the handle.
+    """JVP rule of ``quantum_gates``: apply the gates; the handle's tangent is zero.
 
-    Amplitudes that have a tangent are marked as differentiated.
+    Tangents of parameters reach the measurement through its operand ``params``, not through the
+    handle. Amplitudes that have a tangent are marked as differentiated.
 
     Args:
-        obstacle: why the gates have no derivative by their parameters; empty if they have one.
+        primals: the fields of `GateOperands`.
+        tangents: their tangents, some of them symbolic zeros.
+        obstacle: the error message if the gates have no derivative by their parameters; else empty.
+        **static: further parameters of the primitive.
 
     Raises:
         DifferentiableCompileError: if the gates' parameters have a tangent, and `obstacle` or
@@ -187,8 +191,8 @@ def _constants_jvp(
 ) -> tuple[Any, list[Any], list[Any]]:
     """Measure values, some of which have a zero derivative, and compute their tangents.
 
-    The others are measured once more, by a measurement of their own that is differentiated. With
-    shots, their tangents then may come from other samples than their values.
+    Values with a derivative are measured once more, by a separate measurement that is
+    differentiated. With shots, their tangents then may come from other samples than their values.
 
     Args:
         jvp: operands and tangents, of which some are not zero.
@@ -291,13 +295,14 @@ def _compute_value_tangents(
     """Compute the values' tangents, with the chain rule of variances.
 
     Args:
+        handle: the handle of the state.
         jvp: operands and tangents; its measurements may be followed by the expectation value of
             each variance's observable, for the chain rule.
         values: the measured values, without these expectation values.
         jacobian: the Jacobian by the parameters; None to compute it if they have a tangent. For the
             chain rule, its rows of variances are derivatives of second moments.
-        saved: the number under which the session keeps the first derivative by dynamic-count
-            parameters; None if it does not.
+        saved: the number by which the runtime finds the first derivative by gate parameters in
+            loops with a dynamic trip count, if it has kept this derivative; else None.
 
     Returns:
         the handle of the state afterwards, and a tangent for each value.
@@ -326,7 +331,13 @@ def _derivative_jvp(
     """JVP rule of ``quantum_derivative``: its tangent is one order higher.
 
     Args:
-        keep: whether the session keeps the first derivative by dynamic-count parameters.
+        primals: the operands, fields of `MeasureOperands`.
+        tangents: their tangents, some of them symbolic zeros.
+        names: the names of the operands.
+        measuring: the measurements to differentiate.
+        order: the order of the derivative.
+        keep: whether the runtime keeps the first derivative by gate parameters in loops with a
+            dynamic trip count.
 
     Returns:
         the results (handle, derivative, number of the kept derivative) and their tangents.
@@ -352,10 +363,14 @@ def _derivative_jvp(
 def _correct_variance_jacobians(handle: Handle, jvp: MeasurementJvp, dot: Any) -> tuple[Any, Any]:
     """Apply the chain rule of variances to the tangent of a Jacobian.
 
+    The Jacobian's rows of variances are derivatives of ``E[A**2]``; the derivative of ``E[A]**2``
+    is subtracted.
+
     Args:
+        handle: the handle of the state.
         jvp: operands and tangents; its measurements are followed by the expectation value of each
             variance's observable.
-        dot: the tangent of the Jacobian f64[values, p], in which variances count as second moments.
+        dot: the tangent of the Jacobian f64[values, p], with rows for these expectation values.
 
     Returns:
         the handle of the state afterwards, and the tangent without the rows of these expectation
@@ -381,12 +396,16 @@ def _compute_derivative_tangent(
 ) -> tuple[Any, Any]:
     """Compute the tangent of a derivative of any order.
 
+    It is a sum of contributions of ``params``, the perturbation, directions, and the coefficients
+    and matrices of observables, as far as they have tangents.
+
     Args:
+        handle: the handle of the state.
         jvp: the measurements, and the tangents of operands.
         order: the order of the derivative; order 0 is the values themselves.
         more: the derivative of the next order; None to compute it if ``params`` has a tangent.
-        saved: the number under which the session keeps the first derivative by dynamic-count
-            parameters; None if it does not.
+        saved: the number by which the runtime finds the first derivative by gate parameters in
+            loops with a dynamic trip count, if it has kept this derivative; else None.
 
     Returns:
         the handle of the state afterwards, and the tangent, in the shape of the derivative.
@@ -427,12 +446,15 @@ ad.primitive_jvps[derivative_p] = _derivative_jvp
 def _add_data_tangents(
     dot: Any, changes: Sequence[ValueChange], of_terms: Any, measuring: MeasurementSet, *, axis: int
 ) -> Any:
-    """Add the contributions of the coefficients' and matrices' tangents to a tangent.
+    """Add the contributions of observables' coefficients and matrices to a tangent.
+
+    Each contribution is a weighted sum of terms, which are values or derivatives of other
+    measurements.
 
     Args:
         dot: the tangent so far, an array with an axis of values.
-        changes: how measurements change with coefficients and matrices.
-        of_terms: the derivatives of all terms of all changes, concatenated along `axis`.
+        changes: for each contribution, its weights and the measurement to whose values it is added.
+        of_terms: the terms of all contributions, concatenated along `axis`.
         measuring: the measurements, for the position of each value on the axis.
         axis: the axis of values.
 
@@ -467,7 +489,9 @@ def _insert_direction_tangents(directions: Any, directions_dot: Any) -> Any:
 
 
 def _append_direction(directions: Any, direction: Any) -> Any:
-    """Append a direction to each row of directions.
+    """Append a direction of differentiation to each row of directions.
+
+    A direction is a number that identifies a vector of tangents in the runtime.
 
     Args:
         directions: array ``[rows, k]``; None if there are none.

@@ -128,9 +128,10 @@ def _linearize(body: CircuitBody, given: Sequence[bool], obstacle: str) -> Linea
 
 
 def _find_obstacle(body: CircuitBody) -> str:
-    """Return why the gates of a circuit have no derivative; "" if they have one.
+    """Return the error message if the gates of a circuit have no derivative; else "".
 
-    A circuit that draws its mid-circuit outcomes in each run needs its score for a derivative.
+    Without derivative are circuits that draw mid-circuit outcomes in each run, but do not return
+    the score, the derivative of the outcomes' log-probability.
     """
     if not body.outcomes.is_drawn_in_each_run or has_score(body.closed):
         return ""
@@ -176,6 +177,7 @@ def _jvp(
         likes = to_structs(map(jax.typeof, perturbed_tangents))
 
         def transpose(saved: Sequence[Any], bars: Sequence[Any]) -> list[Any]:
+            """Multiply cotangents with the transposed Jacobian at the saved inputs."""
             by_jacobian = functools.partial(products.multiply_jacobian, saved)
             (input_bars,) = jax.linear_transpose(by_jacobian, likes)(bars)
             return input_bars
@@ -194,10 +196,16 @@ def _jvp(
 def _linearize_with_residuals(
     primals: Sequence[Operand], tangents: Sequence[Any], body: CircuitBody, batch: Batch | None
 ) -> tuple[list[Any], list[Any]]:
-    """Bind a circuit that returns residuals, and compute tangents from residuals.
+    """Bind a circuit that also returns residuals, and compute tangents from the residuals.
 
     The equations for the tangents have no quantum operations, so JAX transposes and batches them as
     usual. In a batch, the body of one row is linearized, and ``vmap`` maps the linear equations.
+
+    Args:
+        primals: the inputs of the circuit.
+        tangents: their tangents, some of them symbolic zeros.
+        body: the circuit.
+        batch: the rows; None without a batch.
 
     Returns:
         the results and their tangents.
@@ -224,12 +232,13 @@ def _linearize_with_residuals(
 def _make_derivative_body(
     body: CircuitBody, closed: ClosedJaxpr, again: Callable[[], ClosedJaxpr] | None
 ) -> CircuitBody:
-    """Return the body of a circuit's derivative: another jaxpr, one order higher.
+    """Return a circuit's body with the jaxpr of its derivative, one order higher.
 
     Args:
+        body: the circuit that is differentiated.
         closed: the jaxpr of the derivative.
-        again: makes a jaxpr with the same results as `closed`, to be differentiated instead; None
-            to differentiate `closed`.
+        again: makes a jaxpr with the same results as `closed`, which is differentiated in place of
+            `closed` for the next order; None to differentiate `closed`.
     """
     return replace(
         body,
@@ -284,9 +293,11 @@ class _LinearProducts:
     def push_forward(self, primals: Sequence[Operand], moving: Sequence[Any]) -> list[Any]:
         """Return the tangents of the perturbed results, computed by one adjoint sweep.
 
-        Only with a `jvp_body`, that is for the tangents of a gradient.
+        Only with a `jvp_body`: the circuit returns a gradient, and the tangents are Hessian-vector
+        products.
 
         Args:
+            primals: the inputs of the circuit.
             moving: the tangents of the perturbed inputs only.
         """
         assert self.jvp_body is not None
@@ -319,17 +330,19 @@ class _LinearProducts:
 def _find_products(
     body: CircuitBody, batch: Batch | None, given: tuple[bool, ...]
 ) -> _LinearProducts | None:
-    """Choose between the Jacobian of a circuit and products with its derivative.
+    """Return the products with a circuit's derivative, if they cost less than its Jacobian.
 
-    A product, such as a VJP, takes one pass of the adjoint method (one sweep).
+    A product, such as a VJP, takes one pass of the adjoint method through the gates.
 
     Args:
+        body: the circuit.
+        batch: the rows; None without a batch.
         given: for each input, whether it has a tangent.
 
     Returns:
         the products; None if the Jacobian costs less, if the engine does not support products, if
-        they need no sweep, or if the circuit has mid-circuit outcomes, effects, or no final
-        measurement.
+        they would run no adjoint pass, or if the circuit has mid-circuit outcomes, effects, or no
+        final measurement.
     """
     # The derivative of a VJP is computed from the Jacobian, which has derivatives of any order.
     closed, differentiable = body.closed, body.make_differentiable_jaxpr
@@ -389,8 +402,8 @@ def _find_products(
 def _use_single_pass(eqn: JaxprEqn) -> JaxprEqn:
     """Mark a final measurement so that one adjoint pass computes its derivative.
 
-    The derivative is then a product (VJP or Hessian-vector product) instead of a Jacobian. Other
-    equations are returned unchanged.
+    Its derivative is then a VJP or Hessian-vector product instead of a Jacobian. An equation that
+    is not a final measurement is returned unchanged.
     """
     if eqn.primitive is not measure_p:
         return eqn

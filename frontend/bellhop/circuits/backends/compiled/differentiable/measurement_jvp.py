@@ -63,10 +63,16 @@ class MeasurementJvp(NamedTuple):
         tangents: Sequence[Any],
         measuring: MeasurementSet,
     ) -> "MeasurementJvp":
-        """Return the instance for a measurement equation.
+        """Return the instance for an equation that measures.
 
         Amplitudes with a tangent are appended to ``params``, so that the circuit is differentiated
         by them, and the differentiation becomes its ``amplitude_differentiation``.
+
+        Args:
+            names: the names of the operands, fields of `MeasureOperands`.
+            primals: the operands of the equation.
+            tangents: their tangents, some of them symbolic zeros.
+            measuring: the measurements, and how they are differentiated.
         """
         named, named_tangents = (
             MeasureOperands.from_names(names, values) for values in (primals, tangents)
@@ -120,19 +126,20 @@ class MeasurementJvp(NamedTuple):
 
     @property
     def n_all_params(self) -> int:
-        """The number of parameters, with amplitudes that were appended."""
+        """The number of parameters, including amplitudes that were appended."""
         return self.primals.params.shape[-1]
 
     @property
     def has_amplitude_params(self) -> bool:
-        """Whether amplitudes were appended to the parameters."""
+        """Whether amplitudes were appended to the gate parameters."""
         return self.n_all_params > self.n_params
 
     def drop_amplitudes(self, derivative: Any, order: int) -> Any:
-        """Drop a derivative's entries by the amplitudes that were appended.
+        """Remove the entries of a derivative that belong to the appended amplitudes.
 
         Args:
             derivative: array whose last `order` axes are axes of parameters.
+            order: the number of these axes.
 
         Returns:
             the array with `n_params` entries along these axes.
@@ -161,10 +168,10 @@ class MeasurementJvp(NamedTuple):
 
     @property
     def is_single_pass(self) -> bool:
-        """Whether one adjoint sweep of the engine computes the product with the tangents.
+        """Whether one adjoint sweep computes the product of the derivative with the tangents.
 
-        The measurements must be marked for it, and only ``params`` may have a tangent, to which
-        amplitudes may be appended.
+        True if the measurements are marked for it (``single_pass``), and only ``params``, to which
+        amplitudes may be appended, has a tangent.
         """
         by_sweep = self.measuring.differentiation.single_pass
         return by_sweep and set(self.tangents_by_name) == {"params"}
@@ -176,14 +183,18 @@ class MeasurementJvp(NamedTuple):
 
     @property
     def perturbation_tangent(self) -> Any:
-        """The tangent of the perturbation; None if it is zero."""
+        """The tangent of the perturbation; None if it is zero.
+
+        It is a number that identifies the tangents of gate parameters in loops with a dynamic trip
+        count.
+        """
         return self.tangents_by_name.get("perturbation")
 
     def bind_measurement(self, measuring: MeasurementSet, query: Query) -> list[Any]:
         """Bind ``quantum_measure`` with these operands, and return handle and results.
 
         Args:
-            measuring: the measurements; the differentiation of ``self.measuring`` replaces theirs.
+            measuring: the measurements; they are differentiated as ``self.measuring`` is.
             query: the results to return.
         """
         own = replace(measuring, differentiation=self.measuring.differentiation)
@@ -248,10 +259,12 @@ class MeasurementJvp(NamedTuple):
             return rows[::2], rows[1::2]
 
         def evaluate(values: Sequence[Any], dots: Sequence[Any]) -> list[Any]:
+            """Return the tangents of the values and of the Jacobian; a rule of the `LinearMap`."""
             gradients, gradient_tangents = evaluate_both(values, dots[0])
             return [gradients @ dots[0], gradient_tangents]
 
         def transpose(values: Sequence[Any], bars: Sequence[Any]) -> list[Any]:
+            """Return the cotangent of ``params``, for cotangents of a value and its gradient."""
             value_bar, by_bar = bars
             assert len(by_bar) == 1
             gradients, gradient_tangents = evaluate_both(values, by_bar[0])
@@ -275,19 +288,21 @@ class MeasurementJvp(NamedTuple):
         keep: bool = False,
         **others: Any,
     ) -> list[Any]:
-        """Bind ``quantum_derivative`` with these operands.
+        """Bind ``quantum_derivative`` with these operands, which runs the gates again.
 
         Args:
+            handle: the handle of the state.
             measuring: the measurements to differentiate.
             order: the order of the derivative by ``params``; 0 for the values.
-            keep: whether the session keeps the first derivative by dynamic-count parameters.
+            keep: whether the runtime keeps the first derivative by gate parameters in loops with a
+                dynamic trip count.
             others: replacements of further operands, by name; ``saved`` is None if it is not among
                 them.
 
         Returns:
-            the handle of the state afterwards, the derivative by ``params``, and the number under
-            which the session keeps the first derivative by dynamic-count parameters: ``saved`` if
-            it is among `others`, -1 if nothing is kept.
+            the handle of the state afterwards, the derivative by ``params``, and the number by
+            which the runtime finds the derivative that it keeps: ``saved`` if it is among `others`,
+            -1 if nothing is kept.
         """
         operands = self.primals._replace(**{"handle": handle, "saved": None, **others})
         rerun = measuring.prepare_rerun()
@@ -298,18 +313,19 @@ class MeasurementJvp(NamedTuple):
     ) -> Any:
         """Return the derivative by ``params`` and, additionally, along directions.
 
-        A direction is a vector with a tangent for each dynamic-count parameter. The circuit's
-        session holds these vectors; the program has a number for each.
+        A direction is a vector with a tangent for each gate parameter in loops with a dynamic trip
+        count. The runtime holds these vectors; the program has a number for each.
 
         Args:
-            directions: f64[rows, k], numbers of vectors that the session holds. Each row gives one
-                derivative of order k, along its k vectors.
+            handle: the handle of the state.
+            directions: f64[rows, k], numbers of vectors. Each row gives one derivative of order k,
+                along its k vectors.
             order: the order of the derivative by ``params``.
             steps: the number of gates and projections before the measurement, i32[].
-            saved: the number under which the session keeps the first derivative by dynamic-count
-                parameters, for k = 1 and order 0; None to compute the derivative by running the
-                gates again. With a number, the result is the result of a ``LinearMap``, which can
-                be transposed.
+            saved: the number by which the runtime finds the first derivative by these gate
+                parameters, if it has kept it, for k = 1 and order 0; None to compute the derivative
+                by running the gates again. With a number, the result is the result of a
+                ``LinearMap``, which can be transposed.
 
         Returns:
             array f64[rows, values, p, ..., p] with `order` axes of length p, the number of entries
@@ -321,6 +337,7 @@ class MeasurementJvp(NamedTuple):
         static = {"measuring": self.measuring.prepare_rerun(), "order": order, "keep": False}
 
         def evaluate(values: Sequence[Any], moving: Sequence[Any]) -> list[Any]:
+            """Return a list of the derivative along the directions ``moving[0]``."""
             same = MeasureOperands.from_names(names, values)
             return same._replace(directions=moving[0]).bind(derivative_p, **static)[1:2]
 
@@ -346,12 +363,14 @@ class MeasurementJvp(NamedTuple):
         return self._replace(tangents=MeasureOperands(**{**tangents, **zeros}))
 
     def find_data_changes(self) -> tuple[list[ValueChange], "MeasurementJvp"]:
-        """Find how values change along the tangents of coefficients and matrices.
+        """Write the values' tangents by coefficients and matrices as sums of other values.
+
+        For instance, the tangent of ``<a X + b Z>`` is ``a_dot <X> + b_dot <Z>``.
 
         Returns:
-            a list of changes, empty without such tangents; and a copy of this object whose
-            measurements are the values that the changes need, concatenated, followed by the means
-            of their variances.
+            a list of such sums, empty if coefficients and matrices have no tangents; and a copy of
+            this object that measures the values in the sums, followed by the expectation value of
+            the observable of each variance among them.
         """
         dots = self.tangents_by_name.get("coefficients"), self.tangents_by_name.get("matrices")
         before = self.primals.coefficients

@@ -149,7 +149,10 @@ class MeasurementSet:
 
     @property
     def is_score(self) -> bool:
-        """Whether the only measurement is the score of the drawn outcomes."""
+        """Whether the only measurement is the score of the outcomes that were drawn.
+
+        The score is a zero whose derivative is the derivative of the outcomes' log-probability.
+        """
         return self.measurements == (Score(),)
 
     def replace_measurements(self, measurements: Sequence[Measurement]) -> "MeasurementSet":
@@ -157,16 +160,19 @@ class MeasurementSet:
         return replace(self, measurements=tuple(measurements))
 
     def prepare_rerun(self) -> "MeasurementSet":
-        """Return a copy for derivatives that run the circuit with other parameters.
+        """Return a copy for derivatives that run the gates again.
 
-        Its differentiation is chosen by `Differentiation.select_rerun_method`, which may raise a
-        `DifferentiableCompileError`.
+        Parameter shifts may replace the adjoint method (`Differentiation.select_rerun_method`,
+        which may raise a `DifferentiableCompileError`).
         """
         method = self.differentiation.select_rerun_method(self.measurements)
         return replace(self, differentiation=method)
 
     def use_single_pass(self) -> "MeasurementSet":
-        """Return a copy whose derivative is a ``LinearMap`` of one adjoint sweep."""
+        """Return a copy whose derivatives are VJPs or Hessian-vector products of one adjoint pass.
+
+        The tangents are then a ``LinearMap``, which does not compute the Jacobian in reverse mode.
+        """
         return replace(self, differentiation=self.differentiation.use_single_pass())
 
     @property
@@ -188,25 +194,37 @@ class MeasurementSet:
         )
 
     def to_variance_means(self) -> "MeasurementSet":
-        """Return a copy that measures only the mean of each variance's observable."""
+        """Return a copy that measures only the expectation value of each variance's observable.
+
+        ``[var(A), expval(B), var(C)]`` becomes ``[expval(A), expval(C)]``.
+        """
         return self.replace_measurements(
             [mean for m in self.measurements if (mean := m.to_expval()) is not None]
         )
 
     def add_variance_means(self) -> "MeasurementSet":
-        """Return a copy with the mean of each variance's observable appended."""
+        """Return a copy with the expectation value of each variance's observable appended.
+
+        ``[var(A), expval(B), var(C)]`` becomes ``[var(A), expval(B), var(C), expval(A),
+        expval(C)]``.
+        """
         return self.replace_measurements(
             [*self.measurements, *self.to_variance_means().measurements]
         )
 
     def list_sizes(self) -> list[int]:
-        """Return the number of real values of each measurement."""
+        """Return the number of real values of each measurement; a complex value counts as two."""
         return [measurement.count_values(self.device) for measurement in self.measurements]
 
     def make_derivative_aval(self, rows: Sequence[int], n_params: int, order: int) -> ShapedArray:
-        """Return the abstract value of a derivative by the parameters.
+        """Return the abstract value of a derivative of all values by the parameters.
 
         Its shape is ``[*rows, values, n_params, ..., n_params]``, with `order` axes of parameters.
+
+        Args:
+            rows: the leading axes, of a batch or of directions.
+            n_params: the number of parameters.
+            order: the order of the derivative; 0 for the values.
         """
         return ShapedArray(
             (*rows, sum(self.list_sizes()), *[n_params] * order), Precision.real_type()
@@ -231,10 +249,10 @@ class MeasurementSet:
         ]
 
     def find_variance_means(self) -> list[int]:
-        """Return for each variance the index of its mean's measurement; -1 for others.
+        """Return for each variance the index of its observable's expectation value; else -1.
 
-        The means are the last measurements, in the order of the variances, as after
-        `add_variance_means`.
+        These expectation values are the last measurements, in the order of the variances, as after
+        `add_variance_means`. For ``[var(A), expval(B), expval(A)]`` the result is ``[2, -1, -1]``.
         """
         variances = [m.to_expval() is not None for m in self.measurements]
         means = iter(range(len(variances) - sum(variances), len(variances)))
@@ -269,11 +287,12 @@ def _derivative_abstract_eval(
 ) -> list[ShapedArray]:
     """Return the types of a derivative's results: handle, derivative and an integer.
 
-    Under this integer, the session keeps the first derivative by dynamic-count parameters.
+    The integer is the number by which the runtime finds the first derivative by gate parameters in
+    loops with a dynamic trip count, if it keeps this derivative.
 
     Args:
         order: the order of the derivative by ``params``.
-        keep: whether the session keeps the first derivative by dynamic-count parameters.
+        keep: whether the runtime keeps this derivative.
 
     Raises:
         DifferentiableCompileError: if `Differentiation.make_shift_rules` raises it. A saved
@@ -315,9 +334,12 @@ def _measure_lower(
 
 
 def _score_lower(handle: Handle, types: Sequence[Any], *, has_gradient: bool) -> list[Any]:
-    """Lower a score: the constant zero, and its gradient by the runtime.
+    """Lower a score: the constant zero and, if it is requested, its gradient by the runtime.
+
+    The gradient is the derivative of the log-probability of the outcomes that were drawn.
 
     Args:
+        handle: MLIR value of the state's handle.
         types: MLIR types of the results after the handle.
         has_gradient: whether the gradient by ``params`` is a result, too.
 
@@ -339,17 +361,17 @@ def _derivative_lower(
     """Lower a derivative to ``quantum.derivative``, or to ``quantum.jvp`` if saved.
 
     If the operand ``saved`` is among `names`, ``quantum.jvp`` multiplies the derivative that the
-    session has kept with the directions f64[rows, 1], and `measuring`, `order` and `keep` do not
+    runtime has kept with the directions f64[rows, 1], and `measuring`, `order` and `keep` do not
     matter. Otherwise ``quantum.derivative`` runs the gates again.
 
     Args:
         order: the order of the derivative by ``params``.
-        keep: whether the session shall keep the first derivative by dynamic-count parameters.
+        keep: whether the runtime shall keep the first derivative by gate parameters in loops with a
+            dynamic trip count.
 
     Returns:
-        MLIR values of the handle, the derivative, and the number under which the session keeps the
-        first derivative by dynamic-count parameters: the operand ``saved`` if it is present, -1
-        without `keep`.
+        MLIR values of the handle, the derivative, and the number by which the runtime finds the
+        derivative that it keeps: the operand ``saved`` if it is present, -1 without `keep`.
     """
     named = MeasureOperands.from_names(names, operands)
     result = ir_type(ctx, ctx.avals_out[1])
@@ -381,6 +403,7 @@ def _derivative_lower(
 
 
 def _default_to_constant(operand: Any, value: Any) -> Any:
+    """Return an operand; if it is None, `value` as an MLIR constant."""
     return mlir.ir_constant(value) if operand is None else operand
 
 
@@ -422,7 +445,7 @@ def is_adjoint_equation(eqn: JaxprEqn) -> bool:
 
 
 def is_derivative_product(eqn: JaxprEqn) -> bool:
-    """Return whether an equation multiplies a measurement's derivative by a vector."""
+    """Return whether an equation computes a VJP or Hessian-vector product of measurements."""
     return eqn.primitive is measure_p and eqn.params["query"] in (Query.VJP, Query.JACOBIAN_JVP)
 
 

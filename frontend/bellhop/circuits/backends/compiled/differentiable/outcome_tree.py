@@ -68,7 +68,7 @@ from bellhop.tracing.dce import eliminate_dead_code
 
 
 def run_all_outcomes(once: ClosedJaxpr) -> ClosedJaxpr:
-    """Return a jaxpr that runs a circuit once for each combination of outcomes.
+    """Return a jaxpr that runs a circuit once for each combination of mid-circuit outcomes.
 
     Args:
         once: the jaxpr of one run, from handle and inputs to handle and results. The results have
@@ -79,6 +79,15 @@ def run_all_outcomes(once: ClosedJaxpr) -> ClosedJaxpr:
     """
 
     def run(state: tuple[Any, list[Any], Any], *inputs: Any) -> tuple[Any, list[Any], Any]:
+        """Run `once` and add its results to the sums; the body of the loop over runs.
+
+        Args:
+            state: the handle, the sums of results so far, and whether this run is to be done.
+            *inputs: the inputs of the circuit.
+
+        Returns:
+            the same three values for the next run.
+        """
         handle, sums, _ = state
         handle, *values = eval_jaxpr(once.jaxpr, once.consts, handle, *inputs)
         handle, more, _ = restart_run(handle)
@@ -165,6 +174,7 @@ def add_jacobian(
             """Return the Jacobians of the linear part at the residuals, in order of values."""
 
             def evaluate_parts(parts: Sequence[Any]) -> list[Any]:
+                """Evaluate the linear part; complex tangents are given as two real parts."""
                 wholes = _join_complex(parts, likes)
                 return list(eval_jaxpr(linear.jaxpr, linear.consts, *residuals, *wholes))
 
@@ -184,13 +194,14 @@ def add_jacobian(
 def _collect_session_reads(
     function: Callable[..., list[Any]], inputs: Sequence[Any]
 ) -> tuple[list[Any], list[Any]]:
-    """Evaluate a function, and collect all values that it reads from sessions.
+    """Evaluate a function, and collect all values that it reads from the runtime.
 
-    The caller makes the end of the circuit, which ends the session, depend on the values. Otherwise
-    XLA might schedule a read, even an unused read, after the end.
+    The runtime keeps these values until the circuit ends. So the caller makes the end of the
+    circuit depend on them. Otherwise XLA might schedule a read, even an unused read, after the end.
 
     Args:
         function: a function of arrays that returns a list of arrays.
+        inputs: its arguments.
 
     Returns:
         the results of the function; and the results of all equations that take a state handle.
@@ -198,6 +209,7 @@ def _collect_session_reads(
     reads: list[Any] = []
 
     def read(eqn: JaxprEqn, *operands: Any) -> Sequence[Any]:
+        """Bind an equation; if it takes a state handle, append its results to ``reads``."""
         results = bind_equation(eqn, *operands)
         if has_handle_operand(eqn):
             reads.extend(results)

@@ -70,15 +70,22 @@ _DIFFERENTIATION = replace(_DIFFERENTIATION, amplitude_differentiation=_DIFFEREN
 def bind_score(
     handle: Handle, params: Any, amplitudes: Any, perturbation: Any, device: DeviceSpec
 ) -> list[Any]:
-    """Return the handle of a state, and the score of the outcomes drawn so far.
+    """Return the score of a circuit: a zero with the tangent of the log-probability.
 
-    The score is a scalar with the value zero, whose tangent is the tangent of the logarithm of the
-    outcomes' probability.
+    The score is the scalar 0.0. Its tangent is the tangent of the logarithm of the probability of
+    all outcomes that were drawn so far.
 
     Args:
-        params: array ``[p]``, the parameters of all gates.
+        handle: the handle of the state.
+        params: array ``[p]``, the traced parameters of all gates outside of loops with a dynamic
+            trip count.
         amplitudes: array ``[a]``, from which the state is prepared.
-        perturbation: real scalar that represents dynamic-count parameters; None if there are none.
+        perturbation: real scalar zero, whose tangent represents the tangents of gate parameters in
+            loops with a dynamic trip count; None if there are none.
+        device: the device that runs the circuit.
+
+    Returns:
+        a list: the handle of the state afterwards, and the score.
     """
     nothing = jnp.zeros(0, Precision.real_type())
     operands = MeasureOperands(handle, nothing, nothing, params, amplitudes, perturbation)
@@ -87,9 +94,9 @@ def bind_score(
 
 
 def has_score(circuit: ClosedJaxpr) -> bool:
-    """Return whether a circuit measures the score of its outcomes (`bind_score`).
+    """Return whether a circuit measures its score (`bind_score`).
 
-    The score carries the derivative of the outcomes' log-probability.
+    The score is a zero whose tangent is the tangent of the outcomes' log-probability.
     """
     return any(
         eqn.primitive is measure_p and eqn.params["measuring"].is_score
@@ -100,14 +107,15 @@ def has_score(circuit: ClosedJaxpr) -> bool:
 def forbid_unscored_derivatives(
     statistics: Sequence[Statistic], score: Any, fewest: int | None = None
 ) -> list[Statistic]:
-    """Make statistics without a score-function derivative raise if differentiated.
+    """Make derivatives of results raise an error if the score function does not give them.
 
     Per-shot values have no such derivative; nor has any value if the circuit postselects and a
-    group has a single shot.
+    group of shots to average over has a single shot.
 
     Args:
-        statistics: the statistics of a run of one shot.
-        score: the score of the run, through which results depend on gate parameters.
+        statistics: the results of the circuit, as arrays of one execution of one shot
+            (`Statistic`).
+        score: the score of the execution, through which results depend on gate parameters.
         fewest: the number of shots in the smallest group, if the circuit postselects; else None.
 
     Returns:
@@ -129,6 +137,9 @@ def forbid_unscored_derivatives(
 
 def compute_score_means(sums: Sequence[Any], counts: Any, *, is_conditioned: bool) -> list[Any]:
     """Return means over groups of shots, differentiable by the score function.
+
+    A shot's score is a zero whose tangent is the tangent of the log-probability of the shot's
+    outcomes.
 
     Args:
         sums: a list of sums over the shots of each group, arrays ``[groups, ...]``: first of each

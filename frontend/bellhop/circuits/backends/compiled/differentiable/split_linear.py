@@ -93,11 +93,12 @@ class LinearizedJaxpr(NamedTuple):
             is_mapped: whether ``vmap`` maps the function, for the rows of a batch.
 
         Returns:
-            a tuple of three: a jaxpr that takes handle and inputs, and returns handle, values and
-            residuals, or Jacobians if `is_summed` or in loops with a dynamic trip count; a function
-            ``(residuals, tangents of perturbed inputs) -> tangents of perturbed values``; and None,
-            or a function without arguments that makes a jaxpr with the same results as the first,
-            which JAX can differentiate once more instead of the first.
+            a tuple of three. First, a jaxpr that takes handle and inputs, and returns handle,
+            values and residuals; Jacobians in place of residuals if `is_summed`, or if the linear
+            part has a loop with a dynamic trip count. Second, a function ``(residuals, tangents of
+            perturbed inputs) -> tangents of perturbed values``. Third, None, or a function without
+            arguments that makes a jaxpr with the same results as the first, which JAX can
+            differentiate once more instead of the first.
         """
         known, linear, n_residuals, out_perturbed = self
         if is_mapped:
@@ -136,6 +137,7 @@ class LinearizedJaxpr(NamedTuple):
             """Return the perturbed inputs' cotangents, from residuals and values' cotangents."""
 
             def push_forward(*tangents: Any) -> Any:
+                """Evaluate the linear part at the residuals, for ``jax.linear_transpose``."""
                 return eval_jaxpr(linear.jaxpr, linear.consts, *residuals, *tangents)
 
             likes = to_structs(linear.in_avals[self.n_residuals :])
@@ -154,6 +156,7 @@ class LinearizedJaxpr(NamedTuple):
         rules = {linear_map_p: _evaluate_linear_map}
 
         def push_forward(residuals: Sequence[Any], tangents: Sequence[Any]) -> Any:
+            """Evaluate the linear part, with the evaluation rule of each `LinearMap`."""
             return interpret(self.linear, rules, *residuals, *tangents)
 
         return self._append_function(push_forward, self.linear.in_avals[self.n_residuals :])
@@ -172,6 +175,7 @@ class LinearizedJaxpr(NamedTuple):
         n_known = len(known.in_avals)
 
         def run(*args: Any) -> list[Any]:
+            """Run the known part, and then `end` with its residuals and the further arguments."""
             handle, *results = eval_jaxpr(known.jaxpr, known.consts, *args[:n_known])
             return [handle, *end(results[len(results) - self.n_residuals :], args[n_known:])]
 
@@ -179,6 +183,7 @@ class LinearizedJaxpr(NamedTuple):
 
 
 def _evaluate_linear_map(eqn: JaxprEqn, *operands: Operand) -> list[Any]:
+    """Replace a `LinearMap` equation by its evaluation; a rule for `interpret`."""
     linear = eqn.params["linear"]
     return linear.evaluate(*linear.split(operands))
 

@@ -118,22 +118,30 @@ def call(
 
     Args:
         operation: the name of an operation of the quantum dialect, without the prefix ``quantum.``.
+        operands: the arrays that the operation takes.
+        *results: the types of its results.
+        **attributes: the attributes of the operation.
     """
     return _call_p.bind(*operands, operation=operation, results=results, **attributes)
 
 
 def restart_run(handle: Handle) -> list[Any]:
-    """Bind the end of a run of a circuit, and the start of the circuit's next run.
+    """Bind the end of an execution of a circuit, and the start of the next execution.
 
     Returns:
-        the handle of the next run's state, whether there is to be a next run, and whether the ended
-        run counts, because all its postselections held.
+        the handle of the next execution's state, whether there is to be a next execution, and
+        whether the ended execution counts, because all its postselections held.
     """
     return call("restart", [handle], HANDLE, BOOL, BOOL)
 
 
 def is_call(eqn: JaxprEqn, operation: str = "") -> bool:
-    """Return whether an equation calls the named runtime operation, or any if unnamed."""
+    """Return whether an equation calls a runtime operation (`call`).
+
+    Args:
+        eqn: any equation.
+        operation: the name of the operation; empty for any operation.
+    """
     return eqn.primitive is _call_p and operation in ("", eqn.params["operation"])
 
 
@@ -203,6 +211,7 @@ def _call_batch(
 
 
 def _is_real(value: Any) -> bool:
+    """Return whether an array has the program's real dtype."""
     return value.dtype == Precision.real_type()
 
 

@@ -52,7 +52,12 @@ def build_product_circuit(product: ClosedJaxpr) -> ClosedJaxpr | None:
     ]
 
     def rebuild_jaxpr(kept: Sequence[JaxprEqn]) -> ClosedJaxpr:
-        """Return the jaxpr with reordered products; of the measurements, only `kept`."""
+        """Return the jaxpr with derivative products in the places of measurements.
+
+        Args:
+            kept: the measurements to keep in front of their products; all other measurements are
+                dropped.
+        """
         # Maps the handle after a measurement to the handle after its replacement.
         places: dict[Any, Any] = {}
         # Maps the handle after a product to the handle that the product takes in its new place.
@@ -85,11 +90,13 @@ def build_product_circuit(product: ClosedJaxpr) -> ClosedJaxpr | None:
 def _rename_variables(
     eqn: JaxprEqn, substitutions: Mapping[Any, Any], product_handles: Mapping[Any, Any]
 ) -> JaxprEqn:
-    """Substitute the operands of an equation, and the handle operand of a product.
+    """Return an equation with renamed operands.
 
     Args:
+        eqn: the equation.
         substitutions: new variables by old variable; chains are followed.
-        product_handles: by the handle that a derivative product returns, the handle that it takes.
+        product_handles: for a derivative product (VJP or Hessian-vector product), its handle
+            operand in the new place, by the handle that it returns.
     """
     first = product_handles.get(eqn.outvars[0]) if is_derivative_product(eqn) else None
     invars = [_resolve_variable(substitutions, var) for var in eqn.invars]
