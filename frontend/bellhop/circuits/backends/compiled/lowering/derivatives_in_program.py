@@ -38,10 +38,12 @@ from bellhop.jaxprs.equations import find_dependents, has_tangent, iterate_equat
 
 
 def find_missing_derivative(traced: TracedCall) -> str:
-    """Return why the engine lacks a derivative of a circuit.
+    """Return why Bellhop's engine does not support some derivative of a circuit.
+
+    The engine is Bellhop's own simulator. Derivatives of any order and by any input are considered.
 
     Args:
-        traced: the circuit, to be differentiated to any order and by any of its inputs.
+        traced: the circuit, traced for the engine.
 
     Returns:
         the reason as a clause about the circuit, such as "the circuit measures a traced matrix".
@@ -57,9 +59,16 @@ def find_missing_derivative(traced: TracedCall) -> str:
 
 
 def _find_missing_in_equation(eqn: JaxprEqn, circuit: Jaxpr) -> str:
-    """Return why the engine lacks a derivative of an equation; empty if it has all.
+    """Return why the engine does not support some derivative of an equation; else "".
 
-    Only gates and final measurements lack derivatives.
+    Only gates and final measurements may lack derivatives.
+
+    Args:
+        eqn: any equation of the circuit.
+        circuit: the jaxpr that has the equation.
+
+    Returns:
+        the reason as a clause about the circuit; empty if the engine has all derivatives.
     """
     params, of_circuit = eqn.params, CircuitEquation(eqn)
     if of_circuit.is_gates:
@@ -79,7 +88,7 @@ def _find_missing_in_equation(eqn: JaxprEqn, circuit: Jaxpr) -> str:
 
 
 def _find_missing_with_shots(eqn: JaxprEqn) -> str:
-    """Return why the engine lacks a derivative of a measurement with shots.
+    """Return why the engine does not support a derivative of a measurement with shots.
 
     The reason is a clause about the circuit; empty if the engine has all derivatives.
     """
@@ -95,6 +104,8 @@ def _find_perturbed_operands(eqn: JaxprEqn, circuit: Jaxpr, inputs: Sequence[boo
     """Return for each operand of a measurement whether it depends on perturbed inputs.
 
     Args:
+        eqn: an equation of the final measurement.
+        circuit: the jaxpr that has the equation.
         inputs: for each input of the circuit, whether it is perturbed.
 
     Returns:
@@ -140,11 +151,17 @@ def _lacks_derivative(eqn: JaxprEqn, circuit: Jaxpr, inputs: Sequence[bool], ord
 
 
 def run_differentiable(circuit: TracedCall, device: Any, wires: WireMap) -> Any:
-    """Bind a circuit, with derivatives in the program if the engine lacks some.
+    """Bind a circuit, with an array simulation as fallback for missing derivatives.
 
-    JAX then differentiates the circuit as simulated on arrays, which is traced only for a
-    derivative that the runtime lacks. A circuit is bound without these derivatives if it has
-    effects, or closes over tracers that are not constants of the quantum function.
+    The runtime computes the values. For a derivative that it does not support, JAX differentiates
+    the circuit as simulated on arrays, which is traced only then. A circuit is bound without this
+    fallback if the runtime has all derivatives, and if the circuit has effects, or closes over
+    tracers that are not constants of the quantum function.
+
+    Args:
+        circuit: the circuit, traced for the runtime.
+        device: the PennyLane device.
+        wires: maps wire labels to qubits.
 
     Returns:
         the measurements' values, in the structure that the quantum function returned.
@@ -217,10 +234,11 @@ def run_differentiable(circuit: TracedCall, device: Any, wires: WireMap) -> Any:
 
 
 def _needs_program_derivatives(circuit: TracedCall) -> bool:
-    """Return whether derivatives must be exact, and the engine lacks some of them.
+    """Return whether a circuit needs an array simulation for some of its derivatives.
 
-    False for circuits that draw random numbers, and for other methods than ``best``, ``adjoint``
-    and ``parameter-shift``. For ``parameter-shift``, only derivatives by gates are considered.
+    True if derivatives must be exact, and the engine lacks some of them. False for circuits that
+    draw random numbers, and for other methods than ``best``, ``adjoint`` and ``parameter-shift``.
+    For ``parameter-shift``, only derivatives by gates are considered.
     """
     method = circuit.call.config.diff_method
     if circuit.plan.outcomes.is_drawn:

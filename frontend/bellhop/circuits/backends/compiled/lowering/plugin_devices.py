@@ -115,7 +115,8 @@ def check_plugin_limits(name: str, where: str, *, is_tree: bool, n_groups: int) 
         name: PennyLane's name of the device.
         where: the QNode, for errors.
         is_tree: whether results are exact sums over the outcomes of mid-circuit measurements.
-        n_groups: the number of groups of shots that share a run; 0 for a run per shot.
+        n_groups: the number of entries of the shot vector whose shots one execution draws; 0 if
+            each shot is a separate execution.
 
     Raises:
         CompileError: names the QNode and a remedy.

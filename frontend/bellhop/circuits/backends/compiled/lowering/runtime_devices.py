@@ -30,10 +30,12 @@ from bellhop.circuits.ir.wires import WireMap
 
 
 def run_in_runtime(call: Circuit, device: qml.devices.Device, wires: WireMap) -> Any:
-    """Trace and bind a circuit, to be run by the engine or the device's plugin.
+    """Trace a circuit into the program, to be run by Bellhop's engine or a device's plugin.
 
     Args:
+        call: the QNode call, with its inputs and settings.
         device: the QNode's PennyLane device: with a compiled interface, or ``default.qubit``.
+        wires: maps wire labels to qubits.
 
     Returns:
         the measurements' values, in the structure that the quantum function returned; ``Declined``
@@ -45,7 +47,7 @@ def run_in_runtime(call: Circuit, device: qml.devices.Device, wires: WireMap) ->
 
 
 def _run_default_qubit(call: Circuit, device: qml.devices.Device, wires: WireMap) -> Any:
-    """Trace a circuit of ``default.qubit`` for the engine, and bind or decline it.
+    """Trace a circuit of ``default.qubit`` into the program, to be run by Bellhop's engine.
 
     Returns:
         the measurements' values, in the structure that the quantum function returned; ``Declined``
@@ -67,7 +69,9 @@ def _get_lightning_device() -> Any:
 
 
 def _run_on_plugin(call: Circuit, device: qml.devices.Device, wires: WireMap) -> Any:
-    """Trace and bind a circuit of a device with a compiled plugin.
+    """Trace a circuit of a device with a compiled plugin into the program.
+
+    If the runtime lacks some of the circuit's derivatives, JAX differentiates an array simulation.
 
     Returns:
         the measurements' values, in the structure that the quantum function returned.

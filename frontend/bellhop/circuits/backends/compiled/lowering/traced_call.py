@@ -54,20 +54,21 @@ from bellhop.mesh.explicit_mesh import leave_mesh
 
 @dataclass(frozen=True)
 class TracedCall:
-    """A call of a QNode, traced for the runtime, but not bound yet.
+    """A call of a QNode, traced for the runtime; `run` adds it to the program.
 
-    Made by `trace_for_runtime`; `run` binds the circuit in the program.
+    Made by `trace_for_runtime`.
 
     Attributes:
         call: the QNode call: its inputs, configuration and shots.
-        rows: the batch of the gates' parameters (parameter broadcasting).
-        closed: the jaxpr, from handle, row and inputs to handle and values. If results are sums
-            over several runs, the jaxpr of one run.
+        rows: the batch axis of gate parameters (parameter broadcasting).
+        closed: the jaxpr, from the state's handle, the index of the batch row and the inputs to
+            handle and values. If results are sums over several runs, the jaxpr of one run.
         device: the device, with the shots of one run.
         postselects: whether a mid-circuit measurement postselects.
-        has_score: whether a run returns its score, for derivatives of averages over shots.
+        has_score: whether a run returns its score, a zero whose tangent is the tangent of the
+            outcomes' log-probability, for derivatives of averages over shots.
         results: computes the QNode's results from the circuit's values.
-        plan: what executes the circuit, and how.
+        plan: the executor of the circuit, and its settings.
     """
 
     call: Circuit
@@ -92,6 +93,7 @@ class TracedCall:
         has_rows = self.rows.size is not None
 
         def run(row: Any) -> Any:
+            """Bind the circuit for the batch row of a traced index; return the results."""
             operands = [*consts, *([row] if has_rows else []), *inputs]
             return self._finish_results(linearize_rule.bind_circuit(self._circuit_body, operands))
 
@@ -100,9 +102,10 @@ class TracedCall:
 
     @functools.cached_property
     def _circuit_body(self) -> CircuitBody:
-        """The parameter of the circuit primitive; the jaxpr's constants become inputs.
+        """The parameter ``body`` of the circuit primitive, made from `closed`.
 
-        The input of the row is dropped if the call has no batch.
+        The constants of `closed` become inputs. The input of the row's index is dropped if the call
+        has no batch.
         """
         config = self.call.config
         return CircuitBody(
@@ -119,8 +122,10 @@ class TracedCall:
     def _finish_results(self, values: Sequence[Any]) -> Any:
         """Return the results of the QNode, computed from the circuit primitive's results.
 
-        With postselection, the first value is the probability of all kept outcomes, or whether the
-        run or each shot is accepted.
+        Args:
+            values: the primitive's results. With postselection, the first one is the probability
+                that all postselections hold (exact results), or whether the run or each shot is
+                accepted.
         """
         total = is_accepted = None
         if self.postselects:
@@ -133,9 +138,10 @@ class TracedCall:
 
 
 def _can_runs_differ(once: ClosedJaxpr) -> bool:
-    """Return whether callbacks may make two runs with equal outcomes differ.
+    """Return whether two runs with equal mid-circuit outcomes may differ, due to callbacks.
 
-    If so, rejected runs are repeated by ``Outcomes.REPEATED_ANEW``, else by ``Outcomes.REPEATED``.
+    True if an equation with an effect has results. If so, rejected runs are repeated by
+    ``Outcomes.REPEATED_ANEW``, else by ``Outcomes.REPEATED``.
 
     Args:
         once: the jaxpr of one run. Its random numbers, for the bases of classical shadows, do not
@@ -214,9 +220,10 @@ def trace_for_runtime(
 
 
 class _Variant(NamedTuple):
-    """One way to treat mid-circuit outcomes, with the part of the trace that measures.
+    """One treatment of mid-circuit outcomes, for which a trace has measured the circuit.
 
-    A trace measures the circuit for all variants; `_CircuitTracer.trace` then chooses one.
+    For instance, each shot may be a separate run, or shots with equal outcomes may share a run. A
+    trace measures the circuit for all variants; `_CircuitTracer.trace` then chooses one.
 
     Attributes:
         make_call: makes the traced call; takes the jaxpr of the run as keyword ``closed``.
@@ -333,11 +340,13 @@ class _CircuitTracer:
     def _measure_variant(
         self, circuit: RuntimeCircuit, leaves: Sequence[Any], tree: Any
     ) -> tuple["_Variant", list[Any]]:
-        """Measure a circuit for one treatment of outcomes.
+        """Measure a circuit for one treatment of mid-circuit outcomes.
 
         Args:
             circuit: the circuit, with all gates applied and its treatment of outcomes set. Its
                 device and groups of shots are set here.
+            leaves: the leaves of the quantum function's result, such as measurement processes.
+            tree: the tree structure of this result.
 
         Returns:
             the variant, and its values: the handle and the results.
@@ -366,9 +375,15 @@ class _CircuitTracer:
     ) -> tuple[list[Any], list[Any], Sequence[Statistic]]:
         """Measure all return values of the quantum function at the end of the circuit.
 
+        Args:
+            circuit: the circuit, with all gates applied.
+            leaves: the leaves of the quantum function's result, such as measurement processes.
+
         Returns:
             a list of the probability of the run, empty if results are not weighted by it; a list of
-            the score of the run, empty if it has none; and a statistic for each leaf.
+            the score of the run (a zero whose tangent is the tangent of the outcomes'
+            log-probability), empty if it has none; and for each leaf a `Statistic`, which has its
+            arrays.
         """
         shots = self.call.shots
         if shots.total:

@@ -35,9 +35,10 @@ def mask_other_shots(statistics: Sequence[Statistic], shares: Any, is_here: Any)
     once.
 
     Args:
-        statistics: the statistics of the current run.
-        shares: array ``[groups]``: the fraction of each group's shots that the run represents. It
-            only serves to raise the error: its tangent shows that the circuit is differentiated.
+        statistics: the results of the current run, as arrays (`Statistic`).
+        shares: array ``[groups]``: for each entry of the shot vector, the fraction of its shots
+            that the run represents. It only serves to raise the error: its tangent shows that the
+            circuit is differentiated.
         is_here: integer array ``[shots]``: 1 for the shots that the run represents, else 0.
 
     Returns:

@@ -47,14 +47,14 @@ def needs_outcomes(closed: ClosedJaxpr, qubits: Collection[int]) -> bool:
 
 
 def _find_disturbed_qubits(measurement: Measurement, qubits: Collection[int]) -> set[int]:
-    """Return the qubits that must not be measured before a final measurement.
+    """Return the qubits on which an earlier measurement would change a final measurement.
 
     For an expectation value or variance, they are the wires of non-diagonal factors; for
     probabilities, samples and frequencies there are none.
 
     Args:
         measurement: the final measurement.
-        qubits: the qubits to return for other measurements, such as a state, which any earlier
+        qubits: the result for other kinds of measurements, such as a state, which any earlier
             measurement would change.
     """
     if isinstance(measurement, Expval | Var):

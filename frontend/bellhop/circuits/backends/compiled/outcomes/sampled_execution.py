@@ -44,8 +44,8 @@ _sampled_execution_p.multiple_results = True
 def make_sampled_execution(once: ClosedJaxpr, where: str, *, until_accepted: bool) -> ClosedJaxpr:
     """Return the jaxpr of a run in a form that JAX can differentiate in reverse mode.
 
-    If the run has dynamic loops, or is repeated until accepted, it becomes one equation of a
-    primitive. Any other run is returned unchanged.
+    If the run has loops with a dynamic trip count, or is repeated until accepted, it becomes one
+    equation of a primitive with its own JVP rule. Any other run is returned unchanged.
 
     Args:
         once: the jaxpr of one run, from handle and inputs to handle and values.
@@ -67,6 +67,7 @@ def make_sampled_execution(once: ClosedJaxpr, where: str, *, until_accepted: boo
     closed = convert_constants_to_inputs(used)
 
     def run(*operands: Any) -> list[Any]:
+        """Bind the primitive, without the inputs that the run does not use."""
         handle, *inputs = itertools.compress(operands, is_used)
         return _sampled_execution_p.bind(
             handle, *used.consts, *inputs, once=closed, where=where, until_accepted=until_accepted
@@ -104,18 +105,19 @@ def loop_over_shots(
     postselects: bool,
     has_score: bool,
 ) -> ClosedJaxpr:
-    """Return the jaxpr of all shots, whose results are means over groups and samples.
+    """Return the jaxpr that executes all shots, and returns means over shots, and samples.
 
     Args:
         closed: the jaxpr of one shot, from handle and inputs to handle, whether the shot was
             accepted (if ``postselects``), the shot's score (if ``has_score``), and values, each
             with a leading axis of length one.
-        statistics: the statistics whose arrays the values are; they decide which values are per
-            shot.
-        groups: the number of shots of each group to average over.
+        statistics: the results whose arrays the values are (`Statistic`); they decide which values
+            are samples.
+        groups: the number of shots of each entry of the shot vector, to average over.
         inputs: arrays or types, the inputs of the jaxpr.
         postselects: whether shots may be rejected; rejected shots do not count in means.
-        has_score: whether ``closed`` returns a score.
+        has_score: whether ``closed`` returns a score: a zero whose tangent is the tangent of the
+            outcomes' log-probability, by which means are differentiated.
 
     Returns:
         a jaxpr from handle and inputs to handle, ``bool[shots]`` of accepted shots (if
@@ -185,9 +187,10 @@ def loop_over_shots(
 def _abstract_eval(
     *_: Any, once: ClosedJaxpr, until_accepted: bool, **__: Any
 ) -> tuple[list[Any], Any]:
-    """Return the types of a sampled run's results, and the run's effects.
+    """Return the types of a run's results, and the run's effects.
 
-    With `until_accepted`, a boolean follows the handle.
+    The results are the handle, with `until_accepted` whether the last run was accepted, and the
+    values.
     """
     handle, *values = once.out_avals
     is_accepted = [ShapedArray((), np.dtype(bool))] if until_accepted else []
@@ -195,6 +198,7 @@ def _abstract_eval(
 
 
 def _evaluate(*operands: Any, once: ClosedJaxpr, until_accepted: bool, **_: Any) -> list[Any]:
+    """Evaluate the jaxpr of a run, once or until a run is accepted."""
     if until_accepted:
         return run_until_accepted(once, *operands)
     return list(eval_jaxpr(once.jaxpr, once.consts, *operands))
@@ -208,11 +212,17 @@ def _jvp(
     where: str,
     until_accepted: bool,
 ) -> tuple[list[Any], list[Any]]:
-    """JVP rule of a sampled run: bind it with residuals, and compute the tangents.
+    """JVP rule of ``quantum_drawn_run``, a run that draws outcomes.
+
+    It binds the run with residuals as additional results, and computes the tangents from the
+    residuals.
 
     Args:
+        primals: the handle and the inputs.
+        tangents: their tangents, some of them symbolic zeros.
         once: the jaxpr of one run.
         where: the QNode and its line, for errors.
+        until_accepted: whether the run is repeated until it is accepted.
 
     Returns:
         the results and their tangents, symbolic zeros for the handle and the acceptance.
@@ -254,6 +264,15 @@ def run_until_accepted(once: ClosedJaxpr, handle: Handle, *inputs: Any) -> list[
     """
 
     def run(state: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Run the circuit once; the body of the ``while`` loop over runs.
+
+        Args:
+            state: the handle, whether this run is to be done, and the acceptance and the values of
+                the run before.
+
+        Returns:
+            the same four values after this run.
+        """
         handle, *values = eval_jaxpr(once.jaxpr, once.consts, state[0], *inputs)
         handle, more, is_accepted = CompiledState(handle).restart()
         return handle, more, is_accepted, values

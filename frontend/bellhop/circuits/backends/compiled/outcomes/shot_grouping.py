@@ -24,10 +24,11 @@ _PASSES_PER_SHOT = 4
 
 
 def should_share_runs(closed: ClosedJaxpr, device: DeviceSpec, *, has_rows: bool) -> bool:
-    """Return whether shots with equal outcomes can share runs, and it is faster.
+    """Return whether shots with equal mid-circuit outcomes should share one run.
 
     False for a circuit with effects, such as callbacks, which must run once for each shot, and for
-    a circuit that the engine does not support.
+    a circuit that the engine does not support. Otherwise True if the runs, with their derivatives,
+    are presumably cheaper than a run for each shot.
 
     Args:
         closed: the jaxpr of a shared run, from handle and inputs to handle and values.

@@ -35,15 +35,18 @@ class DerivativeKind(enum.Enum):
 class GateSequence:
     """Gates without control flow: static gates, and their traced parameters and wires.
 
-    A sequence becomes one equation of the program. ``RX(x, 0)`` and ``RY(0.5, 0)`` give gates with
-    the slots ``(0,)`` and ``(-1,)``: parameter 0 of the sequence, and the gate's constant 0.
+    A sequence becomes one equation of the program. A *slot* says where a gate finds a parameter:
+    ``RX(x, 0)`` has the slots ``(0,)``, the sequence's parameter 0; ``RY(0.5, 0)`` has the slots
+    ``(-1,)``, the gate's constant 0.
 
     Attributes:
         derivative: how it is differentiated with respect to its parameters.
         gates: the gates in order. A slot of a gate is the index of a traced parameter or, if
-            negative, of a constant; a negative wire ``-1 - i`` is traced wire ``i``.
+            negative, ``-1 - i`` for the gate's constant ``i``; a negative wire ``-1 - i`` is traced
+            wire ``i``.
         n_params: the number of traced parameters; each element of an array is one.
-        frequencies: for each parameter, the bits of its shift-rule frequencies (`FrequencyBits`).
+        frequencies: one byte for each parameter, the bits of its shift-rule frequencies: bit ``k``
+            is the frequency ``(k + 1) / 2`` (`FrequencyBits`).
     """
 
     derivative: DerivativeKind = DerivativeKind.BY_PARAMETERS
@@ -62,7 +65,8 @@ class GateSequence:
             frequencies: the bits of each parameter's shift-rule frequencies (`FrequencyBits`).
 
         Returns:
-            the slots of the parameters: their indices in this sequence.
+            the slots of the parameters: their indices in this sequence, by which gates refer to
+            them.
         """
         slots = range(self.n_params, self.n_params + values.size)
         self._params[slots.start] = values
@@ -79,7 +83,8 @@ class GateSequence:
             frequencies: the bits of each parameter's shift-rule frequencies (`FrequencyBits`).
 
         Returns:
-            the slots of the parameters.
+            the slots of the parameters: their indices in this sequence, by which gates refer to
+            them.
         """
         size = values.size * (2 if jnp.iscomplexobj(values) else 1)
         slots = range(self.n_params, self.n_params + size)
@@ -115,11 +120,11 @@ class GateSequence:
         return pieces[0] if len(pieces) == 1 else jnp.concatenate(pieces)
 
     def get_param(self, slot: int) -> Any:
-        """Return the scalar parameter with the index ``slot``."""
+        """Return the traced scalar parameter with the index ``slot``."""
         return self._params[slot]
 
     def copy_empty(self) -> "GateSequence":
-        """Return a sequence of the same kind, without gates and parameters.
+        """Return a sequence with the same derivative, without gates and parameters.
 
         The list of traced wires is shared, so a wire that is appended to one sequence is in both.
         """
@@ -129,7 +134,8 @@ class GateSequence:
         """Append the gates, parameters and traced wires of another sequence.
 
         Args:
-            other: a sequence of the same kind of derivative; it is not changed.
+            other: a sequence that is differentiated in the same way (`derivative`); it is not
+                changed.
         """
         before = self.n_params
         self._params |= {before + slot: values for slot, values in other._params.items()}
@@ -150,9 +156,9 @@ class GateSequence:
         """Append a gate of another sequence, with its parameters.
 
         Args:
-            gate: the gate. Its slots index the parameters of ``source``, and negative wires the
-                traced wires of this sequence.
-            source: the sequence that has its parameters; it is not changed.
+            gate: the gate. Its parameters are indices into ``source`` (negative for constants), but
+                negative wires are traced wires of this sequence.
+            source: the sequence that has the gate's parameters; it is not changed.
         """
         if isinstance(gate.slots, range):
             first = gate.slots.start
@@ -175,11 +181,11 @@ class GateSequence:
         self.gates.append(replace(gate, slots=tuple(slots)))
 
     def append_rotation(self, gate: Gate, angle: Operand, frequencies: int) -> None:
-        """Append a rotation with a new traced angle.
+        """Append a copy of a rotation, with a new traced angle.
 
         Args:
-            gate: gives the name, the wires and the controls; its parameters and its inversion are
-                ignored.
+            gate: the rotation, with its name, wires and controls; its parameters and its inversion
+                are ignored.
             angle: real scalar.
             frequencies: the bits of the angle's shift-rule frequencies (`FrequencyBits`).
         """
@@ -221,8 +227,10 @@ class RepeatedSequence:
 
     Attributes:
         sequence: the gates of one iteration; of the innermost loop, if loops are nested.
-        params: the traced parameters of all iterations, ``[n_iterations * sequence.n_params]``.
-        wires: int32 array, the traced wires of all iterations, one iteration after another.
+        params: the traced parameters of all iterations, ``[n_iterations * sequence.n_params]``;
+            None in a copy without traced values.
+        wires: int32 array, the traced wires of all iterations, one iteration after another; None in
+            a copy without traced values.
         n_iterations: the number of iterations; of nested loops, the product of their trip counts; 1
             for gates outside of loops.
     """
@@ -240,7 +248,7 @@ class RepeatedSequence:
     def drop_values(self) -> "RepeatedSequence":
         """Return a copy with the same gates, but without traced values.
 
-        It outlives the trace of a loop's body, whose tracers it must not hold.
+        The copy outlives the trace of a loop's body, and must not hold tracers of the body.
         """
         return replace(
             self, sequence=replace(self.sequence, _params={}, _wires=[]), params=None, wires=None

@@ -39,8 +39,8 @@ _TYPES_OF_AMPLITUDES = frozenset(("float32", "float64", "complex64", "complex128
 class GateList:
     """Converts PennyLane operations to gate sequences, which the runtime applies.
 
-    Made for a list of operations that a circuit applies. Attribute ``sequences`` holds the gates
-    between control flow, and `ControlFlow` operations.
+    Made for a list of operations that a circuit applies. Attribute ``sequences`` has the result: a
+    `GateSequence` for the gates between control flow, and `ControlFlow` operations.
 
     Args:
         gate_set: the operations that the device applies; others are decomposed.
@@ -185,7 +185,8 @@ class GateList:
         """Append the operations into which an operation was decomposed.
 
         Args:
-            parts: operations in order; the same object may occur several times.
+            parts: operations in order; the same object may occur several times, and is then
+                converted only once.
             modifiers: adjoint and controls of the decomposed operation: an adjoint reverses and
                 inverts the parts, controls apply to each part.
             depth: the number of decompositions that produced the parts.
@@ -228,9 +229,9 @@ class GateList:
     def _append_idle_wires(
         self, base: qml.operation.Operator, parts: Sequence[Any], depth: int
     ) -> None:
-        """Append an identity on traced wires that a decomposition drops.
+        """Append an identity on traced wires that a decomposition does not use.
 
-        The runtime checks traced wires of gates, so the identity's wires are checked too.
+        The runtime checks the traced wires of gates, so it checks these wires too.
 
         Args:
             base: the operation.
@@ -245,10 +246,11 @@ class GateList:
             self.add(identity, depth + 1)
 
     def _can_record(self, base: qml.operation.Operator) -> bool:
-        """Return whether Lightning's tape can hold a gate without decomposing it.
+        """Return whether Lightning's operations tape, for derivatives, can hold a gate.
 
-        Derivatives need the tape. True for gates that Lightning differentiates, and for all gates
-        without parameters. True also for matrices and prepared states, which are not on the tape.
+        True for gates that Lightning differentiates, and for all gates without parameters. True
+        also for matrices and prepared states, which are not on the tape. Any other gate is
+        decomposed, if possible.
         """
         is_recorded = self._gate_set.can_differentiate(base.name)
         return not base.data or base.name in _UNRECORDED_GATES or is_recorded
@@ -256,10 +258,12 @@ class GateList:
     def _find_derivative_kind(
         self, base: qml.operation.Operator, is_controlled: bool
     ) -> DerivativeKind:
-        """Return whether a gate has derivatives: by parameters, by amplitudes, or none.
+        """Return how a gate is differentiated: by parameters, by amplitudes, or not.
 
         ``StatePrep`` has derivatives by its amplitudes. Any other gate has derivatives by its
-        parameters if the circuit's differentiation method supports the gate.
+        parameters if derivatives are finite differences, if the device's adjoint method
+        differentiates the gate, or, on a device without adjoint method, if the gate has a shift
+        rule.
 
         Args:
             base: the gate without adjoint and controls; ``StatePrep`` and ``BasisState`` count as
@@ -283,10 +287,11 @@ class GateList:
         return DerivativeKind.BY_PARAMETERS if has_one else DerivativeKind.NONE
 
     def _can_apply_undifferentiated(self, base: qml.operation.Operator) -> bool:
-        """Return whether to apply an operation undecomposed although it has no derivative.
+        """Return whether to apply an operation without decomposition, even without derivative.
 
-        True for ``StatePrep``, and for matrices on several wires, or on one if the device keeps
-        matrices.
+        True for ``StatePrep``, and for ``QubitUnitary`` on several wires, or on one wire if the
+        device keeps matrices. Such an operation need not be decomposed into gates that have
+        derivatives.
         """
         is_large = len(base.wires) > 1 or self._gate_set.keeps_matrices
         return base.name == "StatePrep" or (base.name == "QubitUnitary" and is_large)
@@ -304,6 +309,8 @@ class GateList:
         Args:
             base: the gate without adjoint and controls.
             wires: the labels of its wires.
+            adjoint: whether the gate is inverted.
+            controls: pairs of a control wire's label and its control value.
             derivative: how it is differentiated with respect to its parameters.
         """
         run = self._get_sequence(derivative)
@@ -323,11 +330,13 @@ class GateList:
         slots: tuple[int, ...] | range,
         constants: tuple[float, ...],
     ) -> None:
-        """Append a gate to the last sequence, which has its parameters already.
+        """Append a gate to the last sequence, to which its parameters were appended before.
 
         Args:
             base: the gate without adjoint and controls.
             wires: the labels of its wires.
+            adjoint: whether the gate is inverted.
+            controls: pairs of a control wire's label and its control value.
             slots: for each parameter, its index in the sequence, or ``-1 - i`` for
                 ``constants[i]``.
             constants: the values of the constant parameters.
@@ -352,10 +361,11 @@ class GateList:
         )
 
     def _applies_phases(self, diagonal: qml.operation.Operator) -> bool:
-        """Return whether a diagonal matrix becomes one gate instead of rotations.
+        """Return whether to apply a diagonal matrix as one gate of phases.
 
-        True in the engine, on four wires or more: the gate takes one pass over the state. On fewer
-        wires, rotations are better, as the engine fuses them with neighbouring gates.
+        Otherwise it is decomposed into rotations. True in the engine, on four wires or more: the
+        gate takes one pass over the state. On fewer wires, rotations are better, as the engine
+        fuses them with neighbouring gates.
         """
         return self._in_engine and len(diagonal.wires) >= _FEWEST_WIRES_OF_DIAGONAL
 
@@ -385,7 +395,12 @@ class GateList:
     def _find_qubits(self, wires: tuple[Any, ...], sequence: GateSequence) -> tuple[int, ...]:
         """Return the qubit index of each wire, from a cache if all labels are integers.
 
-        A traced wire is appended to ``sequence`` and gets a negative number, see `_resolve_qubits`.
+        A traced wire gives ``-1 - i``, where ``i`` is its index in ``sequence``, to which it is
+        appended.
+
+        Args:
+            wires: wire labels, static or traced.
+            sequence: the sequence to which the gate on these wires belongs.
         """
         if not _INTEGER_TYPES.issuperset(map(type, wires)):
             return self._resolve_qubits(wires, sequence)
@@ -394,9 +409,15 @@ class GateList:
         return self._known_qubits[wires]
 
     def _resolve_qubits(self, wires: Sequence[Any], sequence: GateSequence) -> tuple[int, ...]:
-        """Return each wire's qubit index; ``-1 - i`` for a sequence's traced wire ``i``.
+        """Return the qubit index of each wire; ``-1 - i`` for traced wire ``i`` of a sequence.
 
-        Traced wires are appended to `sequence`. Repeated static wires raise a `CompileError`.
+        Args:
+            wires: wire labels, static or traced.
+            sequence: the sequence to which the gate on these wires belongs. Traced wires are
+                appended to it, unless it has them already.
+
+        Raises:
+            CompileError: for repeated static wires.
         """
         found = [self._wires.find_static_qubit(wire) for wire in wires]
         if len({*found} - {None}) < len(found) - found.count(None):
@@ -435,6 +456,7 @@ def _encode_parameters(
     """Append a gate's traced parameters to a sequence; list its constant parameters.
 
     Args:
+        op: the gate, without adjoint and controls.
         sequence: the sequence to which the gate will be appended.
         bits: the bits of the parameters' shift-rule frequencies (`FrequencyBits`).
         real: the program's floating-point dtype.
@@ -468,30 +490,41 @@ def _encode_parameters(
 
 
 def _is_operand(op: qml.operation.Operator) -> bool:
-    """Return whether a static state is large, and therefore an array of the program."""
+    """Return whether an operation is a ``StatePrep`` of at least 512 amplitudes.
+
+    Such amplitudes are an array of the program even if they are static; fewer static amplitudes are
+    constants of the gate.
+    """
     return op.name == "StatePrep" and np.size(op.data[0]) >= _FEWEST_AMPLITUDES_OF_OPERAND
 
 
 def _amplitudes(value: Any, real: np.dtype) -> Any:
-    """Return a state's amplitudes as a vector of a dtype that the runtime supports."""
+    """Flatten a state's amplitudes, and cast them to a dtype that the runtime supports."""
     array = jnp.ravel(value)
     return array if array.dtype.name in _TYPES_OF_AMPLITUDES else array.astype(real)
 
 
 def _is_complex(value: Any) -> bool:
-    """Return whether a parameter is complex: traced, or with nonzero imaginary part."""
+    """Return whether a parameter is complex.
+
+    A traced parameter is complex by its dtype, a static one only with a nonzero imaginary part.
+    """
     is_traced = is_dynamic(value)
     return jnp.iscomplexobj(value) and (is_traced or bool(np.any(np.imag(value))))
 
 
 def _to_real_numbers(value: Any, real: np.dtype, *, is_complex: bool) -> Any:
-    """Convert a traced parameter to real numbers; complex ones to pairs."""
+    """Convert a traced parameter to the real dtype ``real``.
+
+    With `is_complex`, a new last axis of length two has the real and the imaginary part.
+    """
     if is_complex:
         value = jnp.stack([jnp.real(value), jnp.imag(value)], axis=-1)
     return value if value.dtype == real else value.astype(real)
 
 
 def _get_gate_name(op: qml.operation.Operator) -> str:
+    """Return the runtime's name of a gate, such as ``RX`` or ``PauliRot:XY``."""
     if isinstance(op, qml.PauliRot):
         return f"PauliRot:{op.hyperparameters['pauli_word']}"
     return op.name

@@ -24,9 +24,10 @@ from bellhop_mlir.dialects.gate import Gate, array_slots
 
 
 class _MergeablePair(NamedTuple):
-    """Two gates with constant parameters that meet where loop iterations meet.
+    """Two gates with constant parameters that are adjacent across a loop's boundary.
 
-    ``front`` begins the body and ``back`` ends it, so the ``front`` of the next iteration follows.
+    ``back`` ends the loop's body and ``front`` begins it, so the next iteration's ``front`` follows
+    ``back``.
 
     Attributes:
         front: the first gate of the body. It is applied before the loop instead.
@@ -44,7 +45,10 @@ class _MergeablePair(NamedTuple):
 def _iterate_boundary_pairs(
     first: Sequence[AdjacentGate], last: Sequence[AdjacentGate]
 ) -> Iterator[tuple[AdjacentGate, AdjacentGate]]:
-    """Yield pairs of gates of the same kind that are adjacent across a loop boundary.
+    """Yield pairs of gates of the same kind that are adjacent across a loop's boundary.
+
+    The kind is name, wires and controls. In the body RX on wire 0, H on wire 1, RX on wire 0, the
+    pair is the first and the last gate.
 
     Args:
         first: the gates at the beginning of the body, in order.
@@ -98,9 +102,9 @@ def _merge_constants(front: AdjacentGate, back: AdjacentGate) -> _MergeablePair 
 
 @dataclass
 class LoopEnds:
-    """Gates that are applied before and after a loop instead of in its body.
+    """Gates to apply once before and once after a loop, instead of in its body.
 
-    Their parameters are constant.
+    Merging gates across iterations makes them. Their parameters are constant.
 
     Attributes:
         before: the gates to apply before the loop, in order.
@@ -111,13 +115,16 @@ class LoopEnds:
     after: list[Gate] = field(default_factory=list)
 
     def add_pair(self, pair: _MergeablePair) -> None:
-        """Append a merged pair's front to `before`; prepend its inverse to `after`."""
+        """Append the pair's first gate to `before`; prepend the inverse of this gate to `after`."""
         self.before.append(pair.front.gate)
         self.after[:0] = [gate.gate for gate in pair.inverse]
 
 
 def merge_loop_ends(step: TracedStep, place: int) -> tuple[TracedStep, LoopEnds]:
-    """Merge gates with constant parameters across the boundary of a loop's iterations.
+    """Merge the last gate of a loop's body with the first gate of the next iteration.
+
+    Only gates with constant parameters are merged. The first gate is applied before the loop
+    instead, and its inverse after the loop.
 
     Args:
         step: the traced iteration; it is not changed.
@@ -148,6 +155,7 @@ def merge_loop_ends(step: TracedStep, place: int) -> tuple[TracedStep, LoopEnds]
         return step, ends
 
     def remove_merged(eqn: JaxprEqn) -> Any:
+        """Return an equation with the gates that remain after merging."""
         if id(eqn) not in runs:
             return eqn
         gates = tuple(gate.gate for gate in runs[id(eqn)])
@@ -181,10 +189,10 @@ class MergedLoop:
 
 
 def merge_iterations(sequence: GateSequence, params: Operand) -> MergedLoop:
-    """Merge gates across the iterations of a loop that contains only gates.
+    """Merge the last gates of a loop's body with the first gates of the next iteration.
 
-    Unlike `merge_loop_ends`, it merges rotations with traced angles too, since the angles of all
-    iterations are given.
+    The loop contains only gates. Unlike `merge_loop_ends`, it merges rotations with traced angles
+    too, since the angles of all iterations are given.
 
     Args:
         sequence: the gates of one iteration; its traced wires are not in ``params``.
@@ -201,9 +209,13 @@ def merge_iterations(sequence: GateSequence, params: Operand) -> MergedLoop:
 
 
 class _GateLoop:
-    """A loop of gates and the gates around it, while `merge_iterations` merges them.
+    """A loop that contains only gates, while `merge_iterations` merges its gates.
 
-    Args are the same as for `merge_iterations`; the sequence is not changed.
+    It also has the gates that are applied before and after the loop instead.
+
+    Args:
+        sequence: the gates of one iteration; it is not changed.
+        params: the traced parameters of all iterations, ``[iterations, sequence.n_params]``.
     """
 
     def __init__(self, sequence: GateSequence, params: Operand) -> None:
@@ -217,11 +229,14 @@ class _GateLoop:
         self._after: list[GateSequence] = []
 
     def merge_next(self) -> bool:
-        """Merge one pair of gates across the loop's boundary; return whether it found one.
+        """Merge one pair of gates that are adjacent across iterations, if there is one.
 
-        The gate at the beginning of the body is applied before the loop instead, and the gate at
-        its end is replaced by the merged gates. For constant parameters, the inverse of the former
-        is added after the loop; for traced angles, the last iteration has nothing to undo.
+        The first gate of the body is applied before the loop instead, and the last gate is replaced
+        by the merged gates. For constant parameters, the inverse of the first gate is added after
+        the loop. For traced angles nothing is added, as the last iteration keeps its own angle.
+
+        Returns:
+            whether a pair was merged.
         """
         for front, back in _iterate_boundary_pairs(self._gates, self._gates):
             constant = _merge_constants(front, back)
@@ -245,14 +260,16 @@ class _GateLoop:
     ) -> tuple[GateSequence, Gate]:
         """Merge two rotations across the loop's boundary, at least one of traced angle.
 
+        ``RX(a[i]) ... RX(b[i])`` becomes ``RX(a[0])`` before the loop, and ``... RX(b[i] + a[i +
+        1])`` in iteration ``i``; the last iteration has ``RX(b[i])``.
+
         Args:
             front: a rotation at the beginning of the body.
             back: the same kind of rotation at the end of the body.
 
         Returns:
             a sequence of one gate, ``front`` in the first iteration, to apply before the loop; and
-            the gate that replaces ``back``, whose angle includes the ``front`` of the next
-            iteration, if any.
+            the gate that replaces ``back``.
         """
         (slot, _), *_ = (front.angle + back.angle).slots
         bits = self._frequencies[slot]
@@ -281,7 +298,7 @@ class _GateLoop:
         """Return the loop with the remaining gates, and the gates around it.
 
         The parameters of the remaining gates are renumbered: first the used parameters of the
-        original loop, then the sums that merging has made.
+        original loop, then the sums of angles.
         """
         if not self._before:
             return MergedLoop([], self._sequence, self._params, [])
@@ -307,7 +324,8 @@ def _move_slots(slots: tuple[int, ...] | range, place: dict[int, int]) -> tuple[
         place: the new index of each old index.
 
     Returns:
-        the new slots; negative numbers are unchanged. The range of an array stays a range.
+        the new slots; negative numbers are unchanged. A range, the slots of an array, stays a
+        range.
     """
     if isinstance(slots, range):
         is_constant = slots.start < 0

@@ -96,6 +96,7 @@ def consume_iterations(
     if independent is None:
 
         def next_iteration(values: Any) -> Any:
+            """Run one iteration, as the body of a ``while`` loop that carries the index, too."""
             index, carried = values
             carried, results = body(carried, index)
             return (index + 1, carried), results
@@ -157,6 +158,11 @@ def consume_while_iterations(
     block_size = _choose_block_size(results)
 
     def run_iteration(block: Any) -> Any:
+        """Run one iteration, and write its results to the stacks of the block.
+
+        It takes and returns the number of iterations in the block so far, whether another iteration
+        follows, the carried values and the stacks.
+        """
         count, _, carried, stacks = block
         carried, results = body(carried)
         put = lambda stack, result: jax.lax.dynamic_update_index_in_dim(stack, result, count, 0)

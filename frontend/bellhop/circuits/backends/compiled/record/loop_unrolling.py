@@ -35,7 +35,7 @@ def unroll_loop(
     n_iterations: int,
     qubits: int,
 ) -> GateSequence | None:
-    """Unroll a loop of gates into one sequence, if it is short with static wires.
+    """Unroll a short loop of gates on static wires into one gate sequence.
 
     Args:
         repeated: the gates of one iteration (of the innermost loop, if the body is itself a loop),
@@ -81,22 +81,27 @@ def unroll_loop(
 
 
 def _resolve_wires(codes: Sequence[int], computed: Sequence[int]) -> tuple[int, ...]:
+    """Return wires as qubits; a negative code ``-1 - i`` is the traced wire ``computed[i]``."""
     return tuple(code if code >= 0 else computed[-1 - code] for code in codes)
 
 
 def _evaluate_static_wires(
     compute_wires: Callable[[Any], Any], n_iterations: int
 ) -> np.ndarray | None:
-    """Return the wires of each iteration as static integers, ``[n_iterations, ...]``.
-
-    None if wires depend on more than the index of the iteration.
+    """Evaluate the wires of all iterations while tracing, if they depend only on the index.
 
     Args:
         compute_wires: maps the traced index of an iteration to an integer array of wires.
+        n_iterations: the number of iterations.
+
+    Returns:
+        integer array ``[n_iterations, ...]``; None if wires depend on more than the index of the
+        iteration.
     """
     found: list[np.ndarray] | None = None
 
     def trace(number: Any) -> None:
+        """Evaluate the wires for all indices; store the result in ``found``."""
         nonlocal found
         found = evaluate_static(
             compute_wires(number), (number,), [(i,) for i in range(n_iterations)]

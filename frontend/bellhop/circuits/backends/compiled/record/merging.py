@@ -44,7 +44,7 @@ class Angle:
 
     Attributes:
         constant: the constant part.
-        slots: for each traced parameter, its index in the gate sequence, and whether it is
+        slots: for each traced parameter, a pair: its index in the gate sequence, and whether it is
             subtracted.
     """
 
@@ -60,7 +60,8 @@ class AdjacentGate:
     """A gate of a sequence, with methods to merge it with an adjacent gate.
 
     Attributes:
-        gate: the gate, whose ``slots`` index the parameters of the sequence.
+        gate: the gate, whose ``slots`` are indices of the sequence's traced parameters or, if
+            negative, of the gate's constants.
         total_angle: the angle of a rotation that was merged and whose angle is traced. It replaces
             the parameters of ``gate``. None for all other gates.
     """
@@ -84,7 +85,7 @@ class AdjacentGate:
     def angle(self) -> Angle:
         """The angle of a rotation, negated if the gate is inverted.
 
-        Only for gates of `_ROTATIONS`, which have one parameter.
+        Only for rotations, the gates with one parameter whose angles add up when they are merged.
         """
         if self.total_angle is not None:
             return self.total_angle
@@ -97,8 +98,8 @@ class AdjacentGate:
     def is_same_kind(self, other: "AdjacentGate") -> bool:
         """Return whether both gates have the same name, wires and controls.
 
-        Wires that may be permuted, as of CZ, may differ in order; parameters and inversion may
-        differ.
+        Wires that may be permuted, as of CZ, may differ in order. Parameters do not matter, nor
+        whether a gate is inverted.
         """
         return _find_kind(self.gate) == _find_kind(other.gate)
 
@@ -209,7 +210,10 @@ def merge_gates(sequence: GateSequence, passes: Sequence[str]) -> GateSequence:
 
 
 def _combine_neighbors(chain: Iterable[AdjacentGate], combine: Any) -> list[AdjacentGate]:
-    """Combine each gate with the previous gate on the same wires, where possible.
+    """Replace adjacent gates on the same wires by fewer gates, where possible.
+
+    Gates on other wires may be between the two gates. A gate on a traced wire may act on any wire,
+    so gates are not combined across it.
 
     Args:
         chain: the gates in order.

@@ -54,6 +54,9 @@ from bellhop.passes import MERGE_LOOP_BOUNDARIES
 class GateState(NamedTuple):
     """The values that gates change, which loops and conditionals carry.
 
+    Gate parameters in loops with a dynamic trip count are *dynamic-count*, all other parameters
+    *static-count*.
+
     Attributes:
         handle: uint32 ``[2]``, the handle of the quantum state.
         offset: int32 scalar, the index of the next gate parameter in the vector of all static-count
@@ -67,15 +70,20 @@ class GateState(NamedTuple):
     dynamic_params: Any
 
     def ensure_dynamic_params(self, count: DynamicParams) -> "GateState":
-        """Return a copy whose ``dynamic_params`` are ``count`` if they were None."""
+        """Return a copy whose ``dynamic_params`` are `count` if they were None.
+
+        They represent the gate parameters in loops with a dynamic trip count.
+        """
         return self._replace(dynamic_params=self.dynamic_params or count)
 
 
 class GateEquationRecorder:
     """Records the gates of a circuit as equations while it is traced.
 
-    The last gate sequence is pending, without an equation, so that gates that follow can join it. A
-    `RuntimeCircuit` owns one recorder; loops and branches are traced with it too.
+    The last gate sequence is *pending*, without an equation yet, so that gates that follow can join
+    it. A `RuntimeCircuit` owns one recorder; loops and branches are traced with it too. Gate
+    parameters in loops with a dynamic trip count are *dynamic-count*, all other parameters
+    *static-count*.
 
     Args:
         handle: the handle of a fresh state.
@@ -84,7 +92,7 @@ class GateEquationRecorder:
 
     Attributes:
         passes: names of the compiler passes that merge gates.
-        session: a handle of the circuit, by which the runtime finds its session.
+        session: a handle of the circuit, by which the runtime finds the circuit's data.
         amplitudes: the traced amplitudes of a state preparation as real numbers; else empty.
         amplitude_bits: for each of these numbers, the bits of its shift-rule frequencies.
         has_dynamic_count: whether the circuit has a loop with a dynamic trip count.
@@ -116,24 +124,29 @@ class GateEquationRecorder:
 
     @property
     def perturbation(self) -> Any:
-        """The perturbation of dynamic-count parameters; None if there are none."""
+        """A zero that represents all gate parameters in loops with a dynamic trip count.
+
+        Its tangent identifies the tangents of these parameters. None if the circuit has no such
+        loop.
+        """
         return self.dynamic_params.perturbation if self.has_dynamic_count else None
 
     @property
     def dynamic_params(self) -> DynamicParams:
-        """The dynamic-count parameters so far."""
+        """The gate parameters in loops with a dynamic trip count, as recorded so far."""
         return self._state.dynamic_params
 
     @property
     def should_merge_boundaries(self) -> bool:
-        """Whether gates are merged across the boundaries of loop iterations."""
+        """Whether the last gate of an iteration is merged with the first of the next iteration."""
         return MERGE_LOOP_BOUNDARIES in self.passes
 
     def add_sequence(self, sequence: GateSequence) -> None:
-        """Append gates to the pending sequence; if they cannot join it, bind it first.
+        """Append gates to the pending sequence, or make them the new pending sequence.
 
-        A sequence with another kind of derivative cannot join, and none can join a repeated
-        sequence. An empty sequence changes nothing.
+        The pending sequence, which has no equation yet, is bound as an equation if the gates cannot
+        join it: because they are differentiated in another way, or because it is the repeated
+        sequence of a loop. An empty sequence changes nothing.
         """
         if not sequence.gates:
             return
@@ -146,7 +159,10 @@ class GateEquationRecorder:
             self.set_pending(sequence)
 
     def set_pending(self, sequence: GateSequence | RepeatedSequence) -> None:
-        """Bind the pending sequence as an equation, and make ``sequence`` pending."""
+        """Bind the pending sequence as an equation, and make ``sequence`` pending.
+
+        A pending sequence has no equation yet, so that later gates can join it.
+        """
         self.is_fresh = False
         self._bind_pending()
         self.pending = sequence
@@ -155,7 +171,8 @@ class GateEquationRecorder:
     def hide_pending(self) -> Iterator[None]:
         """Hide the pending gates while a loop's body is traced in the ``with`` block.
 
-        They are pending again after the block, so that gates of an unrolled loop can join them.
+        Pending gates have no equation yet. They are pending again after the block, so that gates of
+        an unrolled loop can join them.
         """
         before, self.pending = self.pending, None
         try:
@@ -164,11 +181,13 @@ class GateEquationRecorder:
             self.pending = before
 
     def get_only_sequence(self) -> RepeatedSequence | None:
-        """Return the gates of the traced loop body, if they are one pending sequence.
+        """Return the gates of the traced loop body, if all of them are one pending sequence.
+
+        A pending sequence has no equation yet. It stays pending.
 
         Returns:
             the sequence, with merged gates or repeated by an inner loop; None if the body has no
-            gates, or has bound an equation already. It stays pending.
+            gates, or has bound an equation already.
         """
         run = self.pending
         if run is None or self._state is not self._start_state:
@@ -180,77 +199,91 @@ class GateEquationRecorder:
         )
 
     def bound_state(self) -> CompiledState:
-        """Bind the pending gates, and return the state after them."""
+        """Bind the gates that have no equation yet, and return the state after them."""
         return CompiledState(self.flush().handle)
 
     def flush(self) -> GateState:
-        """Bind the pending gates; return handle, offset and dynamic-count parameters."""
+        """Bind the gates that have no equation yet, and return the state after them.
+
+        The state has the handle, the offset of the next parameter, and the parameters in loops with
+        a dynamic trip count.
+        """
         self._bind_pending()
         return self._state
 
     def flush_carry(self) -> GateState:
-        """Bind the pending gates; return the values that a loop or conditional carries.
+        """Bind the gates that have no equation yet; return the values that a loop carries.
 
-        These are the values of `flush`, but ``dynamic_params`` is None if ``has_dynamic_count`` is
-        not set.
+        Conditionals carry them, too. They are the result of `flush`, but ``dynamic_params`` is None
+        if the circuit has no loop with a dynamic trip count so far.
         """
         now = self.flush()
         return now if self.has_dynamic_count else now._replace(dynamic_params=None)
 
     def get_unbound_carry(self) -> GateState:
-        """Return the circuit's state for iterations that pass it on without reading it.
+        """Return the state before the pending gates, for loop iterations that do not read it.
 
-        Unlike `flush_carry`, this does not bind the pending gates.
+        Unlike `flush_carry`, this does not bind the pending gates as an equation.
+        ``dynamic_params`` is None.
         """
         return self._state._replace(dynamic_params=None)
 
     def resume(self, state: GateState) -> None:
-        """Continue with the state after a loop or conditional.
+        """Set the current state to the state after a loop or conditional.
 
         If its ``dynamic_params`` is None, the recorder keeps its own.
         """
         self._state = state.ensure_dynamic_params(self.dynamic_params)
 
     def replace_handle(self, handle: Handle, count: DynamicParams | None = None) -> None:
-        """Continue with the state after an operation that is not a gate.
+        """Set the handle of the current state, after an operation that is not a gate.
 
         Args:
             handle: the handle of the state, for instance after a measurement.
-            count: the dynamic-count parameters after the operation; None if they are unchanged.
+            count: the gate parameters in loops with a dynamic trip count, after the operation; None
+                if they are unchanged.
         """
         self._state = self._state._replace(
             handle=handle, dynamic_params=count or self.dynamic_params
         )
 
     def append_params(self, params: Any, frequencies: np.ndarray) -> None:
-        """Append the parameters of bound gates to the circuit's static-count parameters.
+        """Append the parameters of gates to the vector by which the circuit is differentiated.
+
+        Only for gates outside of loops with a dynamic trip count, when their equation has been
+        bound.
 
         Args:
             params: real array ``[n]``.
-            frequencies: uint8 ``[n]``, the bits of each parameter's shift-rule frequencies.
+            frequencies: uint8 ``[n]``, the bits of each parameter's shift-rule frequencies
+                (`FrequencyBits`).
         """
         self._params.append(params)
         self._frequencies.append(frequencies)
 
     def stack_params(self) -> Any:
-        """Return the vector of all static-count parameters so far."""
+        """Return the vector of all parameters that `append_params` appended so far."""
         return jnp.concatenate([jnp.zeros(0, Precision.real_type()), *self._params])
 
     def stack_frequencies(self) -> np.ndarray:
-        """Return the frequency bits of all static-count parameters so far, uint8 ``[n]``."""
+        """Return the frequency bits of all parameters of `stack_params`, uint8 ``[n]``.
+
+        The bits are the parameter's shift-rule frequencies (`FrequencyBits`).
+        """
         return np.concatenate([np.zeros(0, np.uint8), *self._frequencies])
 
     @contextmanager
     def trace_part(self, state: GateState, *, is_dynamic_count: bool = False) -> Iterator[None]:
-        """Record a loop's body or a branch in the ``with`` block, apart from the circuit.
+        """Record a loop's body or a branch in the ``with`` block, separately from the circuit.
 
-        After the block, this recorder has its earlier state and parameters again. Gates that are
-        pending at the end of the block are dropped, so read or bind them before; ``is_fresh`` stays
-        False.
+        After the block, this recorder has its earlier state and parameters again. Gates that have
+        no equation at the end of the block are dropped, so read or bind them before; ``is_fresh``
+        stays False.
 
         Args:
             state: the state at the beginning of the body: inputs of its jaxpr.
-            is_dynamic_count: whether the parameters in the body are dynamic-count parameters.
+            is_dynamic_count: whether the block is the body of a loop with a dynamic trip count,
+                whose gate parameters are recorded separately.
         """
         outer = (
             self._state,
@@ -312,7 +345,8 @@ class GateEquationRecorder:
     def _bind_pending(self) -> None:
         """Bind the pending sequence, if there is one, as an equation.
 
-        The circuit's passes merge its gates before, unless it is the repeated sequence of a loop.
+        The circuit's passes merge its gates before that, unless it is the repeated sequence of a
+        loop.
         """
         run, self.pending = self.pending, None
         if run is None:
@@ -333,11 +367,12 @@ class GateEquationRecorder:
     ) -> None:
         """Bind a gate sequence as one equation, and register its parameters.
 
-        Parameters that have a derivative are appended to the circuit's static-count parameters, or
-        to its dynamic-count parameters if ``is_dynamic_count``. Amplitudes of a prepared state
-        become the circuit's ``amplitudes``. The pending gates are not bound.
+        Parameters that have a derivative are appended to the circuit's vector of parameters, or to
+        `dynamic_params` in the body of a loop with a dynamic trip count. Amplitudes of a prepared
+        state become the circuit's ``amplitudes``. The pending gates are not bound.
 
         Args:
+            sequence: the gates.
             params: the gates' traced parameters, of all iterations if they are in a loop.
             wires: the gates' traced wires, of all iterations if they are in a loop.
             n_iterations: the number of times that the gates are applied, with the iterations of an

@@ -136,16 +136,21 @@ class RuntimeCircuit(BackendCircuit):
 
     @property
     def plan(self) -> ExecutionPlan:
-        """The plan with the set ``treatment``; shared runs use the likelihood ratio."""
+        """How the circuit is executed, with the current `treatment` of random outcomes.
+
+        If shots with equal outcomes share a run, the derivative method is the likelihood ratio.
+        """
         plan = replace(self._plan, outcomes=self.treatment)
         if self.treatment is Outcomes.SHARED_RUNS:
             return replace(plan, diff_method=DiffMethod.LIKELIHOOD_RATIO)
         return plan
 
     def fork(self, treatment: Outcomes) -> "RuntimeCircuit":
-        """Return a copy with the same gates, to be measured with another treatment.
+        """Return a copy with the same gates, to be measured with another treatment of outcomes.
 
-        `treatment` is how the copy treats outcomes. Measuring it leaves this circuit unchanged.
+        Args:
+            treatment: how the copy treats random outcomes, for instance one run for each shot.
+                Measuring the copy leaves this circuit unchanged.
         """
         other = copy.copy(self)
         other.gates = copy.copy(self.gates)
@@ -174,8 +179,10 @@ class RuntimeCircuit(BackendCircuit):
     def apply_straight(self, operations: Sequence[Any]) -> bool:
         """Record operations, but only if they are few gates without control flow.
 
-        At most ``ForLoop.MAX_UNROLLED_GATES`` are few. Returns whether the operations were
-        recorded.
+        At most ``ForLoop.MAX_UNROLLED_GATES`` are few.
+
+        Returns:
+            whether the operations were recorded; if not, none was.
         """
         gates = self._build_gate_list(operations, ForLoop.MAX_UNROLLED_GATES)
         is_straight = gates.is_straight(ForLoop.MAX_UNROLLED_GATES)
@@ -260,6 +267,9 @@ class RuntimeCircuit(BackendCircuit):
     ) -> tuple[Any, ...]:
         """Record a loop with a dynamic trip count; return the carried values after it.
 
+        If the body's gates can be separated from its classical computation, the gates of many
+        iterations (a block) are applied by one call.
+
         Args:
             loop: the loop, of which one iteration was traced.
             run: ``(step, first) -> last``, adds a loop whose iterations ``step`` apply gates.
@@ -281,9 +291,9 @@ class RuntimeCircuit(BackendCircuit):
     ) -> tuple[Any, ...]:
         """Record a for loop with a static trip count; return the carried values after it.
 
-        A loop whose body only applies gates becomes a repeated sequence; if it is short with static
-        wires, and no compiler pass needs the loop, one sequence. Any other loop becomes a ``scan``.
-        The arguments are as in `for_loop`.
+        A loop whose body only applies gates becomes one equation, which repeats the gates. If it is
+        short with static wires, and no compiler pass needs the loop, it is unrolled. Any other loop
+        becomes a ``scan``. The arguments are as in `for_loop`.
         """
         gates = self.gates
         # The gates before the loop stay pending, since gates of the loop may join them.
@@ -296,6 +306,7 @@ class RuntimeCircuit(BackendCircuit):
         if repeated is None:
 
             def scan_loop(now: Any) -> Any:
+                """Add the ``scan``; register the gate parameters of all its iterations."""
                 now, stacked = jax.lax.scan(loop.step, now, ForLoop.make_indices(n_iterations))
                 gates.append_params(jnp.ravel(stacked), np.tile(loop.frequencies, n_iterations))
                 return now
@@ -329,10 +340,14 @@ class RuntimeCircuit(BackendCircuit):
         return tuple(carried)
 
     def _run_traced_loop(self, loop: TracedLoop, run: Callable[[Any], Any]) -> tuple[Any, ...]:
-        """Add a loop with gates, and the gates of its body that are applied around it.
+        """Add a loop that applies gates in each iteration; return the carried values after it.
 
-        ``run`` maps the pair of carried values and circuit state before the loop to the pair after
-        it.
+        Gates that were merged across iterations are applied before and after it.
+
+        Args:
+            loop: the loop, of which one iteration was traced.
+            run: adds the loop: maps the pair of carried values and circuit state before it to the
+                pair after it.
         """
         self.gates.add_sequence(GateSequence(gates=loop.ends.before))
         carried = self._resume(run((loop.carried, self.gates.flush_carry())))
@@ -340,7 +355,11 @@ class RuntimeCircuit(BackendCircuit):
         return carried
 
     def _resume(self, now: Any) -> tuple[Any, ...]:
-        """Continue with the circuit state after a loop; return the loop's carried values."""
+        """Set the circuit's state to the state after a loop; return the loop's carried values.
+
+        Args:
+            now: the pair of carried values and circuit state after the loop.
+        """
         carried, state = now
         self.gates.resume(state)
         return tuple(carried)
@@ -434,7 +453,7 @@ class RuntimeCircuit(BackendCircuit):
     def compute_score(self) -> list[Any]:
         """Return a list of the score of one shot's outcomes; empty if it is not supported.
 
-        The score is a scalar zero. Its tangent is the tangent of the logarithm of the outcomes'
+        The score is the scalar 0.0. Its tangent is the tangent of the logarithm of the outcomes'
         probability, by which means over shots are differentiated.
         """
         gates, state = self.gates, self.gates.bound_state()
@@ -447,15 +466,20 @@ class RuntimeCircuit(BackendCircuit):
         return [score]
 
     def _supports_score(self) -> bool:
-        """Return whether the engine supports the score function of the drawn outcomes."""
+        """Return whether the engine can differentiate averages over shots by the score function.
+
+        The score function is the derivative of the log-probability of the drawn outcomes. It needs
+        the engine, unitary gates and an exact ``diff_method``.
+        """
         is_exact = self._plan.diff_method in _EXACT_METHODS
         return is_exact and self._runs_in_engine and not self.gates.may_change_norm
 
     def can_share_runs(self) -> bool:
         """Return whether shots with equal mid-circuit outcomes may share an execution.
 
-        True if the engine supports the outcomes' score, without postselection and dynamic loops.
-        Binds the pending gates: call it last.
+        True if the engine can differentiate averages over shots by the score function, without
+        postselection and loops with a dynamic trip count. Binds the gates that have no equation
+        yet: call it last.
         """
         self.gates.flush()  # Updates `may_change_norm`.
         may_not = self.postselects or self.gates.has_dynamic_count
@@ -463,7 +487,10 @@ class RuntimeCircuit(BackendCircuit):
 
     @functools.cached_property
     def shot_fractions(self) -> Any:
-        """The fraction of each group's shots that this execution has; measured once."""
+        """The fraction of each group's shots that this execution represents, ``[groups]``.
+
+        A group is an entry of the shot vector. The fractions are measured at the first access.
+        """
         [found] = self.sample([Frequencies(groups=self.groups)])
         return found[:, 0]
 
@@ -473,10 +500,10 @@ class RuntimeCircuit(BackendCircuit):
         return self.treatment is Outcomes.RUN_PER_SHOT
 
     def _is_replayed(self) -> bool:
-        """Return whether derivatives must run the gates again, without the adjoint method.
+        """Return whether derivatives must run the gates again.
 
-        True with shots, and with mid-circuit measurements unless the engine goes back through all
-        of their outcomes.
+        The adjoint method does not run them again. It is not available with shots, and with
+        mid-circuit measurements only if the engine runs all combinations of outcomes.
         """
         # Only the engine goes back through outcomes, and only if all of them are executed.
         if not self.has_mid_circuit:
@@ -486,7 +513,9 @@ class RuntimeCircuit(BackendCircuit):
     def sample(self, asked: Sequence[SampleRequest]) -> list[Any]:
         """Sample the final state once; return an array for each requested result.
 
-        If each shot is an execution, the requests are all ``ShadowSnapshots``, or none of them is.
+        Args:
+            asked: descriptions of the results, such as ``Samples()``. If each shot is an execution,
+                all of them are ``ShadowSnapshots``, or none is.
         """
         snapshots = [what for what in asked if isinstance(what, ShadowSnapshots)]
         if self.has_run_per_shot and snapshots:
@@ -494,13 +523,17 @@ class RuntimeCircuit(BackendCircuit):
         return self.measure(MeasurementRequest.from_samples(asked))
 
     def average_over_groups(self, value: Any) -> Any:
-        """Return this execution's contributions ``[groups, ...]`` to means of ``value``."""
+        """Return this execution's contributions ``[groups, ...]`` to means of ``value``.
+
+        A group is an entry of the shot vector. If several executions share the shots, the value is
+        multiplied by the fraction of each group's shots that this execution represents.
+        """
         if self.treatment is Outcomes.SHARED_RUNS:
             return jnp.tensordot(self.shot_fractions, value, axes=0)
         return jnp.broadcast_to(value, (len(self.groups), *value.shape))
 
     def broadcast_to_shots(self, value: Any) -> Any:
-        """Return a value that is the same for all shots, with a leading axis of shots."""
+        """Repeat a value that is the same for all shots, along a new leading axis of shots."""
         return jnp.broadcast_to(value, (self.device.shots, *value.shape))
 
     def mask_other_shots(self, statistics: Sequence[Statistic]) -> list[Statistic]:

@@ -23,15 +23,17 @@ _MAX_ITERATIONS_PER_CALL = 1 << 18
 class TracedLoop(NamedTuple):
     """A loop of the circuit, of which one iteration was traced.
 
+    The gates of the body are *separated* if the classical computation of all iterations can run
+    before the gates: then one call of the runtime applies the gates of many iterations.
+
     Attributes:
         carried: the initial carried values, in the types that they have in every iteration.
         step: runs an iteration: ``((carried, state), *index) -> ((carried, state), params)``, where
             ``state`` is a `GateState` and ``params`` are the traced gate parameters.
         frequencies: uint8 ``[params]``, the bits of the parameters' shift-rule frequencies; of no
             meaning if the gates are separated.
-        gates: the gates of the body, if they form one sequence that can be separated from the
-            classical computation; ``step`` then applies no gates and returns the parameters and
-            wires of the sequence. Else None.
+        gates: the gates of the body, if they are separated; ``step`` then applies no gates and
+            returns the parameters and wires of the gates. Else None.
         ends: the gates to apply before and after the loop, which were merged across its iterations.
     """
 
@@ -68,10 +70,12 @@ class TracedLoop(NamedTuple):
         apart: RepeatedSequence | None = None
 
         def flush_iteration(carried: tuple[Any, ...]) -> Any:
-            """Bind the pending gates at the end of an iteration, and note their frequencies.
+            """Bind the remaining gates at the end of an iteration that applies its gates.
 
-            Called if each iteration applies its gates. Returns ``carried``, and a pair: the
-            circuit's state after the gates, and their parameters.
+            It also stores the shift-rule frequencies of their parameters in ``frequencies``.
+
+            Returns:
+                ``carried``, and a pair: the circuit's state after the gates, and their parameters.
             """
             nonlocal frequencies
             state = gates.flush()
@@ -79,7 +83,9 @@ class TracedLoop(NamedTuple):
             return carried, (state, gates.stack_params())
 
         def record_iteration(carried: tuple[Any, ...], state: GateState, *others: Any) -> Any:
-            """Run the body; apply its gates, unless they are one separable sequence.
+            """Run the body; apply its gates, unless they are one sequence that can be separated.
+
+            Separated gates are applied later, for many iterations at once.
 
             Args:
                 carried: the carried values before the iteration.
@@ -112,7 +118,7 @@ class TracedLoop(NamedTuple):
             def record_with_effects(
                 carried: tuple[Any, ...], state: GateState, *others: Any
             ) -> Any:
-                """Run a body with side effects, and apply its separated gates in the iteration.
+                """Run a body with side effects, and apply its gates at the end of the iteration.
 
                 Arguments and results are as of `record_iteration` for gates that are not separated.
                 """
@@ -132,7 +138,8 @@ class TracedLoop(NamedTuple):
         def step(now: tuple[Any, GateState], *others: Any) -> tuple[Any, Any]:
             """Run an iteration; the attribute ``step`` of the traced loop.
 
-            Dynamic-count parameters are carried only if the circuit has any, which is known later.
+            The gate parameters in loops with a dynamic trip count are carried only if the circuit
+            has any, which is known later.
             """
             carried, state = now
             carried, (after, params) = run(
@@ -146,7 +153,7 @@ class TracedLoop(NamedTuple):
         return cls(carried, step, frequencies, apart, ends)
 
     def make_classical_body(self, state: GateState) -> Callable[..., tuple[tuple[Any, ...], Any]]:
-        """Return the classical part of the body of a loop whose gates are separated.
+        """Return the body's classical computation, for a loop whose gates are applied later.
 
         Args:
             state: the state of the circuit, which an iteration passes on without reading it.
@@ -200,15 +207,18 @@ def record_branches(gates: GateEquationRecorder, branches: Branches) -> Any:
         """Return a function that runs a branch and records its gates."""
 
         def run(handle: Handle, count: DynamicParams) -> tuple[Any, Any]:
-            """Run the branch, separately from the circuit; append its bits to ``frequencies``.
+            """Run the branch, separately from the circuit, and record its gates.
+
+            The bits of its parameters' shift-rule frequencies are appended to ``frequencies``.
 
             Args:
                 handle: the handle of the state before the conditional.
-                count: the dynamic-count parameters before the conditional.
+                count: the gate parameters in loops with a dynamic trip count, before the
+                    conditional.
 
             Returns:
-                the branch's result; and a triple: the handle after the branch, the dynamic-count
-                parameters, and the vector of the branch's static-count parameters.
+                the branch's result; and a triple: the handle after the branch, the parameters in
+                dynamic loops, and the vector of all other gate parameters of the branch.
             """
             with gates.trace_part(before._replace(handle=handle, dynamic_params=count)):
                 result = branch()
@@ -227,6 +237,7 @@ def record_branches(gates: GateEquationRecorder, branches: Branches) -> Any:
         """Return a traced branch that pads its vector of parameters with zeros."""
 
         def run(handle: Handle, count: DynamicParams | None) -> tuple[Any, Any]:
+            """Run the traced branch, and pad its parameters; the arguments are as of the branch."""
             result, (handle, after, params) = runner(handle, count or gates.dynamic_params)
             params = jnp.pad(params, (0, n_params - params.shape[0]))
             return result, (handle, count and after, params)
