@@ -14,15 +14,18 @@ from bellhop.circuits.ir.executors import Executor
 class CircuitFacts:
     """Facts about a traced circuit that decide how its results are differentiated.
 
-    An instance describes the measurements that one call of the runtime makes.
+    An instance describes the measurements that one call of the runtime makes. The runtime has two
+    executors: Bellhop's engine, a simulator, and the plugin, a device's compiled library.
 
     Attributes:
         measurements: the measurements, in order.
         n_values: the number of real numbers in their results; a complex number counts twice.
-        n_params: the number of static-count gate parameters, plus the number of real numbers in the
-            amplitudes from which the circuit prepares its state.
+        n_params: the number of traced gate parameters outside of loops with a dynamic trip count,
+            plus the number of real numbers in the amplitudes from which the circuit prepares its
+            state.
         in_engine: whether Bellhop's engine executes the circuit, and not a device's plugin.
-        has_static_count: whether all gate parameters are static-count parameters.
+        has_static_count: whether no gate is in a loop with a dynamic trip count, so that the number
+            of gate parameters is static.
         needs_rerun: whether a derivative must run the gates again: with shots, or with mid-circuit
             measurements through which the engine's adjoint method does not go back.
         has_shots: whether the results are computed from samples.
@@ -42,19 +45,27 @@ class CircuitFacts:
     device_has_adjoint: bool
 
     def offers_jacobian(self, executor: Executor) -> bool:
-        """Return whether an executor's adjoint method differentiates all measurements."""
+        """Return whether an executor's adjoint method differentiates all measurements.
+
+        Args:
+            executor: Bellhop's engine or the device's plugin.
+        """
         return all(m.has_jacobian(executor) for m in self.measurements)
 
     @property
     def is_swept_by_engine(self) -> bool:
-        """Whether the engine's own adjoint method, also for probabilities, can be used."""
+        """Whether the adjoint method of Bellhop's engine, also for probabilities, can be used.
+
+        The engine must execute the circuit, without loops of dynamic trip count, and without a
+        rerun.
+        """
         return self.in_engine and self.has_static_count and not self.needs_rerun
 
     @property
     def is_swept_by_adjoint(self) -> bool:
         """Whether the available adjoint method differentiates all measurements.
 
-        This is the engine's method if `is_swept_by_engine`, else the plugin's.
+        This is the engine's method if `is_swept_by_engine`, else the method of the device's plugin.
         """
         return self.offers_jacobian(Executor.ENGINE if self.is_swept_by_engine else Executor.PLUGIN)
 
@@ -73,9 +84,9 @@ class CircuitFacts:
     def is_sweep_cheaper(self) -> bool:
         """Whether the adjoint method costs at most as much as parameter shifts.
 
-        It needs a pass through the circuit for each value (one for all expectation values), and
-        parameter shifts need two executions for each parameter. With other values than expectation
-        values, only the engine's adjoint method is considered.
+        It needs a pass through the circuit for each value (one pass for all expectation values),
+        and parameter shifts need two executions for each parameter. If a plugin's adjoint method
+        does not differentiate all measurements, only the engine's adjoint method is considered.
         """
         # A sweep gives all means of a plugin at once.
         are_means = self.offers_jacobian(Executor.PLUGIN)
@@ -92,8 +103,8 @@ class DerivativeChoice:
         method: the derivative method, a constant of `DiffMethod`, or the user's name of an unknown
             method.
         obstacle: the error message if a derivative does not exist; empty if it exists.
-        has_vjp: whether the engine computes vector-Jacobian products of all results directly, also
-            if ``method`` would give the Jacobian in another way.
+        has_vjp: whether Bellhop's engine computes vector-Jacobian products of all results directly,
+            also if ``method`` would give the Jacobian in another way.
         by_amplitudes: the choice for derivatives with respect to gate parameters and to the
             amplitudes from which the state is prepared. None in that choice itself.
     """
@@ -111,7 +122,9 @@ def choose_derivative(plan: ExecutionPlan, facts: CircuitFacts) -> DerivativeCho
     is stored in the choice.
 
     Args:
-        plan: how the circuit is executed. Its ``diff_method`` is the user's, or ``BEST``.
+        plan: how the circuit is executed. Its ``diff_method`` is the user's, or ``BEST``, or
+            ``LIKELIHOOD_RATIO`` for the score function of samples.
+        facts: properties of circuit and device that decide about the method.
 
     Returns:
         the choice for derivatives by gate parameters alone; its ``by_amplitudes`` is the choice for
@@ -134,7 +147,12 @@ def choose_derivative(plan: ExecutionPlan, facts: CircuitFacts) -> DerivativeCho
 def _choose_method(asked: str, facts: CircuitFacts) -> str:
     """Return the method that differentiates with respect to gate parameters.
 
-    A user's ``diff_method`` (`asked`) other than ``BEST`` is returned unchanged.
+    For ``BEST``, it is the adjoint method if it supports the circuit and is not more expensive, or
+    if no other method supports all measurements; else parameter shifts.
+
+    Args:
+        asked: the user's ``diff_method``; any other than ``BEST`` is returned unchanged.
+        facts: properties of circuit and device.
     """
     if asked != DiffMethod.BEST:
         return asked
@@ -164,6 +182,8 @@ def _include_amplitudes(
 
     Args:
         choice: the choice for derivatives with respect to gate parameters alone.
+        asked: the user's ``diff_method``.
+        facts: properties of circuit and device.
 
     Returns:
         ``choice`` with another method and obstacle if necessary.
@@ -219,13 +239,12 @@ _ADJOINT_OBSTACLES: tuple[tuple[Callable[[CircuitFacts], bool], str], ...] = (
 
 
 def _find_obstacle(asked: str, method: str, facts: CircuitFacts) -> str:
-    """Return the error message if a method cannot differentiate the measurements.
-
-    The message is empty if the derivative exists.
+    """Return the error message if a method cannot differentiate the measurements; else "".
 
     Args:
         asked: the user's ``diff_method``, for the message.
         method: the method for derivatives with respect to gate parameters.
+        facts: properties of circuit and device.
     """
     is_adjoint = method == DiffMethod.ADJOINT
     is_known = is_adjoint or method == DiffMethod.PARAMETER_SHIFT
@@ -273,7 +292,11 @@ _ENGINE_LIMITS: tuple[tuple[Callable[[CircuitFacts], bool], tuple[str, str]], ..
 
 
 def _explain_engine_limit(asked: str, facts: CircuitFacts) -> tuple[str, str]:
-    """Explain why the engine's adjoint method cannot be used, for an error message.
+    """Explain why the adjoint method of Bellhop's engine cannot be used, for an error message.
+
+    Args:
+        asked: the user's ``diff_method``.
+        facts: properties of circuit and device.
 
     Returns:
         in which circuits the method cannot be used, such as "after mid-circuit measurements", and
@@ -285,9 +308,9 @@ def _explain_engine_limit(asked: str, facts: CircuitFacts) -> tuple[str, str]:
 
 
 def find_second_order_obstacle(measurements: Sequence[Measurement]) -> str:
-    """Return the error message if reverse mode has no second derivative; else "".
+    """Return the error message if a VJP of measurements has no derivative; else "".
 
-    The second derivative runs the circuit with other parameters, which does not work for a state
+    The derivative of a VJP runs the circuit with other parameters, which does not work for a state
     (the engine's adjoint method alone differentiates it), samples, counts and shadows.
 
     Args:
@@ -300,11 +323,12 @@ def find_second_order_obstacle(measurements: Sequence[Measurement]) -> str:
 def _find_measurement_obstacle(
     measurements: Sequence[Measurement], not_by_engine: tuple[str, str]
 ) -> str:
-    """Return the error message if methods other than adjoint cannot differentiate.
+    """Return the error message for measurements that only the adjoint method may differentiate.
 
     Args:
-        not_by_engine: where the engine's adjoint method cannot be used, and what the user can
-            do instead: two parts of the message.
+        measurements: the measurements.
+        not_by_engine: where the engine's adjoint method cannot be used, and what the user can do
+            instead: two parts of the message.
 
     Returns:
         the message for the first measurement that only the engine's adjoint method differentiates,

@@ -41,11 +41,15 @@ _METHODS_OF_DEFAULT_QUBIT = (
 
 
 def choose(device: Any, config: CircuitConfig) -> ExecutionPlan:
-    """Choose what executes a circuit, from its device and its settings.
+    """Choose the executor of a circuit, such as Bellhop's engine, from device and settings.
 
     The choice is made before the quantum function is traced, because loops are traced in another
     way for tapes. A backend that finds the traced circuit unsupported returns ``Declined``; then
     `choose_fallback` chooses again.
+
+    Args:
+        device: the QNode's PennyLane device.
+        config: the QNode's settings.
 
     Returns:
         the plan: the executor, why it is not the engine, the derivative method and the precision.
@@ -70,7 +74,9 @@ def plan_arrays(reason: str, device: Any, config: CircuitConfig) -> ExecutionPla
     method with shots, are kept.
 
     Args:
-        reason: why no other executor, such as the engine, runs the circuit; for the user.
+        reason: why no other executor, such as Bellhop's engine, runs the circuit; for the user.
+        device: the QNode's PennyLane device.
+        config: the QNode's settings.
     """
     method = config.diff_method
     if _is_exact_method(config):
@@ -82,15 +88,17 @@ def plan_arrays(reason: str, device: Any, config: CircuitConfig) -> ExecutionPla
 def choose_fallback(
     declined: Declined, plan: ExecutionPlan, device: Any, config: CircuitConfig
 ) -> ExecutionPlan:
-    """Choose what executes a circuit that a backend has declined.
+    """Choose the executor of a circuit that the first chosen backend does not support.
 
-    A circuit of ``default.qubit`` that the engine declines becomes JAX operations, unless it needs
-    a tape. Every other circuit becomes a tape for its device, which the program calls through
+    A circuit of ``default.qubit`` that Bellhop's engine declines becomes JAX operations, unless it
+    needs a tape. Every other circuit becomes a tape for its device, which the program calls through
     Python.
 
     Args:
         declined: the backend's answer, with the unsupported feature as its reason.
         plan: the plan that led to this backend.
+        device: the QNode's PennyLane device.
+        config: the QNode's settings.
     """
     is_for_engine = plan.executor is Executor.ENGINE and not declined.needs_tape
     if is_for_engine and is_simulated_in_program(device):
@@ -107,6 +115,7 @@ def get_runner(plan: ExecutionPlan, device: Any) -> Callable[..., Any]:
     """Return the function that runs circuits on the executor of a plan.
 
     Args:
+        plan: the plan, whose executor is for instance Bellhop's engine or Stim.
         device: the QNode's PennyLane device. If ``register_backend`` registered its class, and the
             plan's executor is ``REGISTERED``, the registered function is returned.
 
@@ -116,7 +125,7 @@ def get_runner(plan: ExecutionPlan, device: Any) -> Callable[..., Any]:
         (`_run_cheaper`).
 
     Raises:
-        CompileError: if `_RUNNERS` has no entry of the executor, which may be deleted.
+        CompileError: if this installation lacks the backend of the executor.
     """
     registered = find_backend(type(device))
     if plan.executor is Executor.REGISTERED and registered is not None:
@@ -139,7 +148,11 @@ def _run_cheaper(
 ) -> Any:
     """Run a circuit in the engine, or as a density matrix in the program if cheaper.
 
-    `run_in_engine` is the engine's runner; the other arguments are as of a runner (`get_runner`).
+    Args:
+        run_in_engine: ``(circuit, device, wires) -> results``, which runs it in Bellhop's engine.
+        call: the circuit: a QNode call with its inputs and settings.
+        device: the QNode's PennyLane device.
+        wires: maps wire labels to qubits.
 
     Returns:
         the measurements' values, in the structure that the quantum function returned; ``Declined``
@@ -153,7 +166,7 @@ def _run_cheaper(
 
 
 def _choose_executor(device: Any, config: CircuitConfig) -> tuple[Executor, str]:
-    """Choose the executor of a circuit from its device and settings.
+    """Choose the executor of a circuit, such as Bellhop's engine, from device and settings.
 
     Returns:
         the executor, and the reason why it is not the engine, for the user; empty for the engine
@@ -187,7 +200,7 @@ def _choose_executor(device: Any, config: CircuitConfig) -> tuple[Executor, str]
 
 
 def _find_obstacle_of_default_qubit(config: CircuitConfig) -> str:
-    """Return why the engine cannot run a ``default.qubit`` circuit; empty if it can."""
+    """Return why Bellhop's engine cannot run a ``default.qubit`` circuit; empty if it can."""
     if not _is_exact_method(config):
         return f"its diff_method is '{config.diff_method}'"
     if not config.engine:

@@ -19,14 +19,16 @@ def choose_outcomes(
     """Choose how a circuit treats random outcomes: samples them, or sums over all.
 
     Without mid-circuit measurements, the result is ``Outcomes.SAMPLES`` with shots, else
-    ``Outcomes.NONE``. With shots and mid-circuit measurements, each shot is an execution with its
-    own outcomes, for every ``mcm_method`` except "single-branch-statistics".
+    ``Outcomes.NONE``. With mid-circuit measurements it is ``ONE_RUN`` for ``mcm_method``
+    "single-branch-statistics". For any other ``mcm_method``, it is ``RUN_PER_SHOT`` with shots,
+    else ``ALL``: a sum over all outcomes.
 
     Args:
         config: the QNode's settings, with its shots and its ``mcm_method``.
         circuit: the backend's circuit after its last gate. Its ``has_mid_circuit`` is read.
         leaves: the leaves of the quantum function's result, before they are measured. Without
-            shots, if a leaf is not a measurement, the outcomes are drawn in one execution.
+            shots, if a leaf is not a measurement, the outcomes are drawn in one execution
+            (``ONE_RUN``).
 
     Raises:
         CompileError: if the user's ``mcm_method`` does not support the circuit.

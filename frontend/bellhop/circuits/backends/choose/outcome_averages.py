@@ -59,10 +59,10 @@ _GATES = (OperationKind.GATE, OperationKind.GLOBAL_PHASE, OperationKind.IGNORED)
 
 
 class _OutcomeTable(NamedTuple):
-    """A value that depends on mid-circuit outcomes and constants only.
+    """A value that depends on nothing but mid-circuit outcomes and constants.
 
     Attributes:
-        outcomes: the numbers of the outcomes.
+        outcomes: the numbers of the outcomes on which it depends.
         values: the value for each combination of these outcomes (0 or 1), in the order of
             ``itertools.product``: the last outcome varies fastest.
     """
@@ -71,20 +71,22 @@ class _OutcomeTable(NamedTuple):
     values: Sequence[np.ndarray]
 
     def get_value(self, combination: dict[int, int]) -> np.ndarray:
-        """Return the value for a combination: 0 or 1 for each outcome's number.
+        """Return the value for one combination of outcomes.
 
-        The combination may have more outcomes than the table.
+        Args:
+            combination: for each outcome's number 0 or 1. It may have more outcomes than the table.
         """
         bits = "".join(str(combination[number]) for number in self.outcomes)
         return self.values[int(bits, 2)]
 
 
 class OutcomeAverages(GateInterpreter):
-    """Finds out whether channels and controlled gates can replace outcomes.
+    """Finds out whether a density matrix can average over a circuit's mid-circuit outcomes.
 
-    `find_outcome_averages` makes an instance for a traced circuit. The interpreter evaluates
-    constants, and values of outcomes alone; all other values are unknown,
-    which None represents.
+    It can if a channel can replace each mid-circuit measurement, and gates that the measured wires
+    control can replace each conditional on outcomes. `find_outcome_averages` makes an instance for
+    a traced circuit. The interpreter evaluates constants, and values of outcomes alone; all other
+    values are unknown, which None represents.
 
     Args:
         closed: the circuit, a jaxpr with gates.
@@ -116,29 +118,41 @@ class OutcomeAverages(GateInterpreter):
         self._reject_tables(self.interpret(closed, *[None] * len(closed.in_avals)))
 
     def interpret(self, closed: ClosedJaxpr, *inputs: Any) -> list[Any]:
-        """Interpret a jaxpr, whose constants are unknown."""
+        """Interpret a jaxpr, and return its results.
+
+        Results and inputs are constants, tables of values by mid-circuit outcomes, or None if
+        unknown. The constants of the jaxpr are taken as unknown.
+        """
         unknown = [None] * len(closed.consts)
         return super().interpret(ClosedJaxpr(closed.jaxpr, unknown), *inputs)
 
     def _reject_tables(self, values: Sequence[Any]) -> None:
-        """Clear ``is_possible`` if a value depends on outcomes, as only conditionals may."""
+        """Clear ``is_possible`` if any of the values depends on mid-circuit outcomes.
+
+        Called for values on which outcomes must have no influence: only predicates of conditionals,
+        and classical values for them, may depend on outcomes.
+        """
         self.is_possible &= not any(isinstance(value, _OutcomeTable) for value in values)
 
     def _change_wires(self, wires: Sequence[Any]) -> None:
-        """Forget the outcomes that wires hold, since gates may change the wires.
+        """Note that gates change wires, which then no longer hold their mid-circuit outcomes.
+
+        A conditional on an outcome needs the measured wire as a control, so the wire must be
+        unchanged.
 
         Args:
-            wires: wire labels. For a traced wire or an ``UnknownValue``, which may be any wire, the
-                outcomes of all wires are forgotten.
+            wires: wire labels. For a traced wire or an ``UnknownValue``, which may be any wire, no
+                wire holds its outcome afterwards.
         """
         labels = set(map(find_label, wires))
         kept = {} if None in labels else self._holders
         self._holders = {number: label for number, label in kept.items() if label not in labels}
 
     def _end_part(self) -> None:
-        """Forget the outcomes of reset wires at the ends of a loop's body or a branch.
+        """Note that wires which are reset after their measurement no longer hold the outcome.
 
-        The averaging pass delays a reset until the next gate on the wire, or until such a place.
+        Called at the ends of a loop's body or a branch: there, if not before, the compiler pass
+        that averages over outcomes applies a delayed reset.
         """
         kept = self._holders.keys() - self._are_reset
         self._holders = {number: self._holders[number] for number in kept}
@@ -146,18 +160,22 @@ class OutcomeAverages(GateInterpreter):
     def _interpret_part(self, closed: ClosedJaxpr, *inputs: Any) -> None:
         """Interpret the body of a loop, or a branch.
 
-        ``is_possible`` is cleared if it returns a value that depends on outcomes. Outcomes of wires
-        that are reset are forgotten where it begins and ends.
+        ``is_possible`` is cleared if it returns a value that depends on outcomes. Wires that are
+        reset after their measurement no longer hold the outcome where the part begins and ends.
         """
         self._end_part()
         self._reject_tables(self.interpret(closed, *inputs))
         self._end_part()
 
     def _interpret_classical(self, eqn: JaxprEqn, *operands: Any) -> Sequence[Any]:
-        """Evaluate an equation for each combination of its operands' outcomes.
+        """Evaluate an equation without gates, for each combination of its operands' outcomes.
 
         ``is_possible`` is cleared for an equation with effects, for more than four outcomes, and if
         an unknown operand makes a result depend on more than outcomes.
+
+        Args:
+            eqn: the equation.
+            *operands: constants, tables of values by mid-circuit outcomes, or None if unknown.
 
         Returns:
             for each result a table of values, if an operand is a table. Otherwise its constant
@@ -190,10 +208,14 @@ class OutcomeAverages(GateInterpreter):
         return [_OutcomeTable(tuple(outcomes), column) for column in zip(*rows, strict=True)]
 
     def _interpret_operations(self, eqn: JaxprEqn, *operands: Any) -> list[Any]:
-        """Count operations and note their kinds; their wires then hold no outcomes.
+        """Count the operations of an equation, and note their kinds.
 
-        ``is_possible`` is cleared if a parameter depends on outcomes, for control flow among the
-        operations, and for operations that allocate wires.
+        Their wires no longer hold mid-circuit outcomes. ``is_possible`` is cleared if a parameter
+        depends on outcomes, for control flow among the operations, and for operations that allocate
+        wires.
+
+        Returns:
+            an empty list: the equation has no results.
         """
         self._reject_tables(operands)
         self.is_possible &= not eqn.params["allocates"]
@@ -210,7 +232,7 @@ class OutcomeAverages(GateInterpreter):
         ``is_possible`` is cleared if it postselects.
 
         Returns:
-            a list of one table, the outcome with the values False and True.
+            a list of one table: the outcome is False or True.
         """
         self._reject_tables(operands)
         self.is_possible &= eqn.params["postselect"] < 0
@@ -227,10 +249,10 @@ class OutcomeAverages(GateInterpreter):
         return [_OutcomeTable((number,), [np.asarray(False), np.asarray(True)])]
 
     def _interpret_region(self, eqn: JaxprEqn, *operands: Any) -> list[Any]:
-        """Interpret an adjoint or controlled function.
+        """Interpret the adjoint of a function, or a function with control wires.
 
-        ``is_possible`` is cleared if it measures. The control wires count as changed, so they hold
-        no outcomes afterwards.
+        ``is_possible`` is cleared if it measures. The control wires count as changed, so they no
+        longer hold outcomes.
         """
         self._reject_tables(operands)
         body, controls = eqn.params["body"], eqn.params["controls"]
@@ -242,12 +264,14 @@ class OutcomeAverages(GateInterpreter):
         return []
 
     def _interpret_for_loop(self, eqn: JaxprEqn, *operands: Any) -> Sequence[Any]:
-        """Interpret each iteration of a loop that is unrolled, else one iteration.
+        """Interpret a loop: each iteration if it is unrolled, else one iteration for all.
 
         Without unrolling, carried values are unknown, and the iteration's numbers of outcomes and
         operations count as often as the trip count. ``is_possible`` is cleared if a loop with a
-        dynamic trip count measures. Returns the carried values after the loop; None for unknown
-        values.
+        dynamic trip count measures.
+
+        Returns:
+            the carried values after the loop; None for unknown values.
         """
         loop = ForLoop.from_equation(eqn, operands)
         if self.unrolls and isinstance(loop.length, int):
@@ -270,9 +294,12 @@ class OutcomeAverages(GateInterpreter):
         return unknown
 
     def _interpret_while_loop(self, eqn: JaxprEqn, *operands: Any) -> Sequence[Any]:
-        """Interpret one iteration, with unknown carried values and results.
+        """Interpret one iteration of a ``while`` loop for all, with unknown carried values.
 
         ``is_possible`` is cleared if the loop measures, or has effects other than gates.
+
+        Returns:
+            None for each carried value after the loop.
         """
         self._reject_tables(operands)
         loop = WhileLoop.from_equation(eqn, operands)
@@ -305,13 +332,15 @@ class OutcomeAverages(GateInterpreter):
     def _interpret_decided(
         self, eqn: JaxprEqn, index: _OutcomeTable, operands: Sequence[Any]
     ) -> None:
-        """Interpret a conditional that outcomes decide.
+        """Interpret a conditional whose branch mid-circuit outcomes decide.
 
-        ``is_possible`` is cleared unless each deciding outcome is still on its wire, and the
-        branches have no results and apply only gates that can be controlled, on other static wires,
-        with parameters that are computed by primitives with finite results.
+        It can be replaced by gates that the measured wires control. ``is_possible`` is cleared
+        unless each deciding outcome is still on its wire, and the branches have no results and
+        apply only gates that can be controlled, on other static wires, with parameters that are
+        computed by primitives with finite results.
 
         Args:
+            eqn: the conditional.
             index: the number of the branch that runs, for each combination of outcomes.
             operands: the operands of the branches.
         """
@@ -332,6 +361,7 @@ class OutcomeAverages(GateInterpreter):
 
 
 def _can_be_controlled(op: Any) -> bool:
+    """Return whether an operation is a gate to which control wires can be added."""
     return not ControlFlow.is_instance(op) and OperationKind.classify(op) in _GATES
 
 
@@ -343,13 +373,15 @@ def find_label(wire: Any) -> Any:
 
 
 def _mark_unknown(operands: Sequence[Any]) -> list[Any]:
+    """Replace each None by an ``UnknownValue``, to rebuild operations from operands."""
     return [UnknownValue() if operand is None else operand for operand in operands]
 
 
 class _SurroundingCircuit(NamedTuple):
-    """The wires of a circuit, in place of the circuit, to trace a quantum function.
+    """Stand-in for a circuit, with which a quantum function can be traced.
 
-    `find_outcome_averages` only reads the traced function, so no operations are recorded.
+    It has only the wires of a circuit. `find_outcome_averages` only reads the traced function, so
+    no operations are recorded.
 
     Attributes:
         wires: maps wire labels to qubit indices.
@@ -365,12 +397,15 @@ class _SurroundingCircuit(NamedTuple):
 
 
 def find_outcome_averages(call: Circuit, wires: WireMap) -> OutcomeAverages | None:
-    """Return how channels replace the outcomes of a circuit; None if they cannot.
+    """Find out whether a density matrix can average over a circuit's mid-circuit outcomes.
 
-    This traces the quantum function. None also for a circuit without mid-circuit outcomes, and if
-    the circuit returns anything but measurements of wires or observables. None for a circuit with
-    shots, transforms, compiler passes, foldings, mitigation or a ``mcm_method`` of the user, which
-    need another treatment.
+    This traces the quantum function. Channels must be able to replace the measurements.
+
+    Returns:
+        the result of the analysis; None if outcomes cannot be replaced. None also for a circuit
+        without mid-circuit outcomes, if the circuit returns anything but measurements of wires or
+        observables, and for a circuit with shots, transforms, compiler passes, foldings, mitigation
+        or a ``mcm_method`` of the user, which need another treatment.
     """
     config, state = call.config, trace_state()
     is_plain = not (config.shots.total or config.mcm_method or config.transforms or config.passes)
@@ -394,10 +429,11 @@ def find_outcome_averages(call: Circuit, wires: WireMap) -> OutcomeAverages | No
 def explain_density_matrix(call: Circuit, wires: WireMap) -> str:
     """Return why a density matrix is better than the engine for a circuit; else "".
 
-    A density matrix is better for many mid-circuit outcomes (at least 10, and ``2 * qubits + 2``)
-    on up to 6 qubits, if channels can replace the outcomes, ``diff_method`` is ``best``, and all
-    measurements are expval, var or probs. Not in a region, and not in a mesh of explicit or manual
-    axes.
+    Bellhop's engine runs a circuit once for each combination of mid-circuit outcomes. A density
+    matrix is better for many outcomes (at least 10, and ``2 * qubits + 2``) on up to 6 qubits, if
+    channels can replace the outcomes, ``diff_method`` is ``best``, and all measurements are expval,
+    var or probs. Not in a region (a part of the program on another device), and not in a mesh of
+    explicit or manual axes.
     """
     n_qubits = len(wires)
     # In a region, or a mesh of explicit or manual axes, the engine runs on one device.

@@ -62,6 +62,7 @@ class ResourceTracker:
         """Add a callback to the program that resets the counts."""
 
         def begin() -> None:
+            """Reset the counts."""
             self._types.clear()
             self._sizes.clear()
 
@@ -76,6 +77,7 @@ class ResourceTracker:
         sizes = [len(op.wires) for op in operations]
 
         def count() -> None:
+            """Add the operations to the counts."""
             self._types.update(names)
             self._sizes.update(sizes)
 
@@ -166,12 +168,14 @@ def run_null(call: Circuit, device: qml.devices.Device, wires: WireMap) -> Any:
 def _make_constant_result(
     leaf: Any, circuit: ProgramCircuit, device: Any, shots: int | None
 ) -> Any:
-    """Return the constant result of one leaf of the quantum function's result.
+    """Return the constant result for one leaf of the quantum function's result.
 
     Args:
         leaf: a measurement process, which becomes zeros (state vectors, probabilities and counts:
             the first outcome with certainty); or another value, which is kept. If each shot is an
             execution, this value is repeated along a leading axis of shots.
+        circuit: the circuit after its last gate.
+        device: the PennyLane device.
         shots: the number of shots of this entry of the shot vector; None without shots.
 
     Raises:
@@ -196,14 +200,17 @@ def _make_constant_result(
 
 
 def _map_to_outcome_wires(process: Any, n_outcomes: int) -> Any:
-    """Replace a measurement of mid-circuit outcomes by another of the same shape.
+    """Replace a measurement of mid-circuit outcomes by a measurement of wires.
+
+    The results have the same shape: ``qml.probs`` of two outcomes becomes ``qml.probs`` of two
+    wires.
 
     Args:
         process: measurement process of outcomes, such as ``qml.sample(m)``.
         n_outcomes: the number of outcomes that it reads.
 
     Returns:
-        a measurement process of as many wires, or of an observable on one wire.
+        a measurement process on `n_outcomes` wires, or of an observable on one wire.
     """
     if isinstance(process, mp.ExpectationMP | mp.VarianceMP):
         return type(process)(obs=qml.Z(0))

@@ -53,7 +53,8 @@ _MAX_OUTCOMES = 8
 class CliffordCircuit(ProgramCircuit):
     """A circuit on ``default.clifford`` whose gates become lines of a Stim program.
 
-    It is traced for one shot, whose outcomes are an input of the trace; `sample` samples all shots.
+    It is traced for one shot, whose mid-circuit outcomes are an input of the trace; `sample`
+    samples all shots.
 
     Args:
         wires: maps wire labels to qubit indices.
@@ -66,11 +67,13 @@ class CliffordCircuit(ProgramCircuit):
         repeats: whether loops may become ``REPEAT`` blocks; otherwise, they are unrolled.
 
     Attributes:
-        packed_outcomes: uint8 ``[shots, bytes]``, the records of all shots; None before sampling.
+        packed_outcomes: uint8 ``[shots, bytes]``, the outcomes of all shots, eight per byte; None
+            before sampling.
         has_repeats: whether the program has a ``REPEAT`` block.
         is_at_end: whether the quantum function is complete, so that further gates only rotate to
             the basis of a measurement.
-        needs_tapes: whether a final measurement is not supported by Stim's sampler.
+        needs_tapes: whether a final measurement is not supported by Stim's sampler, so that
+            PennyLane's device must execute tapes.
     """
 
     def __init__(
@@ -183,8 +186,8 @@ class CliffordCircuit(ProgramCircuit):
     def _format_wire(self, label: Any) -> str:
         """Return a wire as text: its qubit index; if it is traced, a placeholder ``$i``.
 
-        A traced wire, clipped to the valid range, becomes an operand: an invalid wire raises the
-        circuit's fault, so any valid index will do.
+        The traced index, clipped to the valid range, becomes operand ``i`` of the program. An
+        invalid index is reported separately, so any valid index will do.
         """
         qubit = self.wires.find_static_qubit(label)
         if qubit is not None:
@@ -192,13 +195,15 @@ class CliffordCircuit(ProgramCircuit):
         return self._format_operand(jnp.clip(self.wires.get_qubit(label), 0, len(self.wires) - 1))
 
     def _format_number(self, value: Any) -> str:
+        """Return a number as text; if it is traced, a placeholder ``$i`` for an operand."""
         return self._format_operand(value) if is_dynamic(value) else repr(float(value))
 
     def _format_operand(self, value: Any) -> str:
         """Add a traced number to the program's operands; return its placeholder ``$i``.
 
-        In a ``REPEAT`` block, which must not have operands, its iterations are marked as different
-        and the placeholder has no number; in a branch, an operand raises a `CompileError`.
+        A ``REPEAT`` block must not have operands. There, the iterations are noted to differ, so
+        that the loop is unrolled instead, and the placeholder is "$". In a branch, an operand
+        raises a `CompileError`.
         """
         if self._is_repeated:
             self._has_varying_iterations = True
@@ -240,18 +245,22 @@ class CliffordCircuit(ProgramCircuit):
         return outcome
 
     def broadcast_to_shots(self, value: Any) -> Any:
-        """Return the traced shot's value, with an axis of shots (of length one) in front."""
+        """Return a value of the traced shot with a leading axis of shots, of length one."""
         return value[None]
 
     def average_over_groups(self, value: Any) -> Any:
-        """Return the traced shot's value, with an axis of groups (of length one) in front."""
+        """Return a value of the traced shot with a leading axis of shot groups, of length one.
+
+        The mean over each group is computed later, from the values of all shots.
+        """
         return value[None]
 
     @contextmanager
     def _collect_steps(self, obstacle: CompileError | None = None) -> Iterator[list[Any]]:
         """Collect the Stim lines of the ``with`` block in a new list, which is yielded.
 
-        In the block, only outcomes of the block itself can decide conditionals.
+        In the block, outcomes from before the block count as traced values: they do not control
+        Paulis.
 
         Args:
             obstacle: the error to raise if a line needs a traced operand; None to allow operands.
@@ -300,6 +309,7 @@ class CliffordCircuit(ProgramCircuit):
         """Try to add a loop as a ``REPEAT`` block of the Stim program.
 
         Args:
+            n: the trip count.
             body: ``(carried, index) -> carried``, which applies the gates of one iteration.
             carried: the carried values of the first iteration.
 
@@ -314,7 +324,12 @@ class CliffordCircuit(ProgramCircuit):
         def iteration(state: tuple[Any, ...], number: Any) -> tuple[Any, ...]:
             """Trace one iteration, and trace it again if its number of outcomes was unknown.
 
-            ``state`` is the circuit's fault (first invalid wire), then the loop's carried values.
+            Args:
+                state: the circuit's fault (its first invalid wire), then the loop's carried values.
+                number: the index of the iteration.
+
+            Returns:
+                the same values for the next iteration.
             """
             nonlocal traced
             fault, *carried = state
@@ -378,7 +393,10 @@ class CliffordCircuit(ProgramCircuit):
         )
 
         def make_branch(function: Callable[[], Any]) -> Callable[[], Any]:
-            """Return a function that runs a branch and returns the fault and the result."""
+            """Return a function that runs a branch, and returns the circuit's fault and the result.
+
+            The fault is the circuit's first invalid traced wire.
+            """
 
             def run() -> Any:
                 """Run the branch; append its lines and its number of outcomes to ``parts``."""
@@ -399,9 +417,9 @@ class CliffordCircuit(ProgramCircuit):
     def _add_branches(self, index: Any, parts: Sequence[tuple[list[Any], int]]) -> None:
         """Add a conditional to the Stim program: controlled Paulis, or all branches.
 
-        If outcomes decide, it becomes controlled Paulis. Otherwise it is a step from which the
-        branch is chosen at run time; branches with fewer outcomes are padded with zeros to the
-        largest number.
+        If mid-circuit outcomes decide, it becomes controlled Paulis. Otherwise all branches are
+        added, and one of them is chosen when the program runs; branches with fewer outcomes are
+        padded with zeros to the largest number.
 
         Args:
             index: traced index of the branch to run.
@@ -424,6 +442,8 @@ class CliffordCircuit(ProgramCircuit):
         parts: Sequence[tuple[list[Any], int]],
     ) -> None:
         """Add a conditional on outcomes as Paulis, each controlled by one outcome.
+
+        For instance ``cond(m, X(1))`` becomes ``CX rec[-1] 1``.
 
         Args:
             index: traced index of the branch to run.

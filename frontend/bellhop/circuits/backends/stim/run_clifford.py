@@ -44,8 +44,9 @@ class _TracedShot(NamedTuple):
     """A circuit traced for one shot, whose mid-circuit outcomes are an input.
 
     Attributes:
-        closed: jaxpr from the record of one shot to the records of all shots, the circuit's fault
-            (its first invalid traced wire) and the values of its measurements.
+        closed: jaxpr from the mid-circuit outcomes of one shot to the outcomes of all shots (eight
+            outcomes per byte), the circuit's fault (its first invalid traced wire) and the values
+            of its measurements.
         circuit: the circuit after its measurements.
         leaves: the leaves of the quantum function's result.
         results: computes the QNode's result from the values.
@@ -191,9 +192,10 @@ _PER_SHOT = object()
 
 
 def _evaluate_all_shots(closed: ClosedJaxpr) -> tuple[list[Any], list[bool]] | None:
-    """Evaluate a jaxpr of one shot's record for the records of all shots.
+    """Evaluate a jaxpr of one shot's outcomes for the outcomes of all shots.
 
-    Equations that do not depend on the record are evaluated once, all others under ``jax.vmap``.
+    The outcomes of a shot, eight per byte, are its *record*. Equations that do not depend on the
+    record are evaluated once, all others under ``jax.vmap``.
 
     Args:
         closed: jaxpr from the record of one shot to a list. The first element is the records of all
@@ -207,12 +209,18 @@ def _evaluate_all_shots(closed: ClosedJaxpr) -> tuple[list[Any], list[bool]] | N
     once: dict[int, Sequence[Any]] = {}
 
     def evaluate_equation(eqn: JaxprEqn, *operands: Any) -> Sequence[Any]:
+        """Evaluate an equation once, unless an operand depends on the record of a shot.
+
+        The results are stored in ``once``. If an operand depends on the record, the results are
+        `_PER_SHOT`.
+        """
         if any(operand is _PER_SHOT for operand in operands):
             return [_PER_SHOT] * len(eqn.outvars)
         once[id(eqn)] = bind_equation(eqn, *operands)
         return once[id(eqn)]
 
     def evaluate_shot_equation(eqn: JaxprEqn, *operands: Any) -> Sequence[Any]:
+        """Evaluate an equation for one shot; reuse its result from ``once`` if there is one."""
         return once[id(eqn)] if id(eqn) in once else bind_equation(eqn, *operands)
 
     values = interpret_with(closed, lambda _: evaluate_equation, _PER_SHOT)
@@ -230,11 +238,13 @@ def _evaluate_all_shots(closed: ClosedJaxpr) -> tuple[list[Any], list[bool]] | N
 def _combine_shots(
     once: _TracedShot, values: Sequence[Any], is_per_shot: Sequence[bool], where: str
 ) -> list[Any]:
-    """Compute per-shot values and means over shot groups from values of each shot.
+    """Compute samples, and means over shot groups, from the values of each shot.
+
+    A group is an entry of the shot vector.
 
     Args:
         once: the traced circuit.
-        values: the values of the circuit's statistics, in order.
+        values: the values of the circuit's results (arrays of `Statistic`), in order.
         is_per_shot: for each value, whether it has a leading axis of shots.
         where: the QNode's name and line, which begin error messages.
 
@@ -255,7 +265,7 @@ def _combine_shots(
             value: array ``[shots, 1, ...]`` if `varies`. Otherwise ``[1, ...]``, one value that
                 holds for all shots and is repeated.
             varies: whether the value depends on the mid-circuit outcomes of a shot.
-            statistic: the statistic to which the value belongs; its ``is_per_shot`` decides between
+            statistic: the result to which the value belongs; its ``is_per_shot`` decides between
                 shots and means.
             leaf: the return value of the quantum function from which the statistic was computed.
 

@@ -50,7 +50,9 @@ def sample_program(
 
 
 def read_bits(packed: Any, places: Any) -> Any:
-    """Extract outcomes from records that have eight outcomes per byte.
+    """Extract outcomes from bytes with eight outcomes each.
+
+    Outcome 11 is bit 3 of byte 1.
 
     Args:
         packed: uint8 ``[..., bytes]``.
@@ -63,10 +65,11 @@ def read_bits(packed: Any, places: Any) -> Any:
 
 
 class StimSampler(BuiltinFunction):
-    """Host function of the callback that samples a Stim program at run time.
+    """Python function of the callback that samples a Stim program at run time.
 
     Its static arguments, in ``self.arguments``, are the QNode's name and line, the steps of the
-    program as JSON, and the number of shots.
+    program as JSON, and the number of shots. A step is a line, or a conditional with the steps of
+    its branches.
     """
 
     __name__ = "stim_sampler"
@@ -75,17 +78,21 @@ class StimSampler(BuiltinFunction):
 
     @staticmethod
     def check_strings(where: str, steps: str, shots: str) -> None:  # type: ignore[override]
-        """Raise a ValueError unless there are steps and a number of shots.
+        """Check the sampler's static arguments: the steps as JSON, and the number of shots.
 
         Raises:
-            ValueError: if the steps are not nested lists of lines, or the shots not a number.
+            ValueError: if `steps` is not JSON of nested lists of lines, or `shots` is not a number.
         """
         del where
         int(shots)
         _check_steps(json.loads(steps))
 
     def takes(self, arguments: Sequence[ShapedArray], results: Sequence[ShapedArray]) -> bool:
-        """Return whether the types are a key and scalars, and bytes of the shots."""
+        """Return whether a call has the right types.
+
+        The arguments must be a key (uint32 ``[2]``) and scalars, and the result uint8 ``[shots,
+        bytes]``.
+        """
         types = [(x.shape, x.dtype) for x in arguments]
         is_valid = types[:1] == [((2,), np.dtype(np.uint32))] and len(results) == 1
         if not is_valid or any(shape for shape, _ in types[1:]) or results[0].dtype != np.uint8:
@@ -93,14 +100,14 @@ class StimSampler(BuiltinFunction):
         return results[0].ndim == 2 and results[0].shape[0] == int(self.arguments[2])
 
     def __call__(self, key: np.ndarray, *operands: np.ndarray) -> np.ndarray:
-        """Sample the program.
+        """Sample the Stim program, with the values of its operands.
 
         Args:
             key: uint32 ``[2]``, the data of a ``jax.random`` key.
-            operands: scalars that replace the placeholders.
+            operands: scalars that replace the placeholders ``$i`` in the program.
 
         Returns:
-            uint8 ``[shots, bytes]``, the bit-packed outcomes.
+            uint8 ``[shots, bytes]``, the outcomes of all shots, eight per byte.
 
         Raises:
             CircuitError: if Stim rejects the program with the operands' values, such as a
@@ -121,7 +128,10 @@ class StimSampler(BuiltinFunction):
 
 
 def _check_steps(steps: Any) -> None:
-    """Raise a ValueError unless JSON is steps: lines, or conditionals of such steps."""
+    """Raise a ValueError unless parsed JSON is a list of steps of a Stim program.
+
+    A step is a line, or a conditional ``[operand, branches]``, whose branches are lists of steps.
+    """
     for step in steps if type(steps) is list else [steps]:
         match step:
             case str() if type(steps) is list:
@@ -163,6 +173,12 @@ def _substitute_placeholders(line: str, values: Sequence[Any]) -> str:
 
 
 def _render_branch(step: list[Any], values: Sequence[Any]) -> str:
+    """Return the lines of the branch that a conditional's index chooses, as text.
+
+    Args:
+        step: the placeholder of the index, and the branches.
+        values: the value of each operand, by the number of its placeholder.
+    """
     operand, branches = step
     # Clamp the index, as `jax.lax.switch` does.
     number = min(max(int(_substitute_placeholders(operand, values)), 0), len(branches) - 1)

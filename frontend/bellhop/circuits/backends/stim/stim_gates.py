@@ -25,13 +25,13 @@ _CHANNELS = {
 
 
 def find_channel(op: qml.operation.Operator) -> tuple[str, str] | None:
-    """Return the Stim instruction of a noise channel, or None for another operation.
+    """Convert a noise channel to a Stim instruction.
 
-    The last parameter of a channel is the error's probability.
+    The last parameter of a channel is the error's probability, which is not part of the result.
 
     Returns:
         the name of the instruction, such as ``"X_ERROR"``, and a Pauli letter for each wire (such
-        as "XZ") if the instruction needs them, otherwise "".
+        as "XZ") if the instruction needs them, otherwise ""; None for any other operation.
     """
     if isinstance(op, qml.PauliError):
         return "E", op.hyperparameters["operators"]
@@ -140,6 +140,9 @@ def find_preparation(op: Any) -> Instructions | None:
 
 def find_pauli_product(text: str) -> frozenset[tuple[int, str]] | None:
     """Return the product of Paulis that a Stim program applies.
+
+    Args:
+        text: the lines of the program.
 
     Returns:
         pairs of a qubit and "X" or "Z", where a Y is both: ``{(0, "X"), (2, "X"), (2, "Z")}``. None

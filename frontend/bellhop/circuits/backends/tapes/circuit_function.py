@@ -88,7 +88,7 @@ class CircuitFunction:
     def check_allocations(self) -> None:
         """Raise a `CompileError` if the device lacks wires that ``qml.allocate`` needs.
 
-        Called while tracing.
+        It builds an example tape, while the circuit is traced.
         """
         if not any(Allocations.is_allocation(part.prototype) for part in self.template.parts):
             return
@@ -261,9 +261,10 @@ class CircuitFunction:
         return options
 
     def _make_tape(self, values: Sequence[Any]) -> qml.tape.QuantumScript:
-        """Fill the template with operand values, and draw seeds for classical shadows.
+        """Make a tape: fill the template with operand values, and set seeds of classical shadows.
 
-        `values` has the value of each operand, without batch axes.
+        Args:
+            values: the value of each operand, without batch axes.
         """
         tape = self.template.make_tape(values)
         measured = list(map(self._draw_shadow_bases, tape.measurements))
@@ -301,10 +302,10 @@ class CircuitFunction:
         return self._execute_on_device(tapes, options)
 
     def _applies_transforms(self) -> bool:
-        """Return whether a measurement is a user's `MeasurementTransform`, applied here.
+        """Return whether `_apply_transforms` must compute measurements of the circuit.
 
-        Devices of PennyLane reject them, but for the facade of legacy devices. Other devices apply
-        them themselves.
+        True if a measurement is a user's ``MeasurementTransform``, and the device would reject it,
+        as PennyLane's devices do, except for the facade of legacy devices.
         """
         device = type(self.device)
         is_of_pennylane = device.__module__.startswith("pennylane")
@@ -313,7 +314,10 @@ class CircuitFunction:
         return any(map(is_computed_from_tape, kinds)) and is_of_pennylane and not is_legacy
 
     def _apply_transforms(self, tape: qml.tape.QuantumScript, options: dict[str, Any]) -> Any:
-        """Compute a tape's results, of which some are of a `MeasurementTransform`.
+        """Compute a tape's results, of which some are of a user's ``MeasurementTransform``.
+
+        Such a measurement computes its result from the tape and the device; all other measurements
+        are executed on the device.
 
         Args:
             tape: the tape.
@@ -339,7 +343,16 @@ class CircuitFunction:
         return tuple(results) if self.template.shots.is_vector else results[0]
 
     def _execute_on_device(self, tapes: Sequence[Any], options: dict[str, Any]) -> Any:
-        """Call ``qml.execute`` on this function's device; see `_execute`."""
+        """Call ``qml.execute`` on this function's device, with the QNode's options.
+
+        Args:
+            tapes: the tapes, whose measurements the device supports.
+            options: keyword arguments of ``qml.execute``; the QNode's ``execute_kwargs`` override
+                them.
+
+        Returns:
+            the result of each tape, in PennyLane's nested structure.
+        """
         given = self.config.execute_kwargs
         options |= {name: given[name] for name in _EXECUTE_OPTIONS if name in given}
         return qml.execute(
@@ -351,10 +364,12 @@ class CircuitFunction:
         )
 
     def _join_part_results(self, parts: Sequence[Any]) -> list[Any]:
-        """Join the results of tapes with one measurement each, in the order of `results`.
+        """Return a circuit's results as a flat list, in the order of the attribute `results`.
+
+        The circuit was executed as one tape, or as a tape for each measurement.
 
         Args:
-            parts: the result of each tape; a single element is the result of a whole tape.
+            parts: the result of each tape.
         """
         if len(parts) == 1:
             return self._flatten_results(parts[0])
@@ -363,9 +378,10 @@ class CircuitFunction:
         return [value for group in zip(*parts, strict=True) for value in group]
 
     def _flatten_results(self, values: Any) -> list[Any]:
-        """Flatten a tape's results to a list in the order of `results`.
+        """Return a tape's results as a flat list, in the order of the attribute `results`.
 
-        `values` is a tape's result from ``qml.execute``, nested by shot vector and measurement.
+        Args:
+            values: the tape's result from ``qml.execute``, nested by shot vector and measurement.
         """
         groups = values if self.template.shots.is_vector else (values,)
         if len(self.template.measured) == 1:

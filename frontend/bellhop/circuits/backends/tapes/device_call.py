@@ -28,7 +28,7 @@ from bellhop.errors import DifferentiableCompileError
 
 
 class DeviceTarget(CallbackTarget):
-    """Callback target of a circuit: describes the call of its Python device.
+    """Describes the callback by which a program calls a circuit on its Python device.
 
     Attributes:
         function: the function that executes the circuit's tapes.
@@ -38,7 +38,7 @@ class DeviceTarget(CallbackTarget):
 
     @property
     def description(self) -> str:
-        """The QNode and its device, for the note that is added to an exception."""
+        """The QNode and its device, for the note that is added to an exception in the callback."""
         return f"{self.function.where} on {self.function.device.name}"
 
 
@@ -51,9 +51,12 @@ class _DeviceCall(Pure):
     def jvp(
         self, primals: Sequence[Any], tangents: Sequence[Any], *, target: Any
     ) -> tuple[list[Any], Sequence[Any]]:
-        """JVP rule: call the circuit with its next derivatives instead, and contract them.
+        """JVP rule: replace the call by a call that also returns derivatives of the next order.
+
+        The tangents are products of these derivatives and the operands' tangents.
 
         Args:
+            primals: the operands of the call.
             tangents: the tangents of the operands; symbolic zeros for unperturbed operands.
             target: the call's `DeviceTarget`, whose function may already return derivatives.
 
@@ -137,9 +140,10 @@ def call_circuit(function: CircuitFunction, operands: Sequence[Any]) -> list[Any
 def _make_derivative_target(
     target: CallbackTarget, function: CircuitFunction, lead: tuple[int, ...]
 ) -> CallbackTarget:
-    """Return a copy of a call's target whose function also returns derivatives.
+    """Return a copy of a callback's description, for a function that also returns derivatives.
 
     Args:
+        target: the description of the call without the new derivatives.
         function: the new function, with derivatives.
         lead: the shape of the batch axes that ``jax.vmap`` added, which all results have.
     """
@@ -173,11 +177,11 @@ def _find_columns(
 
 
 def _contract_direction(derivative: Any, direction: Any) -> Any:
-    """Multiply a derivative by a tangent vector, and sum over the last axis.
+    """Multiply a derivative by a vector along its last axis, and sum over this axis.
 
     Args:
         derivative: array ``[*lead, m, ..., n]``: batch axes, results, parameters.
-        direction: array ``[*lead, n]``.
+        direction: array ``[*lead, n]``, the tangents of the parameters.
     """
     inner = derivative.ndim - direction.ndim
     aligned = jnp.reshape(direction, (*direction.shape[:-1], *[1] * inner, direction.shape[-1]))

@@ -80,11 +80,12 @@ def choose_method(circuit: CircuitFunction, order: int, operands: Collection[int
 
 
 def _check_observables(circuit: CircuitFunction, operands: Collection[int]) -> None:
-    """Raise an error if one of some operands is the matrix of an observable.
+    """Raise an error if a circuit is differentiated by the matrix of an observable.
 
     PennyLane has no derivative of an expectation value with respect to a matrix.
 
     Args:
+        circuit: the function that executes the circuit.
         operands: indices of the circuit's operands with respect to which it is differentiated.
 
     Raises:
@@ -102,11 +103,12 @@ def _check_observables(circuit: CircuitFunction, operands: Collection[int]) -> N
 
 
 def _check_shift_rules(circuit: CircuitFunction, operands: Collection[int]) -> None:
-    """Raise an error if an operation of some operands has no parameter-shift rule.
+    """Raise an error if a circuit is differentiated by an operation without shift rule.
 
     PennyLane would take its second derivative by finite differences of finite differences.
 
     Args:
+        circuit: the function that executes the circuit.
         operands: indices of the circuit's operands with respect to which it is differentiated.
 
     Raises:
@@ -183,5 +185,5 @@ def _choose_device_method(circuit: CircuitFunction, requested: Any) -> Any:
 
 
 def _make_error(circuit: CircuitFunction, message: str) -> DifferentiableCompileError:
-    """Return the error with a message that follows the QNode's name and line."""
+    """Return the error whose message is the QNode's name and line, then `message`."""
     return DifferentiableCompileError(f"{circuit.where}: {message}")

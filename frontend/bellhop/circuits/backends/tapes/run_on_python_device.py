@@ -90,7 +90,9 @@ def run_on_python_device(call: Circuit, device: qml.devices.Device, _: WireMap) 
         def copy(group: Sequence[Any]) -> Any:
             """Assemble the QNode's result for one entry of the shot vector.
 
-            `group` has the types of the entry's results, whose values are the next of ``values``.
+            Args:
+                group: a description of each of the entry's results. The next array of ``values`` is
+                    taken for each.
             """
             finished = iter(
                 [recorded.precision.cast_result(result.finish(next(values))) for result in group]

@@ -39,9 +39,9 @@ class TemplatePart:
     Attributes:
         prototype: the object with zeros in place of traced values, and placeholders for traced
             wires.
-        operator: builds the object from values, which replace the zeros.
-        operands: for each of these values, the index of the template's operand. Wires are not
-            included.
+        operator: builds the object from concrete values, which replace the zeros.
+        operands: for each of these values, the index of the template's operand that has it. Wires
+            are not included.
     """
 
     prototype: Any
@@ -116,9 +116,12 @@ class Template:
     device_wires: Any = None
 
     def make_example_tape(self, values: Sequence[Any]) -> qml.tape.QuantumScript:
-        """Build a tape with arbitrary device wires for traced wires, for device queries.
+        """Build a tape on some device wires, to query what the device supports.
 
-        `values` are as of `make_tape`; the values of wires are ignored.
+        Any device wires take the places of traced wires.
+
+        Args:
+            values: the value of each operand; the values of wires are ignored.
         """
         return self.make_tape(values, self.device_wires or ())
 
@@ -147,7 +150,7 @@ class Template:
 
     @property
     def parts(self) -> list[TemplatePart]:
-        """The operations of the template, including all branches of conditionals."""
+        """The operations of the template, in order, including all branches of conditionals."""
         return _flatten_parts(self.steps)
 
     @property
@@ -181,11 +184,12 @@ ConditionalOperation.__name__ = qml.ops.Conditional.__name__
 
 
 def _map_wires(made: Any, values: Sequence[Any], free: Sequence[Any]) -> Any:
-    """Replace the wire placeholders of an operation or measurement process by wires.
+    """Replace the wire placeholders of an operation or measurement process by wire labels.
 
     Args:
         made: the operation or measurement process; returned itself if it has no placeholders.
-        values: the value of each operand of the template.
+        values: the value of each operand of the template; a placeholder has the index of its
+            operand.
         free: wire labels to use instead of these values; empty to use the values.
 
     Raises:

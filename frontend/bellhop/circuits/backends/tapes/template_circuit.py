@@ -108,7 +108,7 @@ class TemplateCircuit(TapeCircuit):
         return self._add_operand(self.wires.get_dynamic_qubit(wire))
 
     def _check_static(self, made: Any) -> None:
-        """Raise an error for values that must be static on a tape.
+        """Raise an error if an operation has traced values that a tape cannot take.
 
         Args:
             made: an operation, or the observable of a measurement process.
@@ -138,9 +138,9 @@ class TemplateCircuit(TapeCircuit):
     def branch(self, branches: Branches) -> Any:
         """Append a conditional with the operations of all branches to the template.
 
-        The program evaluates the branch that runs, without gates: its operands are computed, and
-        the operands of the other branches are zeros. The device gets the operations of this branch
-        only.
+        When the program runs, it computes the operands of the chosen branch, such as angles; the
+        operands of all other branches are zeros. The device gets the operations of the chosen
+        branch only.
 
         Args:
             branches: the traced index of the branch to run, and the branches as functions.
@@ -156,8 +156,11 @@ class TemplateCircuit(TapeCircuit):
             def run() -> tuple[Any, Any]:
                 """Run the branch on new lists of steps and operands; then restore the circuit's.
 
-                The branch's steps are appended as a tuple to ``steps``. Returns the branch's
-                result, and a dictionary of the operands that its steps use, by their index.
+                The branch's steps are appended as a tuple to ``steps``.
+
+                Returns:
+                    the branch's result, and a dictionary of the operands that its steps use, by
+                    their index.
                 """
                 outer = self.steps, self.operands
                 self.steps, self.operands = [], {}
@@ -180,6 +183,10 @@ class TemplateCircuit(TapeCircuit):
             """
 
             def run() -> tuple[Any, Any]:
+                """Run the branch; return its result, and the operands of all branches.
+
+                The operands of other branches are zeros.
+                """
                 result, mine = runner()
                 zeros = {n: jnp.zeros(struct.shape, struct.dtype) for n, struct in every.items()}
                 return result, zeros | mine
