@@ -128,7 +128,7 @@ def has_row_dependent_effects(closed: ClosedJaxpr, mapped: Sequence[bool]) -> bo
     on the row runs once for the batch.
 
     Args:
-        closed: the jaxpr of a row, from handle and inputs to handle and results.
+        closed: the jaxpr of a row, from state handle and inputs to state handle and results.
         mapped: for each input (without the handle), whether it depends on the row.
     """
     _, equations = find_dependents(closed.jaxpr, [False, *mapped])
@@ -143,7 +143,7 @@ def _has_diverging_rows(closed: ClosedJaxpr, batch: Batch) -> bool:
     differ. All rows have the same mid-circuit outcomes; see ``outcome_tree``.
 
     Args:
-        closed: the jaxpr of a row, from handle and inputs to handle and results.
+        closed: the jaxpr of a row, from state handle and inputs to state handle and results.
         batch: which inputs differ between rows.
     """
     on_state = [
@@ -171,7 +171,7 @@ def vectorize_rows(closed: ClosedJaxpr, batch: Batch) -> ClosedJaxpr | None:
     """Map the jaxpr of one row of a batched circuit over all rows, if rows can run together.
 
     Args:
-        closed: the jaxpr of a row, from handle and inputs to handle and results.
+        closed: the jaxpr of a row, from state handle and inputs to state handle and results.
         batch: the number of rows, and which inputs differ between rows.
 
     Returns:
@@ -224,7 +224,7 @@ def _run_row(closed: ClosedJaxpr, handle: Handle, row: Any, *inputs: Any) -> lis
     """Evaluate the jaxpr of a row under ``vmap``, so that all results are mapped.
 
     Args:
-        closed: the jaxpr, from handle and inputs to handle and results.
+        closed: the jaxpr, from state handle and inputs to state handle and results.
         row: the index of the row, which is mapped.
 
     Returns:

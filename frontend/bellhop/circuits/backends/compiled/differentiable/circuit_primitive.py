@@ -87,8 +87,9 @@ class CircuitBody:
     copied with another jaxpr for each derivative.
 
     Attributes:
-        closed: the jaxpr, from handle and inputs to handle and results. If results are summed over
-            runs (``Outcomes.is_summed``), the jaxpr of one run with one combination of outcomes.
+        closed: the jaxpr, from state handle and inputs to state handle and results. If results are
+            summed over runs (``Outcomes.is_summed``), the jaxpr of one run with one combination of
+            outcomes.
         name: the QNode's name.
         where: the QNode's name and line, for errors.
         site: ``file:line`` of the call.

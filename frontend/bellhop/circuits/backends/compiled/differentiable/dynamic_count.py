@@ -82,19 +82,19 @@ class DynamicParamsTag(ValueTag):
     """Tag that adds gate parameters of a dynamic loop to the perturbation.
 
     The *perturbation* is a scalar zero, which represents all gate parameters in loops with a
-    dynamic trip count (dynamic-count parameters). The tagged value is the perturbation before, and
-    stays zero. Its tangent changes: the runtime appends the tangents of the new parameters to the
-    vector that the tangent identifies. The tag's other operands are the new parameters f64[n], a
-    handle that identifies the circuit's session in the runtime, and the number of the first
-    parameter.
+    dynamic trip count (dynamic-count parameters). The tagged value is the old perturbation; the
+    result, the new one, is zero too. Its tangent differs: the runtime appends the tangents of the
+    new parameters to the vector that the tangent identifies. The tag's other operands are the new
+    parameters f64[n], a handle that identifies the circuit's session in the runtime, and the number
+    of the first parameter.
     """
 
     def compute_tangent(self, operands: Sequence[Operand], tangents: Sequence[Any]) -> Any:
         """JVP rule of the tag: append the parameters' tangents to the perturbation's tangent.
 
         Args:
-            operands: the perturbation before, the parameters, the session's handle and the number
-                of the first parameter.
+            operands: the old perturbation, the parameters, the session's handle and the number of
+                the first parameter.
             tangents: a tangent or symbolic zero for each operand.
 
         Returns:
@@ -114,7 +114,7 @@ class DynamicParamsTag(ValueTag):
         return linear([session, number], list(map(ad.instantiate_zeros, dots)))[0]
 
     def batch(self, operands: Sequence[Operand], dims: Sequence[int | None]) -> Operand:
-        """Batching rule: drop the tag, and return the perturbation before, without a mapped axis.
+        """Batching rule: drop the tag, and return the old perturbation, without a mapped axis.
 
         The value of the perturbation is zero for each element.
         """

@@ -191,7 +191,7 @@ class MeasurementJvp(NamedTuple):
         return self.tangents_by_name.get("perturbation")
 
     def bind_measurement(self, measuring: MeasurementSet, query: Query) -> list[Any]:
-        """Bind ``quantum_measure`` with these operands, and return handle and results.
+        """Bind ``quantum_measure`` with these operands, and return state handle and results.
 
         Args:
             measuring: the measurements; they are differentiated as ``self.measuring`` is.
@@ -231,8 +231,8 @@ class MeasurementJvp(NamedTuple):
 
         Call it if `is_single_pass`, and without `has_amplitude_params`: Hessian-vector products are
         not along amplitudes. All tangents are one ``LinearMap``, evaluated by Hessian-vector
-        products. Its transpose is the same product, along the cotangent of the gradient, and
-        supports a single value only.
+        products. Its transpose is a Hessian-vector product too, along the cotangent of the
+        gradient, and supports a single value only.
 
         Args:
             measuring: the measurements, all of them expectation values.
@@ -390,7 +390,7 @@ def _bind_measurement(
     query: Query,
     **others: Any,
 ) -> list[Any]:
-    """Bind ``quantum_measure`` with named operands, and return handle and results.
+    """Bind ``quantum_measure`` with named operands, and return state handle and results.
 
     A function and not a method: JAX keeps the rules of linear maps longer than their operands, so
     the rules must not close over the operands.

@@ -77,9 +77,11 @@ class MeasureOperands(NamedTuple):
         handle: the handle of the state.
         coefficients: f64[c], the coefficients of observables.
         matrices: f64[m], the data of observables' matrices.
-        params: f64[p], the static-count parameters of all gates so far.
+        params: f64[p], the traced parameters of all gates so far, without gates in loops with a
+            dynamic trip count.
         amplitudes: f64[a], from which the state is prepared; empty if they are part of ``params``.
-        perturbation: f64[], a zero that represents all dynamic-count parameters (see
+        perturbation: f64[], a zero that represents all gate parameters in loops with a dynamic trip
+            count: its tangent is a number that identifies the vector of their tangents (see
             ``dynamic_count``); None if there are none.
         cotangents: for ``Query.VJP``, f64[values].
         params_tangent: for ``Query.JACOBIAN_JVP``, the tangent of ``params``, f64[p].
@@ -89,7 +91,7 @@ class MeasureOperands(NamedTuple):
             along which the measurement is differentiated.
         steps: for a derivative with directions, i32[]: the number of gates and projections before
             the measurement.
-        saved: for a derivative with directions, i32[]: the number under which the session keeps the
+        saved: for a derivative with directions, i32[]: the number by which the runtime finds the
             derivative, so that it is not computed again.
     """
 

@@ -71,8 +71,8 @@ def run_all_outcomes(once: ClosedJaxpr) -> ClosedJaxpr:
     """Return a jaxpr that runs a circuit once for each combination of mid-circuit outcomes.
 
     Args:
-        once: the jaxpr of one run, from handle and inputs to handle and results. The results have
-            the probability of the run's mid-circuit outcomes as a factor.
+        once: the jaxpr of one run, from state handle and inputs to state handle and results. The
+            results have the probability of the run's mid-circuit outcomes as a factor.
 
     Returns:
         a jaxpr with the same types, whose results are sums over all runs.
@@ -121,7 +121,8 @@ def add_jacobian(
     iterations.
 
     Args:
-        known: the nonlinear part: takes handle and inputs; returns handle, values and residuals.
+        known: the nonlinear part: takes state handle and inputs; returns state handle, values and
+            residuals.
         linear: the linear part: takes residuals and tangents of inputs; returns tangents of values,
             which are real.
         n_out: the number of results of ``known`` before the residuals, with the handle.
@@ -132,9 +133,10 @@ def add_jacobian(
             derivatives always use forward mode.
 
     Returns:
-        a jaxpr that takes handle and inputs. It returns handle, values and Jacobians, each of shape
-        ``[*value.shape, *tangent.shape]``: for each value with a tangent, one Jacobian for each
-        real tangent, and two (by real and imaginary part) for each complex tangent.
+        a jaxpr that takes state handle and inputs. It returns state handle, values and Jacobians,
+        each of shape ``[*value.shape, *tangent.shape]``: for each value with a tangent, one
+        Jacobian for each real tangent, and two (by real and imaginary part) for each complex
+        tangent.
 
     Raises:
         DifferentiableCompileError: if the linear part would apply gates or measure again.
@@ -154,7 +156,7 @@ def add_jacobian(
     reverse = any(map(has_only_transpose, equations))
 
     def run(handle: Handle, *inputs: Any) -> list[Any]:
-        """Run the nonlinear part; return handle, values and Jacobians."""
+        """Run the nonlinear part; return state handle, values and Jacobians."""
         handle, *results = eval_jaxpr(known.jaxpr, known.consts, handle, *inputs)
         residuals = results[len(results) - n_residuals :]
         residuals = [value for value, yes in zip(residuals, are_used, strict=False) if yes]

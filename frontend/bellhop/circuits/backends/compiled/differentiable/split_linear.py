@@ -48,7 +48,7 @@ class LinearizedJaxpr(NamedTuple):
     derivatives from it.
 
     Attributes:
-        known: takes handle and inputs; returns handle, values and residuals.
+        known: takes state handle and inputs; returns state handle, values and residuals.
         linear: takes residuals and the tangents of perturbed inputs; returns the tangents of
             perturbed values.
         n_residuals: the number of residuals.
@@ -65,7 +65,7 @@ class LinearizedJaxpr(NamedTuple):
         """Return the linearization of a circuit's jaxpr, split into its two parts.
 
         Args:
-            closed: the jaxpr, from handle and inputs to handle and values.
+            closed: the jaxpr, from state handle and inputs to state handle and values.
             in_perturbed: for each input (without the handle), whether it has a tangent.
         """
         with leave_mesh(()):
@@ -93,12 +93,12 @@ class LinearizedJaxpr(NamedTuple):
             is_mapped: whether ``vmap`` maps the function, for the rows of a batch.
 
         Returns:
-            a tuple of three. First, a jaxpr that takes handle and inputs, and returns handle,
-            values and residuals; Jacobians in place of residuals if `is_summed`, or if the linear
-            part has a loop with a dynamic trip count. Second, a function ``(residuals, tangents of
-            perturbed inputs) -> tangents of perturbed values``. Third, None, or a function without
-            arguments that makes a jaxpr with the same results as the first, which JAX can
-            differentiate once more instead of the first.
+            a tuple of three. First, a jaxpr that takes state handle and inputs, and returns state
+            handle, values and residuals; Jacobians in place of residuals if `is_summed`, or if the
+            linear part has a loop with a dynamic trip count. Second, a function ``(residuals,
+            tangents of perturbed inputs) -> tangents of perturbed values``. Third, None, or a
+            function without arguments that makes a jaxpr with the same results as the first, which
+            JAX can differentiate once more instead of the first.
         """
         known, linear, n_residuals, out_perturbed = self
         if is_mapped:
@@ -125,8 +125,8 @@ class LinearizedJaxpr(NamedTuple):
     def make_vjp_jaxpr(self, where: str) -> ClosedJaxpr:
         """Return the jaxpr that runs the circuit and computes its VJP.
 
-        It takes handle, inputs and the cotangents of perturbed values; it returns handle and the
-        cotangents of perturbed inputs.
+        It takes state handle, inputs and the cotangents of perturbed values; it returns state
+        handle and the cotangents of perturbed inputs.
 
         Args:
             where: the QNode and its line, for errors.
@@ -149,8 +149,8 @@ class LinearizedJaxpr(NamedTuple):
     def make_jvp_jaxpr(self) -> ClosedJaxpr:
         """Return the jaxpr that runs the circuit and computes its JVP.
 
-        It takes handle, inputs and the tangents of perturbed inputs; it returns handle and the
-        tangents of perturbed values. Each `LinearMap` in the linear part is replaced by its
+        It takes state handle, inputs and the tangents of perturbed inputs; it returns state handle
+        and the tangents of perturbed values. Each `LinearMap` in the linear part is replaced by its
         evaluation.
         """
         rules = {linear_map_p: _evaluate_linear_map}
@@ -164,8 +164,8 @@ class LinearizedJaxpr(NamedTuple):
     def _append_function(self, end: Callable[..., Any], avals: Sequence[Any]) -> ClosedJaxpr:
         """Return a jaxpr that runs the known part and then a function of its residuals.
 
-        It takes handle, inputs and the further arguments, and returns handle and the results of
-        `end`.
+        It takes state handle, inputs and the further arguments, and returns state handle and the
+        results of `end`.
 
         Args:
             end: ``end(residuals, arguments)``, which returns a list of results.

@@ -37,7 +37,7 @@ def build_product_circuit(product: ClosedJaxpr) -> ClosedJaxpr | None:
     an adjoint sweep.
 
     Args:
-        product: the jaxpr, from handle, inputs and (co)tangents to handle and results.
+        product: the jaxpr, from state handle, inputs and (co)tangents to state handle and results.
 
     Returns:
         a jaxpr with the same types, without measurements whose values are not used; None if

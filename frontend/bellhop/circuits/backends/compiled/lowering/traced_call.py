@@ -62,7 +62,7 @@ class TracedCall:
         call: the QNode call: its inputs, configuration and shots.
         rows: the batch axis of gate parameters (parameter broadcasting).
         closed: the jaxpr, from the state's handle, the index of the batch row and the inputs to
-            handle and values. If results are sums over several runs, the jaxpr of one run.
+            state handle and values. If results are sums over several runs, the jaxpr of one run.
         device: the device, with the shots of one run.
         postselects: whether a mid-circuit measurement postselects.
         has_score: whether a run returns its score, a zero whose tangent is the tangent of the
@@ -268,7 +268,7 @@ class _CircuitTracer:
             defers: whether mid-circuit measurements are deferred if they can be.
 
         Returns:
-            the traced call, whose jaxpr takes handle, row's index and inputs.
+            the traced call, whose jaxpr takes state handle, row's index and inputs.
         """
         call = self.call
         deferred: set[int] = set()

@@ -48,14 +48,14 @@ def make_sampled_execution(once: ClosedJaxpr, where: str, *, until_accepted: boo
     equation of a primitive with its own JVP rule. Any other run is returned unchanged.
 
     Args:
-        once: the jaxpr of one run, from handle and inputs to handle and values.
+        once: the jaxpr of one run, from state handle and inputs to state handle and values.
         where: the QNode and its line, for errors.
         until_accepted: whether to repeat the run until a run is accepted (its postselections hold),
             or none can be.
 
     Returns:
-        a jaxpr from handle and inputs to handle and values; with ``until_accepted``, whether the
-        last run was accepted comes before the values.
+        a jaxpr from state handle and inputs to state handle and values; with ``until_accepted``,
+        whether the last run was accepted comes before the values.
     """
     if not until_accepted and not has_dynamic_loop(once):
         return once
@@ -82,11 +82,11 @@ def convert_constants_to_inputs(closed: ClosedJaxpr, *, n_dropped: int = 0) -> C
     The caller must pass the constants as operands.
 
     Args:
-        closed: the jaxpr, from handle and inputs to handle and values.
+        closed: the jaxpr, from state handle and inputs to state handle and values.
         n_dropped: the number of inputs directly behind the handle to drop, which must be unused.
 
     Returns:
-        a jaxpr without constants, from handle, old constants and remaining inputs.
+        a jaxpr without constants, from state handle, old constants and remaining inputs.
     """
     jaxpr = closed.jaxpr
     handle, *inputs = jaxpr.invars
@@ -108,9 +108,9 @@ def loop_over_shots(
     """Return the jaxpr that executes all shots, and returns means over shots, and samples.
 
     Args:
-        closed: the jaxpr of one shot, from handle and inputs to handle, whether the shot was
-            accepted (if ``postselects``), the shot's score (if ``has_score``), and values, each
-            with a leading axis of length one.
+        closed: the jaxpr of one shot, from state handle and inputs to state handle, whether the
+            shot was accepted (if ``postselects``), the shot's score (if ``has_score``), and values,
+            each with a leading axis of length one.
         statistics: the results whose arrays the values are (`Statistic`); they decide which values
             are samples.
         groups: the number of shots of each entry of the shot vector, to average over.
@@ -120,7 +120,7 @@ def loop_over_shots(
             outcomes' log-probability, by which means are differentiated.
 
     Returns:
-        a jaxpr from handle and inputs to handle, ``bool[shots]`` of accepted shots (if
+        a jaxpr from state handle and inputs to state handle, ``bool[shots]`` of accepted shots (if
         ``postselects``), and for each value ``[shots, ...]`` samples or ``[groups, ...]`` means.
     """
     is_per_shot = [
@@ -256,7 +256,7 @@ def run_until_accepted(once: ClosedJaxpr, handle: Handle, *inputs: Any) -> list[
     A run is accepted if all its postselections hold.
 
     Args:
-        once: the jaxpr of one run, from handle and inputs to handle and values.
+        once: the jaxpr of one run, from state handle and inputs to state handle and values.
         handle: the handle of a fresh state.
 
     Returns:

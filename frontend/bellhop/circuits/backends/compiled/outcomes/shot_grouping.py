@@ -31,7 +31,7 @@ def should_share_runs(closed: ClosedJaxpr, device: DeviceSpec, *, has_rows: bool
     are presumably cheaper than a run for each shot.
 
     Args:
-        closed: the jaxpr of a shared run, from handle and inputs to handle and values.
+        closed: the jaxpr of a shared run, from state handle and inputs to state handle and values.
         device: the device, with the number of all shots.
         has_rows: whether a result has a row for each shot. Every run writes such a result in full,
             which limits the number of runs.

@@ -242,7 +242,7 @@ class RepeatedSequence:
 
     @staticmethod
     def from_sequence(sequence: GateSequence) -> "RepeatedSequence":
-        """Return a sequence that runs once."""
+        """Wrap a gate sequence outside of loops, as one iteration with its traced values."""
         return RepeatedSequence(sequence, sequence.stack_params(), sequence.stack_wires(), 1)
 
     def drop_values(self) -> "RepeatedSequence":

@@ -313,7 +313,8 @@ class GateEquationRecorder:
     def make_block_consumer(self, repeated: RepeatedSequence) -> tuple[BlockConsumer, Any]:
         """Return a function that applies the gates of a block of loop iterations.
 
-        This binds the pending gates, which precede the loop.
+        A block is up to 64 iterations, whose parameters and wires are computed before their gates
+        are applied. The gates before the loop that have no equation yet are bound now.
 
         Args:
             repeated: the gates of one iteration, without traced values.

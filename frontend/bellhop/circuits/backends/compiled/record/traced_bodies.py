@@ -165,6 +165,7 @@ class TracedLoop(NamedTuple):
         """
 
         def classical_body(carried: tuple[Any, ...], *index: Any) -> tuple[tuple[Any, ...], Any]:
+            """Run an iteration without its gates; see `make_classical_body`."""
             (carried, _), inputs = self.step((carried, state), *index)
             return carried, inputs
 
