@@ -70,13 +70,14 @@ class Answers(MeasurementSite, Protocol):
 
     @property
     def groups(self) -> tuple[int, ...]:
-        """The number of shots of each shot group; empty without shots."""
+        """The number of shots of each entry of the shot vector; empty without shots."""
 
     @property
     def is_one_shot(self) -> bool:
-        """Whether returned values that are not measurements get an axis of shots.
+        """Whether each shot has its own mid-circuit outcomes.
 
-        They do if mid-circuit outcomes may differ between shots.
+        Returned values that are not measurements then get a leading axis of shots, otherwise a
+        leading axis of shot groups.
         """
 
     @property
@@ -85,7 +86,10 @@ class Answers(MeasurementSite, Protocol):
 
     @property
     def drops_shots(self) -> bool:
-        """Whether a run may drop shots, so that frequencies do not give counts."""
+        """Whether shots may be dropped when a postselection fails.
+
+        A count is then not a relative frequency times the number of shots.
+        """
 
     def apply(self, operations: Sequence[Any], /) -> None:
         """Apply PennyLane operations that rotate wires into the basis of a measurement."""
@@ -99,7 +103,8 @@ class Answers(MeasurementSite, Protocol):
         Returns:
             an array for each request, in order: ``[groups, outcomes]`` for ``Frequencies``,
             ``[shots, qubits]`` for ``Samples``, ``[shots, 2, wires]`` for ``ShadowSnapshots`` and
-            ``[groups, words]`` for ``ShadowMeans``.
+            ``[groups, words]`` for ``ShadowMeans``. A group is an entry of the shot vector (or a
+            part of it), a word a Pauli word.
         """
 
     def average_over_groups(self, value: Any, /) -> Any:

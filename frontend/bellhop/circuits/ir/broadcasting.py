@@ -35,7 +35,7 @@ class Rows:
         self._first = ""
 
     def get_row(self, row: Operand) -> "TracedRow":
-        """Return the row with a traced index."""
+        """Make the ``TracedRow`` for a row index, a traced int32 scalar."""
         return TracedRow(self, row)
 
     def register_batch(self, size: int, name: str) -> None:

@@ -121,6 +121,7 @@ class Circuit:
         tree: Any = None
 
         def run(row: Operand, *inputs: Operand) -> Any:
+            """Trace one batch row; store the tree of the result and which leaves are measured."""
             nonlocal are_measured, tree
             results, leaves, tree = run_row(rows.get_row(row), row, *inputs)
             are_measured = list(map(is_measurement, leaves))
@@ -135,6 +136,7 @@ class Circuit:
         returned = jax.tree.structure(shapes)
 
         def evaluate_row(row: Operand) -> Any:
+            """Evaluate the traced circuit for a row index."""
             leaves = eval_jaxpr(closed.jaxpr, closed.consts, row, *jax.tree.leaves(self.inputs))
             return jax.tree.unflatten(returned, leaves)
 

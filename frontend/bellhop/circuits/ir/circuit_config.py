@@ -100,8 +100,8 @@ class CircuitConfig:
         does not know, all options are kept.
 
         Returns:
-            the options by name. Of methods that have these options, ``h`` (the step of finite
-            differences) is a number, and ``shifts`` is None or a tuple of tuples of floats.
+            the options by name. If present, ``h`` (the step of finite differences) is a number, and
+            ``shifts`` is None or a tuple of tuples of floats.
 
         Raises:
             CompileError: for an unknown or unsupported option, and for a ``sampler_rng`` that is

@@ -29,8 +29,9 @@ class Measurement:
     Attributes:
         kind: the kind of measurement, a key of ``executors.toml``, which lists the results that
             each executor computes of this kind (the value, the Jacobian, ...).
-        obstacle: error text for a derivative without the engine's adjoint method; empty if other
-            methods support it.
+        obstacle: part of the error if the result is differentiated without the engine's adjoint
+            method: the unsupported derivative, or the whole error text for a kind that this method
+            does not differentiate either. Empty if other methods support the kind.
     """
 
     kind: ClassVar[str]
@@ -64,7 +65,10 @@ class Measurement:
 
     @abstractmethod
     def _encode_operands(self, first_matrix: int) -> tuple[int, ...]:
-        """Return the integers after the code of the kind."""
+        """Return the operands of the kind, the integers that follow the code of the kind.
+
+        ``first_matrix`` is as in `encode`.
+        """
 
     def result_aval(self, device: DeviceSpec) -> ShapedArray:
         """Return the shape and dtype of the result on a device."""
@@ -84,14 +88,16 @@ class Measurement:
         return Precision.real_type()
 
     def list_terms(self) -> tuple[tuple[Product, int | None], ...]:
-        """Return each term of the observable with the index of its coefficient, or None.
+        """List the terms of the observable, as pairs of a term and its coefficient's index.
 
-        Empty for a measurement that has no observable, such as ``Probs``.
+        A term is a product of factors. The index is into ``MeasurementRequest.coefficients``; None
+        for a coefficient of 1. The list is empty for a measurement that has no observable, such as
+        ``Probs``.
         """
         return ()
 
     def to_expval(self) -> "Expval | None":
-        """Return the expectation value of a variance's observable; None for other classes."""
+        """Return ``Expval`` of the same observable for a ``Var``; None for other classes."""
         return None
 
 
@@ -110,6 +116,7 @@ class _ObservableMoment(Measurement):
     first_coefficient: int | None = None
 
     def _encode_operands(self, first_matrix: int) -> tuple[int, ...]:
+        """Encode the observable: a product, or a sum of products with coefficients."""
         if self.first_coefficient is None:
             return encode_product(self.terms[0], first_matrix)
         return encode_sum(self.terms, self.first_coefficient, first_matrix)
@@ -118,10 +125,10 @@ class _ObservableMoment(Measurement):
         return ()
 
     def list_terms(self) -> tuple[tuple[Product, int | None], ...]:
-        """Return each term of the observable with the index of its coefficient.
+        """List the terms of the observable, as pairs of a term and its coefficient's index.
 
-        The index is the coefficient's index in ``MeasurementRequest.coefficients``; None for a term
-        with coefficient 1.
+        A term is a product of factors. The index is into ``MeasurementRequest.coefficients``; None
+        for a single term with coefficient 1.
         """
         first = self.first_coefficient
         return tuple(
@@ -209,8 +216,9 @@ class Samples(Measurement):
     The result is a ``uint8`` array ``[shots, qubits]``.
 
     Attributes:
-        is_processed: whether the bits are an input of a result that gets its derivative from
-            frequencies; the derivative of the bits is then zero instead of an error.
+        is_processed: whether a user's ``SampleMeasurement`` processes the bits. Its derivative is
+            computed from ``Frequencies``, so the derivative of the bits is zero instead of an
+            error.
     """
 
     is_processed: bool = False
@@ -271,6 +279,7 @@ class Frequencies(Measurement):
     kind = "frequencies"
 
     def _encode_operands(self, first_matrix: int) -> tuple[int, ...]:
+        """Return ``wires``, ``signs`` and ``groups``, each after its length."""
         return (*_encode_list(self.wires), *_encode_list(self.signs), *_encode_list(self.groups))
 
     def _get_shape(self, device: DeviceSpec) -> tuple[int, ...]:
@@ -409,6 +418,7 @@ class ShadowMeans(ShadowSnapshots):
     obstacle = ""
 
     def _encode_operands(self, first_matrix: int) -> tuple[int, ...]:
+        """Return the operands of the snapshots, the groups, and the number and factors of words."""
         factors = [factor for word in self.words for factor in word]
         groups = _encode_list(self.groups)
         return (*super()._encode_operands(first_matrix), *groups, len(self.words), *factors)

@@ -127,8 +127,9 @@ class GateSet:
 
     Args:
         device: the PennyLane device, whose capabilities are read.
-        keeps_matrices: see the attribute, which is always False for a plugin with a wrong norm
-            after non-unitary matrices.
+        keeps_matrices, can_apply_matrices: the values of the attributes. ``keeps_matrices`` is
+            ignored, and the attribute False, for a plugin that leaves a wrong norm after
+            non-unitary matrices.
 
     Attributes:
         has_adjoint: whether the device has an adjoint method, that is, differentiable gates.

@@ -41,7 +41,10 @@ class DiffMethod(enum.StrEnum):
 
     @classmethod
     def has_differences(cls, method: str) -> bool:
-        """Return whether a method computes differences of values at shifted parameters."""
+        """Return whether a method computes differences of values at shifted parameters.
+
+        True for ``"finite-diff"`` and ``"spsa"``.
+        """
         return method in (cls.FINITE_DIFFERENCES, cls.SPSA)
 
     @staticmethod

@@ -77,6 +77,7 @@ class Outcomes(enum.Enum):
 
     @property
     def _row(self) -> dict[str, Any]:
+        """This treatment's row in the table ``outcomes`` of ``executors.toml``."""
         return _TABLES["outcomes"][self.value]
 
     @property

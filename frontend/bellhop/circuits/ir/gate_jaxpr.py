@@ -71,22 +71,26 @@ for _primitive in (operations_p, outcome_p, region_p, for_loop_p):
 
 @operations_p.def_effectful_abstract_eval
 def _operations_abstract_eval(*_: object, **__: object) -> Any:
+    """Return no results, and the gate effect."""
     return [], {GATE_EFFECT}
 
 
 @outcome_p.def_effectful_abstract_eval
 def _outcome_abstract_eval(*_: object, **__: object) -> Any:
+    """Return the type of an outcome, a bool scalar, and the gate effect."""
     return [ShapedArray((), np.dtype(bool))], {GATE_EFFECT}
 
 
 @region_p.def_effectful_abstract_eval
 def _region_abstract_eval(*_: object, body: ClosedJaxpr, **__: object) -> Any:
+    """Return no results, and the effects of gates and of the body."""
     # The gate effect is kept even if the body has no gates, since JAX has no rule for a region.
     return [], {GATE_EFFECT, *body.effects}
 
 
 @for_loop_p.def_effectful_abstract_eval
 def _loop_abstract_eval(*_: object, body: ClosedJaxpr, **__: object) -> Any:
+    """Return the types of the carried values, and the effects of gates and of the body."""
     return body.out_avals, {GATE_EFFECT, *body.effects}
 
 
@@ -169,7 +173,7 @@ class GateJaxpr:
         )
 
     def iterate_gates(self) -> Iterator[JaxprEqn]:
-        """Yield the equations with gates, also of jaxprs in equations."""
+        """Yield the equations that apply gates, also inside of loops, branches and regions."""
         return _iterate_gates(self.closed.jaxpr)
 
     @staticmethod
@@ -190,7 +194,7 @@ class GateJaxpr:
         """Append an equation for a mid-circuit measurement to the jaxpr being traced.
 
         Args:
-            wire: a ``TracedOperator``, the template of a sequence with the wire label, with a
+            wire: a ``TracedOperator``, the template of a list with the wire label, which is a
                 placeholder if the label is traced.
             operands: the label's tracer, or empty.
             params: ``reset``, ``postselect``, ``site`` and ``is_joint`` of the measurement, as in
@@ -216,7 +220,7 @@ class GateJaxpr:
 
     @property
     def outcomes(self) -> list[JaxprEqn]:
-        """The equations of mid-circuit measurements, also of jaxprs in equations."""
+        """The equations of mid-circuit measurements, also inside of loops and branches."""
         return [eqn for eqn in self.iterate_gates() if eqn.primitive is outcome_p]
 
     @property
@@ -228,8 +232,9 @@ class GateJaxpr:
     def is_straight(self) -> bool:
         """Whether its equations with gates are operations, regions and for loops only.
 
-        False for a mid-circuit measurement, and for a while loop or conditional with gates, also
-        inside of regions and loops. Equations without gates do not count.
+        A region is an adjoint or controlled function. False for a mid-circuit measurement, and for
+        a while loop or conditional with gates, also inside of regions and loops. Equations without
+        gates do not count.
         """
         straight = (operations_p, region_p, for_loop_p)
         return all(eqn.primitive in straight for eqn in self.iterate_gates())
@@ -365,7 +370,7 @@ class ForLoop:
 
 
 def _count_min_gates(jaxpr: Jaxpr) -> int:
-    """Count the operations that one evaluation of a jaxpr applies at least.
+    """Return a lower bound of the number of operations that a jaxpr applies.
 
     Operations in a loop count once for each iteration.  Loops with a dynamic trip count, ``while``
     loops and conditionals count as zero.

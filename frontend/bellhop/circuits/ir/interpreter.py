@@ -67,6 +67,10 @@ class GateInterpreter(ABC):
         return interpret_with(closed, rule_of, *inputs)
 
     def _interpret_classical(self, eqn: JaxprEqn, *operands: Any) -> Sequence[Any]:
+        """Evaluate an equation without gates; return its results.
+
+        NumPy evaluates integer equations of constants; any other equation is bound again.
+        """
         return evaluate_or_bind(eqn, *operands)
 
     @abstractmethod
@@ -189,15 +193,25 @@ class Interpreter(GateInterpreter):
             self.apply(operations)
 
     def _interpret_operations(self, eqn: JaxprEqn, *operands: Operand) -> list[Any]:
+        """Apply the operations of a ``quantum_operations`` equation; return no results."""
         self.apply_at_sites(eqn.params["operator"].with_values(operands), eqn.params["sites"])
         return []
 
     def _interpret_outcome(self, eqn: JaxprEqn, *operands: Operand) -> list[Any]:
+        """Interpret a ``quantum_outcome_of_wire`` equation by a call of `mid_measure`.
+
+        Returns:
+            a list with the outcome.
+        """
         [wire] = eqn.params["operator"].with_values(operands)
         names = "reset", "postselect", "site", "is_joint"
         return [self.mid_measure(wire, **{name: eqn.params[name] for name in names})]
 
     def _interpret_region(self, eqn: JaxprEqn, *operands: Operand) -> Sequence[Any]:
+        """Raise an error for a ``quantum_region`` equation: an adjoint or controlled function.
+
+        A `RegionPass` earlier in the chain must expand such equations.
+        """
         raise AssertionError(
             f"{self.where}: an adjoint or controlled function reached {type(self).__name__}, "
             "expected gates only. Apply a RegionPass whose target is this interpreter."
@@ -262,11 +276,13 @@ class GateReceiver(Interpreter):
         where: the QNode's name and line, for error messages.
 
     Attributes:
-        has_operation_outcomes: whether mid-circuit outcomes are PennyLane objects, not arrays.
+        has_operation_outcomes: whether mid-circuit outcomes are PennyLane's ``MeasurementValue``
+            objects, not arrays.
         allocates_wires: whether the backend executes allocations of wires itself; if not, a pass
             before the backend maps allocated wires to wires of the device.
-        has_users_callbacks: whether callbacks that are called now are the user's; PennyLane's
-            transforms execute tapes in callbacks of their own.
+        has_users_callbacks: whether callbacks that are called while this circuit is current are the
+            user's, in which gates are an error; False while PennyLane's transforms are applied to a
+            tape.
     """
 
     has_operation_outcomes: bool = False
@@ -282,10 +298,10 @@ class GateReceiver(Interpreter):
         self._sites: dict[int, tuple[weakref.ref[Any], str]] = {}
 
     def add_own_passes(self, closed: ClosedJaxpr) -> Interpreter:
-        """Return the first of the passes that this backend needs for a circuit.
+        """Return the first interpreter of the chain of this backend's own passes.
 
-        The chain of these passes ends in ``self``; a backend without own passes returns ``self``.
-        Subclasses decide by ``closed``, the circuit's jaxpr with gates.
+        The chain ends in ``self``, and is ``self`` alone for a backend without own passes.
+        Subclasses choose the passes by ``closed``, the circuit's jaxpr with gates.
         """
         del closed
         return self
@@ -295,7 +311,7 @@ class GateReceiver(Interpreter):
         return self.wires.labels
 
     def is_collecting(self) -> bool:
-        """Return False, because this circuit has no queue."""
+        """Return whether operations are queued for this circuit: False, as it has no queue."""
         return False
 
     def record_site(self, operation: Any, site: str) -> None:

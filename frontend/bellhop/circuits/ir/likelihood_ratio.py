@@ -13,8 +13,8 @@ from bellhop.circuits.ir.tangents import forbid_derivative
 def make_zero_with_ratio_tangent(value: Any, divisor: Any, obstacle: str) -> Any:
     """Return zeros whose tangent is ``d(value) / divisor``.
 
-    Adding the zeros to an estimate gives the estimate this derivative.  With ``divisor = value``,
-    the tangent is the derivative of ``log(value)``.
+    Adding the zeros to an estimate does not change its value, and adds this tangent to its tangent.
+    With ``divisor = value``, the tangent is the derivative of ``log(value)``.
 
     Args:
         value: array; the zeros have its shape and dtype.
@@ -28,5 +28,6 @@ def make_zero_with_ratio_tangent(value: Any, divisor: Any, obstacle: str) -> Any
 
 @make_zero_with_ratio_tangent.defjvp
 def _zero_with_ratio_tangent_jvp(obstacle: str, primals: Any, tangents: Any) -> Any:
+    """Return zeros, and the tangent of ``value`` divided by ``divisor``: the JVP rule."""
     value, divisor = primals
     return jnp.zeros_like(value), tangents[0] / forbid_derivative(divisor, obstacle)

@@ -167,6 +167,10 @@ class _StateTag(ValueTag):
         ``jax.vmap`` calls this rule when it batches a state that has this tag. The returned batch
         is tagged too.
 
+        Args:
+            operands: the batched state alone.
+            dims: its batch axis.
+
         Raises:
             CompileError: if the memory is not sufficient.
         """

@@ -88,10 +88,14 @@ def encode_sum(products: Sequence[Product], start: int, first_matrix: int) -> Co
     """Encode a linear combination of products as integers for the runtime.
 
     Args:
+        products: the terms, without their coefficients.
         start: the index of the first product's coefficient among all coefficients of the runtime
             call; the other products' coefficients follow it.
         first_matrix: the index of the request's first matrix entry in the runtime's array of
             numbers.
+
+    Returns:
+        ``(7, count, start, ...)``, followed by the code of each product.
     """
     codes = [encode_product(product, first_matrix) for product in products]
     return (_SUM, len(codes), start, *itertools.chain.from_iterable(codes))

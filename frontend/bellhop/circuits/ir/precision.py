@@ -37,7 +37,7 @@ class Precision:
         self._bits = 0
 
     def include(self, numbers: Any) -> None:
-        """Let the dtypes of parameters count for the precision of the results.
+        """Add parameters whose dtypes determine the precision of the results.
 
         Args:
             numbers: pytree of parameters. Only floating-point and complex JAX arrays that are not

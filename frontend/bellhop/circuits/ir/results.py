@@ -85,6 +85,7 @@ class Results:
             shot_slice = slice(ends[number] - self.shots.copies[number], ends[number])
 
             def select_copy(statistic: Statistic, value: object) -> Any:
+                """Select this entry's samples, or its element on the axis of shot groups."""
                 index = shot_slice if statistic.is_per_shot else number
                 return jax.tree.map(lambda array: array[index], value)
 

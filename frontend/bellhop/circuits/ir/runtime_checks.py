@@ -52,6 +52,7 @@ def guard_values(values: Any, check: BuiltinFunction, operand: Any, *, fails: An
         is_valid = jax.lax.cond(fails, call, lambda _: ~fails, operand)
 
     def guard_leaf(value: Any) -> Any:
+        """Return an array if the check succeeded, else an array of NaN or -1."""
         fill = jnp.nan if jnp.issubdtype(value.dtype, jnp.inexact) else -1
         return jnp.where(is_valid, value, jnp.asarray(fill).astype(value.dtype))
 
@@ -71,10 +72,15 @@ class DrawCheck(BuiltinFunction):
 
     @staticmethod
     def check_strings(where: str) -> None:  # type: ignore[override]
-        """Take one string."""
+        """Accept one string, the QNode's name and line."""
 
     def takes(self, arguments: Sequence[ShapedArray], results: Sequence[ShapedArray]) -> bool:
-        """Return whether there is a bool for each of the sums."""
+        """Return whether the callback has one float array and returns a bool for each element.
+
+        Args:
+            arguments: the types of its arguments, which are the sums of probabilities.
+            results: the types of its declared results.
+        """
         if len(arguments) != 1 or not jnp.issubdtype(arguments[0].dtype, jnp.floating):
             return False
         return _is_bool_array(results, arguments[0].shape)
@@ -105,10 +111,15 @@ class MeanCheck(BuiltinFunction):
 
     @staticmethod
     def check_strings(where: str, name: str) -> None:  # type: ignore[override]
-        """Take two strings."""
+        """Accept two strings: the QNode's name and line, and the measurement's class."""
 
     def takes(self, arguments: Sequence[ShapedArray], results: Sequence[ShapedArray]) -> bool:
-        """Return whether there is a bool for each row of three numbers."""
+        """Return whether the callback has a float array ``[..., 3]`` and returns bools ``[...]``.
+
+        Args:
+            arguments: the types of its arguments.
+            results: the types of its declared results.
+        """
         if len(arguments) != 1 or not jnp.issubdtype(arguments[0].dtype, jnp.floating):
             return False
         *rows, last = arguments[0].shape or (0,)
@@ -136,10 +147,10 @@ def _is_bool_array(results: Sequence[ShapedArray], shape: tuple[int, ...]) -> bo
 class FaultRecorder:
     """Computes the first fault of a circuit at run time, and its source location.
 
-    A fault is an invalid traced wire or channel, as an ``i32[2]``: the number of the faulty
-    operation's location, counted from one and negated if a wire is repeated, and the qubit index.
-    Both are zero for a circuit without a fault.  The circuit of a backend carries the fault
-    together with its state.
+    The recorder lists a description of each checked operation.  A fault is an invalid traced wire
+    or channel, as an ``i32[2]``: the faulty operation's position in this list, counted from one and
+    negated if a wire is repeated, and the qubit index (0 for a channel).  Both are zero for a
+    circuit without a fault.  The circuit of a backend carries the fault together with its state.
 
     Args:
         wires: maps wire labels to qubits.
@@ -222,6 +233,7 @@ class FaultRecorder:
         return jnp.where(fault[0] == 0, own_fault, fault).astype(jnp.int32)
 
     def _add_location(self, text: str) -> int:
+        """Append the description of an operation; return its number, counted from one."""
         self._locations.append(text)
         return len(self._locations)
 
@@ -283,6 +295,7 @@ class FaultRecorder:
 
 
 def _describe_location(subject: str, site: str) -> str:
+    """Return ``"subject (site)"``, or the subject alone if the site is empty."""
     return f"{subject} ({site})" if site else subject
 
 
@@ -296,8 +309,8 @@ class FaultCheck(BuiltinFunction):
     """Host function that raises the error of a fault, see ``FaultRecorder``.
 
     Calling it with faults ``i32[..., 2]`` returns True for each row, or raises ``CircuitError`` for
-    the first fault. A fault is the number of its location, from 1 (negative if a wire occurs
-    twice), and the wire; zeros if all succeeded. The static arguments are texts: the QNode's
+    the first fault. A fault is the number of the operation's location, from 1 (negative if a wire
+    occurs twice), and the wire; zeros if there is none. The static arguments are texts: the QNode's
     name and line, the locations (one per line), and the number of wires.
     """
 
@@ -307,12 +320,17 @@ class FaultCheck(BuiltinFunction):
 
     @staticmethod
     def check_strings(where: str, locations: str, n_wires: str) -> None:  # type: ignore[override]
-        """Raise a ValueError unless the number of wires is a number."""
+        """Raise a ValueError unless ``n_wires``, the number of wires, is an integer as text."""
         del where, locations
         int(n_wires)
 
     def takes(self, arguments: Sequence[ShapedArray], results: Sequence[ShapedArray]) -> bool:
-        """Return whether there is a bool for each row ``i32[2]`` of the faults."""
+        """Return whether the callback has faults ``i32[..., 2]`` and returns bools ``[...]``.
+
+        Args:
+            arguments: the types of its arguments.
+            results: the types of its declared results.
+        """
         if len(arguments) != 1 or arguments[0].dtype != np.int32:
             return False
         *rows, last = arguments[0].shape or (0,)

@@ -76,6 +76,10 @@ def make_random_key(*anchors: Any) -> Any:
 
 @_seed_p.def_effectful_abstract_eval
 def _abstract_eval(*_: object) -> tuple[list[ShapedArray], Any]:
+    """Return the type of the seed, uint32 ``[4]``, and the random effect.
+
+    Also replaces JAX's functions that hoist equations out of loops, so that each iteration draws.
+    """
     keep_effects_in_loops()
     forbid_calls_in_operations()
     return [ShapedArray((4,), np.dtype(np.uint32))], {random_effect}
@@ -85,6 +89,7 @@ _seed_p.def_impl(lambda *anchors: jax.jit(lambda *args: _seed_p.bind(*args))(*an
 
 
 def _jvp(primals: PyTree, tangents: PyTree) -> Any:
+    """Bind the seed again, with a zero tangent: random numbers have no derivative."""
     del tangents
     (words,) = _seed_p.bind(*primals)
     return [words], [make_symbolic_zero(words)]

@@ -75,15 +75,27 @@ class ExactValues(ABC):
 
     @abstractmethod
     def request_probability(self) -> Callable[[Any], Any]:
-        """Request the probability of the execution's mid-circuit outcomes."""
+        """Request the probability of the execution's mid-circuit outcomes.
+
+        Returns:
+            a function from the result of ``compute()`` to a real scalar.
+        """
 
     @abstractmethod
     def request_expval(self, observable: Any) -> Callable[[Any], Any]:
-        """Request the expectation value of an observable."""
+        """Request the expectation value of an observable, a PennyLane operator.
+
+        Returns:
+            a function from the result of ``compute()`` to a real scalar.
+        """
 
     @abstractmethod
     def request_variance(self, observable: Any) -> Callable[[Any], Statistic]:
-        """Request the variance of an observable."""
+        """Request the variance of an observable, a PennyLane operator.
+
+        Returns:
+            a function from the result of ``compute()`` to the ``Statistic`` of the variance.
+        """
 
     @abstractmethod
     def request_probabilities(
@@ -129,7 +141,11 @@ class ExactValues(ABC):
 
     @abstractmethod
     def compute(self) -> Any:
-        """Compute all requested values."""
+        """Compute all requested values together.
+
+        Returns:
+            an object to be passed to each function that a ``request_...`` method returned.
+        """
 
     @staticmethod
     def mixed_state_error(where: str, name: str) -> CompileError:

@@ -37,10 +37,12 @@ pack_p.def_impl(lambda *scalars: jnp.stack(scalars))
 
 @pack_p.def_abstract_eval
 def _abstract_eval(*scalars: Aval) -> ShapedArray:
+    """Return the type of the vector that ``pack`` makes."""
     return ShapedArray((len(scalars),), scalars[0].dtype)
 
 
 def _transpose(cotangent: Operand, *scalars: Operand) -> list[Any]:
+    """Transpose ``pack``: return the cotangent of each scalar."""
     return [cotangent[i] for i in range(len(scalars))]
 
 
@@ -48,6 +50,7 @@ ad.deflinear2(pack_p, _transpose)
 
 
 def _batch(scalars: Sequence[Any], dims: Sequence[Any]) -> tuple[Any, int]:
+    """Batch ``pack``: stack the scalars of each batch element to ``[batch, n]``."""
     size = next(x.shape[d] for x, d in zip(scalars, dims, strict=True) if d is not None)
     columns = [jnp.broadcast_to(scalar, (size,)) for scalar in scalars]
     return jnp.stack(columns, axis=1), 0

@@ -95,6 +95,7 @@ class _SharedValuePlan(VectorPlan):
     is_mapped = False
 
     def evaluate(self, read: AtomReader) -> Any:
+        """Return the value that all atoms have; ``read`` returns the value of a variable."""
         if isinstance(self.atom, Literal):
             return np.asarray(self.atom.val, self.atom.aval.dtype)
         return read(self.atom)
@@ -157,6 +158,7 @@ class _MappedPlan(VectorPlan):
     reshaped: tuple[int, ...] | None = None
 
     def evaluate(self, read: AtomReader) -> Any:
+        """Evaluate the operands' plans, and map the primitive over them by ``jax.vmap``."""
         axes = [0 if plan.is_mapped else None for plan in self.operands]
         return jax.vmap(self.compute, axes)(*[plan.evaluate(read) for plan in self.operands])
 
@@ -192,6 +194,7 @@ class _SlicesPlan(VectorPlan):
     sizes: tuple[int, ...]
 
     def evaluate(self, read: AtomReader) -> Any:
+        """Gather the slices to an array ``[atoms, *sizes]``."""
         return gather_static(*self.find_elements(read))
 
     def find_elements(self, read: AtomReader) -> tuple[Any, np.ndarray]:
@@ -278,6 +281,7 @@ class VectorPlanner:
                         self._positions[result] = place
 
     def _get_depth(self, atom: Any) -> int:
+        """Return an atom's depth; 0 unless an elementwise equation computes the atom."""
         return 0 if isinstance(atom, Literal) else self._depths.get(atom, 0)
 
     def plan(self, atoms: Sequence[Any]) -> VectorPlan | None:

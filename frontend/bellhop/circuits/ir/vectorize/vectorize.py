@@ -76,6 +76,10 @@ def vectorize_jaxpr(closed: ClosedJaxpr) -> ClosedJaxpr:
 
 
 def _choose_rule(eqn: JaxprEqn) -> Rule:
+    """Return the rule that evaluates an equation.
+
+    A ``pack`` with a plan in its parameters is evaluated by the plan; any other equation is bound.
+    """
     return _evaluate_plan if eqn.primitive is pack_p and eqn.params else bind_equation
 
 
@@ -94,4 +98,5 @@ def _evaluate_plan(eqn: JaxprEqn, *operands: Operand) -> list[Any]:
 
 
 def _vectorize_inner_jaxprs(eqn: JaxprEqn) -> Any:
+    """Vectorize the jaxprs in an equation, such as a loop; leave a ``jit`` unchanged."""
     return eqn if eqn.primitive is jit_p else replace_inner_jaxprs(eqn, vectorize_jaxpr)
