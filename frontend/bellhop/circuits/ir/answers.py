@@ -23,7 +23,7 @@ from bellhop.circuits.ir.wires import WireMap
 
 
 class MeasurementSite(Protocol):
-    """The end of a circuit, as code that checks a measurement's wires sees it.
+    """Interface of a circuit for checks of the wires of its final measurements.
 
     The object is a backend's circuit after all gates.  Checks need its wire labels, and the source
     lines of its measurements for error messages, but no results.

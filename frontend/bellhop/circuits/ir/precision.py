@@ -49,7 +49,10 @@ class Precision:
 
     @property
     def is_single(self) -> bool:
-        """Whether results are in single precision: parameters count, and all are single."""
+        """Whether results are in single precision.
+
+        True if some parameters count (see the class), and all of these are in single precision.
+        """
         return 0 < self._bits <= 32
 
     def cast_result(self, result: Any) -> Any:

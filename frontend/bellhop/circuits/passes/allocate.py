@@ -50,21 +50,20 @@ class AllocationPass(CircuitPass):
 
     @classmethod
     def wrap_circuit(cls, circuit: GateReceiver, closed: ClosedJaxpr) -> Interpreter:
-        """Put the backend's own passes, and this pass if needed, before a circuit.
+        """Build the chain that ends in a circuit: this pass if needed, then the backend's passes.
 
         This pass is left out if ``closed``, the jaxpr with gate equations that will be interpreted,
         has no allocations, or if the backend allocates wires itself.
 
         Returns:
-            the first interpreter of this part of the chain; ``circuit`` itself if no pass is
-            needed.
+            the first interpreter of the chain; ``circuit`` itself if no pass is needed.
         """
         target = circuit.add_own_passes(closed)
         is_needed = not circuit.allocates_wires and cls.is_needed(closed)
         return cls(target, circuit) if is_needed else target
 
     def apply(self, operations: Sequence[Any]) -> None:
-        """Pass operations on in order, and execute allocations of wires here.
+        """Allocate and deallocate wires, and forward all other operations in order.
 
         An ``Allocate`` or ``Deallocate`` changes the circuit's wire map, and may reset a wire by a
         mid-circuit measurement. The other operations go to ``self.target``, the next interpreter.
@@ -91,10 +90,10 @@ class AllocationPass(CircuitPass):
         *,
         is_nest: bool = False,
     ) -> tuple[Any, ...]:
-        """Pass a for loop on, whose body must deallocate the wires that it allocates.
+        """Forward a for loop to the next interpreter.
 
-        So each iteration begins with the same spare wires. The arguments and the result are as in
-        `Interpreter.for_loop`.
+        The body must deallocate the wires that it allocates, so that each iteration begins with the
+        same spare wires. The arguments and the result are as in `Interpreter.for_loop`.
 
         Raises:
             CompileError: if a wire that the body allocates is still allocated at its end.
@@ -105,9 +104,21 @@ class AllocationPass(CircuitPass):
     def while_loop(
         self, condition: Callable[..., Any], body: Callable[..., Any], carried: tuple[Any, ...]
     ) -> tuple[Any, ...]:
-        """Pass a while loop on, whose body must deallocate the wires that it allocates."""
+        """Forward a while loop to the next interpreter.
+
+        The body must deallocate the wires that it allocates.
+
+        Raises:
+            CompileError: if a wire that the body allocates is still allocated at its end.
+        """
         return super().while_loop(condition, self._allocations.enter_part()(body), carried)
 
     def branch(self, branches: Branches) -> Any:
-        """Pass a conditional on; each branch must deallocate the wires that it allocates."""
+        """Forward a conditional to the next interpreter.
+
+        Each branch must deallocate the wires that it allocates.
+
+        Raises:
+            CompileError: if a wire that a branch allocates is still allocated at its end.
+        """
         return super().branch(branches.map_functions(self._allocations.enter_part()))

@@ -68,9 +68,10 @@ class BackendCircuit(GateReceiver):
 
     @property
     def unrolls_nests(self) -> bool:
-        """Whether nests of loops with few gates are unrolled, by `apply_straight`.
+        """Whether nested loops that apply few gates are unrolled, by an `UnrollPass`.
 
-        False in this base class. A subclass that unrolls them also defines `apply_straight`.
+        False in this base class. A subclass that returns True also defines `apply_straight`, which
+        the pass calls.
         """
         return False
 
@@ -85,7 +86,11 @@ class BackendCircuit(GateReceiver):
         raise NotImplementedError
 
     def add_own_passes(self, closed: ClosedJaxpr) -> Interpreter:
-        """Return this circuit, or a pass before it that unrolls nests of loops."""
+        """Return an `UnrollPass` before this circuit if it is needed, else this circuit.
+
+        It is needed if `unrolls_nests`, and if ``closed``, the circuit's jaxpr with gates, has a
+        for loop in another for loop.
+        """
         is_needed = self.unrolls_nests and UnrollPass.is_needed(closed)
         return UnrollPass(self, self.apply_straight) if is_needed else self
 
@@ -98,7 +103,11 @@ class BackendCircuit(GateReceiver):
         return False
 
     def apply_control_flow(self, op: Any) -> None:
-        """Apply a `ControlFlow` operation, which may be inside of adjoints and controls."""
+        """Apply a `ControlFlow` operation: a loop or conditional as one PennyLane operation.
+
+        Decompositions contain such operations. ``op`` may also be PennyLane's ``Adjoint`` or
+        ``Controlled`` of one. Its gates go through this backend's own passes.
+        """
         base, _ = Modifiers.strip(op)
         apply_control_flow(self.add_own_passes(base.hyperparameters["gates"]), op)
 
@@ -174,5 +183,14 @@ class BackendCircuit(GateReceiver):
         return ControlFlowQueue(self)
 
     def as_operation(self, record: Callable[[Any], Any]) -> tuple[ControlFlow, Any]:
-        """Trace control flow into one operation; see the function `as_operation`."""
+        """Trace loops and conditionals into one PennyLane operation, which is applied later.
+
+        Args:
+            record: applies the loops and conditionals to the `TracingCircuit` that it gets, and
+                returns a pytree.
+
+        Returns:
+            the operation, and the pytree, whose arrays are computed now; see the function
+            `as_operation`.
+        """
         return as_operation(self, record)

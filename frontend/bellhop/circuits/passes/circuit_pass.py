@@ -1,6 +1,6 @@
 """``CircuitPass``: the base class of passes.
 
-A pass is an interpreter that changes some constructs of a circuit and hands all of them to its
+A pass is an interpreter that changes some constructs of a circuit and passes all of them to its
 target, which is another pass or a backend.  A pass that drops the gates on wire 0::
 
     class DropWire(CircuitPass):

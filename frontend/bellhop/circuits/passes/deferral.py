@@ -144,7 +144,7 @@ class _DeferredWiresCheck(CircuitPass):
                 deferral.fails |= circuit.has_mid_circuit
 
     def _is_unknown(self, wire: Wire) -> bool:
-        """Return whether a wire is traced, or computed and not on the device."""
+        """Return whether a wire is traced, or a NumPy scalar that the device has no wire for."""
         is_computed = isinstance(wire, np.generic)
         return is_dynamic(wire) or (is_computed and wire not in self._circuit.labels())
 
@@ -202,8 +202,8 @@ class DeferralPass(CircuitPass):
         All of them must be outside of loops and branches, without reset and postselection, and the
         circuit must have no callbacks with effects. With deferral, the gates of all branches are
         applied, so branches must have no values that may be infinite or NaN, no allocations and no
-        loops with a dynamic trip count. Measurements that would need another trace, as their
-        deferral fails for sure, are left out.
+        loops with a dynamic trip count. Also False if the jaxpr shows already that deferral would
+        fail, see `has_deferral_obstacle`.
 
         Args:
             closed: the quantum function, a jaxpr with gate equations.
@@ -254,10 +254,10 @@ class DeferralPass(CircuitPass):
 
     @staticmethod
     def uses_outcome(eqn: JaxprEqn) -> bool:
-        """Return whether an equation shows that the circuit uses a deferred outcome.
+        """Return whether an equation defines the placeholder of a deferred outcome.
 
-        Such an equation defines the outcome's placeholder. If True for an equation of the recorded
-        circuit after dead-code elimination, the circuit must be traced again without deferral.
+        In the recorded circuit after dead-code elimination, such an equation means that the circuit
+        uses the outcome, and must be traced again without deferral.
         """
         return _DeferredTag.is_tagging(eqn)
 
@@ -282,15 +282,15 @@ class DeferralPass(CircuitPass):
         return outcome
 
     def branch(self, branches: Branches) -> Any:
-        """Apply a conditional; if outcomes decide, apply all branches with controls.
+        """Replace a conditional on deferred outcomes by the controlled gates of its branches.
 
         For ``cond(m, f)`` of the outcome ``m`` of wire 0, this applies the gates of ``f``
-        controlled by wire 0. Deferral fails if more than `MAX_OUTCOMES` outcomes decide, or if a
-        branch returns values.
+        controlled by wire 0. Deferral fails if the conditional depends on more than `MAX_OUTCOMES`
+        outcomes, or if a branch returns values. A conditional on other values, or after deferral
+        has failed, is forwarded to the next interpreter unchanged.
 
         Returns:
-            the result of the conditional: empty if outcomes decide. If none decides or the deferral
-            has failed, the next interpreter applies the conditional as it is.
+            the result of the conditional, which is empty if it was replaced.
         """
         deferral = self._deferral
         measured = list(deferral.outcomes.values())

@@ -33,16 +33,17 @@ def has_deferral_obstacle(closed: ClosedJaxpr, *, rewrites: bool) -> bool:
     Args:
         closed: the quantum function, a jaxpr with gate equations whose measurements are outside of
             loops and branches.
-        rewrites: whether operations are replaced by others before the deferral, so that they tell
-            nothing about the wires that are changed.
+        rewrites: whether a transform replaces operations before the deferral, so that the wires of
+            the operations in ``closed`` are not checked.
     """
     return _uses_outcomes(closed) or (not rewrites and _changes_measured_wire(closed))
 
 
 def _changes_measured_wire(closed: ClosedJaxpr) -> bool:
-    """Return whether an operation changes a wire after its measurement.
+    """Return whether a wire may be changed, or measured again, after its measurement.
 
-    Also if the wire is traced, or measured again.
+    True if a gate after a mid-circuit measurement acts on a measured wire other than as a control,
+    or on a traced wire; and if a traced wire is measured, or a wire is measured twice.
     """
     outcomes = {id(eqn) for eqn in GateJaxpr(closed, ()).outcomes}
     measured: set[Any] = set()
@@ -58,7 +59,7 @@ def _changes_measured_wire(closed: ClosedJaxpr) -> bool:
 
 
 def _iterate_operations(eqn: JaxprEqn) -> Iterator[Any]:
-    """Yield the operations of an equation, and of the jaxprs in it."""
+    """Yield the PennyLane operations of an equation, and of the jaxprs in it."""
     yield from get_operations(eqn)
     for inner in eqn.params.values():
         for part in inner if isinstance(inner, tuple) else (inner,):
@@ -68,7 +69,10 @@ def _iterate_operations(eqn: JaxprEqn) -> Iterator[Any]:
 
 
 def _changes(op: Any, measured: set[Any]) -> bool:
-    """Return whether an operation is a gate on a traced or measured wire, not as a control."""
+    """Return whether an operation is a gate that may change a measured wire.
+
+    It may if one of its wires is traced, or is in ``measured`` and not a control wire.
+    """
     if OperationKind.classify(op) is not OperationKind.GATE or not hasattr(op, "wires"):
         return False
     controls = Modifiers.find_control_wires(op)
@@ -80,10 +84,12 @@ def _is_unknown(wire: Any) -> bool:
 
 
 def _uses_outcomes(closed: ClosedJaxpr) -> bool:
-    """Return whether outcomes do more than to decide conditionals without results.
+    """Return whether an outcome does more than decide conditionals without results.
 
-    An outcome is an angle or another operand of gates, is carried by a loop, is used by a branch,
-    or is returned; or more than `MAX_OUTCOMES` decide a conditional.
+    True if an outcome, or a value computed from it, is an operand of gates, of a for loop, or of an
+    adjoint or controlled function, or is returned. Also if an outcome decides a conditional with
+    gates that has results, or is used in its branches; or if more than `MAX_OUTCOMES` outcomes
+    decide the conditional.
 
     Args:
         closed: a jaxpr with gate equations, and without other effects.

@@ -140,10 +140,12 @@ def _make_pauli_angles(words: tuple[str, ...], name: str) -> Callable[[Any], Any
 
     @jax.custom_jvp
     def only_once(matrix: Any) -> Any:
+        """Return the matrix; its differentiation raises an error."""
         return matrix
 
     @only_once.defjvp
     def _only_once_jvp(primals: Any, tangents: Any) -> Any:
+        """Raise the error for a second derivative."""
         raise CompileError(
             f"the transform {name} of a traced matrix is differentiated twice with shots, which is "
             "not supported. Write the gates of the matrix, or use a circuit without shots."
@@ -151,6 +153,7 @@ def _make_pauli_angles(words: tuple[str, ...], name: str) -> Callable[[Any], Any
 
     @jax.custom_jvp
     def pauli_angles(matrix: Any) -> Any:
+        """Return zeros, whose tangents the JVP rule computes from the tangent of the matrix."""
         return jnp.zeros(len(words), jnp.real(matrix).dtype)
 
     @pauli_angles.defjvp

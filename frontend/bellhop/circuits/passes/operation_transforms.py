@@ -102,7 +102,11 @@ class QNodeTransforms:
         return [_keep_matrix_derivatives(each, has_shots) for each in self.transforms]
 
     def support_traced_angles(self) -> list[Any]:
-        """Return the transforms with a ``clifford_t_decomposition`` of traced angles."""
+        """Replace ``clifford_t_decomposition`` by Bellhop's version, which accepts traced angles.
+
+        Returns:
+            the list of transforms; the remaining transforms are unchanged.
+        """
         from bellhop.circuits.passes.gridsynth import support_traced_angles
 
         return list(map(support_traced_angles, self.transforms))
@@ -190,6 +194,7 @@ def _is_gridsynth(transform: Any) -> bool:
 
 
 def _make_gridsynth_rewrite(transform: Any) -> Rewrite:
+    """Convert the pass ``gridsynth`` to a function of operations, with the pass's options."""
     from bellhop.circuits.passes.gridsynth import decompose_rotations
 
     return lambda operations: decompose_rotations(operations, **transform.kwargs)
@@ -243,6 +248,7 @@ def _keep_matrix_derivatives(transform: Any, has_shots: bool) -> Any:
 
     @functools.wraps(transform.tape_transform)
     def decompose(tape: Any, *_: Any, **__: Any) -> Any:
+        """Apply the differentiable rewrite to a tape's operations, as a PennyLane transform."""
         return (tape.copy(operations=rewrite(tape.operations)),), lambda results: results[0]
 
     return type(transform)(decompose, transform.args, transform.kwargs)
@@ -257,6 +263,7 @@ def _make_tape_rewrite(transform: Any) -> Rewrite:
     function = transform.tape_transform
 
     def apply(operations: Operations) -> Operations:
+        """Apply the transform to a tape of the operations; return the new tape's operations."""
         tape = qml.tape.QuantumScript(operations)
         with qml.QueuingManager.stop_recording(), QNodeTransforms([transform]).note_errors():
             (changed,), _ = function(tape, *transform.args, **transform.kwargs)

@@ -53,7 +53,7 @@ class PassChain:
         closed: ClosedJaxpr,
         inputs: Sequence[Any],
     ) -> list[Any]:
-        """Apply a circuit to a backend's circuit through the passes that it needs.
+        """Apply a quantum function to a backend's circuit, through the passes that it needs.
 
         Args:
             circuit: the backend's circuit, which gets only operations, mid-circuit measurements,

@@ -76,7 +76,7 @@ class ProgramCircuit(BackendCircuit):
         self.fault = now
 
     def _resume(self, now: Any) -> None:
-        """Continue with the gate state after a loop or a conditional."""
+        """Set the gate state after a loop or conditional to ``now``, the state that it returned."""
         self._gate_state = now
 
     def _apply_gate(self, op: Any, depth: int) -> None:
@@ -90,7 +90,10 @@ class ProgramCircuit(BackendCircuit):
         """
 
     def _flush(self) -> None:
-        """Apply the queued gates."""
+        """Apply the gates that `_apply_gate` queued.
+
+        This base class queues none; subclasses override the method.
+        """
 
     def apply(self, operations: Sequence[Any]) -> None:
         """Check the wires of operations, and apply the operations in order.
@@ -154,6 +157,18 @@ class ProgramCircuit(BackendCircuit):
         self._check_labels(wires, "a measurement", site)
 
     def _check_labels(self, labels: Sequence[Any], subject: str, site: str) -> None:
+        """Check wires: a static label now, traced wires when the program runs.
+
+        The first fault of traced wires is kept in ``self.fault``.
+
+        Args:
+            labels: the wires, static or traced.
+            subject: the operation or measurement, for error messages.
+            site: its ``file:line``; may be empty.
+
+        Raises:
+            CompileError: if a static label is unknown to the device.
+        """
         for label in labels:
             self.wires.get_qubit(label)
         self.fault = self._faults.record_wires(self.fault, labels, subject, site)

@@ -33,13 +33,13 @@ class RewritePass(CircuitPass):
         self._rewrite = rewrite
 
     def apply(self, operations: Sequence[Any]) -> None:
-        """Apply the operations that replace ``operations``."""
+        """Forward the operations that replace ``operations`` to the next interpreter."""
         self.target.apply(self._rewrite(operations))
 
 
 def add_rewrite(interpreter: Interpreter, rewrite: Rewrite | None) -> Interpreter:
-    """Put a `RewritePass` before an interpreter.
+    """Put a `RewritePass` before an interpreter, and return the pass.
 
-    Without a rewrite, return the interpreter itself.
+    If ``rewrite`` is None, return the interpreter itself.
     """
     return interpreter if rewrite is None else RewritePass(interpreter, rewrite)

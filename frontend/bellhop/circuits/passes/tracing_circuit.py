@@ -126,7 +126,7 @@ class _OperationQueue(AnnotatedQueue):
         super().remove(obj)
 
     def remove_applied(self, operations: Sequence[Operator]) -> None:
-        """Remove operations that now have an equation."""
+        """Remove operations from the queue, without an error, after their equation was appended."""
         for op in operations:
             super().remove(op)
 
@@ -190,7 +190,7 @@ class TracingCircuit:
 
     @contextmanager
     def open_queue(self) -> Iterator[None]:
-        """Queue the operations made in the ``with`` block; bind their equation at its end.
+        """Queue the operations created in the ``with`` block; append their equation at its end.
 
         Raises:
             CompileError: for an invalid queue, such as a measurement that is not returned.
@@ -361,7 +361,16 @@ class TracingCircuit:
         return self if self.is_collecting() else ControlFlowQueue(self)
 
     def as_operation(self, record: Callable[[Any], Any]) -> tuple[ControlFlow, Any]:
-        """Trace control flow into one operation; see the function `as_operation`."""
+        """Trace loops and conditionals into one PennyLane operation, which is applied later.
+
+        Args:
+            record: applies the loops and conditionals to the `TracingCircuit` that it gets, and
+                returns a pytree.
+
+        Returns:
+            the operation, and the pytree, whose arrays are computed now; see the function
+            `as_operation`.
+        """
         return as_operation(self, record)
 
     def _apply_queued(self, queue: _OperationQueue) -> list[Any]:
@@ -506,7 +515,7 @@ class ControlFlowQueue:
         return self._defer("for_loop", record)
 
     def while_loop(self, condition: Any, body: Callable[..., Any], carried: PyTree) -> Any:
-        """Put a while loop on PennyLane's queue as an operation; return carried values."""
+        """Put a while loop on PennyLane's queue as one operation; return its carried values."""
         record = lambda circuit: circuit.while_loop(condition, body, carried)
         return self._defer("while_loop", record)
 
@@ -515,6 +524,16 @@ class ControlFlowQueue:
         return self._defer(branches.construct, lambda circuit: circuit.branch(branches))
 
     def _defer(self, construct: str, record: Callable[[Any], Any]) -> Any:
+        """Put a loop or conditional on PennyLane's active queue; return its results.
+
+        Args:
+            construct: the function that the user called, such as ``"for_loop"``, for errors.
+            record: applies the construct to the `TracingCircuit` that it gets, and returns the
+                results.
+
+        Raises:
+            CompileError: if no queue is active.
+        """
         if not QueuingManager.recording():
             raise foreign_queue_error(self._circuit.where, construct)
         return as_operation(self._circuit, record)[1]

@@ -25,8 +25,9 @@ from bellhop.jaxprs.constant_eval import evaluate_constant, evaluate_or_none
 class UsedWires(GateInterpreter):
     """Analysis that finds the wires of gates and mid-circuit measurements in a jaxpr.
 
-    For devices without wires of their own, whose wires are the circuit's. The jaxpr is interpreted
-    when an instance is made; no gates are applied and nothing is traced.
+    Used for a device that was created without wires, which then has the wires that its circuit
+    uses; and for the wires of an adjoint or controlled function, or of control flow in a tape. The
+    jaxpr is interpreted when an instance is made; no gates are applied and nothing is traced.
 
     Args:
         closed: the quantum function, a jaxpr with gate equations.
@@ -89,9 +90,11 @@ class UsedWires(GateInterpreter):
         return self.interpret(plain, *inputs)
 
     def _interpret_classical(self, eqn: JaxprEqn, *operands: Operand) -> Sequence[Any]:
+        """Evaluate an equation without gates by NumPy; None for each unknown result."""
         return evaluate_or_none(eqn, *operands)
 
     def _interpret_operations(self, eqn: JaxprEqn, *operands: Operand) -> list[Any]:
+        """Record the wires of the equation's operations; return no results."""
         for op in get_operations(eqn, _mark_unknown(operands)):
             self._collect_operation(op)
         return []
@@ -119,6 +122,7 @@ class UsedWires(GateInterpreter):
             self._apply_modifier(start, [wire for wire, _ in modifiers.controls])
 
     def _interpret_outcome(self, eqn: JaxprEqn, *operands: Operand) -> list[Any]:
+        """Record the wire of a mid-circuit measurement; return None as its unknown outcome."""
         self._named.append(eqn.params["operator"].with_values(_mark_unknown(operands)))
         return [None]
 
@@ -180,6 +184,7 @@ class UsedWires(GateInterpreter):
         return unknown
 
     def _interpret_cond(self, eqn: JaxprEqn, *given: Any) -> list[Any]:
+        """Record the wires of all branches; return None for each result, which is unknown."""
         _, *operands = given
         for branch in eqn.params["branches"]:
             self._collect(branch, operands)
@@ -187,6 +192,7 @@ class UsedWires(GateInterpreter):
 
 
 def _mark_unknown(operands: Sequence[Any]) -> list[Any]:
+    """Replace each None, an unknown value, by an ``UnknownValue``."""
     return [UnknownValue() if operand is None else operand for operand in operands]
 
 

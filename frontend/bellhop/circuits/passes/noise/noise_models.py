@@ -49,7 +49,7 @@ class NoiseInserter:
 
     @classmethod
     def from_config(cls, config: CircuitConfig) -> "NoiseInserter | None":
-        """Return a QNode's noise; None unless its first transform is ``qml.add_noise``."""
+        """Make the inserter of a QNode's noise; None unless `add_noise` is its first transform."""
         if QNodeTransforms(config.transforms).names[:1] != ("add_noise",):
             return None
         first = config.transforms[0]
@@ -202,6 +202,7 @@ class NoiseInserter:
         return operations
 
     def _matches_condition(self, condition: Callable[[Any], Any], thing: object) -> bool:
+        """Return whether an operation or measurement fulfils a condition of the noise model."""
         return self._call_model(lambda: bool(condition(thing)))
 
     def _make_noise(self, function: Callable[..., Any], thing: Any) -> list[Any]:
@@ -224,6 +225,10 @@ class NoiseInserter:
     def _call_model(self, ask: Callable[[], Any]) -> Any:
         """Call a function of the noise model; explain errors about traced values.
 
+        Args:
+            ask: a function without arguments that calls the noise model, and whose result is
+                returned.
+
         Raises:
             CompileError: if the noise model needs the concrete value of a tracer.
         """
@@ -238,6 +243,7 @@ class NoiseInserter:
 
 
 def _list_components(op: qml.operation.Operator) -> list[Any]:
+    """Return an operation's parameters, wires and hyperparameters in one list."""
     return [*op.data, *op.wires, *op.hyperparameters.values()]
 
 
@@ -281,6 +287,7 @@ class _UnreadableWires:
         self._error = error
 
     def _refuse(self, *_: object) -> Any:
+        """Raise the error; operators and attributes of this object call this method."""
         raise self._error
 
     __iter__ = __len__ = __getitem__ = __contains__ = __add__ = __radd__ = _refuse

@@ -118,10 +118,10 @@ class NoisePass(CircuitPass):
         return NoiseInserter.can_add_piecewise(config, device)
 
     def apply(self, operations: Sequence[Any]) -> None:
-        """Pass operations on with their noise around them, in order.
+        """Forward operations in order to the next interpreter, each with its noise around it.
 
-        In a branch that is not taken, only the noise is passed on. A `ControlFlow` operation is
-        applied by this pass, so that the gates in it get noise.
+        In a branch that is not taken, only the noise is forwarded. A `ControlFlow` operation, which
+        is a loop or conditional, is applied by this pass, so that the gates in it get noise.
         """
         noisy = [each for op in operations for each in self._add_noise(op)]
         for is_control, group in itertools.groupby(noisy, ControlFlow.is_instance):
@@ -171,17 +171,17 @@ class NoisePass(CircuitPass):
         *,
         is_nest: bool = False,
     ) -> tuple[Any, ...]:
-        """Pass a for loop on, and record the values that it carries.
+        """Forward a for loop to the next interpreter, and record the values that it carries.
 
-        A condition that is computed from these values may depend on mid-circuit outcomes. The
-        arguments and the result are as in `Interpreter.for_loop`.
+        A condition that is computed from these values, which are tracers, may depend on mid-circuit
+        outcomes. The arguments and the result are as in `Interpreter.for_loop`.
         """
         return super().for_loop(n_iterations, self._record_carried(body), carried, is_nest=is_nest)
 
     def while_loop(
         self, condition: Callable[..., Any], body: Callable[..., Any], carried: tuple[Any, ...]
     ) -> tuple[Any, ...]:
-        """Pass a while loop on, and record the values that it carries."""
+        """Forward a while loop to the next interpreter, and record the values that it carries."""
         return super().while_loop(condition, self._record_carried(body), carried)
 
     def _record_carried(self, body: Callable[..., Any]) -> Callable[..., Any]:
@@ -197,9 +197,11 @@ class NoisePass(CircuitPass):
         return step
 
     def branch(self, branches: Branches) -> Any:
-        """Apply a conditional; if an outcome decides, with the noise of all branches.
+        """Forward a conditional; if an outcome decides it, add the noise of all branches.
 
-        As in PennyLane, the noise of a gate in a branch does not depend on the outcome.
+        As in PennyLane, the noise of a gate in a branch does not depend on the outcome: the branch
+        that is taken applies its gates with their noise, and also the noise of the gates in the
+        remaining branches.
 
         Raises:
             CompileError: if it is unknown whether an outcome decides, or if a branch on an outcome
@@ -253,7 +255,11 @@ class NoisePass(CircuitPass):
         return groups
 
     def apply_noise(self, operations: Sequence[Any]) -> None:
-        """Pass on noise, or operations with noise already, which also count for precision."""
+        """Forward operations to the next interpreter without adding noise to them.
+
+        They are noise, or gates and their noise. The dtypes of their parameters count for the
+        precision of the results.
+        """
         self.precision.include([op.data for op in operations])
         self.target.apply(operations)
 

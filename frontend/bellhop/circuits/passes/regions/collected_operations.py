@@ -49,6 +49,7 @@ class _OperationCollector(Interpreter):
         self.operations: list[Any] = []
 
     def apply(self, operations: Sequence[Any]) -> None:
+        """Append operations to the collected operations."""
         self.operations += operations
 
     def record_site(self, *_: object) -> None:
@@ -58,6 +59,7 @@ class _OperationCollector(Interpreter):
         return ""
 
     def _leave_out(self, *_: object, **__: object) -> tuple[()]:
+        """Skip a loop, conditional or measurement; return no carried values."""
         return ()
 
     # Evaluated gates have no while loops and no measurements.

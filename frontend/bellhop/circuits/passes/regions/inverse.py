@@ -41,7 +41,9 @@ Action = Callable[[Interpreter, bool], None]
 
 
 class EvaluatedGates(NamedTuple):
-    """A jaxpr with gates whose classical values are computed; gates follow later.
+    """The result of `evaluate_gates`: a jaxpr's classical values, and actions for its gates.
+
+    No gate has been applied yet; `apply` applies them.
 
     Attributes:
         results: the values of the jaxpr's outputs.
@@ -86,7 +88,10 @@ def evaluate_gates(
 
 
 class _UnsavedValue:
-    """Marks a callback result of an iteration whose callback results were not saved."""
+    """Placeholder for the result of a callback that must not be called again.
+
+    It is used in an evaluation for which no callback results were saved.
+    """
 
 
 _UNSAVED = _UnsavedValue()
@@ -114,17 +119,19 @@ class _GateEvaluator(GateInterpreter):
         return EvaluatedGates(self.interpret(closed, *inputs), self.saved, self.actions)
 
     def _interpret_classical(self, eqn: JaxprEqn, *operands: Operand) -> Sequence[Any]:
+        """Evaluate an equation without gates; call a callback in the first evaluation only."""
         return (self._evaluate_call if eqn.effects else self._evaluate_value)(eqn, *operands)
 
     def _save(self, make: Callable[[Any], Any]) -> Any:
-        """Return an equation's saved entry: the earlier evaluation's, or a new entry.
+        """Return the values that an equation saves: an earlier evaluation's, or computed now.
 
-        The entry is also appended to this evaluation's entries.
+        They are also appended to ``self.saved``, the values of this evaluation.
 
         Args:
-            make: computes the entry, from None in the first evaluation. If the earlier evaluation
-                saved None for the equation, it is called with `NOTHING_SAVED`: callbacks in the
-                equation are not called, and their results are missing.
+            make: a function ``saved -> values`` that evaluates the equation. It gets None in the
+                first evaluation. If the earlier evaluation saved None for the equation, it gets
+                `NOTHING_SAVED`: then callbacks in the equation are not called, and their results
+                are missing.
         """
         if self.saved_before is None:
             kept = make(None)
@@ -135,6 +142,7 @@ class _GateEvaluator(GateInterpreter):
         return kept
 
     def _evaluate_value(self, eqn: JaxprEqn, *operands: Operand) -> Sequence[Any]:
+        """Evaluate an equation without effects; return `_UNSAVED` values if an operand is one."""
         if any(operand is _UNSAVED for operand in operands):
             return [_UNSAVED] * len(eqn.outvars)
         return super()._interpret_classical(eqn, *operands)
@@ -177,6 +185,7 @@ class _GateEvaluator(GateInterpreter):
         return []
 
     def _interpret_outcome(self, eqn: JaxprEqn, *_: object) -> NoReturn:
+        """Raise an error: adjoint and controlled functions must not measure mid-circuit."""
         raise measurement_error(self.where, eqn.params["site"])
 
     def _require_saved(self, values: Sequence[Any]) -> Sequence[Any]:
@@ -205,6 +214,7 @@ class _GateEvaluator(GateInterpreter):
         inner: list[EvaluatedGates] = []
 
         def make(kept: Any) -> list[Any]:
+            """Evaluate the function, given the values saved before; return its saved values."""
             inner.append(evaluate_gates(gates.closed, gates.operands, self.where, kept))
             return inner[-1].saved
 
@@ -228,7 +238,9 @@ class _GateEvaluator(GateInterpreter):
         return []
 
     def _interpret_cond(self, eqn: JaxprEqn, *given: Any) -> Sequence[Any]:
-        """Evaluate a conditional without gates, and append an action for its gates.
+        """Evaluate the classical part of a conditional, and append an action for its gates.
+
+        A conditional without results and effects is evaluated with its gates only.
 
         Args:
             eqn: JAX's ``cond`` equation, whose branches have gates.
@@ -241,12 +253,14 @@ class _GateEvaluator(GateInterpreter):
         branches = eqn.params["branches"]
 
         def run(number: int, kept: Any) -> EvaluatedGates:
+            """Evaluate a branch without gates; ``kept`` has the saved values of each branch."""
             kept_of_branch = None if kept is None else kept[number]
             evaluated = evaluate_gates(branches[number], operands, self.where, kept_of_branch)
             self._require_saved(evaluated.results)
             return evaluated
 
         def make(kept: Any) -> Any:
+            """Evaluate the chosen branch; return its results and the values to save."""
             return _switch_branches(index, [partial(run, n, kept) for n in range(len(branches))])
 
         kept = None
@@ -270,7 +284,7 @@ class _GateEvaluator(GateInterpreter):
         return results
 
     def _interpret_for_loop(self, eqn: JaxprEqn, *operands: Operand) -> Sequence[Any]:
-        """Run a for loop without gates, and append an action that runs it with gates.
+        """Run the classical part of a for loop, and append an action for its gates.
 
         With a static trip count, `jax.lax.scan` saves the carried values of each iteration. With a
         dynamic trip count their array would have no static shape, so each iteration of the loop
@@ -283,10 +297,12 @@ class _GateEvaluator(GateInterpreter):
         loop = ForLoop.from_equation(eqn, self._require_saved(operands))
 
         def run(number: Any, carried: Sequence[Any], kept: Any = None) -> EvaluatedGates:
+            """Evaluate one iteration without gates, from its index and carried values."""
             inputs = [*loop.constants, number, *carried]
             return evaluate_gates(loop.body, inputs, self.where, kept)
 
         def once(carried: PyTree, number: Any, kept: Any) -> Any:
+            """Run one iteration for ``scan``: the next carried values, and the values to save."""
             results, made, _ = run(number, carried, kept)
             return tuple(self._require_saved(results)), (carried, made)
 
@@ -316,7 +332,7 @@ class _GateEvaluator(GateInterpreter):
         return results
 
     def _interpret_while_loop(self, eqn: JaxprEqn, *operands: Operand) -> Sequence[Any]:
-        """Run a while loop without gates, and append an action that runs it with gates.
+        """Run the classical part of a while loop, and append an action for its gates.
 
         The first loop counts the iterations. The loop with gates is a for loop of this trip count,
         so that it can run backwards; each iteration recomputes its carried values from the first
@@ -328,6 +344,7 @@ class _GateEvaluator(GateInterpreter):
         loop = WhileLoop.from_equation(eqn, self._require_saved(operands))
 
         def run(carried: Sequence[Any], kept: Any = None) -> EvaluatedGates:
+            """Evaluate one iteration without gates, from its carried values."""
             return evaluate_gates(loop.body, [*loop.constants, *carried], self.where, kept)
 
         length, results = self._save(
@@ -356,6 +373,7 @@ class _GateEvaluator(GateInterpreter):
         """
 
         def recompute_carried(number: Any, first: tuple[Any, ...]) -> tuple[Any, ...]:
+            """Run the iterations before ``number`` without gates; return the carried values."""
             if not first:
                 return ()
             step = lambda i, carried: tuple(self._require_saved(run(i, carried).results))
