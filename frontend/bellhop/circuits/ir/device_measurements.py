@@ -139,7 +139,7 @@ class _ObservableMoment(Measurement):
 
 @dataclass(frozen=True)
 class Expval(_ObservableMoment):
-    """The expectation value of an observable."""
+    """The runtime's measurement of an observable's expectation value."""
 
     kind = "expval"
 
@@ -151,7 +151,7 @@ class Var(_ObservableMoment):
     kind = "var"
 
     def to_expval(self) -> Expval:
-        """Return the expectation value of the observable."""
+        """Return the measurement of the same observable's expectation value."""
         return Expval(self.terms, self.first_coefficient)
 
 
@@ -189,7 +189,7 @@ class State(Measurement):
 
     @property
     def obstacle(self) -> str:  # type: ignore[override]
-        """The error text for a derivative of the amplitudes."""
+        """The unsupported derivative, for errors, such as "the derivative of qml.state"."""
         return f"the derivative of qml.{self.name}"
 
     def _encode_operands(self, first_matrix: int) -> tuple[int, ...]:
@@ -402,9 +402,10 @@ class ShadowSnapshots(Measurement):
 
 @dataclass(frozen=True)
 class ShadowMeans(ShadowSnapshots):
-    """The means of Pauli words over a classical shadow, in each group of shots.
+    """Estimates of the expectation values of Pauli words from a classical shadow.
 
-    The result is a real array ``[groups, words]``.
+    The result is a real array ``[groups, words]``: for each group of shots, the means over its
+    shots.
 
     Attributes:
         groups: the number of shots of each group: an entry of the shot vector, or a part of it.

@@ -82,7 +82,10 @@ class Outcomes(enum.Enum):
 
     @property
     def is_drawn(self) -> bool:
-        """Whether the runtime draws random numbers."""
+        """Whether the runtime draws random outcomes, of mid-circuit or final measurements.
+
+        False for ``NONE``, and for ``ALL`` and ``ALL_WITH_IMPOSSIBLE``, which are exact.
+        """
         return self._row.get("drawn", False)
 
     @property
@@ -101,7 +104,10 @@ class Outcomes(enum.Enum):
 
     @property
     def is_summed(self) -> bool:
-        """Whether results are sums over runs with different mid-circuit outcomes."""
+        """Whether results are sums over runs with different mid-circuit outcomes.
+
+        True for ``ALL``, ``ALL_WITH_IMPOSSIBLE`` and ``SHARED_RUNS``.
+        """
         return self._row.get("summed", False)
 
     @property

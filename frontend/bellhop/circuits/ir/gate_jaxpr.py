@@ -225,12 +225,12 @@ class GateJaxpr:
 
     @property
     def has_outcomes(self) -> bool:
-        """Whether it has mid-circuit measurements."""
+        """Whether the function has mid-circuit measurements."""
         return bool(self.outcomes)
 
     @property
     def is_straight(self) -> bool:
-        """Whether its equations with gates are operations, regions and for loops only.
+        """Whether the function's equations with gates are operations, regions and for loops only.
 
         A region is an adjoint or controlled function. False for a mid-circuit measurement, and for
         a while loop or conditional with gates, also inside of regions and loops. Equations without
@@ -241,7 +241,7 @@ class GateJaxpr:
 
     @property
     def has_regions(self) -> bool:
-        """Whether it has adjoint or controlled functions."""
+        """Whether the function contains adjoint or controlled functions."""
         return any(eqn.primitive is region_p for eqn in self.iterate_gates())
 
     @property
@@ -256,7 +256,7 @@ class GateJaxpr:
 
     @property
     def has_allocations(self) -> bool:
-        """Whether it allocates or deallocates wires."""
+        """Whether the function allocates or deallocates wires."""
         return any(eqn.params.get("allocates") for eqn in self.iterate_gates())
 
 

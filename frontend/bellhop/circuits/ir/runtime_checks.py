@@ -140,7 +140,7 @@ class MeanCheck(BuiltinFunction):
 
 
 def _is_bool_array(results: Sequence[ShapedArray], shape: tuple[int, ...]) -> bool:
-    """Return whether the types of results are one array of bools of this shape."""
+    """Return whether ``results`` are the type of one bool array of the given shape."""
     return [(x.shape, x.dtype) for x in results] == [(shape, np.dtype(bool))]
 
 
@@ -300,7 +300,11 @@ def _describe_location(subject: str, site: str) -> str:
 
 
 def _describe_wire(wire: int) -> str:
-    """Return an int32 wire as text; the limits of int32 are "or more" and "or less"."""
+    """Return a wire as text, such as "5".
+
+    Traced wires are clipped to int32, so the limits of int32 become "2147483647 or more" and
+    "-2147483648 or less".
+    """
     limits = np.iinfo(np.int32)
     return f"{wire}{' or more' if wire == limits.max else ' or less' if wire == limits.min else ''}"
 

@@ -64,7 +64,10 @@ class QNodeTransforms:
 
     @property
     def is_piecewise(self) -> bool:
-        """Whether each transform may see the pieces of a circuit one at a time."""
+        """Whether each transform may see the pieces of a circuit one at a time.
+
+        A piece is the operations between two loops, conditionals or mid-circuit measurements.
+        """
         return all(map(_is_piecewise, self.transforms))
 
     def find_passes(self) -> tuple[str, ...]:

@@ -50,7 +50,7 @@ class UnrollPass(CircuitPass):
         return GateJaxpr(closed, ()).has_nested_loops
 
     def apply(self, operations: Sequence[Any]) -> None:
-        """Pass operations on; while nested loops are being unrolled, collect them instead."""
+        """Forward operations; while nested loops are being unrolled, collect them instead."""
         if self._nest is None:
             super().apply(operations)
         else:

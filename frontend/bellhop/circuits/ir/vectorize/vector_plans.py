@@ -281,7 +281,10 @@ class VectorPlanner:
                         self._positions[result] = place
 
     def _get_depth(self, atom: Any) -> int:
-        """Return an atom's depth; 0 unless an elementwise equation computes the atom."""
+        """Return the length of the longest chain of elementwise equations that computes an atom.
+
+        It is 0 for a literal, an input, or the result of an equation that is not elementwise.
+        """
         return 0 if isinstance(atom, Literal) else self._depths.get(atom, 0)
 
     def plan(self, atoms: Sequence[Any]) -> VectorPlan | None:

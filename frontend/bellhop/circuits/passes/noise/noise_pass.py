@@ -54,9 +54,9 @@ class _NoiseState:
         outcomes: the outcomes of mid-circuit measurements so far, tracers.
         carried: tracers of the values that loops carry. While a loop's body is traced, it is
             unknown whether they depend on outcomes.
-        deferred_error: the error to raise at the next mid-circuit measurement: a condition may
-            depend on outcomes, and was taken not to because there were none. None if there is no
-            such condition.
+        deferred_error: the error to raise at the next mid-circuit measurement, or None. It is set
+            by a conditional that may depend on outcomes through a loop or another conditional, in a
+            circuit that has not measured so far.
     """
 
     is_first: bool = True
@@ -322,6 +322,7 @@ class NoisePass(CircuitPass):
         before, seen.has_branch_noise = seen.has_branch_noise, False
 
         def part() -> tuple[()]:
+            """Run the branch, and apply its noise only."""
             self._run_branch(branch, is_taken=False)
             return ()
 

@@ -401,6 +401,7 @@ class _GateEvaluator(GateInterpreter):
             """Apply the loop; if ``backwards``, with iterations and gates in reverse order."""
 
             def run_iteration(_: tuple[()], iteration: Any) -> tuple[()]:
+                """Apply the gates of one iteration."""
                 number = length - 1 - iteration if backwards else iteration
                 evaluate_iteration(number).apply(interpreter, backwards=backwards)
                 return ()
@@ -452,11 +453,11 @@ def _make_zeros(like: Any) -> Any:
 
 
 class _NothingSaved:
-    """The saved entries of a loop that saved nothing: each entry is None.
+    """The value of ``EvaluatedGates.saved`` for a loop that saved nothing.
 
     A loop with a dynamic trip count saves nothing per iteration, because an array of all iterations
-    has no static shape. Iterating over the object gives None without end; an element is the object
-    itself.
+    has no static shape. Iterating over the object gives None for each equation, without end.
+    Indexing it, as for the values of a branch, gives the object itself.
     """
 
     def __iter__(self) -> Iterator[None]:

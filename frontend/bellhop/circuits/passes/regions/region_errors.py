@@ -8,7 +8,8 @@ from bellhop.errors import CompileError
 def allocation_error(where: str, op: Any) -> CompileError:
     """Return the error for an allocation in an adjoint or controlled function.
 
-    Folding a circuit as a whole inverts it too. ``op`` is the ``Allocate`` or ``Deallocate``.
+    It is also the error for a circuit that is folded as a whole, which inverts the circuit. ``op``
+    is the ``Allocate`` or ``Deallocate``.
     """
     return CompileError(
         f"{where}: {op.name} of wires is not supported in a function that qml.adjoint or qml.ctrl "
