@@ -179,7 +179,10 @@ class BackendCircuit(GateReceiver):
         raise foreign_queue_error(self.where, construct)
 
     def get_control_flow_target(self) -> GateRecorder:
-        """Return an object that appends control flow to PennyLane's active queue."""
+        """Return the object that records loops and conditionals in a decomposition.
+
+        Its methods append each loop or conditional to PennyLane's active queue, as one operation.
+        """
         return ControlFlowQueue(self)
 
     def as_operation(self, record: Callable[[Any], Any]) -> tuple[ControlFlow, Any]:

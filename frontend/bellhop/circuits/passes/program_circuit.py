@@ -351,5 +351,9 @@ class ProgramCircuit(BackendCircuit):
         return self._measure_wire(label, reset=reset, postselect=postselect)
 
     def _measure_wire(self, label: Any, *, reset: bool, postselect: int) -> Any:
-        """Return the outcome of a measurement: the postselected outcome, or zero."""
+        """Measure a wire that was checked; return the outcome, a bool scalar.
+
+        This base class simulates no state: the outcome is the postselected outcome, or False.
+        Subclasses override the method. The arguments are as in `mid_measure`.
+        """
         return jnp.asarray(postselect == 1)

@@ -141,5 +141,8 @@ class TapeCircuit(BackendCircuit):
         return qml.ops.MeasurementValue([outcome])
 
     def get_control_flow_target(self) -> GateRecorder:
-        """Return this circuit, which unrolls control flow or raises an error."""
+        """Return the object that records loops and conditionals: this circuit.
+
+        Its methods unroll a loop, or raise an error.
+        """
         return self

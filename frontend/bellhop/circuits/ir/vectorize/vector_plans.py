@@ -112,6 +112,7 @@ class _ConstantsPlan(VectorPlan):
     values: np.ndarray
 
     def evaluate(self, read: AtomReader) -> Any:
+        """Return the stacked literals; no variable is read."""
         return self.values
 
     def iterate_inputs(self) -> Iterator[Any]:
