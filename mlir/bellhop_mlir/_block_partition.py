@@ -109,6 +109,7 @@ def outline_group(module: ir.Module, group: OperationGroup, stem: str, **attribu
     texts = {name: ir.StringAttr.get(value) for name, value in told.items()}
 
     def call(symbol: str, operands: list[ir.Value], results: list[ir.Type]) -> list[ir.Value]:
+        """Emit a ``func.call`` with the hints for XLA; return its results."""
         called = func.CallOp(results, symbol, operands)
         called.attributes[_HINTS] = ir.DictAttr.get(texts)
         return list(called.results)
@@ -118,7 +119,10 @@ def outline_group(module: ir.Module, group: OperationGroup, stem: str, **attribu
 
 
 def is_outlined_call(call: ir.Operation) -> bool:
-    """Return whether `outline_group` made a ``func.call``, by its hint ``inlineable``."""
+    """Return whether a ``func.call`` was made by `outline_group`.
+
+    Its attribute ``mhlo.frontend_attributes`` then has the entry ``inlineable``.
+    """
     return _HINTS in call.attributes and _INLINEABLE in ir.DictAttr(call.attributes[_HINTS])
 
 
@@ -161,9 +165,10 @@ def move_into_function(
 
 
 def keep_in_place(group: OperationGroup) -> None:
-    """Leave a group of operations in its block, with its own copies of constants.
+    """Copy the constants that a group of operations uses to the beginning of the group.
 
-    Used for groups between outlined groups: the original constants may move into a function.
+    Used for groups that stay in their block: the original constants may move into a function with
+    an earlier group.
 
     Args:
         group: the operations, after `compute_inputs_and_outputs`.

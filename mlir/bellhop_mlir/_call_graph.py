@@ -29,8 +29,8 @@ def build_call_graph(module: ir.Module, *, into_regions: bool = True) -> CallGra
 
     Args:
         module: the module.
-        into_regions: whether a ``callback.accelerate`` counts as a call. If False, the graph
-            contains only calls on the program's own device.
+        into_regions: whether a ``callback.accelerate``, which runs a function on another device,
+            counts as a call. If False, the graph contains only calls on the program's own device.
     """
     by_name = find_functions(module)
     return {
@@ -98,7 +98,7 @@ def find_reachable(graph: Mapping[T, Iterable[T]], roots: Iterable[T]) -> set[T]
 
 
 def find_functions_reaching(graph: CallGraph, targets: Iterable[str]) -> set[str]:
-    """Find the functions that directly or indirectly call one of some functions.
+    """Find the functions that call a function in ``targets``, directly or indirectly.
 
     Returns:
         the symbols of the callers, and ``targets`` themselves.
@@ -111,12 +111,16 @@ def find_functions_reaching(graph: CallGraph, targets: Iterable[str]) -> set[str
 
 
 def find_functions_containing(module: ir.Module, holds: Callable[[ir.Operation], bool]) -> set[str]:
-    """Return the symbols of the functions that contain an operation, also in callees.
+    """Find the functions that contain, directly or in callees, a selected operation.
 
     Args:
         module: the module.
-        holds: predicate that selects the operation, such as ``lambda op: op.name ==
-            "callback.call"``. Callees on other devices, by ``callback.accelerate``, count.
+        holds: predicate that selects operations, such as ``lambda op: op.name ==
+            "callback.call"``. The function of a ``callback.accelerate``, which runs on another
+            device, counts as a callee.
+
+    Returns:
+        the symbols of the functions.
     """
     found = (
         name
@@ -142,6 +146,7 @@ def find_entry_points(module: ir.Module) -> list[str]:
 
 
 def _is_public(op: ir.Operation) -> bool:
+    """Return whether a function's visibility is public, the default."""
     if "sym_visibility" not in op.attributes:
         return True
     return string_attribute(op, "sym_visibility") == "public"
@@ -159,7 +164,7 @@ def drop_unused_functions(module: ir.Module) -> int:
 def prune_signature(
     function: ir.Operation, arguments: Sequence[int], results: Sequence[int]
 ) -> None:
-    """Remove unused arguments, and results, of a function with one block.
+    """Remove all but the given arguments and results of a function with one block.
 
     Only the function changes: its block, type and ``arg_attrs`` and ``res_attrs``. The caller of
     this function must replace all calls.

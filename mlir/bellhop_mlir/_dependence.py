@@ -51,4 +51,8 @@ class DependenceGraph:
 
 
 def _transitive_closure(edges: dict[int, set[int]], starts: Iterable[int]) -> set[int]:
+    """Return the nodes that a path of at least one edge reaches from a node in ``starts``.
+
+    ``edges`` has the successors of each node.
+    """
     return find_reachable(edges, [j for i in starts for j in edges[i]])

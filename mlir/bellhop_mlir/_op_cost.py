@@ -77,11 +77,12 @@ _CONSTANT_PRESERVING = ("stablehlo.broadcast_in_dim", "stablehlo.convert", "stab
 
 
 def is_cheap(op: ir.Operation, functions: Mapping[str, ir.Operation]) -> bool:
-    """Return whether an operation is cheaper than a transfer of its operands.
+    """Return whether an operation costs less than a copy of its operands between devices.
 
     Such operations are elementwise, or rearrange or reduce elements. A call is cheap if all
-    operations of its function are. Loops, conditionals and regions are never cheap. Passes move
-    cheap operations into regions to save transfers.
+    operations of its function are. Loops, conditionals and ``callback.accelerate``, which runs a
+    function on another device, are never cheap. Passes move cheap operations to the device of
+    neighbouring operations to save copies.
 
     Args:
         op: the operation; operations nested in it, such as the body of a ``stablehlo.reduce``, and
@@ -100,8 +101,8 @@ def is_cheap(op: ir.Operation, functions: Mapping[str, ir.Operation]) -> bool:
 def is_constant(value: ir.Value) -> bool:
     """Return whether a value is a constant, possibly reshaped, broadcast or converted.
 
-    A ``stablehlo.iota`` counts as a constant. Regions contain copies of their constants, which
-    therefore need no transfer.
+    A ``stablehlo.iota`` counts as a constant. A function that runs on another device contains
+    copies of its constants, which therefore need no transfer.
     """
     op = find_producer(value)
     if op is None:

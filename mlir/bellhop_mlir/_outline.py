@@ -27,11 +27,13 @@ MOST_COPIES = 32
 
 
 def outline_region(module: ir.Module, members: Sequence[ir.Operation], device: str) -> None:
-    """Merge operations of a block, among them regions, into one region on a device.
+    """Merge operations of a block into one function that runs on another device.
 
-    The operations move into a new function ``@fused__<name of the first region>``, and a
-    ``callback.accelerate`` of this function replaces the last of them. In the function, regions
-    become calls of their functions, or are inlined if they are merged regions themselves.
+    At least one of the operations is a region: a ``callback.accelerate``, which runs a function on
+    the device. The operations move into a new function ``@fused__<name of the first region>``, and
+    a ``callback.accelerate`` of this function replaces the last of them. In the function, a region
+    becomes a ``func.call`` of its function, or is inlined if its function comes from an earlier
+    merge.
 
     Args:
         module: the module.
@@ -57,7 +59,10 @@ def outline_region(module: ir.Module, members: Sequence[ir.Operation], device: s
 
 
 def get_region_name(symbol: str) -> str:
-    """Return the name in a merged region's symbol: ``expm`` for ``fused__expm_2``."""
+    """Return a symbol without the prefix ``fused__`` and the final number.
+
+    ``fused__expm_2``, a function that `outline_region` makes, gives ``expm``.
+    """
     return _NUMBER.sub("", symbol.removeprefix(FUSED))
 
 
@@ -67,14 +72,14 @@ def move_to_region(
     """Move operations of a block into a new function that runs on a device.
 
     A ``callback.accelerate`` in the place of the last operation calls the function. A token, if
-    there is one, comes first among its operands and results, as for all regions.
+    there is one, comes first among its operands and results, as in every ``callback.accelerate``.
 
     Args:
         module: the module.
         members: operations of one block in program order; they may have effects. No other operation
-            before the last member may use their results. Regions among the members stay regions,
-            now in the new function; `outline_region` replaces them.
-        device: device of the region, as ``platform:id``.
+            before the last member may use their results. A ``callback.accelerate`` among them stays
+            as it is in the new function; `outline_region` replaces it by a call.
+        device: device on which the function runs, as ``platform:id``.
         name: symbol of the function, which gets a number if the module has the symbol already.
     """
     inside = [each for op in members for each in walk_operations(op)]
@@ -95,6 +100,7 @@ def move_to_region(
     group = OperationGroup(list(members), inputs=inputs, outputs=outputs)
 
     def call(symbol: str, operands: list[ir.Value], results: list[ir.Type]) -> list[ir.Value]:
+        """Emit a ``callback.accelerate``, which runs a function on the device."""
         return list(callback.build_accelerate(symbol, device, operands, results).results)
 
     move_into_function(module, group, name, members[-1], call)
@@ -162,8 +168,8 @@ def inline_containing_functions(
 
     Args:
         module: the module, which is changed in place.
-        is_held: predicate that selects operations, such as calls of regions. A function is inlined
-            if it holds for an operation in the function itself.
+        is_held: predicate that selects operations, such as ``callback.accelerate``. A function is
+            inlined if the predicate holds for an operation in the function itself.
         most: maximum number of operations in the module that refer to an inlined function.
 
     Returns:

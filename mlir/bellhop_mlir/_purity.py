@@ -26,7 +26,7 @@ _PURE_DIALECTS = ("stablehlo.", "chlo.", "sdy.")
 
 
 def find_impure_functions(module: ir.Module) -> set[str]:
-    """Find the functions whose calls must not be dropped, duplicated or merged.
+    """Find the functions with side effects, whose calls must not be dropped or merged.
 
     Returns:
         the symbols of the functions that contain, or whose callees contain, an operation with side
@@ -51,9 +51,10 @@ def is_pure(op: ir.Operation, impure: set[str]) -> bool:
 def _is_pure_itself(op: ir.Operation) -> bool:
     """Return whether an operation has no side effects, nested ones not counted.
 
-    Nested operations and callees are not checked: a call or a region is pure in this sense; a
-    circuit's operation is not. An operation of a dialect that is neither Bellhop's nor StableHLO,
-    CHLO or Shardy counts as impure.
+    Nested operations and callees are not checked: a ``func.call`` or ``callback.accelerate`` is
+    pure in this sense. Operations of the quantum dialect are not, and a ``callback.call`` is pure
+    if its kind is. An operation of a dialect that is neither Bellhop's nor StableHLO, CHLO or
+    Shardy counts as impure.
     """
     name = op.name
     if name.startswith("quantum."):

@@ -101,9 +101,11 @@ class RuntimeCallBuilder:
         return list(call.results)
 
     def _row_major_layouts(self, types: Sequence[ir.Type]) -> ir.ArrayAttr:
+        """Build the attribute with a row-major layout for each operand or result type."""
         return ir.ArrayAttr.get([self._layout(_rank(type_)) for type_ in types])
 
     def _layout(self, rank: int) -> ir.Attribute:
+        """Return the row-major layout of an array: ``dense<[1, 0]>`` for rank 2."""
         if rank not in self._layouts:
             order = ", ".join(str(axis) for axis in reversed(range(rank)))
             self._layouts[rank] = ir.Attribute.parse(f"dense<[{order}]> : tensor<{rank}xindex>")
@@ -111,12 +113,13 @@ class RuntimeCallBuilder:
 
 
 def find_runtime_calls(module: ir.Module) -> frozenset[str]:
-    """Return the names of the contract's custom calls that a module makes."""
+    """Return the names of the custom calls in a module that Bellhop's runtime implements."""
     calls = find_operations(module.operation, "stablehlo.custom_call")
     return CUSTOM_CALLS & {string_attribute(call, "call_target_name") for call in calls}
 
 
 def _rank(type_: ir.Type) -> int:
+    """Return the number of axes of a tensor type; 0 for a token."""
     return 0 if is_token(type_) else ir.RankedTensorType(type_).rank
 
 

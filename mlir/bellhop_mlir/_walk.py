@@ -25,6 +25,7 @@ def walk_operations(op: ir.Operation) -> list[ir.Operation]:
     found: list[ir.Operation] = []
 
     def visit(op: ir.Operation) -> ir.WalkResult:
+        """Append an operation to the result; skip the contents of a nested module."""
         found.append(op)
         is_nested_module = op.name == "builtin.module" and len(found) > 1
         return ir.WalkResult.SKIP if is_nested_module else ir.WalkResult.ADVANCE
@@ -141,7 +142,7 @@ def find_producer(value: ir.Value) -> ir.Operation | None:
 
 
 def constant_integer(value: ir.Value) -> int | None:
-    """Return the number of a scalar integer constant; None for other values."""
+    """Return the integer in a scalar ``stablehlo.constant``; None for other values."""
     op = find_producer(value)
     if op is None or op.name != "stablehlo.constant":
         return None

@@ -28,16 +28,17 @@ _MAX_VALUES = 10_000
 
 
 class _Comparator:
-    """The comparator of one sort, with its values as functions of the elements.
+    """The comparator of one ``stablehlo.sort``, to check that it is an order.
 
-    Block arguments ``2 * i`` and ``2 * i + 1`` are the left and the right element of operand ``i``
-    of the sort. `verify_comparator` makes an instance for one sort.
+    The comparator returns whether the left element comes before the right element. Block arguments
+    ``2 * i`` and ``2 * i + 1`` are the left and the right element of operand ``i`` of the sort.
+    `verify_comparator` makes an instance for one sort.
 
     Attributes:
         block: body of the comparator.
         numbers: index of each block argument.
         known: results of `expression` so far, by value.
-        expressions: for each distinct expression of an operation, its number.
+        expressions: a number for each distinct expression of an operation, in order of discovery.
     """
 
     def __init__(self, block: ir.Block) -> None:
@@ -107,7 +108,9 @@ class _Comparator:
         raise _refusal(f"stablehlo.{name} in a key")
 
     def keys(self, value: ir.Value, directions: tuple[str, ...]) -> object:
-        """Check that a comparison compares one key of both elements; return the key.
+        """Check that a value compares the same function of both elements; return it.
+
+        A function of an element that is compared is a key, such as the element's absolute value.
 
         Args:
             value: boolean value of the comparator that should be the result of a
@@ -169,6 +172,7 @@ class _Comparator:
 
     @staticmethod
     def _is_equality(value: ir.Value) -> bool:
+        """Return whether a value is the result of a comparison with direction ``EQ``."""
         op = _operation(value)
         is_comparison = op.name == "stablehlo.compare"
         return is_comparison and " EQ>" in str(op.attributes["comparison_direction"])
@@ -187,6 +191,11 @@ def verify_comparator(op: ir.Operation) -> None:
 
 
 def _operation(value: ir.Value) -> ir.Operation:
+    """Return the operation that defines a value.
+
+    Raises:
+        VerificationError: for a block argument, an element of the sorted array.
+    """
     owner = value.owner
     if isinstance(owner, ir.Block):
         raise _refusal("an element itself")

@@ -1,4 +1,4 @@
-"""What can be wrong with a program, as exceptions."""
+"""Exceptions for invalid modules and for unsupported programs."""
 
 
 class VerificationError(ValueError):

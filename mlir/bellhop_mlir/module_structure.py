@@ -29,12 +29,15 @@ _MOST_OPERATIONS = 2**17
 
 
 def is_own(op: ir.Operation) -> bool:
-    """Return whether an operation is of one of Bellhop's dialects."""
+    """Return whether an operation is in the dialect ``callback`` or ``quantum``."""
     return op.name.partition(".")[0] in OWN_DIALECTS
 
 
 def verify_structure(module: ir.Module, *, any_operation: bool) -> None:
-    """Check the structure of an untrusted module, as the module docstring shows.
+    """Check the nesting of operations in an untrusted module.
+
+    The top level has only functions and declarations, each MLIR region has one block, and
+    operations of Bellhop's dialects (``callback`` and ``quantum``) have no regions.
 
     Args:
         module: the module, verified by MLIR.
@@ -67,7 +70,13 @@ def verify_structure(module: ir.Module, *, any_operation: bool) -> None:
 
 
 def _verify_operation(op: ir.Operation) -> None:
-    """Check the regions and successors of one operation, for `verify_structure`."""
+    """Check that an operation has no successors, and one block in each MLIR region.
+
+    Operations of Bellhop's dialects must have no regions, and must not end a block.
+
+    Raises:
+        VerificationError: if the operation breaks a rule.
+    """
     name = op.name
     if len(op.successors):
         raise VerificationError(

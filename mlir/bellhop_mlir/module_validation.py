@@ -130,7 +130,7 @@ def _make_attribute_error(
 
 
 def _verify_own_attributes(op: ir.Operation) -> None:
-    """Check the attributes of an operation of Bellhop's dialects that may be missing.
+    """Check the optional attributes of a ``callback`` or ``quantum`` operation.
 
     The dialects' verifiers check the required attributes.
 
@@ -158,12 +158,13 @@ def _verify_module_attributes(module: ir.Module, *, any_value: bool) -> None:
 
     Args:
         module: the module.
-        any_value: whether to check only that passes have not set their attributes, on which they
-            rely.
+        any_value: whether to allow any other attributes and values, and to keep shardings. In any
+            case, attributes that start with ``bellhop.`` are rejected, except the list of circuits:
+            Bellhop's passes set them and rely on them.
 
     Raises:
-        VerificationError: for an attribute that is not in ``MODULE_ATTRIBUTES``, or that has
-            another value.
+        VerificationError: for such an attribute; unless ``any_value``, for an attribute that is not
+            in ``MODULE_ATTRIBUTES``, or that has another value.
     """
     attributes = module.operation.attributes
     for name in list(attributes):
@@ -186,7 +187,10 @@ def _verify_module_attributes(module: ir.Module, *, any_value: bool) -> None:
 
 
 def _verify_circuits(circuits: ir.Attribute) -> None:
-    """Check the attribute that lists the circuits which XLA runs, for profiles.
+    """Check the module attribute ``bellhop.circuits``, which profiles print.
+
+    It describes each circuit that is compiled into the program, by three strings: the QNode, its
+    device, and how it is simulated.
 
     Raises:
         VerificationError: unless it is an array of arrays of three printable strings.
@@ -207,7 +211,8 @@ def _verify_circuits(circuits: ir.Attribute) -> None:
 def _keep_names_of_values(op: ir.Operation) -> None:
     """Erase the attributes of a function's arguments and results, except their names.
 
-    XLA would act on some of these attributes. Called for each ``func.func`` of an untrusted module.
+    The names are in ``jax.result_info``. XLA would act on some of the other attributes. Called for
+    each ``func.func`` of an untrusted module.
     """
     for role in ("arg_attrs", "res_attrs"):
         if role not in op.attributes:
@@ -283,7 +288,7 @@ _VERIFIERS = {
 
 
 def _verify_operation(op: ir.Operation, *, any_element: bool) -> None:
-    """Check the types of an untrusted operation, and that a callback is from tracing.
+    """Check the types of an untrusted operation, and rules for callbacks and gates.
 
     Args:
         op: the operation; its results and the arguments of its blocks are checked.
@@ -344,7 +349,7 @@ def _verify_type(type_: ir.Type, *, any_element: bool) -> None:
 
 
 def _verify_calls(module: ir.Module) -> None:
-    """Check that the calls of an untrusted module end and can be inlined.
+    """Check that calls in an untrusted module are not recursive, too deep or too many.
 
     Raises:
         VerificationError: for recursion, for calls nested deeper than ``_DEEPEST_CALLS``, for

@@ -9,9 +9,10 @@ _IN_LOCATION = re.compile(rf"jit\((?:{_PATTERN.pattern})(\w+)\)")
 
 
 class RegionName(NamedTuple):
-    """The parts of an accelerated function's symbol, ``accelerate_cuda_0__expm``.
+    """Device and name of a user's function that ``bellhop.accelerate`` runs on a device.
 
-    The frontend names functions like this, so that the pass outline-regions finds their device.
+    The frontend encodes both in the function's symbol, ``accelerate_cuda_0__expm``, from which the
+    pass outline-regions reads the device.
 
     Attributes:
         device: device as ``cuda:0``.
@@ -23,13 +24,16 @@ class RegionName(NamedTuple):
     function: str
 
     def __str__(self) -> str:
-        """Return the name as a symbol."""
+        """Return the symbol, such as ``accelerate_cuda_0__expm``.
+
+        Characters of the function's name that are not alphanumeric become underscores.
+        """
         stem = "".join(c if c.isalnum() else "_" for c in self.function)
         return f"accelerate_{self.device.replace(':', '_')}__{stem}"
 
     @classmethod
     def parse(cls, name: str) -> "RegionName | None":
-        """Parse the symbol of an accelerated function; return None for other symbols.
+        """Read device and function from a symbol; return None for other symbols.
 
         ``accelerate_cuda_0__expm_1`` has the device ``cuda:0`` and the function ``expm_1``.
         """
@@ -38,7 +42,7 @@ class RegionName(NamedTuple):
 
 
 def find_region_functions(location: str) -> list[str]:
-    """Find the names of the accelerated functions that an MLIR location mentions.
+    """Find the functions run by ``bellhop.accelerate`` that an MLIR location mentions.
 
     Args:
         location: text of a location, with the names of all enclosing ``jit`` functions, such as

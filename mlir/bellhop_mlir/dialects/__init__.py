@@ -65,6 +65,7 @@ def find_present_names(module: ir.Module) -> set[str]:
 
 
 def _add_dialects(names: set[str]) -> set[str]:
+    """Add to a set of operation names their dialects: ``callback`` for ``callback.call``."""
     return names | {name.partition(".")[0] for name in names}
 
 

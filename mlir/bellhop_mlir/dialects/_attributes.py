@@ -20,6 +20,7 @@ class _AttributeType(NamedTuple):
 
 
 def _make_class_type(class_: Any) -> _AttributeType:
+    """Make the type of all attributes of one MLIR class, such as ``ir.StringAttr``."""
     return _AttributeType(class_.get, lambda attribute: isinstance(attribute, class_))
 
 
@@ -29,6 +30,7 @@ def make_i64(value: int) -> ir.IntegerAttr:
 
 
 def _is_i64(attribute: ir.Attribute) -> bool:
+    """Return whether an attribute is a signless 64-bit integer."""
     if not isinstance(attribute, ir.IntegerAttr):
         return False
     type_ = attribute.type
@@ -36,6 +38,7 @@ def _is_i64(attribute: ir.Attribute) -> bool:
 
 
 def _is_function_type(attribute: ir.Attribute) -> bool:
+    """Return whether an attribute contains the type of a function."""
     return isinstance(attribute, ir.TypeAttr) and isinstance(attribute.value, ir.FunctionType)
 
 

@@ -68,6 +68,7 @@ def _parse_form(declared: str) -> str:
 
 
 def _parse_size(declared: str) -> str:
+    """Convert a dimension: ``3`` to ``3x``, ``n`` to ``?x``, the optional ``n?`` to ``[?x]``."""
     if declared.isdecimal():
         return f"{declared}x"
     return "[?x]" if declared.endswith("?") else "?x"

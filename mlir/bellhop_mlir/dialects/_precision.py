@@ -65,6 +65,7 @@ def _to_double_type(type_: ir.Type) -> ir.Type:
 
 
 def _convert_to_type(value: ir.Value, type_: ir.Type) -> ir.Value:
+    """Convert a tensor to a type of the same shape, unless it has this type already."""
     if value.type == type_:
         return value
     return ir.Operation.create("stablehlo.convert", results=[type_], operands=[value]).result

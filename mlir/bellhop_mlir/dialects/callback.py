@@ -91,14 +91,17 @@ SIGNATURES = {each.name: each for each in (_FUNC, _CALL, _ACCELERATE)}
 
 @register_dialect
 class CallbackDialect(ir.Dialect):
-    """Namespace of the dialect's operations."""
+    """The callback dialect: namespace of operations such as ``callback.call``."""
 
     DIALECT_NAMESPACE = "callback"
 
 
 @register_operation(CallbackDialect)
 class FuncOp(ir.OpView):
-    """A ``callback.func``: the declaration of a Python function or of a region."""
+    """A ``callback.func``, which declares a function that ``callback.call`` calls.
+
+    It is a Python function or a region: a nested module that runs on another device.
+    """
 
     OPERATION_NAME = "callback.func"
     _ODS_REGIONS = (0, True)
@@ -110,7 +113,7 @@ class FuncOp(ir.OpView):
 
     @property
     def id(self) -> int:
-        """Index of the function in the program's table."""
+        """Index of the function in the program's table of callbacks and regions."""
         return ir.IntegerAttr(self.attributes["id"]).value
 
     @property
@@ -120,11 +123,14 @@ class FuncOp(ir.OpView):
 
     @property
     def module(self) -> str | None:
-        """Symbol of the nested module, if the function is a region; else None."""
+        """Symbol of the nested module that the function runs on another device, or None."""
         return symbol_attribute(self.operation, "module") if "module" in self.attributes else None
 
     def find_indices(self, name: str) -> list[int] | None:
-        """Return the indices of a region's operands or results that are handles or arrays.
+        """Return which operands of a region are handles, or which results are arrays or handles.
+
+        A region is a nested module that runs on another device; a handle identifies an array that
+        stays on the device.
 
         Args:
             name: ``"held"`` (operands that are handles), ``"fetched"`` (results that are arrays) or
@@ -153,7 +159,7 @@ class CallOp(ir.OpView):
 
     @property
     def kind(self) -> str:
-        """Kind of the call, a key of ``KINDS``."""
+        """Kind of the call, a key of ``KINDS``, such as ``pure``."""
         return string_attribute(self.operation, "kind")
 
     @property
@@ -217,7 +223,8 @@ def build_func(
         python: name of the Python function, for errors and profiles.
         site: ``file:line`` of the call in the user's code.
         id: index of the function in the program's table of callbacks.
-        module: symbol of the nested module that the function runs, if it is a region; else None.
+        module: symbol of the nested module that the function runs on another device; None for a
+            Python function.
     """
     attributes = {
         "sym_name": name,
@@ -269,52 +276,70 @@ def build_accelerate(
 
 
 def build_argument_handle(index: int) -> ir.Value:
-    """Build the handle of a program's argument at the current insertion point.
+    """Build a constant that identifies an argument of the program: the argument's handle.
 
-    A region that takes the handle, a constant, reads the argument where the caller has it, for
-    instance on a GPU. ``index`` counts the arguments of ``@main`` without tokens.
+    A call that runs on another device takes the handle instead of the argument, and reads the
+    argument where the program's caller has it, for instance on a GPU.
+
+    Args:
+        index: index among the arguments of ``@main``, tokens not counted.
     """
     words = divmod(_IS_ARGUMENT | index, 1 << 32)
     return stablehlo.constant(ir.Attribute.parse(f"dense<[{words[1]}, {words[0]}]> : {HANDLE}"))
 
 
 def find_argument_index(handle: int) -> int | None:
-    """Return the index of the program's argument that a handle identifies.
+    """Return the index of the program's argument that a handle identifies, or None.
 
-    ``handle`` has its first word in the low half. None if it identifies a value of a region.
+    Args:
+        handle: the two words of the handle as a 64-bit integer, the first in the low half.
+
+    Returns:
+        the index among the arguments of ``@main``, tokens not counted; None for the handle of an
+        array that a region, code on another device, keeps there.
     """
     return handle ^ _IS_ARGUMENT if handle & _IS_ARGUMENT else None
 
 
 def set_handle_results(module: ir.Module, numbers: Sequence[int]) -> None:
-    """Record the indices, tokens not counted, of a module's results that are handles."""
+    """Store in a module attribute which results of a program are handles.
+
+    A handle identifies an array that stays on another device.
+
+    Args:
+        module: the module of the program.
+        numbers: indices of the results of ``@main`` that are handles, tokens not counted.
+    """
     module.operation.attributes[_HANDLE_RESULTS] = ir.DenseI64ArrayAttr.get(list(numbers))
 
 
 def find_handle_results(module: ir.Module) -> tuple[int, ...]:
-    """Return the indices that `set_handle_results` has recorded, or ()."""
+    """Return the indices that `set_handle_results` stored; () if it was not called."""
     if _HANDLE_RESULTS not in module.operation.attributes:
         return ()
     return tuple(ir.DenseI64ArrayAttr(module.operation.attributes[_HANDLE_RESULTS]))
 
 
 def set_call_interval(op: ir.Operation, every: int) -> None:
-    """Mark a ``callback.call`` for the pass thin-calls.
+    """Let a ``callback.call`` call Python only in the first of each ``every`` executions.
 
-    Of each ``every`` executions of the call, only the first one then calls Python.
+    This sets the attribute ``bellhop.every``, which the pass thin-calls reads.
     """
     i64 = ir.IntegerType.get_signless(64, op.context)
     op.attributes[_INTERVAL] = ir.IntegerAttr.get(i64, every)
 
 
 def find_call_interval(op: ir.Operation) -> int | None:
-    """Return the interval that `set_call_interval` gave to an operation, or None."""
+    """Return the attribute ``bellhop.every`` of a ``callback.call``, else None.
+
+    `set_call_interval` sets the attribute.
+    """
     is_marked = op.name == "callback.call" and _INTERVAL in op.attributes
     return ir.IntegerAttr(op.attributes[_INTERVAL]).value if is_marked else None
 
 
 def clear_call_interval(op: ir.Operation) -> None:
-    """Remove the mark of ``set_call_interval``."""
+    """Remove the attribute ``bellhop.every``, which `set_call_interval` sets."""
     del op.attributes[_INTERVAL]
 
 
@@ -326,7 +351,8 @@ def find_declarations(module: ir.Module) -> dict[str, FuncOp]:
 def find_host_regions(module: ir.Module) -> list[AccelerateOp]:
     """Return the ``callback.accelerate`` operations that the program itself runs.
 
-    They are in public functions or in functions that these call, not only in functions of regions.
+    They are in public functions or in functions that these call. A ``callback.accelerate`` runs a
+    function on another device; operations that only such functions contain are left out.
     """
     return [
         AccelerateOp(op)
@@ -370,7 +396,7 @@ def make_verifier(module: ir.Module) -> Callable[[ir.Operation], None]:
 def _verify_symbol(op: FuncOp, seen: set[str], defined: dict[str, ir.Operation]) -> None:
     """Raise `VerificationError` if ``op``'s symbol is taken; else add it to ``seen``.
 
-    ``seen`` has the symbols of earlier declarations, ``defined`` the module's other operations.
+    ``seen`` has the symbols of earlier declarations, ``defined`` the module's functions by symbol.
     """
     # From jaxlib 0.11 on, MLIR checks symbols of registered operations only.
     if op.sym_name in seen or op.sym_name in defined:
@@ -396,7 +422,8 @@ def _verify_call(op: CallOp, declared: dict[str, FuncOp]) -> None:
     """Raise `VerificationError` unless a call matches its kind and its declaration.
 
     ``declared`` has the declarations by symbol. Types must be equal, tokens not counted; a pure
-    call takes no token; a report that is not awaited has no results; aliases must be valid.
+    call takes no token; a call of kind ``tap`` has no results except a token; aliases must be
+    valid.
     """
     callee, kind, is_ordered = op.callee, op.kind, op.is_ordered
     if kind not in KINDS:
@@ -466,7 +493,7 @@ def _verify_aliases(op: CallOp, type_: ir.FunctionType) -> None:
 
 
 def _verify_accelerate(op: AccelerateOp, defined: dict[str, ir.Operation]) -> None:
-    """Raise `VerificationError` unless an accelerate matches its function.
+    """Raise `VerificationError` unless a ``callback.accelerate`` matches its function.
 
     The function must be one of ``defined``, by symbol, and have one block and the operation's
     types; the device must be written as ``platform:id``.
@@ -492,6 +519,7 @@ def _verify_accelerate(op: AccelerateOp, defined: dict[str, ir.Operation]) -> No
 
 
 def _compare_types(op: ir.Operation, declared: ir.FunctionType, observed: ir.FunctionType) -> None:
+    """Raise `VerificationError` if a call has other types than its callee declares."""
     if declared != observed:
         raise VerificationError(
             f"{op.name} of @{symbol_attribute(op)} has type {observed}, declared {declared}"
@@ -499,7 +527,10 @@ def _compare_types(op: ir.Operation, declared: ir.FunctionType, observed: ir.Fun
 
 
 def _verify_not_recursive(module: ir.Module, callee: str) -> None:
-    """Raise `VerificationError` if a region's function calls itself, also indirectly."""
+    """Raise `VerificationError` if a function calls itself, directly or indirectly.
+
+    ``callee`` is the symbol of the function, which a ``callback.accelerate`` calls.
+    """
     graph = build_call_graph(module)
     if callee in find_reachable(graph, graph[callee]):
         raise VerificationError(

@@ -18,9 +18,9 @@ class CallbackKind:
         is_traced: whether JAX's tracing produces such calls. Calls of other kinds come from passes,
             and a saved module has none.
         calls_python: whether the runtime needs Python for a call.
-        takes_table: whether the first operand of the custom call is the program's table, in which
-            the runtime finds the function. Programs with calls that do not take it have a key that
-            is unique in the process.
+        takes_table: whether the first operand of the custom call is the program's table of
+            callbacks, in which the runtime finds the Python function. Calls without the table
+            identify their program by a key that is unique in the process.
     """
 
     name: str

@@ -17,9 +17,11 @@ class Gate:
 
     Attributes:
         name: PennyLane's name of the gate; ``@`` and ``file:line`` in the user's code may follow.
-        wires: qubits of the targets; a negative number ``-1 - i`` refers to dynamic wire ``i``.
-        slots: for each parameter, its index in the operation's operand of parameters, or ``-1 - i``
-            for ``constants[i]``. A parameter that is an array has a range of slots, whose encoding
+        wires: qubits of the targets; a negative number ``-1 - i`` refers to entry ``i`` of the
+            operation's operand of dynamic wires.
+        slots: for each parameter, where its value is: ``i >= 0`` is entry ``i`` of the operation's
+            operand of traced parameters, ``-1 - i`` is ``constants[i]``. If the parameter is an
+            array, such as a matrix, the slots of its entries are one range, so that the encoding
             has the same size for all arrays.
         constants: values of the constant parameters.
         adjoint: whether the gate is inverted.
@@ -91,11 +93,11 @@ def iterate_gates(run: ir.Operation) -> Iterator[Gate]:
 
 
 def verify_table(run: ir.Operation) -> None:
-    """Check the table of a ``quantum.gates`` or ``quantum.run`` from a file.
+    """Check the encoded gates of an untrusted ``quantum.gates`` or ``quantum.run``.
 
-    The rules are the rules by which the runtime reads a table (``runtime/gates/gate_parser.cc``),
-    without the rules of single gates. The time is linear in the size of the attributes, and
-    does not depend on the counts in them.
+    The rules are the rules by which the runtime decodes the attributes ``names``, ``code`` and
+    ``constants`` (``runtime/gates/gate_parser.cc``), without the rules of single gates. The time is
+    linear in the size of the attributes, and does not depend on the counts in them.
 
     Raises:
         VerificationError: for an index, a count or a value out of range.
@@ -105,7 +107,10 @@ def verify_table(run: ir.Operation) -> None:
 
 
 def _read_table(run: ir.Operation) -> Iterator[Gate]:
-    """Yield the gates of a table, with slots as in its code and without constants.
+    """Decode the gates of a ``quantum.gates`` or ``quantum.run``, without their constants.
+
+    Slots of constants are indices into all constants of the operation, as in its attribute
+    ``code``; `_localize_slots` converts them to indices into the gate's own constants.
 
     Raises:
         VerificationError: as in `verify_table`, at the first faulty gate.
@@ -149,7 +154,10 @@ def _describe_indices(count: int) -> str:
 
 
 class _CodeReader:
-    """Reader of the integers of a table, which checks each count before its use."""
+    """Reads the integers that encode gates, in order; raises an error for a bad value.
+
+    The integers are the attribute ``code`` of a ``quantum.gates`` or ``quantum.run``.
+    """
 
     def __init__(self, code: Sequence[int]) -> None:
         self._code = code
@@ -171,7 +179,10 @@ class _CodeReader:
         return value
 
     def read_count(self, meaning: str) -> int:
-        """Read a number of integers that follow; ``meaning`` names it in errors."""
+        """Read a count of later integers, at most the number of integers that are left.
+
+        ``meaning`` names the count in errors.
+        """
         return self.read_below(len(self._code) - self._position, meaning)
 
     def take(self, count: int) -> tuple[int, ...]:
@@ -184,7 +195,7 @@ class _CodeReader:
         return taken
 
     def fail(self, problem: str) -> NoReturn:
-        """Raise a `VerificationError` with the current position."""
+        """Raise a `VerificationError` with the current position and ``problem``."""
         raise VerificationError(
             f"the table of gates, integer {self._position} of the code: {problem}"
         )
@@ -200,10 +211,10 @@ def array_slots(first: int, size: int) -> range:
 
 
 def shift_slots(slots: tuple[int, ...] | range, by: int) -> tuple[int, ...] | range:
-    """Add ``by`` to the slots of traced parameters; slots of constants stay.
+    """Add ``by`` to a gate's indices of traced parameters; slots of constants stay.
 
-    ``slots`` are as in ``Gate.slots``. Used when the parameters of gates move behind ``by`` other
-    parameters.
+    ``slots`` are as in ``Gate.slots``. Used when ``by`` parameters of other gates are inserted
+    before the gate's parameters.
     """
     if isinstance(slots, range):
         is_constant = slots.start < 0
@@ -212,7 +223,7 @@ def shift_slots(slots: tuple[int, ...] | range, by: int) -> tuple[int, ...] | ra
 
 
 def _localize_slots(slots: tuple[int, ...] | range) -> tuple[int, ...] | range:
-    """Renumber the constants in a gate's slots to the gate's own constants.
+    """Convert indices into an operation's constants to indices into a gate's constants.
 
     Args:
         slots: slots as in the operation's code: constant ``i`` of the operation is ``-1 - i``.

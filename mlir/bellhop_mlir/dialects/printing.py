@@ -98,4 +98,5 @@ def _format_parameters(gate: Gate) -> list[str]:
 
 
 def _format_wire(wire: int) -> str:
+    """Format a wire: ``2`` for qubit 2, ``w[0]`` for entry 0 of the dynamic wires (-1)."""
     return str(wire) if wire >= 0 else f"w[{-1 - wire}]"

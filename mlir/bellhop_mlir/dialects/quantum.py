@@ -76,7 +76,7 @@ def _make_signature(
 
 @register_dialect
 class QuantumDialect(ir.Dialect):
-    """Namespace of the dialect's operations."""
+    """The quantum dialect: namespace of operations such as ``quantum.gates``."""
 
     DIALECT_NAMESPACE = "quantum"
 
@@ -108,9 +108,13 @@ SEED = _SEED.results[0]
 
 
 def returns_state(name: str) -> bool:
-    """Return whether an operation (``quantum.gates``) takes and returns the handle.
+    """Return whether an operation of the quantum dialect takes and returns a state.
 
-    The handle of its circuit is then the first operand and the first result.
+    The state of a circuit, a handle of type ``tensor<2xui32>``, is then the first operand and the
+    first result.
+
+    Args:
+        name: name of the operation, such as ``quantum.gates``.
     """
     signature = OPERATIONS[name]
     return signature.operands[:1] == signature.results[:1] == (STATE,)

@@ -1,1 +1,1 @@
-"""The passes, one a file in the folder of its subject; its stem is its name in a pipeline."""
+"""The passes, one in each file: ``order_effects.py`` has the pass ``order-effects``."""

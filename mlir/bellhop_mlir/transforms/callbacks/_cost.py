@@ -32,10 +32,10 @@ def make_cost_estimator(functions: Mapping[str, ir.Operation]) -> Callable[[ir.O
     """Make a function that estimates the run time of an operation on the host.
 
     The estimate is a number of elementary operations, such as additions of two numbers. It is
-    infinite for operations that may take long: awaited callbacks other than reports, circuits
-    (``quantum.begin``), loops with a dynamic trip count, unknown custom calls, and unknown or
-    recursive functions. A callback that only reports (``debug``, ``tap``) or is not
-    awaited (``start``, ``release``) costs 1000.
+    infinite for operations that may take long: callbacks that the program waits for, except of kind
+    ``debug``, circuits (``quantum.begin``), loops with a dynamic trip count, unknown custom calls,
+    and unknown or recursive functions. A callback of kind ``debug``, ``tap``, ``start`` or
+    ``release`` costs 1000.
 
     Args:
         functions: the ``func.func`` operations of the module, by symbol. They must not change while
@@ -139,6 +139,10 @@ def _custom_call_cost(op: ir.Operation) -> float:
 
 
 def _cubic_cost(op: ir.Operation) -> float:
+    """Return n ** 1.5 for the largest number n of elements of an operand or result.
+
+    This is m ** 3 for square matrices of size m.
+    """
     return float(max(count_elements(value.type) for value in (*op.operands, *op.results))) ** 1.5
 
 

@@ -13,21 +13,30 @@ from bellhop_mlir._purity import is_pure
 
 @dataclass(frozen=True)
 class StartStep:
-    """Start the call with an index in the block, without waiting for its results."""
+    """Start one call, without waiting for its results.
+
+    ``index`` is the index of the call in its block.
+    """
 
     index: int
 
 
 @dataclass(frozen=True)
 class WaitStep:
-    """Wait for the results of the started call with an index in the block."""
+    """Wait for the results of a call that has been started.
+
+    ``index`` is the index of the call in its block.
+    """
 
     index: int
 
 
 @dataclass(frozen=True)
 class RunStep:
-    """Run the operations with some indices in the block, in this order."""
+    """Run operations one after another.
+
+    ``indices`` are the indices of the operations in their block, in the order of execution.
+    """
 
     indices: tuple[int, ...]
 
@@ -93,7 +102,10 @@ class Schedule:
         in_progress: deque[int] = deque()
 
         def free(index: int) -> None:
-            """Add the users of an operation that has ended, if all they need has ended now."""
+            """Add the users of a finished operation for which no other operand is missing.
+
+            ``index`` is the index of the finished operation.
+            """
             for user in self._users[index]:
                 needed[user] -= 1
                 if needed[user] == 0:

@@ -40,8 +40,8 @@ class CanonicalizeCallbacks(Pass):
         %1 = stablehlo.add %0, %0 : tensor<f64>
 
     A call inside a loop or a conditional merges with an equal earlier call outside; equal calls in
-    two branches stay.  Regions, and functions that call Python, are treated like pure calls if they
-    are pure.  Other calls stay.
+    two branches stay.  Calls of functions on other devices (``callback.accelerate``), and of
+    functions that call Python, are treated like pure calls if they are pure.  Other calls stay.
 
     Preconditions: none.
     """
@@ -131,7 +131,10 @@ def _drop_dead(module: ir.Module, impure: set[str]) -> int:
 
 
 def _drop_unused_declarations(module: ir.Module) -> int:
-    """Erase declarations without calls, and their modules; return their number."""
+    """Erase each ``callback.func`` without a ``callback.call``; return their number.
+
+    The nested module of an erased declaration, if it has one, is erased too.
+    """
     dropped = 0
     used = {symbol_attribute(op) for op in find_operations(module.operation, "callback.call")}
     for name, declaration in callback.find_declarations(module).items():

@@ -72,9 +72,11 @@ class CoalesceProgress(Pass):
 
 
 def _is_progress_call(op: ir.Operation) -> bool:
-    """Return whether an operation is an ordered call that reports one iteration.
+    """Return whether an operation is a ``callback.call`` that reports one loop iteration.
 
-    Such calls are in the loop's body; calls with another number begin or end a loop.
+    It is of kind ``progress`` and takes a token, and its operand with the number of iterations is
+    the constant 1. Such calls are in the loop's body; calls with another number begin or end a
+    loop.
     """
     if op.name != "callback.call" or string_attribute(op, "kind") != "progress":
         return False
@@ -99,7 +101,7 @@ def _coalesce(loop: ir.Operation) -> ir.Operation | None:
 
 
 def _add_count(loop: ir.Operation, call: ir.Operation, token: int) -> ir.Operation:
-    """Replace a loop by one with a counter, which reports progress when due.
+    """Replace a loop by one that counts iterations and reports progress only when due.
 
     The iterations after the last report are reported after the loop.
 
@@ -109,7 +111,8 @@ def _add_count(loop: ir.Operation, call: ir.Operation, token: int) -> ir.Operati
         token: index of the token among the loop's operands.
 
     Returns:
-        the new loop, whose last result is the counter.
+        the new loop, whose last result is the counter: a pair of the number of iterations since the
+        last call, and the number at which the next call is due.
     """
     number = ir.RankedTensorType(call.operands[1].type)
     pair = ir.RankedTensorType.get([2], number.element_type)
@@ -173,13 +176,16 @@ def _call_if_due(call: ir.Operation, count: ir.Value) -> None:
 
 
 def _extract_element(pair: ir.Value, index: int) -> ir.Value:
+    """Build the scalar at an index of a one-dimensional tensor."""
     return _reshape(stablehlo.slice(pair, [index], [index + 1], [1]), [])
 
 
 def _reshape(value: ir.Value, shape: list[int]) -> ir.Value:
+    """Build a reshape of a tensor to a shape, which is [] for a scalar."""
     element = ir.RankedTensorType(value.type).element_type
     return stablehlo.reshape(ir.RankedTensorType.get(shape, element), value)
 
 
 def _build_constant(type_: ir.Type, value: int | list[int]) -> ir.Value:
+    """Build a constant tensor of integers from one value, or from a list of all values."""
     return stablehlo.constant(ir.Attribute.parse(f"dense<{value}> : {type_}"))

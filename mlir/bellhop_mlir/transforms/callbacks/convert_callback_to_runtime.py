@@ -141,19 +141,23 @@ class ConvertCallbackToRuntime(Pass):
 
 
 def _reads_table(op: ir.Operation) -> bool:
-    """Return whether an operation needs the program's table of callbacks."""
+    """Return whether an operation is converted to a call that takes the table of callbacks."""
     if op.name == "callback.call":
         return callback.CallOp(op).traits.takes_table
     return op.name == "quantum.seed"
 
 
 def _find_calls_without_table(module: ir.Module) -> list[callback.CallOp]:
+    """Return each ``callback.call`` of a kind that does not need the table of callbacks."""
     calls = map(callback.CallOp, find_operations(module.operation, "callback.call"))
     return [call for call in calls if not call.traits.takes_table]
 
 
 def _check_module(module: ir.Module, by_name: dict[str, ir.Operation]) -> None:
-    """Raise `PassError` unless a module has ``@main`` and no region is left."""
+    """Raise `PassError` unless a module has ``@main`` and no ``callback.accelerate``.
+
+    ``by_name`` has the functions of the module by symbol.
+    """
     if "main" not in by_name:
         raise PassError("convert-callback-to-runtime needs a function @main")
     for op in find_operations(module.operation, "callback.accelerate"):
@@ -164,10 +168,13 @@ def _check_module(module: ir.Module, by_name: dict[str, ir.Operation]) -> None:
 
 
 def _check_visible(call: ir.Operation) -> None:
-    """Raise `PassError` if a call is inside of ``jax.shard_map``.
+    """Raise `PassError` if a call that needs the table is inside of ``jax.shard_map``.
 
-    There, in a ``sdy.manual_computation``, the body cannot use the table, which is defined outside.
-    ``call`` needs the table, or refers to a function that does.
+    The body of ``jax.shard_map``, a ``sdy.manual_computation``, cannot use the table of callbacks,
+    which is an argument of the function around it.
+
+    Args:
+        call: an operation that needs the table, or refers to a function that needs it.
     """
     parent = call.parent.operation
     while parent.name != "func.func":
@@ -187,9 +194,9 @@ def _describe_call(op: ir.Operation) -> str:
 
 
 def _get_or_add_table(function: ir.Operation) -> ir.Value:
-    """Return the argument of a function that is the program's table; add it if needed.
+    """Return a function's argument for the table of callbacks; add it if it is missing.
 
-    The table is the last argument, and is marked by the attribute ``TABLE_MARK``.
+    It is the last argument, of type ``tensor<2xui32>``, with the attribute ``bellhop.table``.
     """
     block = function.regions[0].blocks[0]
     old = function_type(function)

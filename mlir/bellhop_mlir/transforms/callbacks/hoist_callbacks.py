@@ -25,7 +25,7 @@ from bellhop_mlir.passes import Pass
 
 
 class HoistCallbacks(Pass):
-    """Hoist loop-invariant pure calls out of loops that have a first iteration.
+    """Hoist loop-invariant pure calls out of loops that have an iteration.
 
     Before::
 
@@ -231,6 +231,11 @@ def _build_guarded_call(
 ) -> list[ir.Value]:
     """Move a call into a conditional before a loop, and replace its results.
 
+    Args:
+        op: the call.
+        condition: boolean value; the call runs only if it is true.
+        loop: the loop before which the conditional is inserted.
+
     Returns:
         the results of the conditional: the call's results, or zeros if ``condition`` is false.
     """
@@ -249,6 +254,7 @@ def _build_guarded_call(
 
 
 def _is_pure_call(op: ir.Operation) -> bool:
+    """Return whether an operation is a ``callback.call`` of a kind without side effects."""
     return op.name == "callback.call" and CallOp(op).traits.is_pure
 
 

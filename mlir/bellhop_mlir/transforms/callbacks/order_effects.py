@@ -108,4 +108,5 @@ def _return_distinct_tokens(end: ir.Operation, token: ir.Value, block: ir.Block)
 
 
 def _first_token(values: ir.BlockArgumentList | ir.OpResultList) -> ir.Value | None:
+    """Return the first of some values that is a ``!stablehlo.token``, or None."""
     return next((value for value in values if is_token(value.type)), None)

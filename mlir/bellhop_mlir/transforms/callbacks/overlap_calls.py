@@ -41,19 +41,21 @@ class OverlapCalls(Pass):
 
         %s = "callback.call"(%x) {callee = @region, kind = "start"} ...
         %t = "callback.call"(%x) {callee = @region_elsewhere, kind = "start"} ...
-        %s1, %t1, %b = func.call @main_beside(%s, %t, %m) {inlineable = "false"} ...
-        %a = "callback.call"(%s1, %b) {callee = @region, kind = "done"} ...
+        %s1, %t1, %b = func.call @main_beside(%m, %s, %t) {inlineable = "false"} ...
+        %a = "callback.call"(%s1, %t1) {callee = @region, kind = "done"} ...
         %c = "callback.call"(%t1, %a) {callee = @region_elsewhere, kind = "done"} ...
 
     The operations of a block are sorted so that most work runs while calls are in progress
     (``_schedule.py``).  Data dependences enforce the order, since XLA's CPU backend runs the custom
     calls of small programs sequentially and in an arbitrary order.  Operations that run while calls
     are in progress, such as circuits, callbacks, loops or matrix products, are outlined to a
-    function that takes and returns the futures of these calls.  A wait takes the futures of the
-    calls started before it, a result of the outlined function, and a result of the previous wait.
+    function that takes and returns the futures of these calls.  A wait takes the future of its
+    call, the futures of the calls started since the previous wait, and a result of the previous
+    wait.
 
-    A call is not split if neither a long computation nor another call can run in the meantime, or
-    if its region is short (``_cost.py``).  Functions that contain calls are inlined if they are
+    Calls of regions, the nested modules that run on other devices, are split, unless the estimated
+    cost of the region is low (``_cost.py``).  A call is not split if neither a long computation nor
+    another call can run in the meantime.  Functions that contain calls are inlined if they are
     called in few places.
 
     Args:
@@ -87,7 +89,8 @@ class OverlapCalls(Pass):
     def _find_splittable(self, module: ir.Module) -> set[str]:
         """Return the symbols of functions whose calls may be split into start and wait.
 
-        They are the ``callback.func`` operations whose id is in ``ids``, or whose region runs long.
+        They are the ``callback.func`` operations whose id is in ``ids``, or whose nested module
+        runs long (`_is_long`).
         """
         ids = set(map(int, filter(None, self.ids.split(","))))
         modules = find_symbols(module, "builtin.module")
@@ -100,11 +103,13 @@ class OverlapCalls(Pass):
 
 
 def _is_long(region: ir.Operation) -> bool:
-    """Return whether a region runs long enough, with its transfers, to be overlapped.
+    """Return whether a nested module takes long enough to run other operations meanwhile.
 
-    The number of transferred elements and the estimated number of elementary operations are
-    together at least ``WORTHWHILE``. ``region`` is the region's module; if it has no ``@main``, the
-    cost is unknown and the result is True.
+    The number of elements of its arguments and results, which are copied between devices, and the
+    estimated number of elementary operations are together at least ``WORTHWHILE``.
+
+    Args:
+        region: the module. If it has no ``@main``, the cost is unknown and the result is True.
     """
     by_name = find_functions(region)
     if "main" not in by_name:
@@ -115,6 +120,11 @@ def _is_long(region: ir.Operation) -> bool:
 
 
 def _may_split(op: ir.Operation, names: set[str]) -> bool:
+    """Return whether an operation may be split into the start of a call and the wait for it.
+
+    It must be a pure ``callback.call`` with results, without aliases, and with a callee in
+    ``names``.
+    """
     if op.name != "callback.call" or not len(op.results):
         return False
     call = callback.CallOp(op)
@@ -203,9 +213,10 @@ class _BlockScheduler:
                 keep_in_place(part)
 
     def _run_operations(self, ops: Sequence[ir.Operation], cost: float) -> None:
-        """Move operations to the end of the block, behind the operations that run before.
+        """Put operations next in the new order of the block.
 
-        They join the operations since the last start or wait, which `_outline_stretch` ends.
+        They join the group of operations since the last start or wait, which `_outline_stretch`
+        ends.
 
         Args:
             ops: the operations.
@@ -217,7 +228,10 @@ class _BlockScheduler:
         self._stretch_cost += cost
 
     def _start_call(self, index: int) -> None:
-        """Insert the start of the call with an index in the block, and record its future."""
+        """Insert the start of a call next in the block, and record its future.
+
+        ``index`` is the call's index in the block.
+        """
         self._outline_stretch()
         op = self._ops[index]
         with ir.InsertionPoint(self._ops[-1]), op.location:
@@ -229,7 +243,7 @@ class _BlockScheduler:
     def _wait_for_call(
         self, index: int, behind: list[ir.Value], waited: list[ir.Value]
     ) -> list[ir.Value]:
-        """Replace a call by a wait for its future.
+        """Replace a call by a wait for its future, next in the block.
 
         Args:
             index: index of the call in the block.
@@ -252,9 +266,9 @@ class _BlockScheduler:
         return [call.operation.results[0]]
 
     def _outline_stretch(self, *terminator: ir.Operation) -> None:
-        """End the group of operations since the last start or wait.
+        """End the current group: the operations since the last start or wait.
 
-        If the group is long and calls are in progress, it will be outlined to a function, and the
+        If its cost is high and calls are in progress, `apply` outlines it to a function, and the
         futures of these calls pass through it.
 
         Args:

@@ -81,7 +81,7 @@ def _find_marked(op: ir.Operation) -> list[ir.Operation]:
 
 
 def _inline_holders(module: ir.Module) -> None:
-    """Inline the functions that contain calls with an interval, also in callees.
+    """Inline the functions that contain calls with ``bellhop.every``, also in callees.
 
     The caller of a function can carry a call's count only if the call is in a block of the caller.
     """
@@ -100,12 +100,13 @@ def _inline_holders(module: ir.Module) -> None:
 
 
 def _count_call(call: ir.Operation) -> None:
-    """Replace a call with an interval by a conditional on a count of its executions.
+    """Put a call into a conditional that runs it in every n-th execution only.
 
-    Loops and conditionals around the call are rebuilt to carry the count.
+    The number n is the call's attribute ``bellhop.every``, which is removed. Loops and conditionals
+    around the call are rebuilt to carry a count of its executions.
 
     Args:
-        call: the ``callback.call``, which is put into the conditional and loses the mark.
+        call: the ``callback.call``.
     """
     every = find_call_interval(call) or 1
     clear_call_interval(call)
@@ -169,7 +170,7 @@ def _is_branch_taken(conditional: ir.Operation, block: ir.Block) -> ir.Value:
 
 
 def _compare_equal(left: ir.Value, right: ir.Value) -> ir.Value:
-    """Build the comparison of two integers for equality, a boolean."""
+    """Build the comparison of two integer values for equality; return the boolean value."""
     return stablehlo.compare(
         left,
         right,
@@ -186,8 +187,9 @@ def _carry(op: ir.Operation, start: ir.Value, end: ir.Value) -> None:
 
     Args:
         op: an operation of the innermost block.
-        start: a constant in the place of the count that this block begins with; it is replaced.
-        end: the count that this block ends with.
+        start: placeholder for the count at the beginning of this block, a constant, whose uses are
+            replaced by the count.
+        end: the count at the end of this block.
     """
     while True:
         parent = op.parent.operation
@@ -207,12 +209,13 @@ def _carry_through_loop(
 
     Args:
         loop: the ``stablehlo.while``, which is erased.
-        start: constant in the place of the count at the beginning of the body; it is replaced.
+        start: placeholder for the count at the beginning of the body, a constant, whose uses are
+            replaced by the count.
         end: the count at the end of the body.
 
     Returns:
-        the new loop, the count before it (a constant zero, to be replaced by an outer block's
-        count), and the count after it.
+        the new loop; the count before it, a constant zero that is the placeholder for an outer
+        block's count; and the count after it.
     """
     with ir.InsertionPoint(loop), loop.location:
         first = _constant(0)
@@ -237,12 +240,13 @@ def _carry_through_conditional(
     Args:
         conditional: the ``stablehlo.if`` or ``stablehlo.case``, which is erased.
         block: the branch that changes the count; other branches return it unchanged.
-        start: constant in the place of the count at the beginning of the branch; it is replaced.
+        start: placeholder for the count at the beginning of the branch, a constant, whose uses are
+            replaced by the count.
         end: the count at the end of the branch.
 
     Returns:
-        the new conditional, the count before it (a constant zero, to be replaced by an outer
-        block's count), and the count after it.
+        the new conditional; the count before it, a constant zero that is the placeholder for an
+        outer block's count; and the count after it.
     """
     (selector,) = conditional.operands
     held = [region.blocks[0] == block for region in conditional.regions]
@@ -264,7 +268,7 @@ def _carry_through_conditional(
 
 
 def _return_also(block: ir.Block, value: ir.Value) -> None:
-    """Append a value to what the terminator of a block returns."""
+    """Append a value to the operands of a block's terminator, a ``stablehlo.return``."""
     *_, terminator = (op.operation for op in block.operations)
     with ir.InsertionPoint(terminator), terminator.location:
         stablehlo.return_([*terminator.operands, value])
@@ -272,5 +276,5 @@ def _return_also(block: ir.Block, value: ir.Value) -> None:
 
 
 def _constant(value: int) -> ir.Value:
-    """Build a count at the insertion point of the context."""
+    """Build a constant of type ``tensor<i64>`` at the current insertion point."""
     return stablehlo.constant(ir.Attribute.parse(f"dense<{value}> : {_COUNT}"))

@@ -33,8 +33,9 @@ class ConvertQuantumToRuntime(Pass):
     Calls that begin a circuit gain the attribute ``program``.
 
     Args:
-        program: key of the program in the published table of its callbacks, by which the runtime
-            finds the run that a circuit belongs to; 0 if the program has no published table.
+        program: key by which the runtime finds the program's table of callbacks, and by it the run
+            that a circuit belongs to, if the table is published to the whole process; 0 if it is
+            not published, but passed to each run.
 
     Preconditions: convert-callback-to-runtime ran before, which gives ``quantum.seed`` the
     program's table.

@@ -51,7 +51,7 @@ class FuseCircuits(Pass):
     and its code the attribute ``preparation``.
 
     Circuits with other gate sequences are not fused, nor are circuits that take the future of a
-    region in progress as an operand.
+    call in progress as an operand.
     """
 
     needs = ("quantum.begin",)
@@ -197,6 +197,7 @@ def _is_future(anchor: ir.Value) -> bool:
 
 
 def _has_elements(value: ir.Value) -> bool:
+    """Return whether a tensor has at least one element."""
     return 0 not in ir.RankedTensorType(value.type).shape
 
 

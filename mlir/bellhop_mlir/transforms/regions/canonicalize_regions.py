@@ -13,6 +13,8 @@ from bellhop_mlir.passes import Pass
 class CanonicalizeRegions(Pass):
     """Move constants into the regions that use them, and pass equal operands once.
 
+    A region is a ``callback.accelerate``, which runs a function on another device.
+
     Before::
 
         %c = stablehlo.constant dense<2.0> : tensor<f64>
@@ -38,9 +40,9 @@ class CanonicalizeRegions(Pass):
     needs = ("callback.accelerate",)
 
     def apply(self, module: ir.Module) -> bool:
-        """Drop needless operands and results of regions; False if there are none.
+        """Drop needless operands and results of regions; return False if there are none.
 
-        Unused constants of the module are erased then.
+        If some are dropped, unused constants of the module are erased too.
         """
         specialised: dict[Hashable, str] = {}
         for op in find_operations(module.operation, "callback.accelerate"):
@@ -54,7 +56,7 @@ class CanonicalizeRegions(Pass):
 def _specialise_region(
     module: ir.Module, region: callback.AccelerateOp, specialised: dict[Hashable, str]
 ) -> None:
-    """Replace a region by one without needless operands and results.
+    """Replace a ``callback.accelerate`` by one without needless operands and results.
 
     Constant and repeated operands, and unused results, are dropped; of equal operands the first is
     kept. Nothing happens if there is nothing to drop.
@@ -62,7 +64,7 @@ def _specialise_region(
     Args:
         module: the module.
         region: the ``callback.accelerate``, which is erased.
-        specialised: symbols of the functions made so far, by callee, constants and used results; a
+        specialised: symbols of the functions made so far, by callee, operands and used results; a
             new function is added.
     """
     operands = list(region.operands)
@@ -95,7 +97,10 @@ def _specialise_region(
 
 
 def _value_key(value: ir.Value) -> Hashable:
-    """Return a key, equal for equal constants, of a value with `is_constant`."""
+    """Return a dictionary key of a constant; equal constants have equal keys.
+
+    ``value`` is a constant in the sense of `is_constant`.
+    """
     op = value.owner.operation
     try:
         attributes: Hashable = tuple(op.attributes.items())
@@ -112,7 +117,7 @@ def _make_specialised(
     first: list[int],
     used: list[int],
 ) -> str:
-    """Make a region's function without some operands and results.
+    """Copy a region's function without some of its arguments and results.
 
     Args:
         module: the module, to which the function is added.
@@ -160,6 +165,7 @@ def _copy_constant(value: ir.Value, before: ir.Operation) -> ir.Value:
 
 
 def _drop_unused_constants(module: ir.Module) -> None:
+    """Erase unused constants, with reshapes and conversions of constants, in all functions."""
     for op in reversed(list_operations(module.operation)):
         if len(op.results) == 1 and not list(op.results[0].uses) and is_constant(op.results[0]):
             op.erase()

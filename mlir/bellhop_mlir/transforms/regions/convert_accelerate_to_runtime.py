@@ -34,6 +34,8 @@ from bellhop_mlir.region_name import RegionName, find_region_functions
 class ConvertAccelerateToRuntime(Pass):
     """Move each region's function into a separate module, and call the module.
 
+    A region is a ``callback.accelerate``, which runs a function on another device.
+
     Before::
 
         func.func public @main(%x: tensor<f64>) -> tensor<f64> {
@@ -78,7 +80,8 @@ class ConvertAccelerateToRuntime(Pass):
         """Turn regions into nested modules, in place; return False if there are none.
 
         Raises:
-            PassError: for a region that has several tokens, or operations that other devices run.
+            PassError: for a region that has several tokens, or contains a circuit or a region on a
+                different device.
         """
         # Calls inside of a region move with it; the compilation of its module converts them.
         regions = callback.find_host_regions(module)
@@ -168,8 +171,8 @@ class ConvertAccelerateToRuntime(Pass):
 def _user_name(region: callback.AccelerateOp) -> str:
     """Return the names of the user's functions in a region, for profiles and errors.
 
-    They are separated by a comma and a space; a merged region has several. If the region's location
-    has none, the result is the name in the symbol of the region's function.
+    They are from the location of ``region``, separated by a comma and a space; a merged region has
+    several. If the location has none, the name is from the symbol of the region's function.
     """
     names = find_region_functions(str(region.operation.location))
     name = RegionName.parse(region.callee)
@@ -177,6 +180,7 @@ def _user_name(region: callback.AccelerateOp) -> str:
 
 
 def _drop_tokens(values: list[ir.Type]) -> list[ir.Type]:
+    """Return a list of types without ``!stablehlo.token``."""
     return [type_ for type_ in values if not callback.is_token(type_)]
 
 
@@ -196,9 +200,9 @@ def _remove_token(function: ir.Operation) -> None:
 
 
 def _check_tokens(region: callback.AccelerateOp) -> None:
-    """Raise `PassError` if a region has a token that is not its first value.
+    """Raise `PassError` if a token is not the first operand, or not the first result.
 
-    Operands and results are checked separately. Several tokens mean effects of several orders.
+    ``region`` then has several tokens, for effects of several orders.
     """
     for values in (types_of_values(region.operands), types_of_values(region.results)):
         if any(map(callback.is_token, values[1:])):
@@ -210,10 +214,13 @@ def _check_tokens(region: callback.AccelerateOp) -> None:
 
 
 def _check_function(function: ir.Operation, region: callback.AccelerateOp) -> None:
-    """Raise `PassError` if a function of a region needs another device.
+    """Raise `PassError` if a function has operations that its region's device cannot run.
 
-    It does if it contains an operation of a circuit, or a region on a device other than the device
-    of ``region``.
+    These are operations of a circuit, and a ``callback.accelerate`` for a different device.
+
+    Args:
+        function: a ``func.func`` that the region runs, directly or in callees.
+        region: the ``callback.accelerate``.
     """
     for op in list_operations(function):
         if op.name.startswith("quantum."):

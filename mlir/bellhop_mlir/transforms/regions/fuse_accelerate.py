@@ -19,6 +19,8 @@ from bellhop_mlir.passes import Pass
 class FuseAccelerate(Pass):
     """Merge regions on the same device, so that values between them stay there.
 
+    A region is a ``callback.accelerate``, which runs a function on another device.
+
     Before::
 
         func.func public @main(%x: tensor<f64>) -> tensor<f64> {
@@ -71,12 +73,14 @@ class FuseAccelerate(Pass):
 
 
 def _fuse_loop(module: ir.Module, block: ir.Block) -> bool:
-    """Turn one loop that contains only regions and cheap operations into a region.
+    """Outline one loop of a block to a function that runs on another device.
 
-    The regions must be pure and all on one device; there must be at least one.
+    The loop must contain a region (a ``callback.accelerate``, which runs a function on a device)
+    and otherwise only regions on the same device and cheap operations (`is_cheap`); the regions
+    must be pure. They become part of the new region's function.
 
     Returns:
-        whether ``block`` has such a loop; the pass calls again until it has none.
+        whether ``block`` had such a loop; the pass calls again until it has none.
     """
     by_name = find_functions(module)
     for op in block.operations:
@@ -98,10 +102,16 @@ def _fuse_loop(module: ir.Module, block: ir.Block) -> bool:
 
 
 def _fuse_two(module: ir.Module, block: ir.Block) -> bool:
-    """Merge two pure regions on one device, with the cheap operations between them.
+    """Merge two regions of a block, with the cheap operations between them.
+
+    A region is a ``callback.accelerate``, which runs a function on another device. Both must be
+    pure and on the same device. The operations on data paths from the first to the second must be
+    cheap (`is_cheap`), and become part of the merged region. Any further operation between the two
+    that depends on the first, or on which the second depends, must be pure, and must not be a
+    callback, circuit or region.
 
     Returns:
-        whether ``block`` has such a pair; the pass calls again until it has none.
+        whether ``block`` had such a pair; the pass calls again until it has none.
     """
     if sum(op.operation.name == "callback.accelerate" for op in block.operations) < 2:
         return False
@@ -118,10 +128,11 @@ def _fuse_two(module: ir.Module, block: ir.Block) -> bool:
     calling_out = find_functions_containing(module, _leaves_device)
 
     def is_light(i: int) -> bool:
-        """Return whether an operation of the block stays on the host and is pure.
+        """Return whether an operation is pure, and not a callback, circuit or region.
 
         A merged region may start and end later than its parts, so only such operations may wait for
-        it or be awaited by it. ``i`` is the operation's index in the block.
+        it or be awaited by it. ``i`` is the operation's index in the block; nested operations and
+        callees are checked too.
         """
         return is_pure(all_ops[i], impure) and not any(
             op.name.startswith("callback.") or not calling_out.isdisjoint(iterate_references(op))
@@ -160,14 +171,16 @@ def _fuse_two(module: ir.Module, block: ir.Block) -> bool:
 
 
 def _leaves_device(op: ir.Operation) -> bool:
-    """Return whether an operation is part of a circuit, a callback or a region."""
+    """Return whether an operation is in the dialect ``callback`` or ``quantum``."""
     return op.name.startswith(("callback.", "quantum."))
 
 
 def _has_pure_regions(module: ir.Module, regions: list[ir.Operation]) -> bool:
+    """Return whether no ``callback.accelerate`` in a list has side effects."""
     impure = find_impure_functions(module)
     return all(is_pure(op, impure) for op in regions)
 
 
 def _device_name(op: ir.Operation) -> str:
+    """Return the device, as ``platform:id``, of a ``callback.accelerate``."""
     return callback.AccelerateOp(op).device

@@ -18,6 +18,8 @@ from bellhop_mlir.passes import Pass
 class InlineAccelerate(Pass):
     """Inline the regions whose device is the program's device.
 
+    A region is a ``callback.accelerate``, which runs a function on a device.
+
     Before::
 
         func.func public @main(%x: tensor<f64>) -> tensor<f64> {
@@ -50,7 +52,7 @@ class InlineAccelerate(Pass):
     device: str = "cpu:0"
 
     def apply(self, module: ir.Module) -> bool:
-        """Inline regions on the program's device, in place; False if there are none."""
+        """Inline regions on the program's device; return False if there are none."""
         found = False
         # A region may contain regions, which are found after its body is inlined.
         while regions := self._find_inlinable(module):

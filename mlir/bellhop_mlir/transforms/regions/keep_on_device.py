@@ -34,6 +34,9 @@ _Carry = tuple[ir.Operation, int, str]
 class KeepOnDevice(Pass):
     """Pass handles of values that are on a region's device, instead of the values.
 
+    A region is a nested module that runs on another device. A handle is a ``tensor<2xui32>`` by
+    which the runtime finds an array on the device.
+
     Before::
 
         %0 = stablehlo.while(%i = %zero, %x = %start, %w = %weights) ... do {
@@ -95,7 +98,9 @@ class KeepOnDevice(Pass):
 class _DeviceValueTracker:
     """Finds values that can stay on devices, and replaces them by handles.
 
-    The pass makes an instance for a module, and calls `change_function` for each function.
+    A handle is a ``tensor<2xui32>`` by which the runtime finds an array on a device. A region is a
+    nested module that runs on another device. The pass makes an instance for a module, and calls
+    `change_function` for each function.
 
     Args:
         module: the module.
@@ -157,10 +162,11 @@ class _DeviceValueTracker:
             callback.set_handle_results(self._module, given)
 
     def _use_values_from_above(self, loop: ir.Operation) -> None:
-        """Let regions in a loop use loop-invariant values instead of carried ones.
+        """Replace values that a loop carries unchanged by their values before the loop.
 
-        The loop, which is changed in place, then carries zeros in the place of values that its body
-        returns unchanged and that a region uses. They can be transferred once, before the loop.
+        Only values that a region, a nested module on another device, uses are replaced: they can
+        then be transferred once, before the loop. The loop is changed in place, and carries zeros
+        instead of them.
         """
         condition, body = (region.blocks[0] for region in loop.regions)
         *_, end = body.operations
@@ -178,11 +184,11 @@ class _DeviceValueTracker:
                 loop.operands[place] = build_zeros(start.type)
 
     def _find_carry_device(self, loop: ir.Operation, index: int) -> str | None:
-        """Return the device on which a loop's carried value can stay, or None.
+        """Return the device on which a value that a loop carries can stay, or None.
 
-        The value can stay if a region of the body on this device computes its next value, only
-        regions on this device use it in the body, and the condition does not. ``index`` is the
-        value's index among the loop's operands.
+        The value can stay if the loop's body computes its next value by a region on this device (a
+        call of a nested module), only regions on this device use it in the body, and the condition
+        does not use it. ``index`` is the value's index among the loop's operands.
         """
         body = loop.regions[1].blocks[0]
         *_, end = body.operations
@@ -203,9 +209,11 @@ class _DeviceValueTracker:
         )
 
     def _collect(self, function: ir.Operation, carried: Sequence[_Carry]) -> None:
-        """Record which uses of values become handles, and transfer values of the host.
+        """Record which operands become handles, and transfer values of the host.
 
-        A value of the host that several regions, or a region in a loop, use is transferred once.
+        Operands of regions are recorded in ``_by_regions``, operands of loops and of their
+        terminators in ``_by_carries``. A value of the host that several regions of a block, or a
+        region in a loop, use is transferred once.
 
         Args:
             function: the ``func.func``.
@@ -216,7 +224,11 @@ class _DeviceValueTracker:
         resident = _find_carried_values(carried)
 
         def record_host_use(use: _Use, value: ir.Value, device: str) -> None:
-            """Record in ``together`` that a region or loop, with operand index, uses a value."""
+            """Add a use of a value of the host to ``together``, with the place of its transfer.
+
+            The place is before the user, or before the outermost loop around the user that does not
+            define the value.
+            """
             op, _ = use
             loop = _find_outermost_loop(op, value)
             place = op if loop is None else loop
@@ -250,9 +262,12 @@ class _DeviceValueTracker:
             self._share_transfer(value, device, uses)
 
     def _return_handles(self, main: ir.Operation) -> list[int]:
-        """Return the indices, tokens not counted, of results that are returned as handles.
+        """Record the results of ``main`` that are returned as handles.
 
-        They are the allowed results of ``main`` that regions compute; their uses are recorded.
+        They are the allowed results that regions compute; their uses are added to ``_by_carries``.
+
+        Returns:
+            the indices of these results, tokens not counted.
         """
         *_, end = main.regions[0].blocks[0].operations
         tokens = sum(callback.is_token(value.type) for value in end.operands)
@@ -345,7 +360,10 @@ class _DeviceValueTracker:
         replace_operation(loop, values)
 
     def _change_region(self, op: ir.Operation) -> None:
-        """Replace a call of a region by one that takes and returns handles, if needed."""
+        """Replace a call of a nested module by one that takes or returns handles.
+
+        Nothing happens if no operand has become a handle and no result is used as a handle.
+        """
         held = [i for i in range(len(op.operands)) if _operand_key(op, i) in self._held]
         fetched: list[int] = []
         kept: list[tuple[int, list[_Use], bool]] = []
@@ -383,7 +401,10 @@ class _DeviceValueTracker:
                 self._held.add(_operand_key(op, number))
 
     def _release_handle(self, handle: ir.Value) -> None:
-        """Release a handle, which its block owns, at the end of the block."""
+        """Insert the release of a handle at the end of the block that defines it.
+
+        The release depends on all operations that use the handle, so that it runs after them.
+        """
         block = _find_block(handle)
         users: list[ir.Operation] = []
         for op, _ in _list_uses(handle):
@@ -401,10 +422,17 @@ class _DeviceValueTracker:
             self.regions.release(handle, anchors)
 
     def _pass_out_of_block(self, op: ir.Operation, handle: ir.Value) -> ir.Value:
-        """Return a copy of a handle that is known only after a loop or conditional.
+        """Build a copy of a handle that is available only after a loop or conditional.
 
-        The release of the handle depends on the copy, and so cannot run earlier. ``op``, the loop
-        or conditional that uses the handle, and the copy move into a function.
+        The release of the handle depends on the copy, and so cannot run earlier.
+
+        Args:
+            op: the loop or conditional that uses the handle; it is outlined to a function together
+                with the copy.
+            handle: the handle.
+
+        Returns:
+            the copy, in the block of ``op``.
         """
         # The results of the loop do not serve: XLA may know some of them, such as the counter,
         # earlier.
@@ -426,10 +454,12 @@ class _DeviceValueTracker:
 
 
 def _list_uses(value: ir.Value) -> list[_Use]:
+    """Return the uses of a value: the operations, and the indices of their operands."""
     return [(use.owner.operation, use.operand_number) for use in value.uses]
 
 
 def _operand_key(op: ir.Operation, index: int) -> tuple[ir.Value, int]:
+    """Return a key for sets of operands; ``index`` is the operand's index in ``op``."""
     # An operation's own hash changes with it.
     return op.results[0], index
 
@@ -448,11 +478,13 @@ def _find_carried_values(carried: Sequence[_Carry]) -> dict[ir.Value, str]:
 
 
 def _find_block(value: ir.Value) -> ir.Block:
+    """Return the block that defines a value, as an argument or as an operation's result."""
     op = find_producer(value)
     return value.owner if op is None else op.block
 
 
 def _is_loop_carried(value: ir.Value) -> bool:
+    """Return whether a value is a result of a ``stablehlo.while``."""
     op = find_producer(value)
     return op is not None and op.name == "stablehlo.while"
 
@@ -465,7 +497,7 @@ def _find_ancestor(op: ir.Operation, block: ir.Block) -> ir.Operation:
 
 
 def _find_outermost_loop(op: ir.Operation, value: ir.Value) -> ir.Operation | None:
-    """Return the outermost loop around ``op`` with ``value`` defined outside, or None."""
+    """Return the outermost loop around ``op`` that does not define ``value``, or None."""
     home = _find_block(value)
     outermost = None
     while op.block != home:
@@ -476,14 +508,15 @@ def _find_outermost_loop(op: ir.Operation, value: ir.Value) -> ir.Operation | No
 
 
 def _next_operation(op: ir.Operation) -> ir.Operation:
+    """Return the operation after ``op`` in its block."""
     ops = [each.operation for each in op.block.operations]
     return ops[ops.index(op) + 1]
 
 
 def _find_anchor(op: ir.Operation) -> ir.Value:
-    """Return the result of an operation by which another operation can depend on it.
+    """Return the first result of an operation that is not a token, else the first result.
 
-    It is the first result that is not a token, or else the first.
+    An operation that takes this result as an operand runs after ``op``.
     """
     results = list(op.results)
     return next((each for each in results if not callback.is_token(each.type)), results[0])

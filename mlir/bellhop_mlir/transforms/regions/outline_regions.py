@@ -1,4 +1,4 @@
-"""outline-regions: calls of accelerated functions become regions of their own."""
+"""outline-regions: turn calls of accelerated functions into regions."""
 
 from bellhop_mlir._bindings import ir
 from bellhop_mlir._walk import find_operations, replace_operation, symbol_attribute, types_of_values
@@ -8,7 +8,10 @@ from bellhop_mlir.region_name import RegionName
 
 
 class OutlineRegions(Pass):
-    """Turn calls of functions named as accelerated into ``callback.accelerate``.
+    """Turn calls of functions named ``accelerate_...`` into ``callback.accelerate``.
+
+    The frontend gives such names to the functions that the user runs with ``bellhop.accelerate``;
+    a ``callback.accelerate`` (a region) runs its function on a device.
 
     Before::
 
@@ -25,7 +28,7 @@ class OutlineRegions(Pass):
     needs = ("func.call",)
 
     def apply(self, module: ir.Module) -> bool:
-        """Turn calls of accelerated functions into regions; False if there are none."""
+        """Turn calls of accelerated functions into regions; return False if there are none."""
         found = False
         for op in find_operations(module.operation, "func.call"):
             callee = symbol_attribute(op)

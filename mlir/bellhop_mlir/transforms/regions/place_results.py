@@ -14,6 +14,8 @@ from bellhop_mlir.region_name import RegionName
 class PlaceResults(Pass):
     """Make each result with a requested device the result of a region on the device.
 
+    A region is a ``callback.accelerate``, which runs a function on a device.
+
     Before, with ``devices="cuda:0,"``::
 
         func.func public @main(...) -> (tensor<f64>, tensor<8xf64>) { ... return %y, %z }
@@ -42,7 +44,7 @@ class PlaceResults(Pass):
     devices: str = ""
 
     def apply(self, module: ir.Module) -> bool:
-        """Place the results of ``@main`` on ``devices``; False if nothing changes."""
+        """Place the results of ``@main`` on ``devices``; return False if nothing changes."""
         devices = {place: device for place, device in enumerate(self.devices.split(",")) if device}
         if not devices:
             return False
@@ -66,7 +68,9 @@ class PlaceResults(Pass):
 
 
 def _is_pure_on_device(op: ir.Operation | None, device: str, impure: set[str]) -> bool:
-    """Return whether a pure region on a device computes a value, which can stay.
+    """Return whether a pure ``callback.accelerate`` on a device computes a value.
+
+    The value can then stay on the device.
 
     Args:
         op: the operation that computes the value; None for a block argument.
@@ -82,7 +86,11 @@ def _is_pure_on_device(op: ir.Operation | None, device: str, impure: set[str]) -
 def _declare_identity(module: ir.Module, device: str, type_: ir.Type) -> str:
     """Add a function that returns its argument to a module; return its symbol.
 
-    The symbol names ``device``, as for all functions of regions.
+    Args:
+        module: the module.
+        device: device in the symbol, which is ``accelerate_cuda_0__result`` for ``cuda:0``; gets a
+            number if the module has the symbol already.
+        type_: type of the argument.
     """
     with ir.InsertionPoint(module.body), ir.Location.unknown():
         name = make_unique_symbol(module, str(RegionName(device, "result")))

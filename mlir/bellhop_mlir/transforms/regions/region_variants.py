@@ -19,9 +19,11 @@ from bellhop_mlir.dialects._attributes import make_i64
 class RegionVariants:
     """The regions of a module, and variants of them that take and return handles.
 
-    A variant is a copy of a region's nested module with its own declaration, whose attributes
-    ``held``, ``fetched`` and ``kept`` say which operands and results are handles. A pass makes an
-    instance for a module, requests variants, and calls `finish` at the end.
+    A region is a nested module that runs on another device; a ``callback.func`` declares it, and a
+    ``callback.call`` calls it. A handle is a ``tensor<2xui32>`` by which the runtime finds an array
+    on the device. A variant is a copy of a region's nested module with its own declaration, whose
+    attributes ``held``, ``fetched`` and ``kept`` list the operands and results that are handles. A
+    pass makes an instance for a module, requests variants, and calls `finish` at the end.
 
     Args:
         module: a module after convert-accelerate-to-runtime; variants are added to it.
@@ -40,22 +42,23 @@ class RegionVariants:
         self._variants: dict[object, str] = {}
 
     def find_device(self, op: ir.Operation | None) -> str | None:
-        """Return the device (``platform:id``) of the pure region that an operation calls.
+        """Return the device of the nested module that an operation calls, as ``platform:id``.
 
-        None if `find_target` returns None, or for a region on several devices.
+        None if `find_target` returns None, or for a module that runs on several devices.
         """
         target = self.find_target(op)
         return None if target is None or target.startswith("sharding:") else target
 
     def find_target(self, op: ir.Operation | None) -> str | None:
-        """Return the device or sharding of the pure region that an operation calls.
+        """Return the device or sharding of the nested module that an operation calls.
 
         Args:
             op: an operation; None for the producer of a block argument.
 
         Returns:
-            ``platform:id``, or ``sharding:...`` for several devices. None if the operation calls no
-            region, if it calls a variant already, if the call is not pure, or if it has no results.
+            ``platform:id``, or ``sharding:...`` for several devices. None if the operation does not
+            call a nested module, if it calls a variant already, if the call is not pure, or if it
+            has no results.
         """
         if op is None or op.name != "callback.call" or not len(op.results):
             return None
@@ -70,13 +73,16 @@ class RegionVariants:
         return string_attribute(self._modules[module], "bellhop.device")
 
     def is_region(self, name: str) -> bool:
-        """Return whether a symbol is the declaration of a region."""
+        """Return whether the ``callback.func`` with a symbol declares a nested module."""
         return name in self._declared
 
     def transfer(self, device: str, value: ir.Value, before: ir.Operation) -> ir.Value:
         """Build a copy of a host value to a device; return the handle of the copy.
 
-        ``before`` is the operation before which the copy is made.
+        Args:
+            device: the device, as ``platform:id``.
+            value: the value.
+            before: operation before which the copy is inserted.
         """
         return self._transfer(device, value, value.type, before, held=(), fetched=()).results[0]
 
@@ -101,9 +107,10 @@ class RegionVariants:
         return self._transfer(device, handle, type_, before, held=(0,), fetched=(0,)).results[0]
 
     def release(self, handle: ir.Value, anchors: Sequence[ir.Value]) -> None:
-        """Build the release of a handle at the current insertion point.
+        """Build a call that releases a handle, at the current insertion point.
 
-        At least one variant must have been made: the release is a call of its declaration.
+        At least one variant must have been made: the call, of kind ``release``, has the declaration
+        of a variant as callee.
 
         Args:
             handle: the handle, whose value the runtime may then free.
@@ -114,7 +121,7 @@ class RegionVariants:
     def get_or_make_variant(
         self, name: str, held: Sequence[int], fetched: Sequence[int], kept: Sequence[int]
     ) -> str:
-        """Return a region's variant that takes and returns handles; make it if needed.
+        """Return a region's variant for some operands and results; make it if needed.
 
         Args:
             name: symbol of the region's declaration.
@@ -135,14 +142,14 @@ class RegionVariants:
         )
 
     def get_or_make_variant_holding(self, name: str, held: Sequence[int]) -> str:
-        """Return the variant of a region that takes more handles; make it if needed.
+        """Return a variant that takes more operands as handles; make it if needed.
 
         Args:
             name: symbol of the declaration of the region or of a variant.
             held: indices of further operands that are handles, tokens not counted.
 
         Returns:
-            the symbol of the new variant's declaration.
+            the symbol of the variant's declaration.
         """
         old = self._declared[name]
         places = sorted({*(old.find_indices("held") or ()), *held})
@@ -156,11 +163,13 @@ class RegionVariants:
         results: Sequence[ir.Type],
         places: Mapping[str, Sequence[int]],
     ) -> str:
-        """Copy a region and its declaration with other types, unless there is a copy.
+        """Copy a nested module and its declaration, with handles among the types.
+
+        If the variant exists already, nothing is copied.
 
         Args:
-            key: key of the variant in a dictionary; its first element is the symbol of the region's
-                declaration.
+            key: key that identifies the variant; its first element is the symbol of the declaration
+                that is copied.
             held: indices of the operands that become handles.
             results: types of the variant's results.
             places: the declaration's attributes ``held``, ``fetched`` and ``kept``, lists of
@@ -214,9 +223,10 @@ class RegionVariants:
         return call
 
     def finish(self) -> bool:
-        """Erase regions that are not called, and renumber the ids of all others.
+        """Erase nested modules that are not called, and renumber the remaining modules.
 
-        Call it once at the end of a pass.
+        The ids of their declarations become consecutive again. Call this method once, at the end of
+        a pass.
 
         Returns:
             whether variants were made; if not, nothing is erased or renumbered.
@@ -247,9 +257,9 @@ class RegionVariants:
         held: Sequence[int],
         fetched: Sequence[int],
     ) -> ir.Operation:
-        """Build a call of a region that returns its argument, as value or handle.
+        """Build a call of an identity function on a device, to copy a value to or from it.
 
-        The region is made once for each device, type and kind of copy.
+        The nested module with the function is made once for each device, type and kind of copy.
 
         Args:
             device: the device, as ``platform:id``.
@@ -294,20 +304,21 @@ class RegionVariants:
         return self.build_call(self._variants[key], [value], before)
 
     def _next_id(self) -> int:
+        """Return the first id above the ids of all ``callback.func`` of the module."""
         # Callbacks are counted as well, until `finish` renumbers the regions.
         return 1 + max(each.id for each in callback.find_declarations(self._module).values())
 
 
 def _find_indices(declaration: callback.FuncOp) -> dict[str, Sequence[int]]:
-    """Return the lists ``held``, ``fetched`` and ``kept`` of a declaration.
+    """Return a declaration's attributes ``held``, ``fetched`` and ``kept``, by name.
 
-    Attributes that the declaration lacks are missing in the result.
+    They are lists of indices. Attributes that the declaration lacks are missing in the result.
     """
     found = {name: declaration.find_indices(name) for name in ("held", "fetched", "kept")}
     return {name: places for name, places in found.items() if places is not None}
 
 
 def _set_indices(declaration: callback.FuncOp, **places: Sequence[int]) -> None:
-    """Set lists of indices, by ``held``, ``fetched`` or ``kept``, as attributes."""
+    """Set attributes of a declaration, by name, such as ``held``, to lists of indices."""
     for name, of_name in places.items():
         declaration.operation.attributes[name] = ir.DenseI64ArrayAttr.get(list(of_name))

@@ -26,6 +26,8 @@ _ALGORITHM = "#stablehlo<rng_algorithm THREE_FRY>"
 class SeedRegions(Pass):
     """Pass a seed to regions that draw random numbers, and thread it through them.
 
+    A region is a ``callback.accelerate``, which runs a function on another device.
+
     Before::
 
         %y = "callback.accelerate"(%x) {callee = @accelerate_cuda_0__f, device = "cuda:0"} ...
@@ -61,7 +63,7 @@ class SeedRegions(Pass):
     needs = ("callback.accelerate", "quantum.seed")
 
     def apply(self, module: ir.Module) -> bool:
-        """Pass seeds to random regions, in place; return False if there are none.
+        """Pass seeds to regions that draw random numbers; return False if there are none.
 
         Raises:
             PassError: if an operation that contains a random operation cannot return a seed.
@@ -102,7 +104,7 @@ class _SeededVariants:
         self.seeds = find_operations(module.operation, "quantum.seed")
 
     def call(self, op: ir.Operation, seed: ir.Value) -> ir.Value:
-        """Replace a call by a call of the callee's seeded variant.
+        """Replace a call by a call of a variant of the callee that takes a seed.
 
         Args:
             op: the ``func.call`` or ``callback.accelerate``, which is erased.
@@ -116,7 +118,9 @@ class _SeededVariants:
         return _rebuild(op, [*op.operands, seed], [self._type], attributes)
 
     def _get_or_make_variant(self, name: str) -> str:
-        """Return the symbol of a function's seeded variant; make the variant if needed.
+        """Return the symbol of a function's variant with a seed; make it if needed.
+
+        The variant takes the seed as last argument, and returns the next seed as last result.
 
         Args:
             name: symbol of the function, which stays in the module.
@@ -156,15 +160,24 @@ class _SeededVariants:
                 _rebuild(end, [*end.operands, seed], [], dict(end.attributes.items()))
 
     def _is_drawing(self, op: ir.Operation) -> bool:
+        """Return whether an operation or its callee draws random numbers.
+
+        Nested operations are not checked.
+        """
         return _is_random_operation(op) or not self._drawing.isdisjoint(iterate_references(op))
 
     def _pass_seed(self, op: ir.Operation, seed: ir.Value) -> ir.Value:
-        """Let an operation that draws random numbers use a seed; return the next seed.
+        """Replace an operation by one that takes its random numbers from a seed.
 
         A ``quantum.seed`` is replaced by the second seed of `_split_seed`; the first is the next
         seed. Calls, loops and conditionals are rebuilt to take the seed and return the next seed.
 
-        The operation is erased.
+        Args:
+            op: the operation, which draws random numbers and is erased.
+            seed: the seed, ``tensor<4xui32>``.
+
+        Returns:
+            the next seed, for the operation that follows.
 
         Raises:
             PassError: for an operation that cannot return a seed.
@@ -201,6 +214,7 @@ class _SeededVariants:
 
 
 def _is_random_operation(op: ir.Operation) -> bool:
+    """Return whether an operation is a ``quantum.seed``."""
     return op.name == "quantum.seed"
 
 

@@ -22,6 +22,9 @@ _IDENTITY_OPERATIONS = ("sdy.sharding_constraint", "stablehlo.optimization_barri
 class TakeArguments(Pass):
     """Pass handles of the program's arguments to regions, instead of the arguments.
 
+    A region is a nested module that runs on another device. The handle of an argument is a constant
+    by which the runtime finds the argument where the program's caller has it.
+
     Before::
 
         func.func public @main(%w: tensor<8xf64>, %x: tensor<f64>) {

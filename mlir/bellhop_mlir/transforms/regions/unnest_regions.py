@@ -16,6 +16,8 @@ _HOLDING_BLOCKS = ("stablehlo.while", "stablehlo.case", "stablehlo.if")
 class UnnestRegions(Pass):
     """Split regions that contain operations of other devices or of the host.
 
+    A region is a ``callback.accelerate``, which runs a function on a device.
+
     Before::
 
         %y = "callback.accelerate"(%x) {callee = @accelerate_cuda_0__f, device = "cuda:0"} ...
@@ -48,7 +50,7 @@ class UnnestRegions(Pass):
     needs = ("callback.accelerate",)
 
     def apply(self, module: ir.Module) -> bool:
-        """Move operations of other devices out of regions; False if nothing changes."""
+        """Split regions with operations of other devices; return False if there are none."""
         found = False
         while (region := _find_mixed_region(module)) is not None:
             found = True
@@ -59,7 +61,10 @@ class UnnestRegions(Pass):
 
 
 def _find_mixed_region(module: ir.Module) -> callback.AccelerateOp | None:
-    """Return a region with movable operations of other devices, or None."""
+    """Return a ``callback.accelerate`` whose function must be split, or None.
+
+    The function has operations that its device cannot run and that can move out of it.
+    """
     for region in callback.find_host_regions(module):
         if _has_foreign_operations(
             module, list_operations(find_functions(module)[region.callee]), region.device
@@ -69,14 +74,15 @@ def _find_mixed_region(module: ir.Module) -> callback.AccelerateOp | None:
 
 
 def _has_foreign_operations(module: ir.Module, ops: Sequence[ir.Operation], device: str) -> bool:
-    """Return whether an operation, or an operation of a callee, must run outside.
+    """Return whether some operation, also in a callee, cannot run on a device.
 
-    That is, outside of a region; operations that cannot move out of it do not count (`_can_move`).
+    Such an operation must run outside of the function that runs on the device. Operations that
+    cannot move out of the function do not count (`_can_move`).
 
     Args:
         module: the module.
         ops: the operations; nested operations must be listed too.
-        device: device of the region, as ``platform:id``.
+        device: the device, as ``platform:id``.
     """
     by_name, pending, seen = find_functions(module), list(ops), set[str]()
     while pending:
@@ -93,14 +99,14 @@ def _has_foreign_operations(module: ir.Module, ops: Sequence[ir.Operation], devi
 
 
 def _must_run_outside(op: ir.Operation, device: str) -> bool:
-    """Return whether an operation cannot run inside of a region on a device.
+    """Return whether an operation cannot run inside of a function on a device.
 
-    Such operations are regions on other devices, progress bars and operations of circuits, except
-    ``quantum.seed``.
+    Such operations are a ``callback.accelerate`` for another device, progress bars and operations
+    of circuits, except ``quantum.seed``.
 
     Args:
         op: the operation; nested operations and callees are not checked.
-        device: device of the region, as ``platform:id``.
+        device: device on which the function runs, as ``platform:id``.
     """
     if op.name == "callback.accelerate":
         return callback.AccelerateOp(op).device != device
@@ -112,7 +118,8 @@ def _must_run_outside(op: ir.Operation, device: str) -> bool:
 def _can_move(op: ir.Operation) -> bool:
     """Return whether only loops and conditionals enclose an operation in its function.
 
-    It can then move out of a region, whose loops and conditionals become part of the program.
+    If the function runs on another device, the operation can then be taken out of it: the loops and
+    conditionals become part of the program.
     """
     while (op := op.parent.operation).name != "func.func":
         if op.name not in _HOLDING_BLOCKS:
@@ -123,7 +130,8 @@ def _can_move(op: ir.Operation) -> bool:
 class _RegionUnnester:
     """Splits a region into smaller regions and operations of the program.
 
-    The pass makes an instance for a region, and calls `unnest` once.
+    A region is a ``callback.accelerate``, which runs a function on a device. The pass makes an
+    instance for a region, and calls `unnest` once.
 
     Args:
         module: the module.
@@ -137,16 +145,22 @@ class _RegionUnnester:
         self._location = region.operation.location
 
     def unnest(self) -> None:
-        """Inline the region into the program, and outline its operations on the device."""
+        """Inline the region's function, and outline groups of its operations as regions.
+
+        Operations that must run outside of a region stay in the program.
+        """
         self._outline_block(self._inline(self._region))
 
     def _inline(self, call: ir.Operation) -> list[ir.Operation]:
+        """Inline a ``func.call`` or ``callback.accelerate``; return the inlined operations."""
         return inline_call(call, find_functions(self._module)[symbol_attribute(call)])
 
     def _outline_block(self, ops: Sequence[ir.Operation], *, keeps_cheap: bool = False) -> None:
-        """Move the operations of an inlined block into regions on the device.
+        """Move operations of the program into functions that run on the region's device.
 
-        There is one region for each group of operations between operations that must run outside.
+        There is one function, with a ``callback.accelerate``, for each group of operations between
+        operations that cannot run on the device. Loops and conditionals around the latter stay, and
+        their blocks are split in the same way.
 
         Args:
             ops: consecutive operations of the program.
@@ -172,13 +186,13 @@ class _RegionUnnester:
         self._outline_group(group, keeps_cheap)
 
     def _outline_group(self, group: Sequence[ir.Operation], keeps_cheap: bool) -> None:
-        """Move consecutive operations into one region on the device.
+        """Move operations into one function that runs on the region's device.
 
         Constants stay, as each region gets a copy, and tokens are joined by the program, as a
         region takes one token.
 
         Args:
-            group: the operations.
+            group: the operations, in program order.
             keeps_cheap: whether the group stays in the program if all its operations are cheap.
         """
         members = [
@@ -194,7 +208,7 @@ class _RegionUnnester:
             move_to_region(self._module, members, self._device, self._callee)
 
     def _is_taken_apart(self, op: ir.Operation) -> bool:
-        """Return whether an operation is or contains an operation that must run outside.
+        """Return whether an operation is or contains one that cannot run on the device.
 
         Every ``callback.accelerate`` counts as such, also on the region's own device.
         """

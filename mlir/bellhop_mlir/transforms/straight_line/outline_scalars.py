@@ -181,10 +181,10 @@ def _hide_operands(part: OperationGroup) -> None:
 
 
 class _ScalarOperations:
-    """Predicate of operations that only compute scalars; remembers functions.
+    """Predicate for operations that only compute a scalar.
 
-    An instance is called with an operation, and returns a boolean. A scalar is an array with one
-    element, of any rank.
+    An instance is called with an operation, and returns a boolean; it caches the results for called
+    functions. A scalar is an array with one element, of any rank.
 
     Args:
         functions: functions of the module, by symbol.
@@ -218,7 +218,8 @@ class _ScalarOperations:
 def _is_returned_element(op: ir.Operation) -> bool:
     """Return whether an operation was added by `_return_elements`.
 
-    It then is in a function that this pass has outlined already.
+    Such an operation takes an element of an argument, which the function returns. The function was
+    outlined by this pass already.
     """
     return (
         op.name in ("stablehlo.slice", "stablehlo.reshape")
@@ -228,6 +229,7 @@ def _is_returned_element(op: ir.Operation) -> bool:
 
 
 def _is_scalar_type(type_: ir.Type) -> bool:
+    """Return whether a tensor type has one element, an integer or a float, and any rank."""
     tensor = ir.RankedTensorType(type_)
     return all(size == 1 for size in tensor.shape) and isinstance(
         tensor.element_type, ir.FloatType | ir.IntegerType

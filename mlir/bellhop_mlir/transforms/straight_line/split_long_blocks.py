@@ -48,7 +48,7 @@ class SplitLongBlocks(Pass):
     calls: int = 100
 
     def apply(self, module: ir.Module) -> bool:
-        """Move parts of long blocks into functions, in place; False if there are none."""
+        """Move parts of long blocks into functions; return False if no block is long."""
         long = [block for block in find_blocks(module) if _count_calls(block) > 2 * self.calls]
         for block in long:
             parts = self._partition_block(block)
@@ -77,4 +77,5 @@ class SplitLongBlocks(Pass):
 
 
 def _count_calls(block: ir.Block) -> int:
+    """Return the number of ``stablehlo.custom_call`` operations directly in a block."""
     return sum(op.operation.name == "stablehlo.custom_call" for op in block.operations)
