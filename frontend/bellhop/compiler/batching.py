@@ -71,7 +71,7 @@ def map_sequentially(
     """
 
     def call(elements: Sequence[Any]) -> Any:
-        """Call the function with elements of the mapped arguments, and whole others."""
+        """Call the function with one element of each mapped argument, and whole unmapped ones."""
         element = iter(elements)
         return function(
             *(next(element) if yes else x for x, yes in zip(values, is_mapped, strict=True))
@@ -118,12 +118,15 @@ def iterate_elements(
     results: Sequence[np.ndarray],
     loops: Sequence[Sequence[bool]],
 ) -> Iterator[tuple[list[np.ndarray], list[np.ndarray]]]:
-    """Yield, for each batch element, the list of arguments and of result views.
+    """Yield the arguments of each batch element, and views into which its results are written.
 
     Args:
         operands: arrays, which begin with their mapped axes.
         results: arrays, which begin with all mapped axes.
         loops: for each mapped axis, outermost first, which operands have it.
+
+    Yields:
+        a list of arrays without mapped axes for the operands, and such a list for the results.
     """
     if not loops:
         yield list(operands), list(results)

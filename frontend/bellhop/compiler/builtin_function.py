@@ -43,7 +43,9 @@ class BuiltinFunction:
 
     @staticmethod
     def check_strings(*arguments: str) -> None:
-        """Raise an error for strings with which no call could succeed; subclasses define it.
+        """Raise an error if the function cannot work with these constructor arguments.
+
+        Subclasses define it; here all strings are accepted.
 
         Raises:
             TypeError: for a wrong number of strings.
@@ -51,7 +53,7 @@ class BuiltinFunction:
         """
 
     def takes(self, arguments: Sequence[ShapedArray], results: Sequence[ShapedArray]) -> bool:
-        """Return whether programs may call the function with these types.
+        """Return whether the function supports arguments and declared results of these types.
 
         Args:
             arguments: types of the leaves of the arguments.

@@ -34,11 +34,12 @@ ON_THREADS = "sequential_threadpool"
 
 @dataclass(frozen=True)
 class CallbackTarget:
-    """A Python function that programs call, with types of arguments and results.
+    """A Python function that a compiled program calls, with the types of one call.
 
-    Each call of a callback in a traced program makes one; it is the parameter ``target`` of the
-    callback's equation, and lives as long as the program. Targets are equal if they call the same
-    function with the same types and options, so that equal pure calls can be merged.
+    Tracing a call such as ``pure_callback(f, float)(x)`` creates one. It is the parameter
+    ``target`` of the call's equation in the jaxpr, and lives as long as the program. Targets are
+    equal if they call the same function with the same types and options, so that equal pure calls
+    can be merged.
 
     Attributes:
         public_name: name of the public function, such as ``pure_callback``, for errors.
@@ -51,8 +52,9 @@ class CallbackTarget:
             None otherwise. For errors.
         vmap_method: behaviour under ``vmap``, such as ``"sequential"``; None if it is not
             supported.
-        loops: for each mapped axis over which calls are sequential, outermost first, which
-            arguments have it; these arguments and all results begin with these axes.
+        loops: for each ``vmap`` axis over which the function is called element by element,
+            outermost first: a bool for each argument, whether it has the axis. These arguments, and
+            all results, begin with these axes.
         aliases: pairs of indices of an argument and the result that reuses its memory.
         asynchronous: whether the call runs on another thread while the program continues.
         transforms: for functions that take them as last positional argument: the JAX
@@ -81,8 +83,8 @@ class CallbackTarget:
     circuit: str | None = field(default_factory=current_circuit_name, compare=False)
     inferred: bool = field(default=False, compare=False)
 
-    # Whether the function writes its results into arrays that precede the leaves, and whether all
-    # arrays are the program's own memory.
+    # `writes`: whether the function writes its results into arrays that it gets before its argument
+    # leaves. `in_place`: whether all arrays are the program's own memory, not copies.
     writes = False
     in_place = False
     n_first = 0  # Number of arguments before the call's arguments.
@@ -108,9 +110,9 @@ class CallbackTarget:
 
     @property
     def description(self) -> str:
-        """Name of the callback in the note on its exceptions, such as ``callback 'f'``.
+        """Subject of the note on the callback's exceptions, such as ``callback 'f'``.
 
-        For functions of Bellhop's own that circuits call, it is the QNode's description.
+        For functions of Bellhop that check or sample circuits, it is the QNode's description.
         """
         own = self._builtin_function
         if own is not None and own.is_of_circuit:
@@ -124,12 +126,16 @@ class CallbackTarget:
 
     @property
     def is_sequential(self) -> bool:
-        """Whether ``vmap`` calls the function for each element."""
+        """Whether the function, under ``vmap``, is called once for each batch element."""
         return self.vmap_method in ("sequential", "sequential_unrolled", ON_THREADS)
 
     @property
     def program_loops(self) -> tuple[tuple[bool, ...], ...]:
-        """Mapped axes over which the program loops; the threaded call handles all others."""
+        """Entries of `loops` (axes of ``vmap``) over which the compiled program loops.
+
+        Empty if ``vmap_method`` is ``"sequential_threadpool"``: then the program makes one call
+        with batched arrays, and Python calls the function for each element on threads.
+        """
         return () if self.vmap_method == ON_THREADS else self.loops
 
     def drop_batch_dim(self) -> "CallbackTarget":
@@ -139,19 +145,25 @@ class CallbackTarget:
 
     @property
     def can_start(self) -> bool:
-        """Whether the runtime may start a call and collect its results later."""
+        """Whether a thread pool may run a call while the program continues, to await it later.
+
+        False for functions that write into output buffers or take the device, and for asynchronous
+        calls, which nothing awaits.
+        """
         return not (self.writes or self.takes_device or self.asynchronous)
 
     def find_runtime_kind(self, kind: str) -> str:
-        """Return the kind of call that the runtime makes.
+        """Return the kind of call in MLIR: ``"tap"`` for an asynchronous callback, else `kind`.
+
+        A tap copies the arguments to a queue, and the program continues.
 
         Args:
-            kind: kind of the callback type, such as ``"pure"``.
+            kind: kind of the callback, a key of ``KINDS`` such as ``"pure"``.
         """
         return "tap" if self.asynchronous else kind
 
     def bind(self, workers: Workers | None = None) -> Callback:
-        """Return a new object with which the runtime calls this Python function.
+        """Wrap this function in a new `Callback`, the C++ object that a program calls at run time.
 
         Args:
             workers: thread pool; if given, and if `can_start`, the runtime may start calls on it
@@ -191,18 +203,21 @@ class CallbackTarget:
 
     @property
     def _builtin_function(self) -> BuiltinFunction | None:
-        """The function if it is Bellhop's own, possibly wrapped; else None."""
+        """The called `BuiltinFunction`, such as a printing function; None for a user's function.
+
+        A wrapper is looked through by its attribute ``__wrapped__``.
+        """
         own = getattr(self.function, "__wrapped__", self.function)
         return own if isinstance(own, BuiltinFunction) else None
 
     @property
     def prints(self) -> bool:
-        """Whether the function is one of Bellhop's that prints."""
+        """Whether this is a printing function of Bellhop, as for ``bellhop.debug.print``."""
         return self._builtin_function is not None and self._builtin_function.prints
 
     @property
     def bars(self) -> Any:
-        """Progress bars of the loop that the function counts, or None."""
+        """Progress bars of the loop whose iterations the function counts; else None."""
         return self.function.bars if isinstance(self.function, BuiltinFunction) else None
 
     @property
@@ -214,13 +229,15 @@ class CallbackTarget:
 
     @property
     def _takes_leaves(self) -> bool:
+        """Whether each argument is a positional array or number, so that no pytrees are needed."""
         return self.in_tree == jax.tree.structure(((0,) * self.in_tree.num_leaves, {}))
 
     def _leaf_function(self) -> Callable[..., Any]:
         """Return the user's function as a function of leaves, for the runtime.
 
         It takes the leaves of the arguments and returns the result's leaf, or a tuple of its leaves
-        if their number is not one. The function itself serves if its arguments and result are such.
+        if their number is not one. The user's function itself is returned if its arguments are
+        single arrays and its result is one array or None.
         """
         one_leaf_out = self.out_tree == jax.tree.structure(0)
         no_result = self.out_tree.num_leaves == 0 and self.out_tree == jax.tree.structure(None)
@@ -313,7 +330,7 @@ class CallbackTarget:
         )
 
     def side_effect_error(self) -> DifferentiableCompileError:
-        """Return the error for a differentiated argument: side effects forbid it."""
+        """Return the error for a derivative of this callback, which has side effects."""
         return DifferentiableCompileError(
             f"{self.name_and_site} has a differentiated argument, "
             "and callbacks with side effects have no derivative. Pass "
@@ -322,7 +339,10 @@ class CallbackTarget:
         )
 
     def transposition_error(self) -> DifferentiableCompileError:
-        """Return the error for a tangent as argument, if reverse mode transposes the call."""
+        """Return the error for reverse mode through a callback whose argument is a tangent.
+
+        Reverse mode transposes functions of tangents, and a callback has no transpose.
+        """
         return DifferentiableCompileError(
             f"{self.name_and_site} gets a tangent, and reverse mode needs the transpose of the "
             "call, which is not defined. Use forward mode, or define reverse mode by "
@@ -330,9 +350,10 @@ class CallbackTarget:
         )
 
     def tangent_error(self) -> DifferentiableCompileError:
-        """Return the error for a call without results whose argument is a tangent.
+        """Return the error for reverse mode through a reporting call whose argument is a tangent.
 
-        Reverse mode transposes the call, which would need the tangent's value.
+        A reporting call, such as a print, has no results. Reverse mode does not compute tangents,
+        so there would be no value to report.
         """
         return DifferentiableCompileError(
             f"{self.name_and_site} has a tangent argument, which "
@@ -341,7 +362,7 @@ class CallbackTarget:
         )
 
     def order_error(self) -> ValueError:
-        """Return the error for `vmap` of this callback, which is ordered."""
+        """Return the error for `vmap` of this callback, which was declared ``ordered=True``."""
         return ValueError(
             f"{self.name_and_site} is ordered, and the order "
             "of calls under vmap is not defined. Use ordered=False, which calls it once for "
@@ -487,19 +508,23 @@ def flatten_arguments(
 
 
 def describe_call(callback_name: str, function: Callable[..., Any]) -> str:
-    """Return the callback's name and the user's line that calls it, for errors.
+    """Describe a callback and its call site for errors: ``pure_callback 'f' (called from a.py:3)``.
 
-    The name is the public function's (``callback_name``), and the name of the user's function.
+    The function's name is left out for Bellhop's own functions.
+
+    Args:
+        callback_name: name of the public function that the user called.
+        function: the function that the callback will call.
     """
     name = "" if isinstance(function, BuiltinFunction) else f" '{function_name(function)}'"
     return f"{callback_name}{name} (called from {user_site()})"
 
 
 def must_run_in_python(args: Sequence[Any], kwargs: dict[str, Any]) -> bool:
-    """Return whether a callback's call must be a plain Python call of its function.
+    """Return whether a callback must call its function at once in Python, without JAX.
 
-    True outside of tracing if JAX does not know a leaf of the arguments, such as a tensor of
-    another framework, which may be differentiating the function.
+    True if no trace is active, and a leaf of the arguments is not an array for JAX, such as a
+    tensor of another framework, which may be differentiating the function.
     """
     if not trace_state_clean():
         return False
@@ -537,6 +562,7 @@ def describe_value(value: object) -> str:
 
 
 def _canonicalize_dtype(dtype: np.dtype) -> Any:
+    """Narrow a dtype to 32 bits if JAX's 64-bit types are off; keep dtypes that JAX lacks."""
     return jax.dtypes.canonicalize_dtype(dtype) if dtype in DTYPES else dtype
 
 

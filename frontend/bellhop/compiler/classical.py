@@ -38,7 +38,8 @@ def is_classical(closed: ClosedJaxpr) -> bool:
     """Return whether a traced program needs none of Bellhop's passes.
 
     Such a program has no side effects; at any depth, it has only equations that JAX alone can
-    lower, and no block of long scalar code.
+    lower, and no block with many scalar operations, which XLA compiles slowly without the pass
+    outline-scalars.
     """
     if closed.jaxpr.effects:
         return False
@@ -72,8 +73,9 @@ def _is_jax_equation(eqn: JaxprEqn) -> bool:
 
 
 def _has_long_scalar_code(block: Jaxpr) -> bool:
-    """Return whether the pass outline-scalars would speed up a block's compilation.
+    """Return whether a block has many scalar operations, so that XLA would compile it slowly.
 
+    The pass outline-scalars, which puts scalar operations into functions, would then help.
     ``block`` is the jaxpr of the program, of a branch or of a loop's body.
     """
     # XLA makes a kernel for each scalar that is a result or has several uses, and recomputes in
@@ -98,7 +100,7 @@ def _is_scalar(eqn: JaxprEqn) -> bool:
 def make_classical_program(
     closed: ClosedJaxpr, lower: Callable[[ClosedJaxpr], ir.Module]
 ) -> Program:
-    """Build the program of a jaxpr for which ``is_classical`` is true.
+    """Build the `Program` of a jaxpr that needs none of Bellhop's passes (`is_classical`).
 
     Nothing is lowered here: JAX lowers the jaxpr as a part of the ``jax.jit``.
 

@@ -68,7 +68,7 @@ def _reduce_garbage_collection() -> Iterator[None]:
 
 
 def _retrace(name: str, closed: ClosedJaxpr) -> Any:
-    """Trace a jaxpr again, as a function with a name; return JAX's ``Traced``."""
+    """Trace the function that evaluates a jaxpr, under a name; return JAX's ``Traced``."""
 
     def retraced(*leaves: Any) -> Any:
         return jaxpr_as_fun(closed)(*leaves)
@@ -91,10 +91,14 @@ def _locate(module: ir.Module, site: str) -> None:
 
 
 def _lower_again(name: str, site: str, closed: ClosedJaxpr) -> ir.Module:
-    """Lower a classical program's jaxpr to the module that users can inspect.
+    """Lower a classical program's jaxpr to the module that users can inspect, ``f.mlir``.
 
-    The program itself is lowered as a part of a ``jax.jit``. ``name`` and ``site`` (``file:line``
-    of the definition) are of the user's function.
+    The executed program is lowered separately, as a part of a ``jax.jit``.
+
+    Args:
+        name: name of the user's function.
+        site: ``file:line`` of the function's definition.
+        closed: the jaxpr.
     """
     with begin_lowering(), without_mesh():
         module = lower_for_program(_retrace(name, closed))

@@ -127,7 +127,7 @@ recordings: contextvars.ContextVar[tuple[Recording, ...]] = contextvars.ContextV
 
 
 def add_note(text: str) -> None:
-    """Add a message to the open recordings of this context, unless they have it."""
+    """Add a message to this context's active recordings, unless they have it already."""
     for recording in recordings.get():
         if text not in recording.notes:
             recording.notes.append(text)
@@ -179,10 +179,10 @@ class Stopwatch:
 
 
 def _record_timing(timing: Timing) -> None:
-    """Add a timing to the open recordings of this context, and to all profiles.
+    """Add the timing of a stage that has just ended to active recordings and profiles.
 
-    The timing is of a stage that has just ended. Executions are not added to profiles, which record
-    them in another way.
+    Recordings of this context receive it, and all profiles. Profiles do not receive executions,
+    which they record in another way.
     """
     if timing.name != RUN:
         name = "passes" if timing.name in PASSES else timing.name

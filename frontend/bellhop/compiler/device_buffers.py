@@ -72,9 +72,9 @@ class DeviceBuffers:
         return tuple(index for index in range(n_arguments) if index not in self.held)
 
     def resolve_arguments(self, arguments: Sequence[np.ndarray]) -> Sequence[Any]:
-        """Replace handles among the arguments by the arrays that they identify.
+        """Replace handles among a region's arguments by the arrays that they identify.
 
-        Open profiles then count the bytes of the copied arrays instead of the handles.
+        Also corrects the bytes in active profiles: copied arrays count, and handles do not.
 
         Args:
             arguments: the region's arguments from the program; handles are uint32[2].

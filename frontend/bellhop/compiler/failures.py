@@ -28,10 +28,13 @@ _PLAIN_FAILURE = re.compile(r".*\[bellhop (?:plain jit|circuit) failure (\d+)\]"
 
 
 def find_python_failure(error: Exception) -> BaseException | None:
-    """Return the callback's or circuit's exception behind an XLA error, or None.
+    """Find the exception of a callback or circuit that caused an error of XLA.
 
-    The message of ``error``, raised by XLA, has the id of the failure. The exception is removed
-    from the runtime, so a second call for the same failure returns None.
+    The message of ``error`` has the id under which the runtime keeps the exception. The exception
+    is removed there, so a second call for the same failure returns None.
+
+    Returns:
+        the exception; None if another fault caused the error.
     """
     return _take_failure(_FAILURE.match(str(error)))
 
@@ -66,15 +69,18 @@ def strip_xla_context(error: BaseException) -> None:
 
 
 def _plain_failure(text: str) -> BaseException | None:
-    """Return the original exception for a ``jax.jit`` error message, or None."""
+    """Return the exception whose id is in an error message of a plain ``jax.jit``, or None.
+
+    The runtime keeps the exception of a callback or circuit; each can be taken once.
+    """
     return _take_failure(_PLAIN_FAILURE.match(text))
 
 
 def _take_failure(match: re.Match[str] | None) -> BaseException | None:
-    """Take the exception with a failure id from the runtime, and add a hint.
+    """Take an exception from the runtime by its id, and add a hint about misused arguments.
 
     Args:
-        match: match of a message whose first group is the id; None without a failure.
+        match: match of an error message whose first group is the id; None without a failure.
 
     Returns:
         the exception, a `CircuitError` for a failed circuit, or None. Each can be taken once.
@@ -89,14 +95,17 @@ def _take_failure(match: re.Match[str] | None) -> BaseException | None:
 
 
 def raise_plain_jit_failures() -> None:
-    """Make plain ``jax.jit`` functions raise the original exceptions."""
+    """Patch JAX so that a plain ``jax.jit`` raises the exceptions of callbacks and circuits.
+
+    Otherwise it would raise XLA's error, whose message only has the id of the exception.
+    """
     patch_runtime_error(_plain_failure)
 
 
 class JitCalls:
-    """Data about Bellhop's calls in a plain ``jax.jit`` executable, kept alive by it.
+    """Data about Bellhop's callbacks and circuits in one executable of a plain ``jax.jit``.
 
-    `preserve_exceptions` creates it when a module is lowered.
+    `preserve_exceptions` creates it when the module is lowered; the executable keeps it alive.
 
     Attributes:
         table: published table of the callbacks; None if there are none.
@@ -116,7 +125,7 @@ class JitCalls:
 
 
 def _run_to_the_end(executable: Any, kept: Sequence[Any], run: Callable[[], T]) -> T:
-    """Execute a program; raise failures late if its devices wait for each other.
+    """Execute a program; raise a callback's exception when all devices have finished.
 
     Devices wait in collectives, and a device that stopped early would block all other devices for
     good. So if such a program calls Bellhop, exceptions of callbacks are collected until all
@@ -141,10 +150,13 @@ def _run_to_the_end(executable: Any, kept: Sequence[Any], run: Callable[[], T]) 
 
 
 def find_or_keep(context: mlir.ModuleContext, kind: type[T]) -> T:
-    """Return the object of a class that a JAX module keeps alive; create it if needed.
+    """Return the instance of a class that a JAX module keeps alive; create it if there is none.
 
-    The executable of the module then keeps the object alive. ``kind`` is the class, which is called
-    without arguments.
+    The executable of the module then keeps the object alive.
+
+    Args:
+        context: JAX's context of the module that is being lowered.
+        kind: the class, which is called without arguments.
     """
     for kept in context.keepalives:
         if isinstance(kept, kind):
@@ -154,9 +166,10 @@ def find_or_keep(context: mlir.ModuleContext, kind: type[T]) -> T:
 
 
 def preserve_exceptions(context: mlir.ModuleContext) -> JitCalls:
-    """Make a ``jax.jit`` module synchronous and let it raise original exceptions.
+    """Make a ``jax.jit`` module's calls synchronous, and let them raise original exceptions.
 
-    Lowering rules of Bellhop call it, any number of times for a module. Failed executions then
+    The calls raise the exception of a callback or circuit itself, and not XLA's error. Lowering
+    rules of Bellhop call this function, any number of times for a module. Failed executions then
     leave no tokens that later executions would wait for.
 
     Returns:

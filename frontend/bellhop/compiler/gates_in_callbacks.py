@@ -19,9 +19,10 @@ from bellhop.tracing.state import current_circuit
 
 @dataclass(frozen=True)
 class _GateFreeFunction:
-    """A callback's function inside of a circuit, which raises an error for gates.
+    """A callback's function that raises an error if it creates a PennyLane gate.
 
-    Instances with equal functions are equal, as required of equation parameters.
+    `forbid_gates` makes it for callbacks in quantum functions. Instances with equal functions are
+    equal, as required of equation parameters.
 
     Attributes:
         function: the user's function.
@@ -38,7 +39,7 @@ class _GateFreeFunction:
 
 
 def forbid_gates(function: Callable[..., Any], circuit: str | None) -> Callable[..., Any]:
-    """Wrap a callback's function in a circuit to raise an error for gates.
+    """Wrap a callback's function to raise an error if it creates a PennyLane gate.
 
     `circuit` is the description of the QNode in which the function is called; None outside of
     circuits, for which `function` itself is returned.
@@ -74,6 +75,10 @@ def _queue_type() -> Any:
 
 
 def current_circuit_name() -> str | None:
-    """Return the QNode that is being traced, for errors, or None."""
+    """Return the name and line of the QNode that is being traced, for errors.
+
+    None outside of QNodes, and while PennyLane's transforms execute tapes in their own callbacks,
+    which may create gates.
+    """
     circuit = current_circuit()
     return circuit.where if circuit is not None and circuit.has_users_callbacks else None

@@ -41,7 +41,7 @@ _states: dict[int, tuple[State, State]] = {}
 
 
 def compute_host_state() -> tuple[State, State]:
-    """Return JAX's default device state, and the state that makes the CPU the default.
+    """Return JAX's default device as a context variable, and the setting that makes it a CPU.
 
     A state is a JAX context variable, followed by its value.
 
@@ -76,7 +76,7 @@ def check_context_on_host() -> None:
 
 
 def check_lowering_on_host(context: mlir.ModuleContext) -> None:
-    """Raise ``NotOnHostError`` for a module for another platform or several devices."""
+    """Raise ``NotOnHostError`` if a module is for another platform than the CPU, or partitioned."""
     if set(context.platforms) != {"cpu"} or get_partitioning(context)[1] > 1:
         raise NotOnHostError
 
@@ -109,13 +109,13 @@ def committed_devices(tree: PyTree) -> set[jax.Device]:
 
 
 def has_single_device(tree: PyTree) -> bool:
-    """Return whether arrays are committed to at most one device, which is a CPU."""
+    """Return whether the arrays of a pytree are committed to one CPU device, or to no device."""
     devices = committed_devices(tree)
     return len(devices) <= 1 and all(device.platform == "cpu" for device in devices)
 
 
 def gather(tree: PyTree, operands: Sequence[int] | None = None) -> Any:
-    """Copy a pytree's arrays to the host if they determine another device.
+    """Copy a pytree's arrays to the host if JAX would otherwise run a program elsewhere.
 
     That is, if arrays are committed to several devices, or to a device that is not a CPU. Then all
     JAX arrays are copied; the copies are uncommitted, as the user did not choose their device.
@@ -146,7 +146,10 @@ def move_to_device(tree: PyTree, device: jax.Device) -> Any:
 
 
 def move_uncommitted(tree: PyTree) -> Any:
-    """Copy a pytree's JAX arrays to the first CPU device, uncommitted."""
+    """Copy a pytree's JAX arrays to the first CPU device, as uncommitted arrays.
+
+    JAX may run a computation of uncommitted arrays on any device. Other leaves stay as they are.
+    """
     return jax.tree.map(
         lambda leaf: to_uncommitted(leaf) if isinstance(leaf, jax.Array) else leaf,
         move_to_device(tree, host_device()),

@@ -37,9 +37,11 @@ def check_debug_flags(called: str, results: Sequence[Any]) -> None:
 def check_results_in_search(
     function: Callable[..., Any], called: str, n_outputs: int | None
 ) -> Callable[..., Any]:
-    """Wrap a callback's function to check its results while a NaN or infinity is searched for.
+    """Wrap a callback's function to reject NaN or infinity while JAX searches for its origin.
 
-    The executable of a loop may be used again after the search; then nothing is checked.
+    With ``jax_debug_nans`` or ``jax_debug_infs`` JAX evaluates a program with a bad result once
+    more, eagerly, to find the operation. Results are checked during this search only, although
+    an executable that was compiled for it, such as a loop, may be used again.
 
     Args:
         function: takes and returns leaves, as the runtime calls it.

@@ -41,7 +41,11 @@ if TYPE_CHECKING:
 
 
 def is_delegated(platform: str) -> bool:
-    """Return whether programs for a platform use JAX's own callbacks."""
+    """Return whether programs for a platform call Python by JAX's own callbacks.
+
+    True for all platforms but ``"cpu"``, where the calls go to Bellhop's runtime, except inside of
+    `delegate_everywhere`.
+    """
     return platform != "cpu" or lowering_state().delegates
 
 
@@ -51,14 +55,13 @@ def delegate_everywhere() -> contextlib.AbstractContextManager[None]:
 
 
 class Delegates:
-    """The Python functions that a program for a GPU or TPU calls, by index.
+    """The callbacks of one program for a GPU or TPU, which JAX's own callback mechanism calls.
 
-    Made for each such program when its passes have run. JAX's own callbacks call the functions, in
-    place of Bellhop's runtime.
+    Made for each such program when its passes have run. Bellhop's runtime runs on CPUs only.
 
     Args:
         targets: the callbacks, by the index in their declarations.
-        callbacks: the runtime's callback for each of them, which converts and checks arrays.
+        callbacks: the runtime's `Callback` for each target, which converts and checks arrays.
         device: name of the program's device, which waits for the callbacks.
     """
 
@@ -70,11 +73,12 @@ class Delegates:
         self._device = device
 
     def define(self, ctx: mlir.LoweringRuleContext, module: ir.Module) -> None:
-        """Define the callback functions of a module with JAX's custom calls, in place.
+        """Give the callback functions that a module only declares a body, in place.
 
-        The functions are declared in the module; their attributes ``MARK`` and ``KIND_MARK``, the
-        index and the kind of the callback, are removed. The caller must keep this object alive, as
-        the custom calls reference it weakly.
+        Each body is a custom call of a JAX callback. A function is a callback if it has the
+        attribute ``MARK``, its index in `targets`; this attribute and ``KIND_MARK``, the kind of
+        the callback, are removed. The caller must keep this object alive, as the custom calls
+        reference it weakly.
         """
         # Weakly, since the garbage collector cannot see inside an executable, and callbacks may
         # reference the executable's owner.
@@ -98,9 +102,14 @@ class Delegates:
         kind: str,
         keepalive: weakref.ref["Delegates"],
     ) -> None:
-        """Build the body of one callback function: a custom call of JAX.
+        """Build the body of one declared callback function: a custom call of a JAX callback.
 
-        ``index`` and ``kind`` are of the callback; ``keepalive`` references this object.
+        Args:
+            ctx: context of the lowering rule that merges the module.
+            function: the ``func.func`` without a body.
+            index: index of the callback in the targets.
+            kind: kind of the callback, a key of ``KINDS`` such as ``"pure"``.
+            keepalive: weak reference to this object, which the custom call dereferences.
         """
         type_ = function_type(function)
         inputs, results = list(type_.inputs), list(type_.results)
@@ -154,18 +163,18 @@ def _check_delegated(target: "CallbackTarget") -> None:
 
 
 def _live_delegates(keepalive: weakref.ref[Delegates]) -> Delegates:
-    """Return the referenced object, which the region keeps alive."""
+    """Dereference a weak reference to a `Delegates`, which the program's `Region` keeps alive."""
     delegates = keepalive()
     assert delegates is not None, "a region keeps its functions alive"
     return delegates
 
 
 class _HostCallback:
-    """The function that JAX calls for a callback; it calls Bellhop's callback.
+    """The Python function of a JAX callback; it calls a `Callback` of Bellhop's runtime.
 
     Args:
-        callback: returns the callable of Bellhop's runtime, which takes a list of arguments and a
-            list of arrays to write the results into.
+        callback: returns the `Callback`, which takes a list of arguments and a list of arrays to
+            write the results into.
         result_avals: types of the results.
         kind: kind of the callback, a key of ``KINDS`` such as ``"pure"``.
         delegated: for plain ``jax.jit``: collects the exceptions of the program's calls. None for a
@@ -277,7 +286,7 @@ def _call_with_buffers(
     *,
     plain_jit: bool = False,
 ) -> list[ir.Value]:
-    """Emit JAX's ``buffer_callback`` of a function that writes its results.
+    """Emit JAX's ``buffer_callback`` of a function that writes into output buffers.
 
     Args:
         ctx: context with the types of the call's arguments and results.
@@ -285,7 +294,8 @@ def _call_with_buffers(
         find: returns the callback at run time.
         kind: kind of the callback, a key of ``KINDS`` such as ``"pure"``.
         operands: the arguments.
-        plain_jit: whether the program is a plain ``jax.jit``, for `pass_by_failure_id`.
+        plain_jit: whether the program is a plain ``jax.jit``; selects the message by which the
+            caller finds the original exception (`pass_by_failure_id`).
     """
 
     def run(context: Any, out: Sequence[Any], *args: Any) -> None:
@@ -350,11 +360,20 @@ def lower_to_python_call(
     *,
     partitioned: bool = False,
 ) -> tuple[list[ir.Value], ir.Value | None]:
-    """Lower to a Python call in a ``jax.jit`` module, which keeps the function alive.
+    """Emit JAX's own callback of a Python function in a ``jax.jit`` module.
 
-    ``call`` takes a list of arguments, and a list of arrays to write the results into. If
-    ``partitioned``, each device of a partitioned program calls it with its shard. The other
-    arguments and the results are as for `lower_to_jax_callback`.
+    The module's executable keeps the function alive.
+
+    Args:
+        ctx: context of the lowering rule.
+        call: takes a list of arguments, and a list of arrays to write the results into.
+        kind: kind of the callback, a key of ``KINDS`` such as ``"pure"``.
+        operands: operands of the rule.
+        token: token before the call, or None for an unordered call.
+        partitioned: whether each device of a partitioned program calls it with its shard.
+
+    Returns:
+        the list of results, and the token after the call or None.
     """
     delegated = preserve_exceptions(ctx.module_context).delegated
     run = _HostCallback(lambda: call, ctx.avals_out, kind, delegated=delegated)
@@ -365,5 +384,8 @@ def lower_to_python_call(
 def _with_key_data_types(
     ctx: mlir.LoweringRuleContext, operands: Sequence[ir.Value]
 ) -> mlir.LoweringRuleContext:
-    """Return a context in which the types of random keys are the types of their data."""
+    """Return a copy of `ctx` whose ``avals_in`` are the types of the MLIR operands.
+
+    The types differ for typed random keys only, which are lowered to their uint32 data.
+    """
     return ctx.replace(avals_in=[to_aval(operand.type) for operand in operands])

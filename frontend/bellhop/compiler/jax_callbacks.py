@@ -56,7 +56,10 @@ from bellhop_runtime import call_in_default_environment
 
 
 class _Thread(threading.local):
-    """Per-thread list for exceptions of JAX callbacks that Bellhop programs call."""
+    """Per-thread list that receives exceptions of JAX callbacks in a Bellhop program.
+
+    `failures` is None while no Bellhop program of this thread calls such a callback.
+    """
 
     failures: list[BaseException] | None = None
 
@@ -66,14 +69,16 @@ _UNCHANGED = contextlib.nullcontext()
 
 
 def call_jax_function(function: Callable[..., Any], leaves: Sequence[Any]) -> Any:
-    """Call a wrapper that JAX made for a callback; raise the user's own exceptions.
+    """Call the function that JAX made for its callback; raise the user's own exceptions.
+
+    JAX's function would log an exception of the user's function.
 
     Args:
-        function: JAX's wrapper of a `JaxCallbackFunction` or of another function.
+        function: function that JAX wrapped around a `JaxCallbackFunction` or another function.
         leaves: leaves of the callback's arguments.
 
     Returns:
-        the results of the wrapper, a sequence of arrays or numbers.
+        the results of `function`, a sequence of arrays or numbers.
     """
     failures: list[BaseException] = []
     _thread.failures = failures
@@ -181,6 +186,7 @@ def _find_calling_site(callback: Callable[..., Any]) -> str | None:
 
 
 def _is_users_file(file: str) -> bool:
+    """Return whether a file belongs to the user's project, and JAX shows it in tracebacks."""
     return is_in_users_project(file) and not is_hidden_file(file)
 
 
@@ -189,7 +195,7 @@ def _find_user_line(jaxpr: Jaxpr, callback: Callable[..., Any]) -> str | None:
 
     Args:
         jaxpr: jaxpr in which the equation is searched, at any depth.
-        callback: the parameter of the callback's equation.
+        callback: value of the equation's parameter ``callback``.
 
     Returns:
         None if the equation is not found, and an empty string if no line around it is the user's.
@@ -205,6 +211,7 @@ def _find_user_line(jaxpr: Jaxpr, callback: Callable[..., Any]) -> str | None:
 
 
 def _to_canonical_array(value: object) -> np.ndarray:
+    """Convert a value to a NumPy array, of 32 bits in place of 64 if JAX's 64-bit types are off."""
     array = np.asarray(value)
     return array.astype(jax.dtypes.canonicalize_dtype(array.dtype), copy=False)
 

@@ -89,7 +89,7 @@ def _compile_host_call(
 def _lower_host_call(
     ctx: mlir.LoweringRuleContext, call: _HostCall, jaxpr: Any, operands: Sequence[ir.Value]
 ) -> list[ir.Value]:
-    """Emit a call of a program on the host, with the tokens that its effects need.
+    """Emit JAX's own callback that runs a host program, with the tokens that its effects need.
 
     Args:
         ctx: context of the lowering rule.
@@ -118,7 +118,8 @@ class _ModulePrograms:
 
     Attributes:
         table: the callbacks.
-        callbacks: table keys of callbacks, by target, kind and argument types.
+        callbacks: hash by which the runtime finds a callback in the table, by target, kind and
+            argument types.
         merged: programs merged into the module, by primitive, parameters and types: code, symbol
             and ordered effects.
         on_host: programs compiled for the host, by primitive, parameters and types: the function
@@ -159,10 +160,16 @@ def lower_callback(
     operands: Sequence[ir.Value],
     token: ir.Value | None,
 ) -> tuple[list[ir.Value], ir.Value | None]:
-    """Lower a callback in a plain ``jax.jit`` module for the CPU to a runtime call.
+    """Emit a custom call that calls a callback, in a plain ``jax.jit`` module for the CPU.
 
-    ``kind`` is a key of ``KINDS`` such as ``"pure"``; ``token`` is the token before the call, or
-    None for an unordered call. Equal calls of a module share one entry of its callback table.
+    Equal calls of a module share one entry of its callback table.
+
+    Args:
+        ctx: context of the lowering rule.
+        target: the callback.
+        kind: kind of the callback, a key of ``KINDS`` such as ``"pure"``.
+        operands: operands of the rule.
+        token: token before the call, or None for an unordered call.
 
     Returns:
         the list of results, and the token after the call or None.
@@ -203,7 +210,7 @@ def lower_callback(
 
 
 def has_callbacks(keepalive: Any) -> bool:
-    """Return whether an object kept alive by a JAX executable holds callbacks."""
+    """Return whether an object that a JAX executable keeps alive has callbacks of Bellhop."""
     return isinstance(keepalive, _ModulePrograms) and bool(keepalive.table.callbacks)
 
 

@@ -55,14 +55,14 @@ class Lowering:
     jaxpr: Jaxpr | None = None
 
     def next_random_circuit_index(self) -> int:
-        """Return a new index for a circuit that draws random numbers."""
+        """Return a new index, from 0, for a circuit of this program that draws random numbers."""
         self.random_circuits += 1
         return self.random_circuits - 1
 
     def declare(
         self, ctx: mlir.LoweringRuleContext, target: "CallbackTarget", arguments: Sequence[Any]
     ) -> str:
-        """Return the symbol of a callback in the module; declare it if it is new.
+        """Return the MLIR symbol of a callback; declare the callback if it is new.
 
         An empty ``func.func`` reserves the symbol until `finish`.
 
@@ -171,7 +171,11 @@ def current_lowering() -> Lowering | None:
 
 @contextlib.contextmanager
 def begin_lowering() -> Iterator[Lowering]:
-    """Make a new `Lowering` the current one inside of a ``with`` block, and yield it."""
+    """Collect the callbacks of one program while JAX lowers it in a ``with`` block.
+
+    Yields:
+        the new `Lowering`, which `current_lowering` returns inside of the block.
+    """
     lowering = Lowering()
     with override_lowering_state(program=lowering):
         yield lowering
@@ -187,12 +191,13 @@ def allow_bellhop_dialects(ctx: mlir.LoweringRuleContext) -> None:
 
 
 def record_circuit(module: ir.Module, circuit: Sequence[str]) -> None:
-    """Record in a module a circuit whose operations are not in the module.
+    """Add a circuit to the list in an attribute of a module, for profiles.
 
-    Profiles list it. Equal circuits are recorded once.
+    This is for circuits that are simulated by StableHLO operations, which the runtime does not see.
+    Equal circuits are recorded once.
 
     Args:
-        module: the module of the program, to which an attribute is added.
+        module: the module of the program, to which the attribute is added.
         circuit: three strings: name of the QNode; its device and wires; and where and why it is
             simulated, such as ``in the program: ...``.
     """
@@ -207,6 +212,6 @@ def record_circuit(module: ir.Module, circuit: Sequence[str]) -> None:
 
 
 def find_recorded_circuits(module: ir.Module) -> tuple[tuple[str, ...], ...]:
-    """Return the circuits, each as three strings, that `record_circuit` recorded."""
+    """Read the circuits that `record_circuit` added to a module, each as three strings."""
     circuits = module.operation.attributes.get(dialect.CIRCUITS, ())
     return tuple(tuple(text.value for text in circuit) for circuit in circuits)

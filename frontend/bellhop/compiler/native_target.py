@@ -114,8 +114,8 @@ class NativeTarget(CallbackTarget):
 
     Attributes:
         argument_avals: types of the arguments of one call, without batch axes.
-        arrays: parameters that are passed for an array argument, one of ``ARRAY_FORMS``, as
-            `list_parameters` lists them.
+        arrays: C parameters for each array: its ``"pointer"`` alone, also its ``"length"``, also
+            its ``"shape"``, or also its ``"strides"``, as `list_parameters` lists them.
         returns_value: whether the only result is the value that the function returns.
         thread_safe: whether elements of a batch may be called at once on several threads.
         keep_subnormals: whether the function computes in the default floating-point environment,
@@ -132,32 +132,33 @@ class NativeTarget(CallbackTarget):
 
     @property
     def program_loops(self) -> tuple[tuple[bool, ...], ...]:
-        """No loops: the runtime loops over all batch axes."""
+        """Axes of ``vmap`` over which the compiled program loops: none, as the runtime does."""
         return ()
 
     @property
     def can_start(self) -> bool:
-        """Always False: calls cannot be started and awaited later."""
+        """Whether a thread pool may run a call while the program continues: always False."""
         return False
 
     @property
     def row_avals(self) -> tuple[ShapedArray, ...]:
-        """Types of the arguments, then of the results, of one call, without batch axes."""
+        """Types of the arguments and then of the results of one C call, without batch axes."""
         n_axes = len(self.loops)
         results = tuple(ShapedArray(aval.shape[n_axes:], aval.dtype) for aval in self.result_avals)
         return *self.argument_avals, *results
 
     def find_runtime_kind(self, kind: str) -> str:
-        """Return the kind of call that the runtime makes.
+        """Return the kind of call in MLIR: `kind`, unless JAX searches for a NaN or infinity.
 
-        While a NaN or infinity is searched for, Python calls the C function and checks its results.
+        During that search, Python calls the C function and checks its results, so ``"native"``
+        becomes ``"pure"`` and ``"native_io"`` becomes ``"io"``.
         """
         return _CHECKED_KINDS[kind] if is_searching() else kind
 
     def bind(self, workers: Any = None) -> Callback:
-        """Return the runtime's callback object, which calls the C function without Python.
+        """Return the `Callback` by which the runtime calls the C function, without Python.
 
-        While a NaN or infinity is searched for, it is a Python function that calls the C function
+        While JAX searches for a NaN or infinity, it is a Python function that calls the C function
         and checks the results. ``workers`` is unused, as calls are not started on Python's threads.
         """
         del workers
@@ -182,7 +183,7 @@ class NativeTarget(CallbackTarget):
         )
 
     def _bind_native(self) -> Callback:
-        """Return the runtime's callback object, which calls the C function without Python."""
+        """Return the `Callback` by which the runtime calls the C function, without Python."""
         assert isinstance(self.function, NativeSymbol)
         n_arguments = len(self.argument_avals)
         batch_shape = list(self.result_avals[0].shape[: len(self.loops)]) if self.loops else []
@@ -217,7 +218,10 @@ class NativeTarget(CallbackTarget):
 
 
 def is_passed_by_value(aval: Any) -> bool:
-    """Return whether an argument is a scalar that C passes by value."""
+    """Return whether C takes an argument of a type by value: a bool, integer or float scalar.
+
+    The dtypes are NumPy's. Arrays, and scalars such as complex and bfloat16, are passed by pointer.
+    """
     return aval.shape == () and np.dtype(aval.dtype).kind in "biuf"
 
 

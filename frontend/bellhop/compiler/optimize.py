@@ -141,7 +141,10 @@ def optimize(
     stopwatch = Stopwatch()
 
     def observe(name: str, module: ir.Module) -> None:
-        """Record time and, if requested, text of the module after the pass ``name``."""
+        """Record the time since the last pass, and if requested the module's text after this pass.
+
+        ``name`` is the name of the pass.
+        """
         stopwatch.lap(name, module)
         if keep_stages:
             stages[name] = ModuleText(printed(module))
@@ -226,7 +229,7 @@ def optimize(
 
 
 def _check_meshes(module: ir.Module, device: str) -> None:
-    """Raise an error if a program is partitioned over another number of devices.
+    """Raise an error if a mesh in a module does not have the program's number of devices.
 
     `device` is the name of the program's device, or of the mesh of a region.
 
@@ -272,6 +275,7 @@ def _suits_older_generator(optimized: str, module: ir.Module) -> bool:
 
 
 def _to_module_text(module: ir.Module, elide_constants: bool) -> ModuleText:
+    """Print a module; if `elide_constants`, constants of more than 16 elements are left out."""
     return ModuleText(printed(module, large_elements_limit=16 if elide_constants else None))
 
 
@@ -300,7 +304,7 @@ def _drop_unused_arguments(module: ir.Module) -> tuple[int, tuple[int, ...]]:
 
 
 def _extract_regions(module: ir.Module, targets: Sequence["CallbackTarget"]) -> list[Callback]:
-    """Compile the nested modules for their devices, and remove them from the module.
+    """Compile a program's regions, which are nested modules, and remove them from its module.
 
     A region that only transfers values is not compiled.
 
@@ -309,7 +313,7 @@ def _extract_regions(module: ir.Module, targets: Sequence["CallbackTarget"]) -> 
         targets: functions that regions may call, by the index in their declarations.
 
     Returns:
-        the runtime's callback for each region, in the order of the regions' ids.
+        the `Callback` that runs the region's executable, for each region in the order of the ids.
     """
     regions = find_symbols(module, "builtin.module")
     compiled: list[Callback] = []

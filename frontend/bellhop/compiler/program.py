@@ -104,24 +104,27 @@ class Code:
 
     @property
     def calls_python(self) -> bool:
-        """Whether the program calls Python functions outside of regions."""
+        """Whether the program calls Python functions, apart from calls inside of its regions."""
         return self.delegates_calls or not self.runtime_calls.isdisjoint(_CALLBACKS)
 
     @property
     def may_wait(self) -> bool:
-        """Whether the program may wait for other programs, by callbacks or regions."""
+        """Whether an execution may wait for another program, which a callback or a region runs."""
         return self.calls_python or not self.runtime_calls.isdisjoint(_REGIONS)
 
     @property
     def needs_call(self) -> bool:
-        """Whether regions read the caller's arguments or keep results on their device."""
+        """Whether each call needs a handle for its arguments and device-resident results.
+
+        True if regions read the caller's arguments, or keep results on their device.
+        """
         return self.takes_arguments or bool(self.handle_result_indices)
 
     @functools.cached_property
     def result_types(self) -> tuple[Any, ...]:
-        """Types of the values that the program returns: results, or their handles.
+        """Types of the values that the program's main function returns after its tokens.
 
-        A handle, uint32[2], replaces a device-resident result.
+        A result that stays on a region's device is returned as a handle, uint32[2].
         """
         return tuple(
             _HANDLE if index in self.handle_result_indices else aval
@@ -129,7 +132,7 @@ class Code:
         )
 
     def select_operands(self, arguments: Sequence[Any]) -> list[Any]:
-        """Select the arguments that are operands of the program."""
+        """Select the arguments that the main function takes; leave out all other arguments."""
         return [arguments[index] for index in self.arguments]
 
 
@@ -189,9 +192,10 @@ class Program:
 
     @property
     def has_effects(self) -> bool:
-        """Whether running the program again would repeat effects; draws do not count.
+        """Whether a second execution would repeat side effects, such as printing.
 
-        False for a program from a file, whose jaxpr is unknown.
+        Drawing random outcomes does not count. False for a program from a file, whose jaxpr is
+        unknown.
         """
         effects = () if self.jaxpr is None else self.jaxpr.effects
         return not all(getattr(effect, "is_repeatable", False) for effect in effects)
@@ -203,7 +207,9 @@ class Program:
 
 
 def merge_program(ctx: mlir.LoweringRuleContext, code: Code) -> str:
-    """Copy a program, except a classical one, into the module that JAX is lowering.
+    """Copy the functions of a program into the module that JAX is lowering.
+
+    The program must have a module; classical programs have a jaxpr in its place.
 
     Returns:
         the symbol of the program's main function in JAX's module.
@@ -263,7 +269,10 @@ def call_program(
 
 
 def table_handle(table: CallbackTable | CallWithArguments) -> np.ndarray:
-    """Return the address of a callback table or call as uint32[2]."""
+    """Return the address of a callback table, or of the data of one call, as uint32[2].
+
+    A program takes it as its last argument, by which its custom calls find the Python functions.
+    """
     return np.array([table.address], np.uint64).view(np.uint32)
 
 
@@ -313,10 +322,17 @@ def _lower(
 def _lower_jaxpr(
     ctx: mlir.LoweringRuleContext, code: Code, arguments: Sequence[ir.Value]
 ) -> list[ir.Value]:
-    """Lower a classical program into the function that JAX is lowering.
+    """Emit the operations of a classical program into the function that JAX is lowering.
 
-    Its `jaxpr` must be set. ``arguments`` are the program's operands; the list of its results is
-    returned.
+    A classical program is stored as a jaxpr of JAX operations, ``code.jaxpr``.
+
+    Args:
+        ctx: context of the lowering rule.
+        code: the program.
+        arguments: the program's operands.
+
+    Returns:
+        the list of the results.
     """
     assert code.jaxpr is not None
     closed = code.jaxpr()

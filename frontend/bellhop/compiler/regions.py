@@ -47,7 +47,7 @@ class Region:
         inputs: types of the arguments.
         table: callback table of the region's program.
         target: device or sharding of the region.
-        buffers: arguments and results that stay on the device.
+        buffers: which arguments and results stay on the device.
 
     Raises:
         CompileError: if a region on several devices has callbacks, or needs more memory than the
@@ -114,7 +114,8 @@ class Region:
         """Run the region: copy arguments to its device and fetched results back.
 
         Args:
-            *arguments: arrays from the program; handles for device-resident values.
+            *arguments: arrays from the program. For a value that is already on the region's device,
+                its handle, uint32[2].
 
         Returns:
             one array or a tuple: the results that the host needs, then handles of the results that
@@ -150,13 +151,18 @@ class Region:
 
     @functools.cached_property
     def _device(self) -> str:
+        """Name of the region's device or mesh."""
         return target_name(self.target)
 
     def _run(self, arguments: Sequence[Any]) -> Results:
+        """Run the executable with resolved arguments, and wait as `_fetch` does."""
         return self._fetch(run_with_failures(lambda: self.launch(arguments)))
 
     def _fetch(self, results: Sequence[jax.Array]) -> Results:
-        """Wait for the fetched results and copy them; select the kept results.
+        """Wait for a region's results that the host needs, and copy them to the host.
+
+        Args:
+            results: all results of the executable, which may not be ready.
 
         Returns:
             list of host arrays, in the order of ``fetched``, and list of device arrays, in the
@@ -169,7 +175,7 @@ class Region:
     def launch(self, arguments: Sequence[Any]) -> Sequence[jax.Array]:
         """Start the region on its device; return all its results, which may not be ready.
 
-        ``arguments`` are host arrays, or arrays on the device.
+        ``arguments`` are NumPy arrays, or JAX arrays on the region's device, in place of handles.
         """
         # The executable copies host arrays in a quarter of the time of `jax.device_put`.
         if self._spans_processes:
@@ -191,10 +197,15 @@ class Region:
         return jax.make_array_from_callback(value.shape, sharding, lambda index: value[index])
 
     def convert(self, value: Any, dtype: np.dtype, shape: tuple[int, ...], index: int) -> Any:
-        """Raise the error for a result whose type differs from the compiled type: a bug.
+        """Raise the error for a result whose type differs from the type in the program.
 
-        The runtime calls it for such results, with the compiled dtype and shape, and the index of
-        the result.
+        The runtime calls it for such a result, which is a bug in Bellhop.
+
+        Args:
+            value: the array that the region returned.
+            dtype: dtype of the result in the compiled program.
+            shape: shape of the result in the compiled program.
+            index: index of the result.
 
         Raises:
             TypeError: always.
@@ -205,7 +216,7 @@ class Region:
         )
 
     def as_callback(self, site: str) -> Callback:
-        """Return the runtime's callback object, by which the program runs the region.
+        """Wrap the region in a `Callback`, the C++ object by which the program runs it.
 
         ``site`` is the ``file:line`` of the user's call.
         """
@@ -222,9 +233,14 @@ class Region:
 
 
 class Transfer(Region):
-    """A region without computation: a transfer of values to or from a device.
+    """A region without computation, which only copies values to or from a device.
 
-    ``buffers`` has the arguments and results that stay on the device. Nothing is compiled.
+    Nothing is compiled.
+
+    Args:
+        name: name of the user's function.
+        target: the device.
+        buffers: which arguments and results stay on the device.
     """
 
     def __init__(self, name: str, target: jax.Device, buffers: DeviceBuffers) -> None:
