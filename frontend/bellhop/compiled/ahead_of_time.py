@@ -209,10 +209,10 @@ class AheadOfTime(Inspectable):
         return jax.eval_shape(self._bind_static(call.static), *call.args, **call.kwargs)
 
     def _bind_static(self, static: Static) -> Callable[..., Any]:
-        """Return the uncompiled function with its static arguments bound to `static`.
+        """Return a function of the dynamic arguments that calls the user's function uncompiled.
 
-        It takes the dynamic arguments, has the name of the user's function, and calls the user's
-        function in the surrounding trace.
+        It passes the static arguments `static` too. A surrounding trace includes the user's
+        function.
         """
 
         def function(*args: Any, **kwargs: Any) -> Any:
@@ -255,4 +255,5 @@ class AheadOfTime(Inspectable):
 
     @property
     def _log(self) -> Any:
+        """Text file for reports: the option ``logfile``, or standard error."""
         return self.compile_options.logfile or sys.stderr

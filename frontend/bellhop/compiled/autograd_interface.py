@@ -25,16 +25,20 @@ AUTOGRAD_TYPES: tuple[type[Any], ...] = tensor, ArrayBox
 
 
 def is_from_autograd(args: Args, kwargs: Kwargs) -> bool:
-    """Return whether `call_from_autograd` makes a call, by its arguments.
+    """Return whether a call has PennyLane tensors or autograd's boxes among its arguments.
 
-    JAX takes PennyLane tensors in keyword arguments and containers as NumPy arrays, so only boxes
-    count there.
+    `call_from_autograd` makes such calls. Tensors count as positional arguments only: inside of
+    containers and in keyword arguments, JAX takes them as NumPy arrays. Boxes, the tracers of
+    autograd, count anywhere.
     """
     return any(type(arg) is tensor for arg in args) or _has_box(args, kwargs)
 
 
 def _has_box(args: Args, kwargs: Kwargs) -> bool:
-    """Return whether a leaf is a box of an array; autograd's own containers are not looked into."""
+    """Return whether a leaf of the arguments is an ``ArrayBox``, autograd's tracer of an array.
+
+    Boxes of lists, tuples and dictionaries do not count.
+    """
     try:
         leaves = jax.tree.leaves((args, kwargs), is_leaf=lambda value: isinstance(value, Box))
     except Exception:
@@ -107,6 +111,7 @@ def _flatten_function(function: Any, static: Any, in_tree: PyTreeDef) -> FlatFun
 
 
 def _to_tensor(array: Operand) -> Any:
+    """Convert an array to a PennyLane tensor, which requires a gradient if its dtype is inexact."""
     value = np.array(array)
     return tensor(value, requires_grad=_is_inexact(value))
 
@@ -117,6 +122,15 @@ def _is_inexact(array: Operand) -> bool:
 
 @primitive  # type: ignore[untyped-decorator]
 def _call(function: FlatFunction, *arrays: Operand) -> tuple[Any, ...]:
+    """Call a `FlatFunction`, as a primitive that autograd can differentiate.
+
+    Args:
+        function: the function of flat arrays.
+        *arrays: its arguments; autograd passes the values of boxes.
+
+    Returns:
+        floating-point and complex results as PennyLane tensors, other results as NumPy arrays.
+    """
     results = map(np.array, function([np.asarray(array) for array in arrays]))
     # Tensors without derivative cannot be in a box, so integer results stay NumPy arrays.
     return tuple(_to_tensor(result) if _is_inexact(result) else result for result in results)

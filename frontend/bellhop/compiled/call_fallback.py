@@ -1,4 +1,4 @@
-"""Calls of compiled functions that the C++ class ``CompiledCall`` hands to Python."""
+"""Calls of compiled functions that the C++ class ``CompiledCall`` passes to Python."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -79,10 +79,10 @@ class CallInterface(AheadOfTime, CompiledCall):
     _transformed: TransformedJit
 
     def _choose_fast_calls(self) -> None:
-        """Update `_fast`, which tells the C++ `CompiledCall` when to call JAX's fast path.
+        """Update `_fast`, by which C++ calls the function's ``jax.jit`` without Python code.
 
-        Called after every compilation and every slow call. `_fast` is None if no call may be fast:
-        before anything is compiled or called, with `verbose`, if a program prints or shows
+        Called after every compilation and every slow call. `_fast` is None if all calls need
+        Python: before anything is compiled or called, with `verbose`, if a program prints or shows
         progress, or if arguments may have to be copied or converted in Python first.
         """
         programs, runner = self._programs, self._runner
@@ -129,15 +129,15 @@ class CallInterface(AheadOfTime, CompiledCall):
     def _call_slow_path(
         self, begun: Any, failed: BaseException | None, args: Any, kwargs: Any
     ) -> Any:
-        """Call the function if JAX's fast path is not possible, or did not finish.
+        """Call the function through Python code, if C++ could not call it or finish the call.
 
         ``CompiledCall`` (C++) calls this method. It handles calls under JAX transformations,
         PennyLane tensors, and reports, and translates exceptions.
 
         Args:
-            begun: value that the fast call returned, if it needs conversion; None if there was no
-                fast call, or it raised.
-            failed: exception of the fast call, or None.
+            begun: value that the call from C++ returned, if it needs conversion; None if there was
+                no such call, or it raised.
+            failed: exception of the call from C++, or None.
             args: positional arguments of the user's call.
             kwargs: keyword arguments of the user's call.
 
@@ -222,10 +222,11 @@ class CallInterface(AheadOfTime, CompiledCall):
             raise
 
     def _run_slow_path(self, call: CallArgs) -> Any:
-        """Run a call with reports or a profile, or when JAX's CPU client is busy.
+        """Run a call that is measured, or that needs a spare device since the CPU client is busy.
 
-        If the client is busy, the program runs on a spare device. While a profile or recording is
-        active, the call waits for the results; profiles get its duration and circuits.
+        Calls are measured for `verbose`, profiles and recordings; a measured call waits for its
+        results. Profiles get its duration and circuits. JAX's CPU client is busy if it executes
+        many programs at once.
 
         Returns:
             the function's result, or `PendingResults`.
@@ -248,7 +249,7 @@ class CallInterface(AheadOfTime, CompiledCall):
         return result
 
     def _record_circuits(self, call: CallArgs) -> None:
-        """Add the circuits that XLA ran inside of a call's program to the active profiles.
+        """Add the circuits that XLA simulates in a call's program to the active profiles.
 
         The runtime does not see these circuits, so they are recorded after the program, without
         their durations.
@@ -260,9 +261,9 @@ class CallInterface(AheadOfTime, CompiledCall):
             record_span(f"circuit, {backend}", name, "", profile_clock(), False)
 
     def _measure_stages(self, run: Callable[..., Any]) -> Callable[..., Any]:
-        """Wrap `run`, which runs a call, to compile first, and to time both.
+        """Wrap a function that runs a call, to compile first, and to time both.
 
-        The returned function also prints reports if `verbose` is set.
+        `run` takes the `CallArgs`. The returned function also prints reports if `verbose` is set.
         """
 
         def run_measured(call: CallArgs) -> Any:
@@ -289,6 +290,7 @@ class CallInterface(AheadOfTime, CompiledCall):
         return run_measured
 
     def _finish_bars(self) -> None:
+        """Display the final state of the progress bars of this function's loops."""
         from bellhop.progress_bars.bars import finish_bars
 
         finish_bars(self._table, is_last=not runs_under_way())

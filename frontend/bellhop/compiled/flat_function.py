@@ -45,7 +45,7 @@ class FlatFunction:
         self._derived: dict[Any, FlatFunction] = {}
 
     def __call__(self, arrays: Sequence[Any]) -> list[Any]:
-        """Return the leaves of the result."""
+        """Call the compiled function; return the leaves of its result, and set ``latest.tree``."""
         results, self.latest.tree = jax.tree.flatten(self._compiled(*arrays))
         return results
 
@@ -87,7 +87,7 @@ class FlatFunction:
         return self._derive("jvp", active, push)
 
     def vmap(self, axes: tuple[int | None, ...], size: int) -> "FlatFunction":
-        """Return the batched function; its results have the batch axis first.
+        """Return the function batched by ``jax.vmap``; its results have the batch axis first.
 
         Args:
             axes: batch axis of each argument; None for an argument without one.
@@ -97,15 +97,15 @@ class FlatFunction:
         return self._derive("vmap", (axes, size), lambda *leaves: each(*leaves), self.latest)
 
     def _restrict_to_active(self, args: Sequence[Any], active: tuple[bool, ...]) -> tuple[Any, ...]:
-        """Return the function of active arguments with inexact results, and their values.
+        """Prepare the arguments of ``jax.vjp`` or ``jax.jvp`` for some differentiated arguments.
 
         Args:
             args: all arguments.
             active: for each argument, whether it is differentiated; inactive arguments are fixed.
 
         Returns:
-            the tuple ``(function, *active_args)``, as ``jax.vjp`` takes it. ``function`` returns a
-            list of the floating-point and complex results.
+            the tuple ``(function, *active_args)``. ``function`` takes the active arguments and
+            returns a list of the floating-point and complex results.
         """
 
         def active_function(*active_args: Any) -> list[Any]:

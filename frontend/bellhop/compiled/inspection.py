@@ -71,6 +71,7 @@ class Inspectable:
             raise missing_attribute_error(self, name)
 
     def _program(self) -> Program:
+        """Return the program that was compiled last."""
         return self._newest_entry().program
 
     def _newest_entry(self) -> CachedProgram:

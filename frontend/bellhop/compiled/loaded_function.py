@@ -110,10 +110,10 @@ class LoadedFunction(QJIT[Any, Any]):
         return super().__call__(*args, **kwargs)
 
     def _split_static(self, args: Args, kwargs: Kwargs) -> CallArgs:
-        """Arrange a call's arguments as a saved program takes them.
+        """Arrange a call's arguments as a saved program takes them; none are static.
 
         Arguments that no program accepts unchanged are promoted to the declared types, if there are
-        any. Loaded functions have no static arguments.
+        any.
 
         Raises:
             TypeError: if the function's Python signature does not accept the arguments.

@@ -86,7 +86,8 @@ class ProgramCache:
 
     Attributes:
         entries: the programs, in the order of compilation.
-        call_runtime: whether a program calls the runtime, so that calls must wait for its start.
+        call_runtime: whether a program has custom calls of the runtime. Then a call returns only
+            when XLA has executed the program.
         may_wait: whether a program may wait for other programs, by callbacks or regions.
         print: whether a program prints.
         print_asynchronously: whether a program prints asynchronously, on another thread.
@@ -115,8 +116,9 @@ class ProgramCache:
     def compile(self, static: Static, args: Args, kwargs: Kwargs) -> CachedProgram:
         """Compile the program of a signature, add it to this cache and update the flags.
 
-        A replacement from `schedule_replacement` is compiled if its signature matches. Each
-        argument is a ``FlatTree``. An older program of the signature stays in `entries`.
+        Each argument is a ``FlatTree`` of types or tracers. If `schedule_replacement` replaced a
+        module of the program with this signature, the replaced module is compiled. An older program
+        of the signature stays in `entries`.
         """
         replaced = self._replacement
         if replaced is not None and replaced[0].matches(static, args, kwargs):
@@ -151,5 +153,10 @@ class ProgramCache:
         return next(matching, None)
 
     def schedule_replacement(self, stage: str, text: str) -> None:
-        """Replace a stage's module in the newest program when it is compiled again."""
+        """Replace a stage's module when the newest program is compiled again.
+
+        Args:
+            stage: name of the pass after which the module is replaced, or ``"lowered"``.
+            text: MLIR text of the replacement.
+        """
         self._replacement = self.entries[-1], stage, text

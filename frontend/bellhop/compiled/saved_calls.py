@@ -36,6 +36,7 @@ class _CallForm:
 
     @property
     def keys(self) -> frozenset[_Key]:
+        """Keys of all arguments, however they are passed."""
         return self.keywords.union(self.positional)
 
 
@@ -132,7 +133,7 @@ class SavedCalls:
         return DeclaredSignature(name, self._signature, self._types[number][0])
 
     def find(self, args: Sequence[FlatTree], kwargs: Mapping[str, FlatTree]) -> SavedProgram:
-        """Return the saved program for the types of some arguments.
+        """Return the saved program that was compiled for the types of these arguments.
 
         Each argument is a ``FlatTree`` of values, tracers or types.
 
@@ -158,7 +159,10 @@ class SavedCalls:
         return f"The file has programs for the arguments {saved}."
 
     def _keys(self, count: int) -> tuple[_Key, ...]:
-        """Return the keys of positional arguments: names, then indices in ``*args``."""
+        """Return the keys of `count` positional arguments: names, then indices in ``*args``.
+
+        For ``f(x, *args)`` and three arguments: ``("x", 0, 1)``.
+        """
         return (*self._names[:count], *range(count - len(self._names)))
 
     def _map_by_key(self, bound: inspect.BoundArguments) -> dict[_Key, Any]:
@@ -195,6 +199,7 @@ class SavedCalls:
 
 
 def _positional_names(signature: inspect.Signature | None) -> list[str]:
+    """Return the names of the parameters that can be passed by position; none without signature."""
     kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     parameters = () if signature is None else signature.parameters.values()
     return [parameter.name for parameter in parameters if parameter.kind in kinds]

@@ -41,17 +41,17 @@ class _Stage:
 
     @property
     def args_info(self) -> Any:
-        """JAX's information about each dynamic argument."""
+        """Pytree ``(args, kwargs)`` of the dynamic arguments, with JAX's ``ArgInfo`` as leaves."""
         return _user_arguments_info(self._jax_stage.args_info)
 
     @property
     def in_avals(self) -> Any:
-        """Types of the dynamic arguments."""
+        """Pytree ``(args, kwargs)`` with the types of the dynamic arguments."""
         return _user_arguments_info(self._jax_stage.in_avals)
 
     @property
     def in_tree(self) -> Any:
-        """Structure of the dynamic arguments."""
+        """``PyTreeDef`` of the dynamic arguments ``(args, kwargs)``."""
         return jax.tree.structure(self.args_info)
 
     def __repr__(self) -> str:
@@ -71,8 +71,12 @@ def _user_arguments_info(arguments: Any) -> Any:
 class Compiled(_Stage):
     """A compiled program for one signature, which never recompiles.
 
-    ``f.lower(...).compile()`` returns it. It is called with dynamic arguments only, which it passes
-    to `run`.
+    ``f.lower(...).compile()`` returns it.
+
+    Args:
+        jax_stage: JAX's ``Compiled``.
+        function: name of the user's function.
+        run: takes the dynamic arguments, and runs the executable.
     """
 
     def __init__(self, jax_stage: Any, function: str, run: Callable[..., Any]) -> None:
@@ -168,7 +172,7 @@ class Traced(_Stage):
 
 
 class PinnedRunner(Runner):
-    """Runs one executable for all calls, for ``f.lower(...).compile()``.
+    """Runs one given executable for all calls, for ``f.lower(...).compile()``.
 
     Args:
         runner: the function's runner, whose attributes are shared.
@@ -202,7 +206,10 @@ class PinnedRunner(Runner):
     has_fast_calls = False
 
     def run(self, call: CallArgs, begun: Any = None, failed: BaseException | None = None) -> Any:
-        """Run the pinned executable; `begun` and `failed` are None, without fast calls."""
+        """Run the executable with the arguments of a call, as `run_uncached` does.
+
+        `begun` and `failed`, the outcome of a call that C++ began, are always None here.
+        """
         return self.run_uncached(call)
 
     def run_uncached(self, call: CallArgs, device: jax.Device | None = None) -> Any:
@@ -239,6 +246,7 @@ class PinnedRunner(Runner):
         return self._run_on_handle(run, self.given_handle, call)
 
     def _operand_indices(self, call: CallArgs) -> tuple[int, ...] | None:
+        """Return the indices of the argument leaves that the executable uses; None for all."""
         return self._operands_used
 
     def _describe_types(self) -> str:

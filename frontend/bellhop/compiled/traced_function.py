@@ -124,7 +124,7 @@ class TracedFunction:
         return self.place_result(self.run_uncompiled(static, args, kwargs))
 
     def place_result(self, result: PyTree) -> Any:
-        """Move the arrays of a result, a pytree, to the devices in `out_shardings`.
+        """Move the arrays of a function's result to the devices in the option `out_shardings`.
 
         Returns:
             the same pytree with the arrays on their devices; `result` itself if the option is None.
@@ -137,6 +137,7 @@ class TracedFunction:
         )
 
     def _resolve_targets(self, leaves: Sequence[Any], tree: Any) -> tuple[Target | None, ...]:
+        """Return the device or sharding of each result leaf, from `out_shardings`."""
         return resolve_out_shardings(self._function, self._options.out_shardings, leaves, tree)
 
     def explain_rejected_arguments(
@@ -189,7 +190,7 @@ class TracedFunction:
         check_not_deleted(f"qjit of {self.where}", names, args, kwargs, failed)
 
     def explain_leaked_arguments(self, args: Args, kwargs: Kwargs, failed: BaseException) -> None:
-        """Add a note to JAX's error for an argument that another traced function left behind.
+        """Add a note to JAX's error for a call whose argument is a leaked tracer.
 
         Does nothing to other errors, and if no argument is traced.
         """
@@ -213,7 +214,10 @@ class TracedFunction:
             check_not_passed_twice(f"qjit of {self.where}", names, donated, args, kwargs, failed)
 
     def _explain_traced_value(self, error: Exception) -> None:
-        """Add a note to an error of code that misuses a traced value; none to other errors."""
+        """Add a note to an error of user code that misuses a tracer, or needs its value.
+
+        For example to the error of ``if x > 0``. Does nothing to other errors.
+        """
         advice = advise_on_traced_value(error)
         if advice is None:
             return
