@@ -287,7 +287,7 @@ def name_file_errors(path: Any) -> Iterator[None]:
 
 
 def _check_is_saved_function(content: bytes) -> None:
-    """Raise an error unless a file begins as `save_programs` begins its files.
+    """Raise an error unless a file begins like the zip archives of `save_programs`.
 
     Args:
         content: bytes of the whole file.
@@ -311,10 +311,13 @@ def _check_is_saved_function(content: bytes) -> None:
 
 
 def _describe_excess(metadata: bytes) -> str | None:
-    """Describe by how much JSON is larger than the metadata of any saved function.
+    """Describe which size limit of a saved file's metadata is exceeded.
+
+    Args:
+        metadata: the metadata as JSON.
 
     Returns:
-        text such as ``"17000000 bytes, expected at most 16777216"``; None if it is not larger.
+        text such as ``"17000000 bytes, expected at most 16777216"``; None if no limit is exceeded.
     """
     n_separators = sum(map(metadata.count, (b",", b"[", b"{")))
     for number, limit, unit in (
@@ -331,17 +334,19 @@ def _unpack(
 ) -> tuple[dict[str, Any], list[str], SequenceOf[bytes | None]]:
     """Read the zip archive of a saved file, and validate its metadata.
 
+    Machine code in the file is used if the file is trusted, and was saved on an equal machine; a
+    trusted file for another machine causes a warning.
+
     Args:
         content: bytes of the zip archive.
         trust: whether machine code in the file may be used.
 
     Returns:
-        the metadata in the form ``_FILE``, the MLIR text of each program's module, and each
-        program's machine code, or None if it cannot be used here; warns if it is for other
-        machines.
+        the metadata, whose types ``_FILE`` has; the MLIR text of each program's module; and each
+        program's machine code, or None if it cannot be used.
 
     Raises:
-        Malformed, KeyError: if a program did not write it, or wrote it wrongly.
+        Malformed, KeyError: if the archive has content that `save_programs` never writes.
         CompileError: if it is damaged, or was saved with another format, version or precision.
     """
     verify_number_of_members(content)
@@ -402,9 +407,12 @@ def _unpack(
 
 
 def _encode(program: Program, signature: Any, out_tree: PyTreeDef, what: str) -> dict[str, Any]:
-    """Convert a program, without its module, to data in the form ``_PROGRAM``.
+    """Convert a program, without its module, to a dictionary for JSON.
+
+    ``_PROGRAM`` has the types of the values.
 
     Args:
+        program: the program.
         signature: ``(args, kwargs)``, a pytree with the types of the arguments.
         out_tree: structure of the program's result.
         what: name of the function, for errors.
@@ -436,9 +444,10 @@ def _decode(
     """Build a `SavedProgram` from its data in a file, and validate its module.
 
     Args:
-        record: data of the program, in the form ``_PROGRAM``.
+        record: data of the program by name; ``_PROGRAM`` has their types.
         module: MLIR text of the program's module.
         executable: the program's machine code, or None.
+        allowed: resolves the names of functions and classes.
 
     Raises:
         Malformed: if arguments, callbacks and module do not match.

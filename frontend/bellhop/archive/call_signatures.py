@@ -34,9 +34,10 @@ class PlainDefault:
 
 @dataclass(frozen=True)
 class ShownDefault:
-    """A parameter's default value in a file, of which only its text is saved.
+    """A parameter's default value in a file, of which only the ``repr`` is saved.
 
-    The loaded function shows the text in its signature. It is used for defaults such as arrays.
+    Used for a value that cannot be saved itself, such as an array. The loaded function shows the
+    text in its signature.
 
     Attributes:
         kind: ``"text"``, which distinguishes the kinds of default values in JSON.
@@ -144,6 +145,10 @@ def decode_signature(saved: SavedSignature, allowed: Allowed) -> inspect.Signatu
     The annotations bool, int, float, complex, str and object become these types. Other annotations,
     and default values of which only the text was saved, become `Shown` objects.
 
+    Args:
+        saved: the signature in the file.
+        allowed: resolves the classes of named tuples in default values.
+
     Returns:
         the signature; None if the function had none.
 
@@ -182,7 +187,9 @@ def _encode_default(default: object) -> PlainDefault | ShownDefault:
 
 
 def _decode_default(default: PlainDefault | ShownDefault, allowed: Allowed) -> Any:
-    """Convert a parameter's default value in a file to the value, or to a placeholder.
+    """Convert a parameter's default value in a file to the value, or to a `Shown` placeholder.
+
+    ``allowed`` resolves the classes of named tuples in the value.
 
     Raises:
         Malformed: if the numbers of leaves in structure and data differ.
@@ -199,12 +206,17 @@ def _decode_default(default: PlainDefault | ShownDefault, allowed: Allowed) -> A
 
 
 def _encode_annotation(annotation: object) -> str | None:
+    """Format an annotation as ``inspect`` shows it; return None for a missing annotation."""
     if annotation is inspect.Parameter.empty:
         return None
     return inspect.formatannotation(annotation)
 
 
 def _decode_annotation(text: str | None) -> Any:
+    """Convert an annotation's text to a built-in type, or else to a `Shown` placeholder.
+
+    None, for a parameter without annotation, becomes ``inspect.Parameter.empty``.
+    """
     if text is None:
         return inspect.Parameter.empty
     return _BUILTIN.get(text) or Shown(escape_controls(text))

@@ -36,7 +36,13 @@ _MOST_AXES = 64
 
 @dataclass(frozen=True)
 class SavedAval:
-    """Type of an array in a file; ``weak`` is JAX's weak type, ``dtype`` NumPy's name."""
+    """Type of an array in a file.
+
+    Attributes:
+        shape: its shape.
+        dtype: NumPy's name of its dtype, such as ``"float64"``.
+        weak: whether it is JAX's weak type.
+    """
 
     shape: tuple[int, ...]
     dtype: str
@@ -47,7 +53,10 @@ _COMMON_FIELDS = typing.get_type_hints(CallbackTarget)
 
 
 def _added_fields(kind: type[CallbackTarget]) -> dict[str, Any]:
-    """Return the fields that a subclass of CallbackTarget adds, with optional types."""
+    """Return the types of the fields that a subclass adds to `CallbackTarget`, by name.
+
+    Each type is a union with None, since records of other callbacks have None in these fields.
+    """
     hints = typing.get_type_hints(kind)
     return {name: form | None for name, form in hints.items() if name not in _COMMON_FIELDS}
 
@@ -67,7 +76,11 @@ TARGET = {
 
 
 def encode_target(target: CallbackTarget) -> dict[str, Any]:
-    """Convert a callback to data in the form ``TARGET``; `CompileError` on failure."""
+    """Convert a callback to a dictionary of its fields, for JSON; ``TARGET`` has their types.
+
+    Raises:
+        CompileError: if a function, structure or type in it cannot be saved.
+    """
     what = target.name_and_site
     arguments, results = f"the arguments of {what}", f"the result of {what}"
     if target.public_name.startswith("jax."):
@@ -98,10 +111,12 @@ def decode_target(record: dict[str, Any], allowed: Allowed) -> CallbackTarget:
     A C function gives a `NativeTarget`, and fields of buffers give a `BufferCallbackTarget`.
 
     Args:
-        record: data of the callback, in the form ``TARGET``.
+        record: fields of the callback by name; ``TARGET`` has their types.
+        allowed: resolves the names of functions and classes.
 
     Raises:
         Malformed: if a parameter of a C function is missing, or a type or structure is invalid.
+        CompileError: if the function is not allowed, or cannot be found.
     """
     out_tree, result_avals = decode_typed(record, "out_tree", "result_avals", allowed)
     fields = record | {
@@ -132,10 +147,11 @@ def decode_target(record: dict[str, Any], allowed: Allowed) -> CallbackTarget:
 
 
 def _verify_own_function(target: CallbackTarget) -> None:
-    """Raise `Malformed` if a callback of Bellhop's own function is one that no program has.
+    """Raise `Malformed` if a file calls a function of Bellhop with options that it cannot have.
 
-    As a buffer callback, a function that returns its results would leave its outputs as they are,
-    in memory that another program has written. The types of the calls are verified with the module.
+    For example, a function that returns its results must not get output buffers: it would not
+    write to them, and they would show another program's data. ``print`` is checked like Bellhop's
+    functions; a user's function may have any options. `verify_call` checks the types of the calls.
     """
     function = target.function
     if function is print:
@@ -153,16 +169,16 @@ def _verify_own_function(target: CallbackTarget) -> None:
 
 
 def verify_call(target: CallbackTarget, kind: str, inputs: Sequence[ShapedArray]) -> None:
-    """Raise an error unless a program may call a callback of a file in this way.
+    """Raise an error unless a call in a file's module has a kind and types that its callback takes.
 
     Args:
         target: the callback.
-        kind: kind of the call.
+        kind: kind of the call, a key of ``KINDS`` such as ``"pure"``.
         inputs: types of the leaves of its arguments.
 
     Raises:
-        Malformed: if the callback is a function of Bellhop that is not called so, or its mapped
-            axes or aliases are not valid.
+        Malformed: if a function of Bellhop does not take the kind or the types, or the mapped
+            axes or aliases of the callback are not valid.
     """
     function, results = target.function, target.result_avals
     if isinstance(function, BuiltinFunction):
@@ -191,7 +207,12 @@ def verify_call(target: CallbackTarget, kind: str, inputs: Sequence[ShapedArray]
 
 
 def _has_axes(target: CallbackTarget, inputs: Sequence[ShapedArray]) -> bool:
-    """Return whether arguments and results begin with the mapped axes of a callback."""
+    """Return whether a callback's arguments and results begin with its mapped axes.
+
+    Args:
+        target: the callback; ``target.loops`` has the mapped axes.
+        inputs: types of the leaves of its arguments.
+    """
     if any(len(loop) != len(inputs) or not any(loop) for loop in target.loops):
         return False
     sizes: dict[int, int] = {}
@@ -213,6 +234,7 @@ def decode_typed(record: dict[str, Any], tree: str, avals: str, allowed: Allowed
         record: data of a program or callback.
         tree: key of the structure in the record, such as ``"in_tree"``.
         avals: key of the leaves' types in the record, such as ``"in_avals"``.
+        allowed: resolves the classes of named tuples.
 
     Raises:
         Malformed: if the numbers of leaves and of types differ.
@@ -227,10 +249,14 @@ def decode_typed(record: dict[str, Any], tree: str, avals: str, allowed: Allowed
 
 
 def encode_aval(aval: Aval, what: str) -> SavedAval:
-    """Convert an array type to its form in a file; `CompileError` for random keys.
+    """Convert an array type to data for a saved file.
 
     Args:
+        aval: the type.
         what: description of the arguments or results with this type, for errors.
+
+    Raises:
+        CompileError: for arrays of typed random keys.
     """
     if jax.dtypes.issubdtype(aval.dtype, jax.dtypes.extended):
         raise CompileError(
@@ -242,7 +268,11 @@ def encode_aval(aval: Aval, what: str) -> SavedAval:
 
 
 def decode_aval(aval: SavedAval) -> ShapedArray:
-    """Convert an array type in a file to a `ShapedArray`; `Malformed` if invalid."""
+    """Convert an array type in a file to a `ShapedArray`.
+
+    Raises:
+        Malformed: if arrays cannot have the dtype or the shape.
+    """
     if aval.dtype not in _DTYPES:
         raise _nonexistent_type_error(aval)
     decoded = ShapedArray(aval.shape, _DTYPES[aval.dtype], weak_type=aval.weak)

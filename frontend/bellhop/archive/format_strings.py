@@ -39,12 +39,13 @@ def verify_format(fmt: str) -> None:
 
 
 def _verify_fields(fmt: str, *, depth: int) -> int:
-    """Verify the fields of a format string; return the sum of their widths.
+    """Verify the fields of a format string; return the sum of their widths and precisions.
 
-    The width of a nested field, such as ``{:{width}}``, is known when values are shown;
-    `format_limited` checks it. It counts as the largest.
+    The width of a nested field, such as ``{:{width}}``, is known only when values are formatted,
+    when `format_limited` checks it. Here it counts as 9999.
 
     Args:
+        fmt: the format string.
         depth: nesting depth of the string in format specifications; 1 for the outermost.
 
     Raises:
@@ -98,7 +99,11 @@ class _LimitedFormatter(string.Formatter):
     """Formatter that checks widths which values determine, as in ``{:{width}}``."""
 
     def format_field(self, value: Any, format_spec: str) -> str:
-        """Format a value, if the specification has no large number."""
+        """Format a value, unless its specification has a number of more than four digits.
+
+        Raises:
+            ValueError: for such a number, a width or precision.
+        """
         _verify_widths(format_spec)
         return str(super().format_field(value, format_spec))
 
@@ -113,13 +118,14 @@ def format_limited(fmt: str, *args: Any, **kwargs: Any) -> str:
 
 
 def verify_print_options(text: str = "{}") -> None:
-    """Raise an error unless NumPy print options in a file are valid and harmless.
+    """Raise an error unless NumPy print options in a file are valid, without ``formatter``.
 
     Args:
         text: the options as JSON.
 
     Raises:
-        ValueError: for a precision of more than four digits.
+        ValueError: for JSON that is not a dictionary, a ``formatter``, or a precision of more than
+            four digits.
         TypeError, ValueError, LookupError: for options that NumPy rejects, when they are set or
             when an array is shown.
     """
@@ -143,5 +149,5 @@ def verify_print_options(text: str = "{}") -> None:
 
 
 def _shorten(text: str) -> str:
-    """Return the ``repr`` of a text, of which a long text keeps the beginning."""
+    """Return the ``repr`` of a string, cut after 200 characters of the string."""
     return repr(text) if len(text) <= 200 else f"{text[:200]!r}..."

@@ -35,7 +35,7 @@ class Named:
 
 @dataclass(frozen=True)
 class Ours:
-    """A function of Bellhop, or ``print``, in a file; it needs no trust.
+    """A function of Bellhop, or ``print``, in a file; ``load`` accepts it without ``trust=True``.
 
     Attributes:
         kind: ``"bellhop"``, which distinguishes the kinds of functions in JSON.
@@ -72,12 +72,10 @@ _LINALG_PREFIX = "jax.numpy.linalg:"
 
 @functools.cache
 def _get_linalg_types() -> dict[str, type[Any]]:
-    """Return the named tuple classes of ``jax.numpy.linalg``, by name in a file.
+    """Return the named tuple classes that functions of ``jax.numpy.linalg`` return, by name.
 
-    Such a name is ``"jax.numpy.linalg:EighResult"``.
-
-    Files may contain them without trust. JAX does not export them, so they are found by abstract
-    evaluation.
+    A name, as in a file, is ``"jax.numpy.linalg:EighResult"``. Files may contain these classes
+    without trust. JAX does not export them, so they are found by abstract evaluation.
     """
     matrix = jax.ShapeDtypeStruct((1, 1), float)
     linalg = jax.numpy.linalg
@@ -94,7 +92,7 @@ def _find_linalg_type(name: str) -> type[Any] | None:
 
 
 class Allowed:
-    """Policy of a call of ``load``: which functions and classes a file may use.
+    """Resolves the names of functions and classes in a file, if ``load`` allows them.
 
     JAX's named tuples and Bellhop's own functions are always allowed.
 
@@ -135,7 +133,7 @@ class Allowed:
         return sorted(name for name in names if _find_linalg_type(name) is None)
 
     def function(self, function: Function) -> Callable[..., Any]:
-        """Resolve a callback's function in a file to the function itself.
+        """Resolve a callback's function in a file to the Python or C function itself.
 
         Args:
             function: the function as `encode_function` stored it.
@@ -241,13 +239,14 @@ def get_importable_name(function: Callable[..., Any], what: str) -> str:
     """Return the name by which another process can import a function or class.
 
     Args:
+        function: the function or class.
         what: description of the saved object that contains the function, for errors.
 
     Returns:
         ``module:qualname``; the object with this name is `function`, or wraps it.
 
     Raises:
-        CompileError: if the name does not lead to it in another process.
+        CompileError: if another process could not import `function` by its name.
     """
     qualname = getattr(function, "__qualname__", None) or getattr(function, "__name__", None)
     module = getattr(function, "__module__", None) or _find_module(function, qualname)
@@ -290,10 +289,14 @@ def _find_module(function: Callable[..., Any], name: str | None) -> str | None:
 
 
 def encode_function(function: Callable[..., Any], what: str) -> Function:
-    """Describe a callback's function by names, for a saved file.
+    """Convert a callback's function to data from which another process can find the function.
 
     Args:
+        function: the user's function, a C function, or a function of Bellhop.
         what: description of the callback, for errors.
+
+    Returns:
+        a `Named`, `CFunction` or `Ours` for the saved file.
 
     Raises:
         CompileError: if another process cannot find the function.
@@ -321,9 +324,10 @@ def encode_function(function: Callable[..., Any], what: str) -> Function:
 
 
 def encode_type(type_: type[Any], what: str) -> Named:
-    """Describe a class of named tuples by its name, for a saved file.
+    """Convert a class of named tuples to its name, for a saved file.
 
     Args:
+        type_: the class.
         what: description of the saved object that contains the class, for errors.
 
     Raises:
@@ -336,4 +340,5 @@ def encode_type(type_: type[Any], what: str) -> Named:
 
 
 def _is_or_wraps(found: Any, function: Callable[..., Any]) -> bool:
+    """Return whether an object is `function`, or a decorator's wrapper of `function`."""
     return found is function or getattr(found, "__wrapped__", None) is function

@@ -75,7 +75,7 @@ def find_plugin(name: str, *, import_any: bool = False) -> tuple[str, str]:
 
 
 def _interface(class_: Any) -> tuple[Any, Any]:
-    """Return the compiled plugin that a PennyLane device class reports.
+    """Call ``get_c_interface`` of a PennyLane device class, which names its compiled plugin.
 
     Args:
         class_: a class, or any other object.

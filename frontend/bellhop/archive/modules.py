@@ -118,11 +118,12 @@ def _check_main(
 
 
 def _check_declarations(module: ir.Module, targets: Sequence[CallbackTarget]) -> None:
-    """Raise `Malformed` unless a module declares and calls the callbacks of its file.
+    """Raise `Malformed` unless a module's callback declarations and calls fit the file's callbacks.
 
-    The runtime trusts the numbers, types and kinds of the calls; wrong values could crash it.
+    The runtime trusts the indices, types and kinds of the calls; wrong values could crash it.
 
     Args:
+        module: the module of a program, of unknown origin.
         targets: the callbacks, by the index in their declarations.
     """
     declared = find_declarations(module)
@@ -165,7 +166,10 @@ def _to_avals(types: Sequence[ir.Type]) -> list[ShapedArray]:
 
 
 def _escape_texts(module: ir.Module) -> None:
-    """Escape control characters in the texts of circuits and callbacks, which errors show."""
+    """Escape control characters in string attributes of Bellhop's operations, in place.
+
+    Errors show these strings, such as names of circuits and callbacks.
+    """
     for op in list_operations(module.operation):
         if not is_own(op):
             continue
@@ -207,11 +211,12 @@ def find_local_device(name: str) -> Target:
 
 
 def _localize_circuit(begin: ir.Operation, *, trust: bool) -> None:
-    """Replace a circuit's device name by the path of its plugin library here.
+    """Replace the device name in a ``quantum.begin`` by the path of the plugin on this machine.
 
     Args:
-        begin: a ``quantum.begin`` operation, which is changed.
-        trust: whether the device may be any that is installed.
+        begin: the operation, which begins a circuit and is changed in place.
+        trust: whether any installed PennyLane device is allowed, and imported; otherwise Lightning
+            devices, and devices whose modules are imported.
 
     Raises:
         Malformed: if its factory function or its options are not valid.

@@ -1,4 +1,4 @@
-"""Bellhop's own functions in files: by names in a table, never by a name that a file chooses."""
+"""Bellhop's own functions in files: only names in a fixed table are imported."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -73,11 +73,11 @@ def make_own_function(
 
 
 def verify_strings(class_: type[BuiltinFunction], arguments: Sequence[str]) -> None:
-    """Raise an error unless an untrusted file may have a function with these strings.
+    """Raise an error if a function of Bellhop could do harm with strings of an untrusted file.
 
     Args:
         class_: class of the function.
-        arguments: strings for the class's constructor.
+        arguments: strings for the class's constructor, such as a format string.
 
     Raises:
         ValueError: for a format string that can do more than display values, or print options that

@@ -86,12 +86,15 @@ def _convert(form: Any, value: Any) -> Any:
 def _convert_each(
     forms: Iterable[Any], values: Sequence[Any], names: Sequence[str] | None = None
 ) -> list[Any]:
-    """Convert the elements of a list, or the values of a dictionary, each to its form.
+    """Convert the elements of a list, or the values of a dictionary, each to its expected type.
 
     Args:
         forms: the expected types.
-        values: as many JSON values.
-        names: their keys in the dictionary; None for a list.
+        values: JSON values, one for each type.
+        names: keys of the values in the dictionary; None for a list.
+
+    Raises:
+        _Mismatch: for the first value without its expected type.
     """
     converted: list[Any] = []
     try:
@@ -138,11 +141,12 @@ def _freeze(value: object) -> Any:
 
 
 def _require(is_fitting: bool) -> None:
+    """Raise `_Mismatch` if a condition on a JSON value is false."""
     if not is_fitting:
         raise _Mismatch()
 
 
 @functools.cache
 def _get_fields(form: Hashable) -> dict[str, Any]:
-    """Return the forms of a dataclass's fields by name."""
+    """Return the types of a dataclass's fields by name."""
     return typing.get_type_hints(form)  # type: ignore[arg-type]

@@ -15,7 +15,7 @@ PLACEHOLDER = b" " + b"0" * _DIGITS
 
 
 def as_key(key: object, advice: str) -> bytes:
-    """Convert the key that a user passed to ``save`` or ``load`` to bytes.
+    """Convert the HMAC key that a user passed to ``save`` or ``load`` to bytes.
 
     Args:
         key: a bytes-like object, or a string, which is encoded as UTF-8.
@@ -35,7 +35,12 @@ def as_key(key: object, advice: str) -> bytes:
 
 
 def sign(content: bytes, key: bytes) -> bytes:
-    """Return a file with its signature in place of the placeholder."""
+    """Return the bytes of a file with their HMAC in place of the last 64 bytes.
+
+    Args:
+        content: bytes of the whole file, which ends with ``PLACEHOLDER``.
+        key: the HMAC key.
+    """
     signed = content[:-_DIGITS]
     return signed + _signature(signed, key)
 
@@ -66,9 +71,10 @@ def verify(content: bytes, key: bytes) -> None:
 
 
 def get_digest(comment: bytes) -> bytes:
-    """Return the digest in a file's comment, without the signature."""
+    """Return the SHA-256 digest in a zip archive's comment, without the HMAC that may follow."""
     return comment.partition(b" ")[0]
 
 
 def _signature(signed: bytes, key: bytes) -> bytes:
+    """Compute the HMAC-SHA256 of bytes, as 64 hexadecimal digits."""
     return hmac.new(key, signed, hashlib.sha256).hexdigest().encode()

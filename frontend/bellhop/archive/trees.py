@@ -112,6 +112,10 @@ def encode_tree(tree: PyTreeDef, what: str) -> Tree:
 def decode_tree(tree: Tree, allowed: Allowed) -> PyTreeDef:
     """Convert a pytree structure in a file to a `PyTreeDef`.
 
+    Args:
+        tree: the structure as `encode_tree` stored it.
+        allowed: resolves the classes of named tuples.
+
     Raises:
         Malformed: if it is not a valid structure, such as a named tuple with too many fields.
         CompileError: if it names a class that is not allowed.

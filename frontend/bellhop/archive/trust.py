@@ -10,7 +10,7 @@ from bellhop_mlir.module_validation import parse_untrusted
 
 
 def find_trust_reason(programs: Iterable[tuple[str, Sequence[CallbackTarget]]]) -> str | None:
-    """Find out why ``load`` needs ``trust=True`` for the programs of a file.
+    """Find the first part of a file's programs that ``load`` rejects without ``trust=True``.
 
     Args:
         programs: for each program, the MLIR text of its module, and its callbacks.
