@@ -70,7 +70,10 @@ def describe_mismatch(signature: inspect.Signature, names: Iterable[str], error:
 
 
 def _find_unknown_keywords(signature: inspect.Signature, names: Iterable[str]) -> list[str]:
-    """Return the names that are not parameters; none if the function takes any keyword."""
+    """Return the keyword names that a signature does not accept, sorted.
+
+    The list is empty if the signature has ``**kwargs``.
+    """
     kinds = {each.kind for each in signature.parameters.values()}
     if inspect.Parameter.VAR_KEYWORD in kinds:
         return []
@@ -78,7 +81,11 @@ def _find_unknown_keywords(signature: inspect.Signature, names: Iterable[str]) -
 
 
 def _suggest_option(name: str) -> str:
-    """Suggest an option of callbacks for a misspelled or former name, for an error."""
+    """Return a sentence that suggests a callback option with a similar name, or nothing.
+
+    ``name`` is an unknown keyword: ``vmap_metod`` and JAX's former ``vectorized`` suggest
+    ``vmap_method``.
+    """
     similar = difflib.get_close_matches(name, [*_CALLBACK_OPTIONS, *_FORMER_OPTIONS], n=1)
     known = [_FORMER_OPTIONS.get(each, each) for each in similar]
     return "".join(suggest_name(each, known) for each in known)
@@ -87,9 +94,7 @@ def _suggest_option(name: str) -> str:
 def check_not_transformation(
     construct: str, function: Callable[..., Any], args: Collection[Any]
 ) -> None:
-    """Raise an error if a transformation was compiled in place of the transformed function.
-
-    ``qjit(bellhop.grad)(f)`` is meant as ``qjit(bellhop.grad(f))``.
+    """Raise an error for ``qjit(bellhop.grad)(f)``, which was meant as ``qjit(bellhop.grad(f))``.
 
     Args:
         construct: name of the public function that compiles, such as ``"qjit"``.
@@ -119,7 +124,7 @@ def check_parameters(
     passed: str,
     names: Collection[str] = (),
 ) -> None:
-    """Raise an error if a function does not accept the arguments that Bellhop passes.
+    """Raise an error if a user's function, such as a loop body, cannot take Bellhop's arguments.
 
     Args:
         where: construct that calls the function, for the error.
@@ -144,16 +149,16 @@ def check_parameters(
 
 
 def get_decorated_body(construct: str, given: tuple[Any, ...], example: str) -> Callable[..., Any]:
-    """Return the body that a decorator such as ``for_loop(0, n, 1)`` was called with.
+    """Return the loop body to which a decorator such as ``for_loop(0, n, 1)`` was applied.
 
     Args:
         construct: name of the public function that made the decorator, for the error.
         given: all arguments of the decorator's call.
-        example: the decorator as Python code.
+        example: the decorator as Python code, for the error.
 
     Raises:
-        TypeError: unless `given` is one function. A decorator without its own arguments, as in
-            ``@while_loop``, comes here with the carried values.
+        TypeError: unless `given` is one function. For example, after ``@while_loop`` without
+            arguments, `given` are the carried values of the loop.
     """
     if len(given) == 1 and callable(given[0]):
         body: Callable[..., Any] = given[0]

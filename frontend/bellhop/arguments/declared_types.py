@@ -71,9 +71,9 @@ def annotated_result_type(function: Callable[..., Any]) -> Any:
 
 
 def _globals(function: Callable[..., Any]) -> dict[str, Any]:
-    """Return the global variables of the module that defines a callable.
+    """Return the global variables of the module that defines a callable; empty for C functions.
 
-    They serve to evaluate string annotations; an empty dictionary for functions in C.
+    String annotations are evaluated with them.
     """
     while isinstance(function, functools.partial):
         function = function.func
@@ -151,7 +151,7 @@ def _find_shape(declared: Any) -> Any:
 
 
 def _unpack_generics(declared: Any) -> Any:
-    """Replace types such as ``tuple[int, float]`` in a pytree by ``(int, float)``.
+    """Replace ``tuple[int, float]`` and similar types in a pytree by ``(int, float)``.
 
     Returns the same object if there is nothing to replace.
     """

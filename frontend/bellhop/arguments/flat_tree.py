@@ -91,7 +91,12 @@ class FlatTree:
 
     @classmethod
     def from_structure(cls, tree: PyTree, leaves: Sequence[Any]) -> "FlatTree":
-        """Build from a `PyTreeDef` and leaves; the leaves have empty key paths."""
+        """Build from a ``PyTreeDef`` and leaves; the leaves have empty key paths.
+
+        Args:
+            tree: the ``PyTreeDef``.
+            leaves: one object for each leaf, in order.
+        """
         return cls(_Structure(tree, ((),) * tree.num_leaves), leaves)
 
     @property
@@ -109,6 +114,7 @@ class FlatTree:
         return jax.tree.unflatten(self.tree, self.leaves)
 
     def _with_keys(self) -> tuple[Any, _Structure]:
+        """Return the leaves with their keys, and the structure, for JAX's flattening with paths."""
         keys = map(_Path, self._structure.paths)
         return tuple(zip(keys, self.leaves, strict=True)), self._structure
 
@@ -228,6 +234,7 @@ def make_flat_jaxpr(
     Args:
         function: function of pytrees.
         *args: example arguments or `ShapeDtypeStruct` objects.
+        **kwargs: keyword arguments of the same kinds.
 
     Returns:
         the closed jaxpr, and a `FlatTree` of `ShapeDtypeStruct` objects for the result.

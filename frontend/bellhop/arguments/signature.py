@@ -30,6 +30,8 @@ class DeclaredSignature:
     and calls convert their arguments to them.
 
     Args:
+        name: name of the function, for errors.
+        signature: Python signature of the function.
         args: for each parameter a `FlatTree`, whose leaves are the declared types.
 
     Attributes:
@@ -96,7 +98,7 @@ class DeclaredSignature:
 
     @functools.cached_property
     def leaves(self) -> tuple[Any, ...] | None:
-        """Data by which a fast call checks arguments that are single arrays.
+        """Declared types in the form that C++ reads to convert arguments without Python.
 
         For each argument a tuple of dtype, shape, NumPy scalar type, and the Python scalar types
         that `promote` converts to it. None if a declared argument is a pytree.
@@ -110,6 +112,7 @@ class DeclaredSignature:
 
 
 def _has_dtype(leaf: object, dtype: DTypeLike) -> bool:
+    """Return whether a value is an array or NumPy scalar with a dtype, and not weakly typed."""
     if isinstance(leaf, jax.Array) and leaf.weak_type:
         return False
     return isinstance(leaf, jax.Array | np.ndarray | np.generic) and leaf.dtype == dtype
@@ -273,6 +276,11 @@ def flatten_result(where: str, result: PyTree) -> tuple[list[Any], Any]:
 
 
 def _as_array(leaf: object) -> Any:
+    """Convert a number to a JAX array; return arrays and tracers unchanged.
+
+    Raises:
+        TypeError: for values that JAX does not accept, such as NumPy arrays of strings.
+    """
     if isinstance(leaf, np.ndarray | np.generic):
         jax.typeof(leaf)  # Raises for dtypes that JAX does not have.
     return leaf if hasattr(leaf, "dtype") else as_array(leaf)
@@ -291,7 +299,10 @@ def as_array(value: object) -> Any:
 
 
 def uncalled_loop_hint(value: object) -> str:
-    """Return advice for a result that is a function: call it, as a loop for example."""
+    """Return the end of an error that advises to call a function, as in ``f()``, not return it.
+
+    A decorated loop that was not called is such a function. Empty if ``value`` is not callable.
+    """
     return "; call a function to return its result, f() in place of f" if callable(value) else ""
 
 
@@ -317,9 +328,9 @@ def _integer_overflow_error(where: str, leaf: object, verb: str, error: Exceptio
 
 
 def make_leaf_signature(names: Sequence[str], args: Args, kwargs: Kwargs) -> inspect.Signature:
-    """Make a signature with one positional parameter for each leaf of the arguments.
+    """Make a signature with one positional-only parameter for each leaf of the arguments.
 
-    The names show in the compiled program: the leaves of ``f(x={"a": 1, "b": 2})`` are named
+    JAX shows the names in the compiled program: the leaves of ``f(x={"a": 1, "b": 2})`` are named
     ``x_a`` and ``x_b``. A name that occurs before gets a number: ``x``, then ``x_1``.
 
     Args:
@@ -385,9 +396,9 @@ def is_rejected_array(leaf: object) -> bool:
 
 
 def _describe_non_array(value: object) -> str:
-    """Describe a value that is not an array, as the end of a sentence.
+    """Describe a value that is not an array, to complete "the argument x is ..." in an error.
 
-    For example ``of type str, which is not an array``, to follow "the argument x is".
+    For example ``of type str, which is not an array``.
     """
     if isinstance(value, np.ma.MaskedArray):
         return "a masked array, which JAX does not support"

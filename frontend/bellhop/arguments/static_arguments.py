@@ -18,7 +18,7 @@ _VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 @dataclass(frozen=True)
 class Donated:
-    """Arguments of a qjit function whose memory a program may reuse for its results.
+    """Donated arguments of a qjit function: a program may reuse their memory for its results.
 
     Attributes:
         positions: indices among the dynamic positional arguments: static arguments do not count.
@@ -174,9 +174,10 @@ class StaticArguments:
         return [name for i, name in enumerate(positional) if i not in self._positions]
 
     def _complete_names(self, parameters: list[inspect.Parameter]) -> None:
-        """Add the names of static positions and the positions of static names to `self`.
+        """Make `_positions` and `_names` name the same static parameters, in place.
 
-        Negative positions are replaced.
+        An argument that is static by position becomes static by name too, and vice versa. Negative
+        positions are replaced by positions from 0.
 
         Args:
             parameters: all parameters of the user's function.
@@ -217,6 +218,13 @@ class StaticArguments:
                 )
 
     def _too_many_error(self, option: str, position: int, count: int) -> str:
+        """Return the message for a position that the function does not have.
+
+        Args:
+            option: name of the option that contains the position.
+            position: the position, from 0.
+            count: number of the function's positional parameters.
+        """
         return (
             f"{self._where}: {option} has {position}, but the function has {count} "
             "positional parameters, counted from 0. Correct the position."
@@ -332,7 +340,7 @@ class Static:
 
     @classmethod
     def from_key(cls, key: tuple[Any, ...]) -> "Static":
-        """Return the static arguments of a `key`."""
+        """Rebuild the static arguments from the attribute `key` of an equal object."""
         return cls(dict(zip(key[::4], key[3::4], strict=True)))
 
     def __hash__(self) -> int:

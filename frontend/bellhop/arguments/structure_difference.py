@@ -53,11 +53,11 @@ def _describe_node(tree: Any, other: Any) -> str:
 
 
 def _describe_metadata(kind: type, metadata: Any, other: Any) -> list[str]:
-    """Describe the items of a node's static data that differ from another node's.
+    """Describe the static data of a pytree node, as far as another node's data differ.
 
     Args:
         kind: the class of both nodes.
-        metadata: static data of the described node, as its class flattens.
+        metadata: static data (auxiliary data) of the described node, as its class flattens.
         other: static data of the other node.
 
     Returns:
@@ -79,7 +79,7 @@ def _describe_metadata(kind: type, metadata: Any, other: Any) -> list[str]:
 
 
 def _describe_value(value: Any, other: Any) -> str:
-    """Return the ``repr`` of a value; with type and address if the other value has the same."""
+    """Return a value's ``repr``; with its type and address if ``other`` has the same ``repr``."""
     text = format_value(value)
     if text != format_value(other):
         return text
@@ -87,7 +87,10 @@ def _describe_value(value: Any, other: Any) -> str:
 
 
 def _is_equal(value: Any, other: Any) -> bool:
-    """Return whether static data are equal; False if they cannot be compared, as arrays."""
+    """Return whether two values are equal; if they cannot be compared, whether they are identical.
+
+    Arrays, for example, cannot be compared to one truth value.
+    """
     try:
         return bool(value == other)
     except Exception:
