@@ -20,7 +20,10 @@ def _check(operation: str, jaxpr: Jaxpr) -> None:
     """Raise an error if the function of an XLA operation calls Python or a circuit.
 
     XLA applies the function inside of one operation, where it cannot call the runtime.
-    ``operation`` is its public name, such as ``jax.lax.reduce``, and ``jaxpr`` the function.
+
+    Args:
+        operation: public name of the operation, such as ``jax.lax.reduce``.
+        jaxpr: jaxpr of the function, such as the sum of two numbers.
 
     Raises:
         CompileError: naming the operation, its line, and the callback or circuit.

@@ -70,10 +70,9 @@ _QNODE_OPTIONS = {
 
 
 def advise_on_qnode_option(name: str) -> str:
-    """Return where to set an option of QNodes or devices that qjit does not have.
+    """Return a sentence that tells where to set a QNode's or device's option passed to qjit.
 
-    Returns:
-        the sentence; an empty string for other options.
+    For example ``shots``. An empty string for other options.
     """
     return _QNODE_OPTIONS.get(name, "").format(name=name)
 

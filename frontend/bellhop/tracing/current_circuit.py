@@ -74,7 +74,7 @@ class GateRecorder(Protocol):
 
 
 class CurrentCircuit(Protocol):
-    """The circuit of the QNode that is being traced, for ``measure`` and others.
+    """The circuit of the QNode that is being traced: it receives gates and measurements.
 
     `current_circuit` returns it. ``bellhop.measure``, ``for_loop``, ``adjoint`` and other functions
     pass their gates and measurements to it.
@@ -93,10 +93,10 @@ class CurrentCircuit(Protocol):
 
     @property
     def has_operation_outcomes(self) -> bool:
-        """Whether mid-circuit outcomes are PennyLane's ``MeasurementValue``, not tracers."""
+        """Whether mid-circuit measurements return PennyLane's ``MeasurementValue``, not tracers."""
 
     def labels(self) -> Sequence[Any]:
-        """Return the wire labels of the circuit, as far as they are known."""
+        """Return the wire labels of the circuit that are known while it is traced, in order."""
 
     def is_collecting(self) -> bool:
         """Return whether this circuit's queue is PennyLane's active queue.
@@ -105,7 +105,7 @@ class CurrentCircuit(Protocol):
         """
 
     def flush_queue(self, construct: str, /) -> "RecordingCircuit":
-        """Apply the operations that are queued so far, before a construct such as a loop.
+        """Append queued operations to the circuit, before a construct such as a loop is recorded.
 
         Args:
             construct: the function that the user called, such as ``for_loop``; for errors.
@@ -126,13 +126,17 @@ class CurrentCircuit(Protocol):
         """
 
     def as_operation(self, record: Callable[[Any], Any], /) -> tuple[Any, Any]:
-        """Trace control flow into one PennyLane operation, which is applied later.
+        """Trace loops and conditionals with gates into one PennyLane operation.
 
-        ``record`` takes a ``RecordingCircuit``, applies the control flow to it and returns its
-        classical results.
+        The caller queues the operation or puts it into a tape; the gates are applied when the
+        circuit applies the operation.
+
+        Args:
+            record: takes a ``RecordingCircuit``, applies the loops and conditionals to it, and
+                returns a pytree of their classical results.
 
         Returns:
-            the operation, and the classical results, which are computed now.
+            the operation, and the pytree, which is computed immediately, without the gates.
         """
 
     def mid_measure(self, label: Wire, /, *, reset: bool, postselect: int, site: str) -> Any:
@@ -150,7 +154,7 @@ class CurrentCircuit(Protocol):
 
 
 class RecordingCircuit(CurrentCircuit, GateRecorder, Protocol):
-    """A circuit to which gates and constructs such as loops are appended.
+    """A circuit that records gates, and constructs such as loops, in program order.
 
     ``CurrentCircuit.flush_queue`` returns it.
     """
@@ -159,11 +163,12 @@ class RecordingCircuit(CurrentCircuit, GateRecorder, Protocol):
         """Record PennyLane operations, in order."""
 
     def append_region(self, gates: Any, controls: tuple[Any, Any] | None, /) -> None:
-        """Record the adjoint of a quantum function, or the function with control wires.
+        """Record the adjoint or the controlled form of a quantum function.
 
         Args:
-            gates: the traced function, a ``GateJaxpr``.
-            controls: the control wires and their control values; None for the adjoint.
+            gates: the traced quantum function, a ``GateJaxpr``.
+            controls: for the controlled form, the control wires and their control values; None for
+                the adjoint.
         """
 
     def mid_measure(

@@ -27,17 +27,18 @@ _droppable: set[Primitive] = set()
 
 
 def register_droppable(primitive: Primitive) -> None:
-    """Register an effect-free primitive for `drop_unused_calls`.
+    """Register an effect-free primitive whose unused calls `drop_unused_calls` removes.
 
-    Unused calls of it are removed; XLA would keep its custom calls.
+    XLA would keep them, as it keeps all custom calls.
     """
     _droppable.add(primitive)
 
 
 def drop_unused_calls(closed: ClosedJaxpr) -> ClosedJaxpr:
-    """Remove unused calls of registered primitives, keeping inputs and results.
+    """Remove equations of registered primitives whose results are unused, from a jaxpr.
 
-    Other unused equations go with them.
+    `register_droppable` registers primitives. Other unused equations are removed too if there is
+    any such equation. Inputs and results of the jaxpr stay.
 
     Returns:
         the new jaxpr; `closed` itself if it has no such calls, or all are used.
@@ -49,6 +50,7 @@ def drop_unused_calls(closed: ClosedJaxpr) -> ClosedJaxpr:
 
 
 def _count_calls(closed: ClosedJaxpr) -> int:
+    """Count the equations of registered primitives in a jaxpr, at any depth."""
     return sum(eqn.primitive in _droppable for eqn in iterate_equations(closed.jaxpr))
 
 
@@ -159,9 +161,13 @@ def _prune_while(eqn: JaxprEqn, used: Sequence[bool]) -> JaxprEqn:
 
 
 def _prune_scan(eqn: JaxprEqn, used: Sequence[bool]) -> JaxprEqn:
-    """Make a ``scan`` return unneeded carried values unchanged, for JAX's DCE.
+    """Make the body of a ``scan`` return unneeded carried values unchanged.
 
-    JAX then removes these values. `used` has for each result whether it is used.
+    JAX's dead code elimination then removes these values.
+
+    Args:
+        eqn: the equation of the ``scan``.
+        used: for each result, whether it is used.
 
     Returns:
         the new equation, with the same operands and results; `eqn` itself if nothing changes.

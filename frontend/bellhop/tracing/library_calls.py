@@ -50,7 +50,7 @@ class LibraryCall:
     site: str
 
     def advise(self, *, branches: bool) -> str | None:
-        """Describe the value that the function needs, and the remedy.
+        """Describe for an error which value the function needs, and what to write in its place.
 
         Args:
             branches: whether Python code of the function branches on the value.
@@ -174,8 +174,12 @@ def _find_called_function(
 ) -> tuple[Any, str | None, ast.Call | None]:
     """Find the function that an entry of a traceback calls, its module, and the user's call.
 
+    Args:
+        found: an entry of a traceback in the user's code.
+
     Returns:
-        each is None if it is not found.
+        the function; the name of the NumPy or SciPy module that exports it, or of the module in
+        the user's expression; and the syntax tree of the call. Each is None if it is not found.
     """
     frame = found.tb_frame
     if not is_call_from_site(frame):
@@ -247,7 +251,7 @@ def _has_tracer(value: object) -> bool:
 
 
 def _find_twin(call: ast.Call, function: Any, module: str | None) -> str | None:
-    """Return the user's call with JAX's function of the same name.
+    """Return the user's call of a NumPy or SciPy function, rewritten to JAX's function.
 
     ``scipy.special.gamma(x)`` gives ``"jax.scipy.special.gamma(x)"``.
 

@@ -7,20 +7,25 @@ from bellhop.tracing.state import is_tracing
 
 
 def reject_operand(measurement: Any, _: object) -> Any:
-    """Raise the error of `reject_only_operand` while a program is traced.
+    """Raise an error for a measurement that is an operand of a binary operator or comparison.
 
-    It is the method of each binary operator and comparison of measurement processes.
+    Such as ``qml.expval(qml.Z(0)) * 2`` in a quantum function. PennyLane's measurement
+    processes have it as the method ``__mul__`` etc., for all binary operators and comparisons.
 
     Returns:
         ``NotImplemented`` outside of programs, so that Python raises its own error.
+
+    Raises:
+        TypeError: while a Bellhop program is traced; names the user's line and the remedy.
     """
     return reject_only_operand(measurement) if is_tracing() else NotImplemented
 
 
 def reject_only_operand(measurement: Any) -> NoReturn:
-    """Raise an error: a measurement has no value in the quantum function.
+    """Raise an error for a measurement that is the operand of a unary operator.
 
-    It is the method of each unary operator of measurement processes.
+    PennyLane's measurement processes have it as the method ``__neg__`` etc. A measurement has no
+    value in the quantum function.
 
     Raises:
         TypeError: naming the user's line and the remedy.

@@ -51,9 +51,10 @@ def to_outcome(value: jax.core.Tracer) -> jax.core.Tracer:
 
 @functools.cache
 def _outcome_type(tracer_type: Any) -> Any:
-    """Return the subclass ``MidCircuitOutcome`` of a JAX tracer class.
+    """Return a subclass of a JAX tracer class, whose operators are as for outcomes in PennyLane.
 
-    It has the operators of outcomes, and is created once for each `tracer_type`.
+    For example ``+`` adds integers. The subclass, ``MidCircuitOutcome``, is created once for each
+    `tracer_type`.
     """
     number = lambda value: _to_integer(value, tracer_type)
     # PennyLane recognizes JAX arrays by the module of their type.
@@ -77,18 +78,21 @@ def _outcome_type(tracer_type: Any) -> Any:
 
 
 def _to_integer(value: object, tracer_type: Any) -> Any:
+    """Convert a mid-circuit outcome to an integer tracer; return other values unchanged."""
     return jnp.asarray(value, int) if type(value) is _outcome_type(tracer_type) else value
 
 
 def _make_arithmetic(
     function: Callable[[Any, Any], Any], number: Callable[[Any], Any]
 ) -> Callable[..., Any]:
+    """Return an operator method, such as ``__add__``, that computes with outcomes as integers."""
     return lambda self, other: function(number(self), number(other))
 
 
 def _make_comparison(
     function: Callable[[Any, Any], Any], number: Callable[[Any], Any]
 ) -> Callable[..., Any]:
+    """Return a comparison method, such as ``__lt__``, whose result is an outcome."""
     return lambda self, other: to_outcome(function(number(self), number(other)))
 
 
@@ -108,6 +112,7 @@ def _make_logic(function: Callable[[Any, Any], Any], tracer_type: Any) -> Callab
 
 
 def _swap_operands(function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """Return the function with its two arguments in reverse order."""
     return lambda right, left: function(left, right)
 
 

@@ -4,10 +4,10 @@ from bellhop.tracing.state import trace_state
 
 
 def is_tracing() -> bool:
-    """Return whether PennyLane should pass its loops and conditionals to Bellhop.
+    """Return whether PennyLane should pass a loop or conditional to Bellhop, to be traced.
 
-    ``qml.for_loop`` etc. call it. False outside of programs, and while PennyLane collects gates
-    itself in Python loops, to decompose or transform operations.
+    ``qml.for_loop`` etc. ask this through ``bellhop.context``. False outside of programs, and while
+    PennyLane collects gates itself in Python loops, to decompose or transform operations.
     """
     state = trace_state()
     return state.is_tracing and (state.circuit is None or state.circuit.is_collecting())

@@ -79,15 +79,21 @@ def order_effects(closed: ClosedJaxpr) -> ClosedJaxpr:
 
 
 def _count_effects(jaxpr: Jaxpr) -> int:
-    """Count the calls with effects in a jaxpr; only 0, 1 and more are distinguished.
+    """Count the calls with effects that a jaxpr is lowered to: 0, 1, or more than 1.
 
-    The program needs an order from two calls on.
+    From two calls on, the program needs an order.
     """
     return sum(_count_in_equation(eqn) for eqn in jaxpr.eqns if eqn.effects)
 
 
 def _count_in_equation(eqn: JaxprEqn) -> int:
-    """Count the calls that an equation with effects is lowered to: 0, 1, or more."""
+    """Count the calls with effects that an equation is lowered to: 0, 1, or more than 1.
+
+    A call of a primitive from `register_ordered_form`, without batch axes, counts as 1. Any other
+    equation without inner jaxprs counts as 2, since a circuit, for example, may become several
+    calls. An equation with inner jaxprs, such as a loop, has the sum of their counts, doubled if it
+    is unrolled.
+    """
     inner = list(inner_jaxprs(eqn))
     if len(inner) == 0:
         # Circuits and batched calls may be lowered to several calls.
@@ -118,15 +124,16 @@ class _Rewriting:
         return self._once(closed, lambda: ClosedJaxpr(jaxpr, closed.consts))
 
     def _once(self, original: Any, rewrite: Any) -> Any:
-        """Return `rewrite()`, or the value that it returned for the same object before.
+        """Return `rewrite()`, or its former value if `original` was rewritten before.
 
-        So jaxprs that equations share stay shared. `original` is identified by its ``id``.
+        So equations that share a jaxpr still share it. `original` is identified by its ``id``.
         """
         if id(original) not in self._done:
             self._done[id(original)] = original, rewrite()
         return self._done[id(original)][1]
 
     def _jaxpr(self, jaxpr: Jaxpr) -> Jaxpr:
+        """Replace the unordered primitives in a jaxpr; keep a jaxpr without effects as it is."""
         # Most programs have no effects.
         return self._once(jaxpr, lambda: self._rewrite_jaxpr(jaxpr)) if jaxpr.effects else jaxpr
 

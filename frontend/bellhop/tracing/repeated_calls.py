@@ -41,7 +41,7 @@ def get_call_key(eqn: JaxprEqn) -> Any:
 
 
 def get_call_keys(closed: ClosedJaxpr) -> set[Any]:
-    """Return the keys of all equations with effects of a jaxpr, at any depth."""
+    """Return `get_call_key` of each equation with effects in a jaxpr, at any depth."""
     return {get_call_key(eqn) for eqn in iterate_equations(closed.jaxpr) if eqn.effects}
 
 
@@ -66,9 +66,11 @@ def remove_calls(
         return closed
 
     def remove(eqn: JaxprEqn, used: list[bool]) -> JaxprEqn | None:
-        """Return the replacement of an equation, or None to remove it; for `remove_calls`.
+        """Return the new equation, or None to remove it, for `map_equations_reversed`.
 
-        `used` has for each result whether it is used.
+        Args:
+            eqn: an equation of the jaxpr.
+            used: for each result of the equation, whether it is used.
         """
         if eqn.effects and any(inner_jaxprs(eqn)):
             changed = replace_inner_jaxprs(
@@ -92,15 +94,21 @@ def remove_calls(
 
 
 def _inner_effects(eqn: JaxprEqn) -> frozenset[Any]:
+    """Return the effects of all jaxprs in an equation's parameters."""
     return _union_effects(inner_jaxprs(eqn))
 
 
 def _union_effects(each: Any) -> frozenset[Any]:
+    """Return the union of the effects of some jaxprs or equations."""
     return frozenset().union(*(one.effects for one in each))
 
 
 def drop_repeated_effects() -> None:
-    """Patch JAX to split loops without repeating effects in the linear part."""
+    """Patch JAX so that the derivative of a ``while`` executes the loop's side effects once.
+
+    JAX runs such a loop for the known values, and again for the tangents; calls with effects are
+    removed from the second loop.
+    """
     patch_while_partial_eval(_remove_known_calls)
 
 

@@ -51,7 +51,8 @@ class TraceState:
             outside of ``mitigate_with_zne``.
         folding: how circuits that are traced now are folded, to scale their noise; None if they
             are not.
-        obstacle: reason why gates that are traced now have no derivative; empty if there is none.
+        obstacle: reason why gates that are traced now cannot be differentiated, for errors; empty
+            if they can.
         print_options: NumPy's print options when tracing of the qjit function began.
         transposing: description of the derivative in which loops with dynamic trip counts are
             transposed, for errors; None outside of such derivatives.
@@ -98,22 +99,28 @@ def current_options() -> "CompileOptions | None":
 
 
 def is_converting() -> bool:
-    """Return whether autograph converts the functions that are being traced."""
+    """Return whether autograph is to convert the Python functions that are being traced."""
     state = trace_state()
     return state.converts or (state.options is not None and state.options.autograph)
 
 
 def disable_conversion(levels: int) -> None:
-    """Change the nesting depth of ``disable_autograph`` by `levels`."""
+    """Add `levels` to the nesting depth of ``disable_autograph`` blocks in this thread.
+
+    It is 1 at the beginning of a block, and -1 at the end. Autograph converts no code at depths
+    above zero.
+    """
     _state.change(disabled=trace_state().disabled + levels)
 
 
 def offer_seed(draw: Callable[[], int]) -> None:
-    """Offer a seed for the traced program, of a quantum device with random outcomes.
+    """Offer a seed for the random numbers of the program that is being traced.
 
-    Ignored outside of qjit functions, and if the user passed ``qjit(seed=...)``. Otherwise the seed
-    that ``draw()`` returns is appended to the list of `trace_with_options`, and the program uses
-    the first seed there.
+    Called for each quantum device with random outcomes. The program uses the first seed that is
+    offered, unless the user passed ``qjit(seed=...)``; `trace_with_options` yields the seeds.
+
+    Args:
+        draw: returns the seed; called only if the seed may be used.
     """
     state = trace_state()
     if state.options is not None and state.options.seed is None and state.seeds is not None:
@@ -149,9 +156,9 @@ def current_circuit() -> "CurrentCircuit | None":
 
 
 def current_gate_recorder() -> "GateRecorder | None":
-    """Return the object that records loops and conditionals of the current circuit.
+    """Return the object to which loops and conditionals of the traced QNode are passed.
 
-    None outside of QNodes, where loops and conditionals are JAX's.
+    None outside of QNodes, where loops and conditionals are JAX's and contain no gates.
     """
     circuit = trace_state().circuit
     return None if circuit is None else circuit.get_control_flow_target()

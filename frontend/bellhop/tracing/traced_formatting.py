@@ -16,7 +16,10 @@ _ADVICE = (
 
 
 def explain_formatting() -> None:
-    """Make f-strings and ``str.format`` of traced values in the user's code warn, from now on."""
+    """Patch JAX so that f-strings of tracers in the user's code warn while a program is traced.
+
+    ``str.format`` and ``format`` of tracers warn too.
+    """
     patch_formatting(_format_traced)
 
 

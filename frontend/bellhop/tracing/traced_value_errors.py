@@ -52,14 +52,17 @@ _ADVICE_ON_VALUES: dict[type[Exception], str] = {
 
 
 def is_request_for_value(error: BaseException | None) -> bool:
-    """Return whether JAX raised an error since Python needs the value of a traced array."""
+    """Return whether an error of JAX says that Python code needs the value of a tracer.
+
+    Such as ``if x > 0``, ``float(x)`` or ``range(n)``.
+    """
     return isinstance(error, CONCRETIZATION_ERRORS) or (
         error is not None and is_traced_size_error(error)
     )
 
 
 def advise_on_traced_value(error: Exception) -> str | None:
-    """Say at which line of the user a traced value is misused, and what to write instead.
+    """Describe which user line misuses a traced value, and what to write in its place.
 
     Args:
         error: an exception of tracing, with its traceback.
