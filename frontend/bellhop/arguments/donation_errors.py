@@ -81,6 +81,7 @@ def check_not_passed_twice(
 
 
 def _is_deleted(leaf: object) -> bool:
+    """Return whether a value is a JAX array, not a tracer, whose memory was deleted."""
     if not isinstance(leaf, jax.Array) or isinstance(leaf, jax.core.Tracer):
         return False
     return bool(leaf.is_deleted())

@@ -219,6 +219,7 @@ def unflatten_deep(tree: PyTree) -> Any:
     is_flat = lambda node: isinstance(node, FlatTree)
 
     def rebuild(node: Any) -> Any:
+        """Rebuild the pytree of a `FlatTree`, nested ones first; keep other nodes."""
         if not is_flat(node):
             return node
         return node.replace_leaves(list(map(unflatten_deep, node.leaves))).unflatten()

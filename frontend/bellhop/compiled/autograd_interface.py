@@ -102,6 +102,7 @@ def _flatten_function(function: Any, static: Any, in_tree: PyTreeDef) -> FlatFun
         traceable = trace_inline(function.user_function)
 
         def flat(*leaves: Operand) -> Any:
+            """Call the user's function with arguments rebuilt from their leaves."""
             args, kwargs = static.merge(*jax.tree.unflatten(in_tree, leaves))
             return traceable(*args, **kwargs)
 

@@ -25,17 +25,17 @@ class Inspectable:
 
     @property
     def jaxpr(self) -> Any:
-        """The traced function of the newest program."""
+        """Closed jaxpr of the newest program; None for a program from a file."""
         return self._program().jaxpr
 
     @property
     def mlir(self) -> str:
-        """MLIR text of the newest program, in the callback and quantum dialects."""
+        """MLIR text of the newest program before the passes, with Bellhop's dialects."""
         return self._program().mlir
 
     @property
     def mlir_module(self) -> Any:
-        """The newest program as an MLIR module object."""
+        """The newest program, before the passes, as a module of the MLIR Python bindings."""
         return parse(self._program().mlir)
 
     @property
@@ -57,7 +57,7 @@ class Inspectable:
 
     @property
     def out_treedef(self) -> Any:
-        """Structure of the newest program's result."""
+        """``PyTreeDef`` of the newest program's result."""
         return self._newest_entry().out_tree
 
     if not TYPE_CHECKING:

@@ -132,7 +132,7 @@ class LoadedFunction(QJIT[Any, Any]):
     def _call_slow_path(
         self, begun: Any, failed: BaseException | None, args: Args, kwargs: Kwargs
     ) -> Any:
-        """Call the loaded program if JAX's fast path is not possible, or did not finish.
+        """Call the loaded program through Python code, if C++ could not call it or finish the call.
 
         Arguments and result are as for ``CallInterface._call_slow_path``.
 
@@ -175,6 +175,11 @@ class LoadedFunction(QJIT[Any, Any]):
         )
 
     def __reduce__(self) -> NoReturn:
+        """Raise an error: a function from a file has no Python code that could be pickled.
+
+        Raises:
+            pickle.PicklingError: always.
+        """
         raise pickle.PicklingError(
             f"{self!r} was loaded from a file and cannot be pickled. Pass the file to the other "
             "process, and call bellhop.load there."

@@ -39,7 +39,7 @@ _CONTEXT = ExecutionContext()
 
 @dataclass(frozen=True, repr=False)
 class BufferCallbackTarget(CallbackTarget):
-    """A function ``fn(context, out, *args, **kwargs)`` that writes into ``out``.
+    """A function ``fn(context, out, *args, **kwargs)`` that writes its results into ``out``.
 
     ``buffer_callback`` makes it. The runtime calls the function with NumPy arrays on the CPU, and
     JAX calls ``write`` with device buffers on a GPU.
@@ -117,8 +117,8 @@ class BufferCallbackTarget(CallbackTarget):
 class ZeroedBufferCallbackTarget(BufferCallbackTarget):
     """A buffer callback of an untrusted file, whose output buffers are zeroed before each call.
 
-    A file may call any function that ``load`` is given as a buffer callback. A function that writes
-    nothing would return what another program left in the memory.
+    A file may use any function that the user passes to ``load`` as a buffer callback. If that
+    function writes nothing, the program would return what another program left in the memory.
     """
 
     __hash__ = CallbackTarget.__hash__

@@ -21,12 +21,12 @@ class BuiltinFunction:
             argument.
         is_formatter: whether its first argument is a format string.
         has_print_options: whether NumPy print options, as JSON, may follow the format string.
-        kinds: kinds of calls that programs make of it, of ``callback_kinds``. Saved files with
-            other calls are errors.
+        kinds: keys of ``KINDS``: kinds of calls that programs make of the function. Saved files
+            with other calls are rejected.
         bars: progress bars of the loop whose iterations it counts, or None.
         arguments: strings from which another process builds an equal function.
-        format_text: what replaces ``str.format`` for a format string from an untrusted file; None
-            for ``str.format`` itself.
+        format_text: function that replaces ``str.format`` for a format string from an untrusted
+            file; None for ``str.format`` itself.
     """
 
     prints: ClassVar[bool] = False

@@ -8,7 +8,8 @@ its jaxpr, as a part of the module of the ``jax.jit`` that runs it::
       return %0 : tensor<f64>
     }
 
-Other programs are lowered to a separate module, which the passes transform and ``merge`` copies.
+Other programs are lowered to a separate module, which the passes transform and ``merge_program``
+copies.
 The MLIR text of a classical program, ``f.mlir``, is built on first access.
 """
 

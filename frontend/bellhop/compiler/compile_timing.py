@@ -135,9 +135,9 @@ def add_note(text: str) -> None:
 
 @contextlib.contextmanager
 def record_stages() -> Iterator[Recording]:
-    """Record the stages of compilations, and executions, inside of a ``with`` block.
+    """Record the durations of compilation stages, and of executions, in a ``with`` block.
 
-    Only this context's (``contextvars``) are recorded; enclosing blocks record them as well.
+    Only code in this context (``contextvars``) is recorded; enclosing blocks record it as well.
 
     Yields:
         the recording, to which stages are appended while the block runs.

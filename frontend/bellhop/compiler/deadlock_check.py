@@ -37,9 +37,10 @@ get_waiting_devices = _waits.get
 
 
 def _propagate_waits(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap a function of another thread to run with this context's waiting devices.
+    """Wrap a function that another thread will call, to have this thread's waiting devices there.
 
-    Arguments and result are as for ``function``.
+    A device waits for code that a callback of its program runs. Arguments and result are as for
+    ``function``.
     """
     # Not the whole context: unrelated code may have created the thread.
     waits = _waits.get()
@@ -87,6 +88,7 @@ def propagate_waits_to_threads() -> None:
             run = _propagate_waits(thread.run)
 
             def run_here() -> None:
+                """Call the wrapped ``run``, after removing this function from the thread."""
                 del thread.run
                 run()
 
@@ -139,10 +141,14 @@ def mark_waiting(device: str | None) -> Iterator[None]:
 
 
 def check_device_not_waiting(device: str, name: str) -> None:
-    """Raise an error if a callback runs a region on the device that waits for it.
+    """Raise an error if a callback runs a region on the device that waits for the callback.
 
-    A device runs one program at a time, so the region would never start. ``name`` is the region's
-    name, for the error.
+    A region is a function that `accelerate` runs on a device. A device runs one program at a time,
+    so the region would never start.
+
+    Args:
+        device: name of the region's device.
+        name: name of the region, for the error.
 
     Raises:
         RuntimeError: if ``device`` waits for a callback that calls this function, also from a

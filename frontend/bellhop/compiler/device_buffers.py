@@ -26,7 +26,7 @@ Results: TypeAlias = tuple[list[np.ndarray], list[jax.Array]]
 
 @dataclass(frozen=True)
 class DeviceBuffers:
-    """Which arguments and results of a region stay on its device.
+    """Which arguments and results of a region (made by `accelerate`) stay on its device.
 
     The program passes them as handles, uint32[2], between its calls of regions. One object is made
     for each compiled region.
@@ -46,7 +46,7 @@ class DeviceBuffers:
     def from_declaration(
         cls, declaration: dialect.FuncOp, type_: ir.FunctionType, target: Target
     ) -> "DeviceBuffers":
-        """Read which arguments and results stay on the device from a region's declaration.
+        """Read from MLIR which arguments and results of a region stay on its device.
 
         Args:
             declaration: the region's ``callback.func``. Its attributes ``held``, ``fetched`` and
@@ -68,7 +68,7 @@ class DeviceBuffers:
         )
 
     def host_argument_indices(self, n_arguments: int) -> tuple[int, ...]:
-        """Return the indices of the arguments that are not passed as handles."""
+        """Return the indices of a region's arguments that are arrays from the host, not handles."""
         return tuple(index for index in range(n_arguments) if index not in self.held)
 
     def resolve_arguments(self, arguments: Sequence[np.ndarray]) -> Sequence[Any]:
@@ -103,10 +103,10 @@ class DeviceBuffers:
         return resolved
 
     def convert_results(self, results: Results) -> Any:
-        """Return the region's results for the program: host arrays, then handles.
+        """Convert a region's results to values for the program: host arrays, then handles.
 
-        Creates the handles, which keep the device arrays alive until they are released, and
-        corrects the transferred bytes in open profiles.
+        A handle identifies an array that stays on the device, and keeps it alive until the handle
+        is released. Also corrects the transferred bytes in active profiles.
 
         Args:
             results: the arrays copied to the host, and the arrays that stay on the device.

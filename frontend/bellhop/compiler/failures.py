@@ -120,6 +120,7 @@ class JitCalls:
         self.has_joint_devices: bool | None = None
 
     def __reduce__(self) -> Any:
+        """Pickle as an empty object, since JAX pickles it with a serialized executable."""
         # JAX pickles this object with a serialized executable; callbacks raise an error themselves.
         return JitCalls, ()
 

@@ -200,6 +200,10 @@ class _HostCallback:
             propagate_waits_to_threads()
 
     def __call__(self, *leaves: Any) -> tuple[np.ndarray, ...]:
+        """Call the callback with subnormal numbers, which XLA's threads otherwise flush to zero.
+
+        Takes the arguments, NumPy or JAX arrays; returns a tuple of NumPy arrays.
+        """
         # XLA's threads flush subnormal numbers to zero; the callback needs the default mode.
         return call_in_default_environment(self._call_callback, *leaves)
 
@@ -299,6 +303,7 @@ def _call_with_buffers(
     """
 
     def run(context: Any, out: Sequence[Any], *args: Any) -> None:
+        """Call the callback's function with the output buffers and argument buffers of one call."""
         with pass_by_failure_id(plain_jit):
             call_in_default_environment(find().write, context, out, args)
 

@@ -102,8 +102,8 @@ class JaxCallbackFunction:
         function: the user's function.
         circuit: description of the QNode in which it is called, for errors; None outside of
             circuits.
-        keeps_exception: whether an exception is replaced by an error whose message identifies it,
-            if JAX runs the program.
+        keeps_exception: whether the runtime keeps an exception, if JAX runs the program: then the
+            raised error's message has the id of the exception.
     """
 
     function: Callable[..., Any]
@@ -132,7 +132,9 @@ class JaxCallbackFunction:
 
 
 def wrap_for_programs(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap a function of ``jax.pure_callback`` etc. while tracing a Bellhop program.
+    """Wrap the user's function of ``jax.pure_callback`` etc. if a Bellhop program is being traced.
+
+    The wrapper forbids gates in circuits, and keeps exceptions for the program.
 
     Returns:
         a `JaxCallbackFunction`; `function` itself outside of Bellhop's programs.
@@ -144,9 +146,10 @@ def wrap_for_programs(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def keep_exceptions(closed: ClosedJaxpr) -> ClosedJaxpr:
-    """Make JAX's callbacks in a jaxpr raise errors that identify the user's exceptions.
+    """Rewrite a jaxpr so that errors of JAX callbacks have the id of the user's exception.
 
-    For programs that JAX runs for Bellhop, whose errors Bellhop converts to these exceptions.
+    For programs that JAX runs for Bellhop: JAX passes on messages only, and Bellhop raises the
+    exception with the id in the message.
 
     Args:
         closed: jaxpr of the program, which may share inner jaxprs with JAX's caches.
@@ -156,7 +159,7 @@ def keep_exceptions(closed: ClosedJaxpr) -> ClosedJaxpr:
     """
 
     def wrap_function(params: dict[str, Any]) -> dict[str, Any]:
-        """Return a callback's parameters, whose function keeps the exceptions that it raises."""
+        """Return an equation's parameters with a ``callback`` that keeps its exceptions."""
         function = params["callback"]
         if not isinstance(function, JaxCallbackFunction):
             function = JaxCallbackFunction(function, None)
@@ -227,7 +230,7 @@ def _emit(
     has_side_effect: bool,
     **_: object,
 ) -> tuple[list[Any], Any, Any]:
-    """Lower a JAX callback to a call of Bellhop.
+    """Lower a JAX callback in a Bellhop program to a ``callback.call`` operation.
 
     Replaces ``mlir.emit_python_callback`` while a Bellhop program is lowered, and has its
     arguments. ``function`` is JAX's wrapper of the user's function; ``token`` is None for an
@@ -238,6 +241,7 @@ def _emit(
     """
 
     def call(*leaves: Operand) -> tuple[np.ndarray, ...]:
+        """Call JAX's wrapper of the user's function; return its results as NumPy arrays."""
         return tuple(map(_to_canonical_array, call_jax_function(function, leaves)))
 
     # Functions that JAX or a library defines are not user functions.
@@ -272,7 +276,7 @@ def _lower_buffer_callback(
     command_buffer_compatible: bool,
     **_: object,
 ) -> list[Any]:
-    """Lower JAX's ``buffer_callback`` in a Bellhop program to a call of Bellhop.
+    """Lower JAX's ``buffer_callback`` in a Bellhop program to a ``callback.call`` operation.
 
     The lowering rule that replaces JAX's rule; all parameters but `ctx` and `operands` are the
     parameters of the equation. ``callback`` is the user's function, or its `JaxCallbackFunction`.
@@ -303,10 +307,14 @@ def _call(
     token: ir.Value | None,
     has_side_effect: bool,
 ) -> tuple[list[Any], Any]:
-    """Emit a call of a callback in the Bellhop program that is being lowered.
+    """Emit a ``callback.call`` operation in the Bellhop program that is being lowered.
 
-    ``ctx`` has the types of the call's arguments and results. ``token`` is the token before the
-    call, or None for an unordered call.
+    Args:
+        ctx: context of the lowering rule, with the types of the call's arguments and results.
+        target: the callback.
+        operands: operands of the rule.
+        token: token before the call, or None for an unordered call.
+        has_side_effect: whether the call must not be removed or merged with equal calls.
 
     Returns:
         the list of results, and the token after the call or None.
@@ -322,9 +330,12 @@ def _call(
 
 
 def lower_for_program(traced: Any) -> ir.Module:
-    """Lower a traced function to a module that is independent of the JAX executable.
+    """Lower a traced function to a StableHLO module without functions in JAX's executable.
 
     JAX's own callbacks in it become callbacks of Bellhop.
+
+    Args:
+        traced: JAX's ``Traced``, the result of ``jax.jit(f).trace(...)``.
 
     Raises:
         CompileError: if a primitive stores a Python function in JAX's executable; names the

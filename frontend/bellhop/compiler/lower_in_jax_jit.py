@@ -133,6 +133,11 @@ class _ModulePrograms:
         self.on_host: dict[Hashable, tuple[_HostCall, Any]] = {}
 
     def __reduce__(self) -> Any:
+        """Raise an error: an executable with Bellhop's callbacks cannot be serialized.
+
+        Raises:
+            TypeError: naming the callbacks.
+        """
         names = sorted(f"{each.description} ({each.site})" for each in self.table.callbacks)
         raise TypeError(
             "a compiled program with bellhop's callbacks cannot be serialized, since it calls "
@@ -142,7 +147,7 @@ class _ModulePrograms:
 
     @classmethod
     def from_context(cls, context: mlir.ModuleContext) -> "_ModulePrograms":
-        """Return the object of the module that is being lowered; create it if needed.
+        """Return the object for the ``jax.jit`` module being lowered; create it at the first call.
 
         Args:
             context: JAX's context of the module, which keeps the object alive.
@@ -215,10 +220,13 @@ def has_callbacks(keepalive: Any) -> bool:
 
 
 def check_single_platform(context: mlir.ModuleContext, label: str) -> None:
-    """Raise an error if a module is lowered for export or for several platforms.
+    """Raise an error if a ``jax.jit`` module is lowered for export or for several platforms.
 
-    Callbacks and circuits need the process and the platform that the module is lowered for.
-    ``label`` describes the callback or circuit in errors.
+    Callbacks and circuits are lowered for this process and one platform.
+
+    Args:
+        context: JAX's context of the module that is being lowered.
+        label: description of the callback or circuit, for errors.
 
     Raises:
         NotImplementedError: for ``jax.export``, and for several platforms.

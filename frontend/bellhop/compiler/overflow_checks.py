@@ -80,6 +80,7 @@ def _fits_in_float(value: int) -> bool:
 
 
 def _is_finite(array: np.ndarray) -> Any:
+    """Return element by element whether an array is finite, also for dtypes such as bfloat16."""
     # `np.isfinite` fails for some ml_dtypes without infinity, so convert these to float32.
     is_known = array.dtype.kind in "fc"
     return np.isfinite(array if is_known else array.astype(np.float32))

@@ -284,6 +284,7 @@ program_p.multiple_results = True
 
 @program_p.def_abstract_eval
 def _abstract_eval(*avals: Aval, code: Code, is_region: bool) -> Any:
+    """Return the types of the results of ``program_p``, or of the handle if there are none."""
     del is_region
     # JAX removes equations without results, so a program without results returns the handle.
     return code.result_types or avals[-1:]

@@ -131,10 +131,10 @@ class Region:
     def start(self, *arguments: np.ndarray) -> Callable[[], Any]:
         """Start the region on its device, without waiting for its results.
 
-        Arguments and errors are as for a call of the region.
+        Arguments and errors are as for `__call__`.
 
         Returns:
-            a function without arguments that waits, and returns the same as calling the region.
+            a function without arguments that waits for the results, and returns them as `__call__`.
         """
         check_device_not_waiting(self._device, self.name)
         resolved = self._buffers.resolve_arguments(arguments)
@@ -284,6 +284,7 @@ def _check_memory(executable: jax.stages.Compiled, name: str, site: str, target:
 
 @functools.cache
 def _thread_pool() -> ThreadPoolExecutor:
+    """Return the pool of threads that run regions, created at the first call."""
     # A region may wait for regions that its callbacks start, so the number of threads is not
     # limited.
     return ThreadPoolExecutor(max_workers=4096, thread_name_prefix=HELPERS)

@@ -38,6 +38,7 @@ def drop_idle_loops(closed: ClosedJaxpr) -> ClosedJaxpr:
     equations: list[JaxprEqn] = []
 
     def find_atom(atom: Any) -> Any:
+        """Return the initial value for the result of a removed loop; else the atom."""
         return atom if isinstance(atom, Literal) else replaced.get(atom, atom)
 
     for old in jaxpr.eqns:

@@ -104,6 +104,7 @@ def _make_logic(function: Callable[[Any, Any], Any], tracer_type: Any) -> Callab
     """
 
     def method(self: Any, other: object) -> Any:
+        """Apply `function`; convert a boolean scalar result to an outcome."""
         result = function(self, other)
         is_outcome = result.dtype == bool and result.ndim == 0 and type(result) is tracer_type
         return to_outcome(result) if is_outcome else result
