@@ -266,7 +266,13 @@ def read_programs(
 
 @contextlib.contextmanager
 def name_file_errors(path: Any) -> Iterator[None]:
-    """Convert errors of reading a file in a ``with`` block to CompileErrors naming it."""
+    """Convert any exception in a ``with`` block to a `CompileError` that names a file.
+
+    The block reads the file at ``path``. Exceptions that are warnings are raised unchanged.
+
+    Raises:
+        CompileError: naming the file, with the message of the exception.
+    """
     try:
         yield
     except CompileError as error:

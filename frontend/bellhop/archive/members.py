@@ -38,15 +38,16 @@ def digest(members: Mapping[str, bytes]) -> bytes:
 
 
 def verify_number_of_members(content: bytes) -> None:
-    """Raise an error if an archive has more members than a saved function can have.
+    r"""Raise an error if an archive has many more members than a saved function can have.
 
-    They are counted before ``zipfile`` makes an object for each.
+    Their signatures, ``PK\1\2``, are counted before ``zipfile`` makes an object for each. The
+    bound is twice the largest number of 2001 members, as compressed data may contain these bytes.
 
     Args:
         content: bytes of the whole archive.
 
     Raises:
-        Malformed: for more than 2001 members.
+        Malformed: for more than 4002 signatures.
     """
     # Twice as many: compressed data may contain the bytes too.
     if content.count(_ENTRY) > 2 * _MOST_MEMBERS:

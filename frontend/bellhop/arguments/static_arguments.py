@@ -222,7 +222,7 @@ class StaticArguments:
 
         Args:
             option: name of the option that contains the position.
-            position: the position, from 0.
+            position: the position that the user passed.
             count: number of the function's positional parameters.
         """
         return (

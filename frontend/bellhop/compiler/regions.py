@@ -50,8 +50,8 @@ class Region:
         buffers: which arguments and results stay on the device.
 
     Raises:
-        CompileError: if a region on several devices has callbacks, or needs more memory than the
-            devices have.
+        CompileError: if the region has callbacks and several devices, or needs more memory than a
+            device has.
     """
 
     def __init__(

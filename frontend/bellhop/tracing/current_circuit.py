@@ -21,8 +21,8 @@ class Branches(NamedTuple):
         construct: the function that the user called, such as ``cond``; for errors.
         index: index of the branch that runs: an ``int``, or a traced integer scalar.
         names: descriptions of the branches, for errors.
-        functions: the branches: functions without arguments, or of common arguments; each returns
-            its result.
+        functions: the branches: functions that take no arguments, or all the same arguments; each
+            returns its result.
     """
 
     construct: str
@@ -70,7 +70,11 @@ class GateRecorder(Protocol):
         """
 
     def branch(self, branches: Branches, /) -> Any:
-        """Record a conditional and return its result."""
+        """Record a conditional, whose branches may apply gates, and return its result.
+
+        Args:
+            branches: the branch functions, and the index of the branch that runs.
+        """
 
 
 class CurrentCircuit(Protocol):

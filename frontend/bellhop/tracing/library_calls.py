@@ -35,8 +35,9 @@ class LibraryCall:
         package: name of the top-level package of the function, such as ``"pennylane"``.
         arguments: names of the function's parameters that are traced; empty if they are not known.
         takes_function: whether an argument is a function, such as an objective.
-        written: the user's call.
-        twin: a call of the JAX function with the same name and arguments; None if JAX has none.
+        written: source text of the user's call, such as ``"np.sort(x)"``.
+        twin: source text of a call of the JAX function with this name and these arguments, such as
+            ``"jnp.sort(x)"``; None if JAX has none.
         site: ``file:line`` of the package that needs the value; empty for PennyLane, NumPy and
             SciPy.
     """

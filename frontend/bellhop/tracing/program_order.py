@@ -10,9 +10,8 @@
       in (b,) }
 
 XLA may execute this call before the first or after the last.  In a ``qjit`` program calls keep
-their
-order: after all transformations, ``order_effects`` replaces the primitive by a primitive with an
-additional ordered effect, for which JAX's lowering creates a token::
+their order: after all transformations, ``order_effects`` replaces the primitive by a primitive with
+an additional ordered effect, for which JAX's lowering creates a token::
 
     { lambda ; a. let
         callback[print 1] a
