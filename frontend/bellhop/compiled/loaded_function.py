@@ -167,7 +167,10 @@ class LoadedFunction(QJIT[Any, Any]):
             raise self._unusable_file_error(error) from error
 
     def _unusable_file_error(self, error: Exception) -> CompileError:
-        """Return the error for a program of the file that cannot be executed here."""
+        """Return the error for a saved program that this process cannot compile or load.
+
+        `error` is the exception of the compilation; its message becomes a part of the new message.
+        """
         problem = escape_controls(str(error)).rstrip(".")
         return CompileError(
             f"{self!r} of {self._path} cannot run here: {problem}. Save it again with this "
@@ -188,7 +191,7 @@ class LoadedFunction(QJIT[Any, Any]):
     def _make_program(self, static: Static, args: Args, kwargs: Kwargs) -> CachedProgram:
         """Convert the saved, optimised module for these argument types; nothing is traced.
 
-        Each argument is a ``FlatTree`` of tracers; `static` is empty.
+        Each argument is a flattened pytree (``FlatTree``) of tracers; `static` is empty.
 
         Raises:
             TypeError: if no saved program has these types.

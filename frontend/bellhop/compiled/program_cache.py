@@ -37,7 +37,8 @@ class CachedProgram:
     def matches(self, static: Static, args: Args, kwargs: Kwargs) -> bool:
         """Return whether this program was compiled for these static arguments and types.
 
-        Each argument is a ``FlatTree`` of values or types. Weak types must agree too.
+        Each argument is a flattened pytree (``FlatTree``) of values or types. Weak types must agree
+        too.
         """
         leaves, tree = jax.tree.flatten((args, kwargs))
         known, known_tree = jax.tree.flatten(self.signature[1:])
@@ -54,7 +55,7 @@ class CachedProgram:
         Args:
             stage: name of the pass after which the module is replaced, or ``"lowered"``.
             text: MLIR text of the replacement.
-            table: the function's callback table, which receives the callbacks.
+            table: receives the Python functions that the program calls.
 
         Raises:
             CompileError: if the module cannot be parsed or compiled.
@@ -116,7 +117,7 @@ class ProgramCache:
     def compile(self, static: Static, args: Args, kwargs: Kwargs) -> CachedProgram:
         """Compile the program of a signature, add it to this cache and update the flags.
 
-        Each argument is a ``FlatTree`` of types or tracers. If `schedule_replacement` replaced a
+        Each argument is a flattened pytree (``FlatTree``). If `schedule_replacement` replaced a
         module of the program with this signature, the replaced module is compiled. An older program
         of the signature stays in `entries`.
         """

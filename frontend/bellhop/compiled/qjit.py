@@ -241,7 +241,7 @@ class QJIT(PickledByName, CallInterface, Generic[P, R]):
         """Compile and cache the program of a new signature, when JAX traces the call.
 
         Also writes the program's stages to a new ``workspace``, if ``keep_intermediate`` is set.
-        Each argument is a ``FlatTree`` of tracers.
+        Each argument is a flattened pytree (``FlatTree``) of tracers.
 
         Returns:
             the program's executable part, and the ``PyTreeDef`` of the function's result.
@@ -285,8 +285,8 @@ class QJIT(PickledByName, CallInterface, Generic[P, R]):
 
         Args:
             lowered: JAX's ``Lowered`` of the ``jax.jit`` that contains the program.
-            args: positional arguments, each a ``FlatTree``; unused here. `LoadedFunction` finds
-                saved machine code by their types.
+            args: positional arguments, each a flattened pytree (``FlatTree``); unused here.
+                `LoadedFunction` finds saved machine code by their types.
             kwargs: keyword arguments, as `args`.
             compiler_options: XLA options by name; None for XLA's defaults.
         """
@@ -312,7 +312,8 @@ class QJIT(PickledByName, CallInterface, Generic[P, R]):
         """Trace and optimise the program of a new signature.
 
         Warns the user if the argument types differ from the types that the annotations declare.
-        Each argument is a ``FlatTree`` of tracers. The caller adds the program to the cache.
+        Each argument is a flattened pytree (``FlatTree``) of tracers. The caller adds the program
+        to the cache.
 
         Raises:
             TypeError: if an argument is not an array, a number or a pytree of these.

@@ -135,7 +135,7 @@ class SavedCalls:
     def find(self, args: Sequence[FlatTree], kwargs: Mapping[str, FlatTree]) -> SavedProgram:
         """Return the saved program that was compiled for the types of these arguments.
 
-        Each argument is a ``FlatTree`` of values, tracers or types.
+        Each argument is a flattened pytree (``FlatTree``) of values, tracers or types.
 
         Raises:
             TypeError: if no program has these types; the message names the differences.

@@ -237,10 +237,10 @@ class TracedFunction:
 
         Args:
             static: values of the static arguments.
-            args: types of positional arguments, each a ``FlatTree``.
-            kwargs: types of keyword arguments, each a ``FlatTree``.
-            table: the function's callback table, which receives the program's callbacks, and a seed
-                for its random outcomes if the user passed none.
+            args: types of positional arguments, each a flattened pytree (``FlatTree``).
+            kwargs: types of keyword arguments, as `args`.
+            table: receives the Python functions that the program calls, and a seed for its random
+                outcomes if the user passed none.
 
         Returns:
             the program with its signature and result structure.

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Lowering:
-    """The callbacks and counters collected while JAX lowers one Bellhop program.
+    """The callbacks and counters collected while JAX lowers one program of a qjit function.
 
     `begin_lowering` creates it; lowering rules find it by `current_lowering`.
 

@@ -257,7 +257,7 @@ def call_program(
         symbol: symbol of the program's main function.
         code: the program.
         operands: the arguments that ``Code.select_operands`` selects.
-        table: handle of the callback table, ``tensor<2xui32>``.
+        table: address of the table of the program's Python functions, ``tensor<2xui32>``.
         tokens: ordering tokens; their number is ``code.tokens``.
 
     Returns:
@@ -297,7 +297,7 @@ def _lower(
 
     Args:
         ctx: context of the lowering rule.
-        *operands: the program's operands, then the handle of its callback table.
+        *operands: the program's operands, then the address of its callback table, uint32[2].
         code: the program.
         is_region: whether the program runs on a region's devices, not on a CPU device.
 

@@ -45,7 +45,7 @@ class Region:
         site: ``file:line`` of the user's call.
         program: the region's program.
         inputs: types of the arguments.
-        table: callback table of the region's program.
+        table: the Python functions that the region's program calls.
         target: device or sharding of the region.
         buffers: which arguments and results stay on the device.
 
@@ -159,14 +159,15 @@ class Region:
         return self._fetch(run_with_failures(lambda: self.launch(arguments)))
 
     def _fetch(self, results: Sequence[jax.Array]) -> Results:
-        """Wait for a region's results that the host needs, and copy them to the host.
+        """Wait for the results that the host needs, and copy them to the host.
 
         Args:
-            results: all results of the executable, which may not be ready.
+            results: all results of the region's executable, which may not be ready.
 
         Returns:
-            list of host arrays, in the order of ``fetched``, and list of device arrays, in the
-            order of ``kept``, which may not be ready; a result may be in both.
+            the copies, in the order of ``DeviceBuffers.fetched``; and device arrays for the results
+            that stay on the device, in the order of ``DeviceBuffers.kept``, which may not be ready.
+            A result may be in both lists.
         """
         buffers = self._buffers
         fetched = run_with_failures(lambda: [np.asarray(results[i]) for i in buffers.fetched])
@@ -216,9 +217,10 @@ class Region:
         )
 
     def as_callback(self, site: str) -> Callback:
-        """Wrap the region in a `Callback`, the C++ object by which the program runs it.
+        """Wrap the region in a `Callback`, the C++ object by which a program runs it on its device.
 
-        ``site`` is the ``file:line`` of the user's call.
+        A region is a function that the user passed to `accelerate`; ``site`` is the ``file:line``
+        of the user's call.
         """
         where = describe_target(self.target)
         return Callback(

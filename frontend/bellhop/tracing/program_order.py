@@ -36,9 +36,9 @@ _ordered_forms: dict[Primitive, tuple[Primitive, frozenset[Effect]]] = {}
 def register_ordered_form(
     primitive: Primitive, ordered: Primitive, effects: frozenset[Effect]
 ) -> None:
-    """Register the ordered replacement of a primitive in qjit programs.
+    """Register the primitive that replaces an unordered callback primitive in qjit programs.
 
-    `order_effects` uses it to keep calls in program order.
+    `order_effects` replaces it, so that calls with effects run in program order.
 
     Args:
         primitive: primitive of a callback with unordered effects.
@@ -113,7 +113,7 @@ class _Rewriting:
         self._done: dict[int, tuple[Any, Any]] = {}
 
     def closed(self, closed: ClosedJaxpr) -> ClosedJaxpr:
-        """Replace the unordered primitives in a closed jaxpr and in all jaxprs inside.
+        """Replace callback primitives by their ordered forms in a closed jaxpr, at any depth.
 
         `closed` itself is returned if nothing changes.
         """
@@ -132,14 +132,17 @@ class _Rewriting:
         return self._done[id(original)][1]
 
     def _jaxpr(self, jaxpr: Jaxpr) -> Jaxpr:
-        """Replace the unordered primitives in a jaxpr; keep a jaxpr without effects as it is."""
+        """Replace callback primitives by their ordered forms in a jaxpr, at any depth.
+
+        A jaxpr without effects is returned unchanged.
+        """
         # Most programs have no effects.
         return self._once(jaxpr, lambda: self._rewrite_jaxpr(jaxpr)) if jaxpr.effects else jaxpr
 
     def _rewrite_jaxpr(self, jaxpr: Jaxpr) -> Jaxpr:
-        """Replace the unordered primitives in a jaxpr's equations, and update its effects.
+        """Replace callback primitives by their ordered forms in the equations of a jaxpr.
 
-        `jaxpr` itself is returned if nothing changes.
+        The jaxpr's effects are updated. `jaxpr` itself is returned if nothing changes.
         """
         equations = [self._equation(eqn) if eqn.effects else eqn for eqn in jaxpr.eqns]
         changed = [new for new, old in zip(equations, jaxpr.eqns, strict=True) if new is not old]
@@ -149,9 +152,10 @@ class _Rewriting:
         return jaxpr.replace(eqns=equations, effects=effects)
 
     def _equation(self, eqn: JaxprEqn) -> JaxprEqn:
-        """Replace the primitive of an equation with effects, or its inner jaxprs.
+        """Replace the primitive of an equation with effects by its ordered form, if there is one.
 
-        The effects are updated. `eqn` itself is returned if nothing changes.
+        Otherwise the jaxprs in the equation's parameters are rewritten. The effects are updated.
+        `eqn` itself is returned if nothing changes.
         """
         if eqn.primitive in _ordered_forms:
             ordered, effects = _ordered_forms[eqn.primitive]
@@ -163,7 +167,7 @@ class _Rewriting:
         return eqn.replace(params=params, effects=eqn.effects | added)
 
     def _param(self, value: Any, added: set[Effect]) -> Any:
-        """Replace the unordered primitives in the jaxprs of an equation's parameter.
+        """Replace callback primitives by their ordered forms in an equation's parameter.
 
         Args:
             value: the parameter's value: a jaxpr, an object that holds jaxprs, or anything else.

@@ -89,7 +89,7 @@ override_trace_state = _state.override
 
 
 def is_tracing() -> bool:
-    """Return whether a Bellhop program is being traced."""
+    """Return whether a Bellhop program, such as the body of a qjit function, is being traced."""
     return trace_state().is_tracing
 
 
