@@ -44,12 +44,13 @@ def find_hidden_exception(error: BaseException) -> BaseException:
 
 
 def reveal_exception(error: BaseException) -> BaseException:
-    """Return the exception that an error hides, or the error itself.
-
-    The error's notes are added to the hidden exception. See `find_hidden_exception`.
+    """Return the exception that `find_hidden_exception` finds, with the error's notes added.
 
     Args:
         error: exception from a traced function.
+
+    Returns:
+        the hidden exception; `error` itself if it hides none.
     """
     found = find_hidden_exception(error)
     if found is not error:
@@ -59,9 +60,9 @@ def reveal_exception(error: BaseException) -> BaseException:
 
 
 def reveal_exceptions(function: Callable[P, R]) -> Callable[P, R]:
-    """Decorate a function that traces, so that it raises hidden exceptions.
+    """Decorate a function so that it raises the exceptions that its errors hide.
 
-    If an error hides an exception (`find_hidden_exception`), the exception is raised in its place.
+    See `find_hidden_exception`.
 
     Args:
         function: traces a user's function.

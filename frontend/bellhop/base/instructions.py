@@ -7,11 +7,16 @@ _STORES = ("STORE_SUBSCR", "STORE_SLICE")
 
 
 def stores_item(code: CodeType, offset: int) -> bool:
-    """Return whether an instruction stores items, as ``x[0] = 1`` and ``x += 1`` do.
+    """Return whether a bytecode instruction assigns to an item or is an augmented assignment.
+
+    For example ``x[0] = 1``, ``x[1:] = y`` and ``x += 1``.
 
     Args:
         code: code of a Python function.
         offset: offset of the instruction in bytes.
+
+    Returns:
+        True or False; False if the code has no instruction at the offset.
     """
     for instruction in dis.get_instructions(code):
         if instruction.offset == offset:

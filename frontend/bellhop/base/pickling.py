@@ -51,6 +51,11 @@ class PickledByName:
     """
 
     def __reduce_ex__(self, protocol: Any) -> Any:
+        """Return the reduction for ``pickle``: the functions `here` and `parts`, or a name.
+
+        The name is for protocols before 4. An object that its name does not lead to is reduced as
+        its class's ``__reduce__`` defines.
+        """
         named = self._pickled
         if named is None:
             return super().__reduce_ex__(protocol)
@@ -73,6 +78,12 @@ class PickledByName:
         return _named.get(self) or _named.setdefault(self, _make_functions(self, name))
 
     def __setstate__(self, state: Any) -> None:
+        """Restore the contents of an unpickled copy; leave an imported object unchanged.
+
+        Args:
+            state: dictionary of attributes; or the pickled function `parts`, which is this object's
+                own function if unpickling imported the object.
+        """
         if not isinstance(state, types.FunctionType):
             vars(self).update(state)
         elif self._pickled is None or state is not self._pickled.parts:
@@ -126,6 +137,7 @@ def _make_functions(whole: PickledByName, name: str) -> _PickledFunctions:
     contents: Any = _LazyContents(whole)
 
     def parts(contents: Any = contents) -> Any:
+        """Return ``(constructor, args, state)``, to which unpickling sets the default."""
         return contents
 
     for function in (here, parts):

@@ -20,11 +20,11 @@ def public_function(
 def public_function(
     function: Any = None, *, usage: str = "", jax_function: Callable[..., Any] | None = None
 ) -> Any:
-    """Decorate a public function or method, to help users who call it wrongly.
+    """Decorate a public function to check its arguments and shorten its tracebacks.
 
-    Python's own error for an unknown keyword or too many arguments lists no names, and the
-    traceback of any error contains frames of Bellhop. The decorated function raises an error that
-    lists its options, and hides these frames.
+    An unknown keyword, or too many positional arguments, raise a `TypeError` that lists the
+    function's parameters, which Python's own error does not. Frames of Bellhop and JAX are removed
+    from the tracebacks of all errors.
 
     Args:
         function: the function or method; if it takes any keywords (``**kwargs``), or any number of
@@ -35,8 +35,7 @@ def public_function(
             error for an option that only JAX's function has names it.
 
     Returns:
-        a wrapper, which raises a `TypeError` for arguments that do not fit; without `function`, a
-        decorator.
+        a wrapper of `function`; without `function`, a decorator.
     """
     if function is None:
         return functools.partial(_decorate, usage=usage, jax_function=jax_function)
@@ -44,7 +43,9 @@ def public_function(
 
 
 def hide_internal_frames(function: F) -> F:
-    """Decorate a function that Bellhop returns to users, to show users their frames only.
+    """Decorate a function to remove frames of Bellhop and JAX from its tracebacks.
+
+    Used for functions that Bellhop returns to users.
 
     Args:
         function: makes the calls of the user's function; its arguments are not checked.

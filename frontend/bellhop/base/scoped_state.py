@@ -1,8 +1,11 @@
 """Per-thread state of tracing and lowering, set inside of ``with`` blocks.
 
-state = ScopedState("bellhop_trace_state", TraceState()) with state.override(is_tracing=True):
-    state.now()      # TraceState(is_tracing=True, ...)
-state.now()          # TraceState()
+For example::
+
+    state = ScopedState("bellhop_trace_state", TraceState())
+    with state.override(is_tracing=True):
+        state.now()      # TraceState(is_tracing=True, ...)
+    state.now()          # TraceState()
 """
 
 import contextlib
@@ -15,13 +18,13 @@ S = TypeVar("S")
 
 
 class ScopedState(Generic[S]):
-    """A context variable that holds a frozen dataclass, whose fields are overridden.
+    """A context variable with a frozen dataclass as value; ``with`` blocks change its fields.
 
     There is one for the state of tracing and one for the state of lowering, at module level. Each
     thread has its own value.
 
     Attributes:
-        now: returns the current state, the dataclass.
+        now: takes no arguments; returns the current value, the dataclass.
     """
 
     now: Callable[[], S]
@@ -31,16 +34,17 @@ class ScopedState(Generic[S]):
 
         Args:
             name: name of the context variable.
-            outside: state outside of all ``with`` blocks.
+            outside: its value outside of all ``with`` blocks.
         """
         self._variable = contextvars.ContextVar(name, default=outside)
         self.now = self._variable.get
 
     @contextlib.contextmanager
     def override(self, **changes: Any) -> Iterator[None]:
-        """Override fields of the current state, by keyword, inside of a ``with`` block.
+        """Change fields of the value inside of a ``with`` block, and restore them at its end.
 
-        Other fields keep their present values.
+        Args:
+            **changes: new values by field name; other fields keep their present values.
         """
         token = self._set(changes)
         try:
@@ -49,11 +53,13 @@ class ScopedState(Generic[S]):
             self._variable.reset(token)
 
     def change(self, **changes: Any) -> None:
-        """Set fields of the current state, by keyword, until the present `override` ends.
+        """Change fields of the value until the ``with`` block of the innermost `override` ends.
 
-        Other fields keep their present values.
+        Args:
+            **changes: new values by field name; other fields keep their present values.
         """
         self._set(changes)
 
     def _set(self, changes: dict[str, Any]) -> contextvars.Token[S]:
+        """Change fields of the value; return the token that restores the old value."""
         return self._variable.set(replace(self._variable.get(), **changes))  # type: ignore[type-var]

@@ -62,7 +62,11 @@ def original_location(file: str, line: int) -> str | None:
 
 
 def map_site(site: str) -> str:
-    """Return the user's ``file:line`` for a line of any code, as `original_location` finds it."""
+    """Map ``file:line`` of generated or notebook code to the user's source.
+
+    For example ``In[3]:14`` for a line of a notebook cell. Lines of ordinary files are returned
+    unchanged. See `original_location`.
+    """
     file, _, line = site.rpartition(":")
     location = original_location(file, int(line)) if line.isdigit() else None
     return location or site
@@ -140,10 +144,9 @@ def _enclosing_function(site: str) -> str:
 
 
 def callable_site(function: Callable[..., Any]) -> str:
-    """Return ``file:line`` of a function's definition, or of the user's present line.
+    """Return ``file:line`` of a function's definition if it is in user code, else of the call.
 
-    The definition is used if it is in the user's code; for functions of libraries and built-in
-    functions the result of `user_site` is used.
+    For functions of libraries and built-in functions it is the innermost user frame (`user_site`).
     """
     site = definition_site(function)
     has_line = site.rpartition(":")[2].isdigit()
@@ -213,16 +216,23 @@ def innermost_user_frame(
 # Called for each frame around each gate.
 @functools.lru_cache(maxsize=1024)
 def _is_user_file(file: str) -> bool:
+    """Return whether a file is outside of the libraries in `_library_prefixes`."""
     return not file.startswith(_library_prefixes())
 
 
 def is_in_users_project(file: str) -> bool:
-    """Return whether a file of code is neither in a library nor among the installed packages."""
+    """Return whether a file is the user's own code, not in any installed package.
+
+    False for libraries in `_library_prefixes`, other installed packages and the standard library.
+    """
     return _is_user_file(file) and not is_in_installed_package(file)
 
 
 def is_in_installed_package(file: str) -> bool:
-    """Return whether a file is in an installed package that Bellhop does not know, or in Python."""
+    """Return whether a file is in ``site-packages`` or Python's standard library.
+
+    False for the libraries in `_library_prefixes`, such as JAX and PennyLane.
+    """
     # The prefixes lack the user's folder of packages, and the folders of other environments.
     is_installed = file.startswith(_installed_prefixes()) or any(
         f"{os.sep}{folder}{os.sep}" in file for folder in ("site-packages", "dist-packages")
@@ -232,6 +242,7 @@ def is_in_installed_package(file: str) -> bool:
 
 @functools.cache
 def _installed_prefixes() -> tuple[str, ...]:
+    """List the folders of installed packages and the standard library, as path prefixes."""
     return tuple(sysconfig.get_path(name) + os.sep for name in ("purelib", "platlib", "stdlib"))
 
 
@@ -240,8 +251,7 @@ def _library_prefixes() -> tuple[str, ...]:
     """List the path prefixes of library files, which are not user code.
 
     The libraries are Bellhop, JAX, PennyLane, NumPy, SciPy, autograd, autoray, malt, and parts of
-    Python.
-    Installed folders are compared, since a user's folder may have a library's name.
+    Python. Installed folders are compared, since a user's folder may have a library's name.
     """
     # `find_spec` does not import the package.
     names = ("autograd", "autoray", "malt", "numpy", "pennylane", "scipy")

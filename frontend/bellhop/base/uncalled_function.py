@@ -6,14 +6,17 @@ from bellhop.base.source import user_site
 
 
 class UncalledFunction:
-    """Base class of callables that make calls in programs; they are not arrays."""
+    """Base class of callables whose use as an array raises an error that says to call them.
+
+    For example ``pure_callback(f, float) + 1`` lacks the call ``pure_callback(f, float)(x)``.
+    """
 
     def _describe_missing_call(self) -> str:
-        """Return the name of the callable and how it is called, for errors."""
+        """Return a sentence that names the callable and shows how to call it, for errors."""
         raise NotImplementedError
 
     def _raise_not_called(self, *_: object) -> Any:
-        """Raise `TypeError`: the callable is an operand of arithmetic."""
+        """Raise `TypeError`, in place of arithmetic and indexing."""
         raise TypeError(
             f"at {user_site()}: an operand is a function, expected its result: "
             f"{self._describe_missing_call()}"
@@ -25,5 +28,5 @@ class UncalledFunction:
 
 
 def describe_uncalled(value: object) -> str | None:
-    """Return the sentence for a callable that was not called, else None."""
+    """Return the error text if a value is an `UncalledFunction`, else None."""
     return value._describe_missing_call() if isinstance(value, UncalledFunction) else None

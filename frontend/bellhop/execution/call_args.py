@@ -29,14 +29,14 @@ class CallArgs:
 
     @classmethod
     def from_caller(cls, static: Static, args: Any, kwargs: Any) -> "CallArgs":
-        """Create a call whose program arguments are the caller's."""
+        """Create a `CallArgs` whose program arguments are the caller's, unchanged."""
         return cls(static, (args, kwargs), args, kwargs)
 
     def with_arguments(self, arguments: tuple[Any, Any]) -> "CallArgs":
-        """Return the call with other program arguments."""
+        """Return a copy with ``(args, kwargs)`` as arguments for the program."""
         return replace(self, args=arguments[0], kwargs=arguments[1])
 
     @property
     def flattened(self) -> "CallArgs":
-        """The call with each program argument as a ``FlatTree``."""
+        """A copy in which each program argument is a ``FlatTree``: leaves and tree structure."""
         return self.with_arguments(flatten_call(self.args, self.kwargs))

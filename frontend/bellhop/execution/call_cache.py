@@ -15,23 +15,25 @@ CompileOnce = Callable[..., jax.stages.Compiled]
 
 
 class CallCache:
-    """Calls the programs of one qjit function from JAX's C++ cache, by argument types.
+    """The C++ functions by which the compiled programs of one qjit function are called.
 
-    The cache has three forms. Which arguments a call passes depends on all programs so far:
+    There are three functions, each with a cache of programs by argument types. They differ in the
+    handle that they pass to the program: uint32[2], the address of the function's callback table,
+    or of the data of one call. `choose` selects a function by all programs compiled so far:
 
-    ==============================  ==================================================
-    programs                        arguments of the C++ function
-    ==============================  ==================================================
-    none calls the runtime          the caller's, which takes half a microsecond less
-    one calls the runtime           the table's handle, and the caller's
-    one needs a handle of its call  the call's handle, and the caller's
-    ==============================  ==================================================
+    ==================================  ==============================================
+    programs so far                     arguments of the C++ function
+    ==================================  ==============================================
+    none calls Bellhop's runtime        the caller's, which takes half a microsecond less
+    one calls the runtime               the table's handle, and the caller's
+    one needs a handle for each call    the call's handle, and the caller's
+    ==================================  ==============================================
 
     With static arguments, ``Static.key`` comes first.
 
     Attributes:
-        needs_call: whether a program has regions that read the caller's arguments or keep results
-            on their device, so that each call has its own handle.
+        needs_call: whether a program has regions (parts on other devices) that read the caller's
+            arguments or keep results on their device, so that each call has its own handle.
     """
 
     def __init__(
@@ -43,7 +45,7 @@ class CallCache:
         *,
         has_static: bool,
     ) -> None:
-        """Start without programs.
+        """Create the three C++ functions, with empty caches.
 
         Args:
             name: name of the function.
@@ -63,9 +65,11 @@ class CallCache:
         self._compiled_now = threading.local()
 
         def call_uncompiled(*args: Any, **kwargs: Any) -> Any:
+            """Call the user's function eagerly; the arguments include a handle."""
             return uncompiled(*self._pack_first_input(args), **kwargs)
 
         def call_uncompiled_without_handle(*args: Any, **kwargs: Any) -> Any:
+            """Call the user's function eagerly; the arguments do not include a handle."""
             return uncompiled(*self._pack_first_input(self._insert_handle(args)), **kwargs)
 
         call_uncompiled.__name__ = call_uncompiled_without_handle.__name__ = name
@@ -85,7 +89,7 @@ class CallCache:
         )
 
     def choose(self) -> tuple[Any, bool]:
-        """Return the C++ function for the next call, and whether the call passes a handle.
+        """Return the C++ function for the next call, and whether to pass a handle to it.
 
         At the first call of a signature, the function compiles the program and returns
         ``UnexecutedProgram``.
@@ -102,7 +106,7 @@ class CallCache:
             function._clear_cache()
 
     def _compile(self, *args: Any, **kwargs: Any) -> jax.stages.Compiled:
-        """Compile the program of a call that passed a handle."""
+        """Compile the program of a call that passed a handle, on a miss of its cache."""
         compiled = self._compile_once(*self._pack_first_input(args), **kwargs)
         if self._uses_handle is None and not uses_handle(compiled):
             self._enter_without_handle(compiled, args, kwargs)
@@ -110,21 +114,22 @@ class CallCache:
         return compiled
 
     def _record_program(self, compiled: jax.stages.Compiled) -> None:
-        """Record whether a program uses the handle; then all later calls pass it."""
+        """Record whether any program so far uses the handle; all later calls then pass it."""
         self._uses_handle = bool(self._uses_handle) or uses_handle(compiled)
 
     def _enter_without_handle(
         self, compiled: jax.stages.Compiled, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> None:
-        """Put a function's first program into the cache of calls without a handle.
+        """Insert a function's first program into the cache for calls without a handle.
 
-        Else the second call would miss the cache. No other call uses this cache yet: a call that
-        found an entry would run the program.
+        The first call passes a handle, since no program is known yet. The second call will not pass
+        it, and would miss the cache. No other call uses this cache yet: a call that found an entry
+        would run the program.
 
         Args:
             compiled: the program, which does not use the handle.
-            args: arguments of the C++ function, with the handle.
-            kwargs: keyword arguments.
+            args: positional arguments of the first call, with the handle.
+            kwargs: keyword arguments of the first call.
         """
         self._compiled_now.program = compiled
         at = int(self._has_static)
@@ -134,7 +139,10 @@ class CallCache:
             del self._compiled_now.program
 
     def _compile_without_handle(self, *args: Any, **kwargs: Any) -> jax.stages.Compiled:
-        """Compile the program of a call without a handle, or return the one to enter."""
+        """Compile the program of a call without a handle, on a miss of its cache.
+
+        While `_enter_without_handle` inserts a program, return that program instead.
+        """
         compiled = getattr(self._compiled_now, "program", None)
         if compiled is None:
             first, *rest = self._pack_first_input(self._insert_handle(args))

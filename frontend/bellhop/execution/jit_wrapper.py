@@ -89,12 +89,15 @@ def wait_until_finished(result: PyTree) -> None:
 
 
 def pack_first_input(handle: jax.Array, static: Static) -> Any:
-    """Return the first argument of the ``jax.jit``: the handle and static arguments."""
+    """Build the first argument of the ``jax.jit``: ``handle`` or ``(handle, static)``."""
     return handle if static is NO_STATIC else (handle, static)
 
 
 def unpack_first_input(first: Any) -> tuple[Any, Static]:
-    """Return the handle and the static arguments."""
+    """Split the first argument of the ``jax.jit`` into the handle and static arguments.
+
+    They are `NO_STATIC` for a function without static arguments.
+    """
     return first if type(first) is tuple else (first, NO_STATIC)
 
 
@@ -104,7 +107,7 @@ def make_jit_wrapper(
     jit_options: JitOptions,
     compile_: Compile,
 ) -> Any:
-    """Return the ``jax.jit`` that contains a qjit function's programs.
+    """Make the ``jax.jit`` function that compiles and runs the programs of a qjit function.
 
     It is traced for each new signature; the trace compiles a program and binds it as one equation,
     ``program_p``.
@@ -117,12 +120,19 @@ def make_jit_wrapper(
             its code and the ``PyTreeDef`` of the result.
 
     Returns:
-        a ``jax.jit`` of the callback table's handle (with static arguments, a tuple of the handle
-        and these), then the dynamic arguments, each a ``FlatTree``.
+        a ``jax.jit``. Its first argument is the callback table's handle, or a tuple of the handle
+        and the static arguments; then follow the dynamic arguments, each a ``FlatTree``.
     """
 
     def embedded(first: Any, /, *args: Any, **kwargs: Any) -> Any:
-        """Compile the program for these tracers, and bind it; body of the ``jax.jit``.
+        """Compile the program for these arguments, and bind it as one equation.
+
+        This function is traced by the ``jax.jit``.
+
+        Args:
+            first: the handle, or a tuple of the handle and the static arguments.
+            *args: dynamic positional arguments, each a ``FlatTree``.
+            **kwargs: dynamic keyword arguments, each a ``FlatTree``.
 
         Returns:
             the pytree of the result; `PendingResults`, which the caller must convert, if a result

@@ -47,16 +47,17 @@ class _StaleDeviceError(Exception):
 
 
 class Runner:
-    """Runs the programs of one qjit function, by JAX's fast path if possible.
+    """Runs the compiled programs of one qjit function, through JAX's C++ dispatch if possible.
 
-    Each `QJIT` creates one. Neither JAX nor this class holds a lock while a program runs: a
-    callback may call its own function, or wait for a thread that does.
+    There is one program for each signature: types and structure of the arguments, and values of
+    static arguments. Each `QJIT` creates one runner. Neither JAX nor this class holds a lock while
+    a program runs: a callback may call its own function, or wait for a thread that does.
 
-    A handle is the address of the function's callback table, uint32[2], which is the first argument
-    of each program.
+    The first argument of each program is a handle: uint32[2], the address of the table of the
+    function's callbacks. A "fast call" goes through JAX's C++ dispatch.
 
     Attributes:
-        given_handle: table handle of fast calls, as returned by `handle`; None until `handle` is
+        given_handle: handle that fast calls pass, as returned by `handle`; None until `handle` is
             first read, which initialises JAX's devices.
     """
 
@@ -74,7 +75,7 @@ class Runner:
         *,
         has_static: bool,
     ) -> None:
-        """Start without programs.
+        """Create a runner that has not compiled any program.
 
         Args:
             name: name of the function.
@@ -90,7 +91,13 @@ class Runner:
         """
 
         def compile_here(*arguments: Any) -> Any:
-            """Call `compile_`; record the program's operands and options by signature.
+            """Compile the program for a new signature, and record its operands and XLA options.
+
+            Args:
+                *arguments: static, positional and keyword arguments, as for `compile_`.
+
+            Returns:
+                the result of `compile_`: the code and the ``PyTreeDef`` of the result.
 
             Raises:
                 _StaleDeviceError: if JAX has dropped the handle's device since this call began.
@@ -110,11 +117,13 @@ class Runner:
             return code, out_tree
 
         def uncompiled(first: Any, /, *args: Any, **kwargs: Any) -> Any:
+            """Call the user's function eagerly; ``first`` has its static arguments."""
             # JAX calls this function to locate a NaN.
             with search_invalid_values():
                 return run_uncompiled(unpack_first_input(first)[1], args, kwargs)
 
         def uncompiled_flat(first: Any, /, *args: Any, **kwargs: Any) -> Any:
+            """Call the user's function eagerly; each argument is a ``FlatTree``."""
             args, kwargs = unflatten_call(args, kwargs)
             return uncompiled(first, *args, **kwargs)
 
@@ -154,24 +163,25 @@ class Runner:
 
     @property
     def needs_call(self) -> bool:
-        """Whether a program has regions, so that each call has its own handle.
+        """Whether each call passes a handle made for it, in place of the function's handle.
 
-        Such regions read the caller's arguments or keep results on their device.
+        True if a program has regions (parts on other devices) that read the caller's arguments or
+        keep results on their device.
         """
         return self._call_cache.needs_call
 
     def choose_fast_call(self) -> tuple[Any, Any]:
-        """Return the C++ function that executes a program, and its first argument or None.
+        """Return JAX's C++ function for the next call, and the handle to pass to it or None.
 
-        The first argument is the table's handle. If the function has static arguments,
-        ``Static.key`` precedes it. At the first call of a signature, the C++ function compiles and
-        returns ``UnexecutedProgram``.
+        Arguments of the C++ function are ``Static.key``, if the function has static arguments; the
+        handle, unless it is None; and the caller's arguments. At the first call of a signature, it
+        compiles the program without executing it, and returns ``UnexecutedProgram``.
         """
         function, has_handle = self._call_cache.choose()
         return function, self.given_handle if has_handle else None
 
     def _compile_once(self, first: Any, /, *args: Any, **kwargs: Any) -> Any:
-        """Return JAX's ``Compiled`` of the program for some arguments, without running it.
+        """Compile the program for some arguments without running it; return JAX's ``Compiled``.
 
         If another thread is tracing the same signature, wait for its trace, which JAX then reuses.
         ``first`` is the handle, or a tuple of handle and static arguments.
@@ -181,6 +191,7 @@ class Runner:
         self._traces.wait_for_trace(signature)
 
         def compile_program() -> Any:
+            """Lower the ``jax.jit`` for these arguments, and compile the executable."""
             lowered = self._embedding.lower(first, *args, **kwargs)
             options = self._get_compiler_options(signature)
             return run_with_failures(lambda: self._finish(lowered, args, kwargs, options))
@@ -188,7 +199,10 @@ class Runner:
         return within("is compiled for new types of arguments", compile_program)
 
     def _new_handle(self) -> Any:
-        """Return a new table handle: a JAX array; a NumPy array for several CPU devices."""
+        """Create an array, uint32[2], with the address of the callback table.
+
+        It is a JAX array on the CPU device; if there are several CPU devices, a NumPy array.
+        """
         handle = table_handle(self._table)
         if len(jax.local_devices(backend="cpu")) > 1:
             # With several CPU devices, a JAX array would be copied to the program's device first.
@@ -197,7 +211,7 @@ class Runner:
 
     @property
     def handle(self) -> Any:
-        """Handle of the callback table: on the CPU device, or a NumPy array.
+        """Address of the function's callback table, uint32[2]: the first argument of programs.
 
         It is created at the first access, and replaced if JAX has dropped its device and programs,
         as at ``clear_backends`` and the end of the process.
@@ -211,27 +225,30 @@ class Runner:
         return self.given_handle
 
     def _get_call_handle(self) -> Any:
-        """Return the handle for a call; `compile_here` rejects it if JAX has dropped its device."""
+        """Return the present handle, even if JAX has dropped its device; create the first handle.
+
+        `compile_here` raises `_StaleDeviceError` for the handle of a dropped device.
+        """
         return self.handle if self.given_handle is None else self.given_handle
 
     @property
     def has_fast_calls(self) -> bool:
-        """Whether ``jit`` may be called with the caller's arguments unchanged.
+        """Whether calls may pass the caller's arguments unchanged to JAX's C++ function.
 
-        False before anything is compiled or called, and if arguments may have to be copied first.
+        False before `handle` is first read, and if arguments may have to be copied first.
         """
         copies = self.needs_call and self._donated
         return self.given_handle is not None and not self._gathers and not copies
 
     def run(self, call: CallArgs, begun: Any = None, failed: BaseException | None = None) -> Any:
-        """Run a call by JAX's fast path if possible, or continue after a fast call.
+        """Run the program for a call, or finish a call that JAX's C++ function began.
 
         Args:
             call: the call's arguments.
-            begun: result of a fast call: results, or a program that was compiled and not executed;
-                None if there was no fast call, or it raised.
-            failed: exception of a fast call, which is treated as if this run had raised it; None
-                if there was none.
+            begun: value that the C++ function returned for this call: the results, or
+                `UnexecutedProgram`; None if it was not called, or it raised.
+            failed: exception that the C++ function raised for this call, which is handled as if
+                this method had called it; None if there was none.
 
         Returns:
             the function's result; `PendingResults` if the caller has to convert it.
@@ -277,19 +294,31 @@ class Runner:
         return self.run_uncached(call) if is_uncached else self.run(call)
 
     def _run_gathered(self, call: CallArgs) -> Any:
+        """Run a call after copying its operands to the host, if `gather` finds it necessary."""
         with use_host():
             return self._run(self._gather_call(call.flattened))
 
     def _gather_call(self, call: CallArgs) -> CallArgs:
-        """Copy a flat call's operands to the host if they are not on a single CPU device."""
+        """Copy the operands of a call to the host unless they are on a single CPU device.
+
+        Args:
+            call: a call whose arguments are flattened, see `CallArgs.flattened`.
+
+        Returns:
+            the call with the copies as arguments.
+        """
         return call.with_arguments(gather((call.args, call.kwargs), self._operand_indices(call)))
 
     def _operand_indices(self, call: CallArgs) -> tuple[int, ...] | None:
-        """Return the indices of a flat call's leaves that its program uses; None for all."""
+        """Return the indices of the argument leaves that a call's program uses; None for all.
+
+        Args:
+            call: a call whose arguments are flattened.
+        """
         return self._operands.get(compute_signature(call.static, call.args, call.kwargs))
 
     def _get_call_compiler_options(self, call: CallArgs) -> dict[str, Any] | None:
-        """Return XLA's options for the program of a flat call; None for defaults."""
+        """Return XLA's options for the program of a flattened call; None for defaults."""
         return self._get_compiler_options(compute_signature(call.static, call.args, call.kwargs))
 
     def _get_compiler_options(self, signature: Hashable) -> dict[str, Any] | None:
@@ -303,11 +332,12 @@ class Runner:
         return options or None
 
     def _run(self, call: CallArgs, begun: Any = None) -> Any:
-        """Run a call by the fast path; execute a program that was only compiled.
+        """Call JAX's C++ function; if it only compiled the program, execute the program.
 
         Args:
             call: the call's arguments.
-            begun: result of an earlier fast call; None to make a fast call.
+            begun: value that the C++ function returned before, results or `UnexecutedProgram`; None
+                to call it here.
         """
         handle = self._get_call_handle()
         if begun is None:
@@ -315,6 +345,7 @@ class Runner:
             key = (call.static.key,) if self._has_static else ()
 
             def run_fast(handle: Any) -> Any:
+                """Call the C++ function with this handle and the call's arguments."""
                 first = (*key, handle) if has_handle else key
                 return function(*first, *call.args, **call.kwargs)
 
@@ -333,12 +364,15 @@ class Runner:
         return begun
 
     def _run_on_handle(self, run: Callable[[Any], Any], handle: Any, call: CallArgs) -> Any:
-        """Run a program with the table's handle, or with a handle made for this call.
+        """Call `run` with the function's handle, or with a handle made for this call.
 
         Args:
             run: takes the handle; runs the program, or only compiles it.
-            handle: handle of the table, used unless `needs_call` is set.
-            call: the call's arguments, which its own handle refers to.
+            handle: handle of the callback table, used unless `needs_call` is set.
+            call: the call's arguments, to which the handle of this call gives regions access.
+
+        Returns:
+            the result of `run`; with a handle of this call, after the execution has finished.
         """
         if not self.needs_call:
             return run(handle)
@@ -354,9 +388,10 @@ class Runner:
             del call_handle
 
     def _copy_donated_leaves(self, call: CallArgs) -> list[Any]:
-        """Return the caller's argument leaves for regions; copy donated operands.
+        """List the caller's argument leaves, with copies of the operands that are donated.
 
-        Regions read the caller's arrays directly, and the program may overwrite donated arrays.
+        The list is for regions (parts of the program on other devices), which read the caller's
+        arrays directly, while the program may overwrite donated arrays.
         """
         leaves = jax.tree.leaves(call.caller_arguments)
         if not self._donated:
@@ -387,9 +422,14 @@ class Runner:
             check_results(name, results, self._uncompiled, first, *call.args, **call.kwargs)
 
     def run_uncached(self, call: CallArgs, device: jax.Device | None = None) -> Any:
-        """Run a call without JAX's fast path, on `device` or the usual CPU device.
+        """Compile and run the program for a call without JAX's fast path.
 
-        Returns the function's result, or `PendingResults`.
+        Args:
+            call: the call's arguments.
+            device: the CPU device that runs the program; None for the usual CPU device.
+
+        Returns:
+            the function's result; `PendingResults` if the caller has to convert it.
         """
         call = call.flattened
         call = call.with_arguments(gather((call.args, call.kwargs)))
@@ -410,7 +450,7 @@ class Runner:
             return self._run_on_handle(run, handle, call)
 
     def run_on_spare_device(self, call: CallArgs) -> Any:
-        """Run on a CPU device with capacity, and move the results to their usual device.
+        """Run a call on an additional CPU client, and move the results to their usual device.
 
         Used when `RUNS_PER_CLIENT` programs run on JAX's CPU client: one more could deadlock.
         """
@@ -439,7 +479,10 @@ class Runner:
         return self._run_stage("lower", handle, call)
 
     def lowered_operand_indices(self, call: CallArgs) -> tuple[int, ...] | None:
-        """Return the operand indices of a call that was lowered before."""
+        """Return the indices of the argument leaves that a call's program uses; None for all.
+
+        The call must have been lowered before.
+        """
         with use_host():
             return self._operand_indices(call.flattened)
 
@@ -469,9 +512,15 @@ class Runner:
         return self._run_stage("trace", self.handle, call.flattened)
 
     def _run_stage(self, stage: str, handle: Any, call: CallArgs) -> Any:
-        """Return JAX's ``Lowered`` or ``Traced`` of a flat call; errors name the argument.
+        """Trace or lower the ``jax.jit`` for a call; return JAX's ``Traced`` or ``Lowered``.
 
-        ``stage`` is the method of the ``jax.jit``: ``"lower"`` or ``"trace"``.
+        Args:
+            stage: method of the ``jax.jit``: ``"lower"`` or ``"trace"``.
+            handle: first argument of the program.
+            call: a call whose arguments are flattened.
+
+        Raises:
+            TypeError: naming the argument, if JAX does not accept it.
         """
         with use_host():
             first = pack_first_input(handle, call.static)
