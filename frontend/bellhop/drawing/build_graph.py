@@ -33,7 +33,7 @@ _RESHAPING = {
 
 
 def format_type(aval: Aval) -> str:
-    """Format a type as in jaxprs."""
+    """Format an abstract value as in jaxprs, such as ``f64[3]``."""
     return aval.str_short(short_dtypes=True)
 
 
@@ -70,8 +70,10 @@ def build_program_graph(
 class _GraphBuilder:
     """Builder of one diagram, which walks over the jaxpr of the program.
 
-    Host operations are merged into few nodes. Operations are merged if they depend on the same
-    callbacks, circuits and regions, so a node never depends on itself through another node.
+    Each callback, circuit and region (a part of the program on another device) is a node. All other
+    equations are host operations, which are merged into few nodes: operations of a group are merged
+    if they depend on the same nodes other than host operations, so a node never depends on itself
+    through another node.
 
     Attributes:
         graph: the diagram, to which nodes and edges are added.
@@ -83,12 +85,12 @@ class _GraphBuilder:
         self._needs: dict[int, Sources] = {}
 
     def walk(self, jaxpr: Jaxpr, inputs: Sequence[Sources], group: Group) -> list[Sources]:
-        """Add the equations of a jaxpr to a group of the diagram.
+        """Add nodes and frames to the diagram for the equations of a jaxpr.
 
         Args:
             jaxpr: the jaxpr of the program, or of a part of it.
             inputs: for each input, indices of the nodes from which its value comes.
-            group: the group for the new nodes.
+            group: the group (frame of the diagram) for the new nodes.
 
         Returns:
             for each result, indices of the nodes from which its value comes; empty for constants.
@@ -97,6 +99,7 @@ class _GraphBuilder:
         hosts: dict[Sources, Node] = {}
 
         def read(atom: Any) -> Sources:
+            """Return the nodes from which a variable's value comes; empty for a constant."""
             return _NOWHERE if isinstance(atom, Literal) else env.get(atom, _NOWHERE)
 
         for eqn in jaxpr.eqns:
@@ -106,12 +109,12 @@ class _GraphBuilder:
         return [read(atom) for atom in jaxpr.outvars]
 
     def flow(self, sources: Sources, target: int, atom: Any) -> None:
-        """Add the edges by which a value flows to a node.
+        """Add an edge to a node from each node that computes one of its inputs.
 
         Edges are labelled with the value's type, and its bytes if it is copied to another device.
 
         Args:
-            sources: indices of the nodes from which the value comes.
+            sources: indices of the nodes from which the input's value comes.
             target: index of the node that uses it.
             atom: the value's variable in the jaxpr.
         """
@@ -163,7 +166,7 @@ class _GraphBuilder:
     def _add_host_operation(
         self, eqn: JaxprEqn, sources: list[Sources], group: Group, hosts: dict[Sources, Node]
     ) -> list[Sources]:
-        """Add an equation to the host node with equal dependencies, or to a new node.
+        """Add an equation to the host node with equal dependencies, or to a new host node.
 
         The equation is neither a callback, a circuit nor a region. Arguments are as for
         `_equation`.
@@ -183,11 +186,22 @@ class _GraphBuilder:
         return [itself] * len(eqn.outvars)
 
     def _find_needed(self, sources: Sequence[Sources]) -> Sources:
+        """Find the nodes, without host operations, on which values depend directly or indirectly.
+
+        Args:
+            sources: for each value, indices of the nodes from which it comes.
+
+        Returns:
+            indices of callbacks, circuits, regions, arguments and carried values.
+        """
         numbers = _NOWHERE.union(*sources)
         return _NOWHERE.union(*(self._needs.get(n, frozenset([n])) for n in numbers))
 
     def _inline(self, eqn: JaxprEqn, sources: list[Sources], group: Group) -> list[Sources]:
-        """Add the equations of a nested jaxpr to the same group."""
+        """Add the equations of the nested jaxpr of a ``jit`` or similar equation, without a frame.
+
+        Arguments and results are as for `_equation`. The jaxpr's inputs are the last operands.
+        """
         [inner] = list(inner_jaxprs(eqn))[:1]
         return self.walk(inner, sources[len(sources) - len(inner.invars) :], group)
 
@@ -328,11 +342,12 @@ def _format_transfer(eqn: JaxprEqn) -> str:
 
 
 def count_bytes(aval: Aval) -> int:
-    """Return the size of a value in bytes."""
+    """Return the size in bytes of an array with this abstract value."""
     return int(aval.size * aval.dtype.itemsize)
 
 
 def _is_value(atom: Any) -> bool:
+    """Return whether an operand of an equation is a variable, not a literal."""
     return not isinstance(atom, Literal)
 
 
@@ -371,4 +386,5 @@ def _format_operation(eqn: JaxprEqn) -> str:
 
 
 def _has_boxes(jaxpr: Jaxpr) -> bool:
+    """Return whether a callback, circuit or region is in a jaxpr or in its nested jaxprs."""
     return any(_describe_box(eqn) is not None for eqn in iterate_equations(jaxpr))

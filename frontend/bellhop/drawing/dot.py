@@ -48,4 +48,5 @@ def _format_group(group: Group, indent: str) -> list[str]:
 
 
 def _format_node(node: Node) -> str:
+    """Return the DOT statement of a node, with its text and style."""
     return f"n{node.index} [label={json.dumps(chr(10).join(node.text))}, {_STYLES[node.kind]}]"

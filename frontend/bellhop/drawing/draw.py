@@ -95,6 +95,7 @@ class Drawing:
         return f"<drawing with {len(self.graph.edges)} edges: print it, or save it>"
 
     def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
+        """Return text, Mermaid and, with Graphviz, SVG by MIME type, for notebooks."""
         bundle = {"text/plain": str(self), "text/markdown": f"```mermaid\n{self.mermaid}```\n"}
         if _has_graphviz():
             bundle["image/svg+xml"] = _render(self.dot, "svg").decode()
@@ -102,7 +103,7 @@ class Drawing:
 
 
 class DrawingFunction:
-    """Function of a program's arguments that draws the program: the result of ``draw``.
+    """Callable that ``draw`` and ``draw_graph`` return: it draws a program for arguments.
 
     Args:
         name: name of the public function, ``"draw"`` or ``"draw_graph"``.
@@ -231,6 +232,7 @@ def draw_graph(fn: Callable[..., Any], *, level: int | str | None = None) -> Cal
     drawn = draw(fn)
 
     def draw_figure(*args: Any, **kwargs: Any) -> Any:
+        """Trace and draw the program; return the Matplotlib figure and its axes."""
         return make_figure(drawn(*args, **kwargs).graph)
 
     return DrawingFunction("draw_graph", function, draw_figure)
@@ -264,11 +266,13 @@ def _dynamic_argument_sizes(names: list[str], args: Args, kwargs: Kwargs) -> lis
 
 
 def _call_bound(static: Static, function: Callable[..., Any], args: Args, kwargs: Kwargs) -> Any:
+    """Call `function` with its static arguments merged into the dynamic arguments."""
     args, kwargs = static.merge(args, kwargs)
     return function(*args, **kwargs)
 
 
 def _has_graphviz() -> bool:
+    """Return whether Graphviz's command ``dot`` and its Python package are installed."""
     return shutil.which("dot") is not None and _import_graphviz() is not None
 
 

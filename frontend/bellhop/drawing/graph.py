@@ -7,8 +7,13 @@ from dataclasses import dataclass, field
 class BoxKind(enum.StrEnum):
     """Kind of a node in a program's diagram, which determines its shape and colour.
 
-    ``HOST`` are operations that the program itself executes, and ``CARRIED`` are the loop-carried
-    values of a loop.
+    Attributes:
+        ARGUMENT, RESULT: an argument or a result of the program.
+        HOST: operations that the program itself executes.
+        CALLBACK: a Python function that the program calls.
+        CIRCUIT: a QNode.
+        REGION: a part of the program that runs on another device.
+        CARRIED: the loop-carried values of a loop.
     """
 
     ARGUMENT = "argument"
@@ -38,7 +43,7 @@ class Node:
 
     @property
     def text(self) -> list[str]:
-        """The lines, shortened if there are many operations."""
+        """The lines to draw: `lines`; for kind ``HOST``, ``host`` and the first operations."""
         return ["host", shorten(self.lines)] if self.kind is BoxKind.HOST else self.lines
 
 
@@ -101,11 +106,11 @@ class Graph:
         return group
 
     def connect(self, source: int, target: int, label: str) -> None:
-        """Add a value's label to the edge between two nodes, given by index."""
+        """Add a label, the type of a value, to the edge between two nodes given by index."""
         self.edges.setdefault((source, target), []).append(label)
 
     def nodes(self, group: Group | None = None) -> list[Node]:
-        """Return the nodes of a group and its nested groups; None for the whole diagram."""
+        """List the nodes of a group and its nested groups; None for the whole diagram."""
         group = group or self.top
         return group.nodes + [node for inner in group.groups for node in self.nodes(inner)]
 

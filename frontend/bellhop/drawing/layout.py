@@ -84,6 +84,7 @@ def _numbers(text: str) -> list[float]:
 
 
 def _point(text: str) -> Point:
+    """Parse the coordinates ``"x,y"`` of a point."""
     x, y = _numbers(text)
     return x, y
 
@@ -133,5 +134,5 @@ def _rank_nodes(graph: Graph) -> Layout:
 
 
 def collect_groups(group: Group) -> list[Group]:
-    """Return the groups inside a group, each before the groups in it."""
+    """List all groups nested in a group, outer groups before the groups in them."""
     return [each for inner in group.groups for each in (inner, *collect_groups(inner))]

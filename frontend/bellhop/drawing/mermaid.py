@@ -43,6 +43,7 @@ def _format_group(group: Group, indent: str) -> list[str]:
 
 
 def _format_node(node: Node) -> str:
+    """Return the Mermaid statement of a node, such as ``n3["host<br>sin"]``."""
     left, right = _SHAPES[node.kind]
     text = "<br>".join(_escape(line) for line in node.text)
     style = f":::{node.kind}" if node.kind in _STYLES else ""
@@ -50,4 +51,5 @@ def _format_node(node: Node) -> str:
 
 
 def _escape(text: str) -> str:
+    """Replace the characters ``&``, ``"`` and ``<`` by Mermaid's entity codes."""
     return text.replace("&", "#amp;").replace('"', "#quot;").replace("<", "#lt;")

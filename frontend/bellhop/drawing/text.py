@@ -58,11 +58,11 @@ def to_text(graph: Graph) -> str:
 
 @dataclass
 class _Row:
-    """A box of the text drawing, or the first or last line of a frame.
+    """A line of the text drawing: a node's box, or the first or last line of a frame.
 
     Attributes:
         left: characters before the text: lines of the frames around it, or a corner.
-        below: characters at the begin of its further lines.
+        below: characters before the text if it is continued on further lines.
         node: the node of the box; for the last line of a loop, the node of the carried values;
             None for other lines of frames.
         title: title of the frame that begins.
@@ -78,7 +78,11 @@ class _Row:
     inputs: dict[int, list[str]] = field(default_factory=dict)
 
     def format_box(self, names: dict[int, str]) -> list[str]:
-        """Format the lines without the inputs; `names` has a distinct name for each node."""
+        """Return the text lines of the row, without the inputs of its node.
+
+        Args:
+            names: distinct name of each node, by index.
+        """
         if self.node is None:
             return [(self.left + self.title).rstrip()]
         if self.is_end:
@@ -95,12 +99,15 @@ class _Row:
         return [self.left + first, *(indent + line for line in rest)]
 
     def add_inputs(self, box: list[str], inputs: str, column: int) -> list[str]:
-        """Write the inputs behind the first line of the box, on several lines if long.
+        """Append the inputs to the first line of a box, on several lines if they are long.
 
         Args:
             box: lines of the box.
             inputs: formatted inputs; empty for a box without inputs.
-            column: column of the arrow.
+            column: column of the arrow before the inputs.
+
+        Returns:
+            the lines of the box with the inputs.
         """
         first, *rest = box
         if not inputs:
@@ -257,6 +264,6 @@ def _wrap(text: str, width: int) -> list[str]:
 
 
 def _can_print(characters: str) -> bool:
-    """Return whether standard output can encode some characters."""
+    """Return whether the encoding of standard output has all of these characters."""
     encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
     return characters.encode(encoding, "replace").decode(encoding) == characters

@@ -21,13 +21,13 @@ class CallCache:
     handle that they pass to the program: uint32[2], the address of the function's callback table,
     or of the data of one call. `choose` selects a function by all programs compiled so far:
 
-    ==================================  ==============================================
+    ==================================  ===================================================
     programs so far                     arguments of the C++ function
-    ==================================  ==============================================
+    ==================================  ===================================================
     none calls Bellhop's runtime        the caller's, which takes half a microsecond less
     one calls the runtime               the table's handle, and the caller's
     one needs a handle for each call    the call's handle, and the caller's
-    ==================================  ==============================================
+    ==================================  ===================================================
 
     With static arguments, ``Static.key`` comes first.
 

@@ -70,10 +70,10 @@ def assert_statement(condition: Any, *message: str) -> None:
 
 
 def _check(condition: Any, assertion: BuiltinFunction) -> None:
-    """Check the type of a condition, and add the call that asserts it to the program.
+    """Check the type of a condition, and add a call of ``assertion`` with it to the program.
 
-    Programs compiled with ``disable_assertions=True`` get no call. The program calls ``assertion``
-    with the condition; it raises if an element is false.
+    The call raises when the program runs, if an element of the condition is false. Programs
+    compiled with ``disable_assertions=True`` get no call.
 
     Raises:
         TypeError: if a leaf of the condition is not an array or a number.
@@ -103,6 +103,7 @@ class _Assertion(BuiltinFunction):
     error: ClassVar[type[Exception]] = RuntimeError
 
     def __call__(self, condition: Any) -> None:
+        """Raise the exception unless all elements of the condition are true."""
         if not all(map(np.all, jax.tree.leaves(condition))):
             raise self.error(*self.arguments)
 

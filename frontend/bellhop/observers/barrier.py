@@ -86,9 +86,11 @@ def tap_queue_limit(bytes: int | None = None) -> int:
 
 
 def _take_failure() -> CallbackException | None:
-    """Build the error for the exceptions that taps have raised since the last call.
+    """Collect the exceptions of taps and asynchronous callbacks into one `CallbackException`.
 
-    The runtime then forgets them. None if there are none.
+    Returns:
+        the error, which is not raised; None if nothing has raised since the last call. The runtime
+        forgets the collected exceptions.
     """
     exceptions, dropped = take_tap_failures()
     if not exceptions:

@@ -132,5 +132,6 @@ class _NanCheck(BuiltinFunction):
     __name__ = "debug.cotangent"
 
     def __call__(self, leaves: Any) -> None:
+        """Raise `FloatingPointError` if an array contains NaN."""
         if any(np.isnan(leaf).any() for leaf in leaves):
             raise FloatingPointError(*self.arguments)

@@ -143,11 +143,11 @@ def _logger_name(logger: str | logging.Logger | None) -> str:
 
 
 class LogRecorder(BuiltinFunction):
-    """Function that a running program calls to log a message at an enabled level.
+    """Callable that a running program calls to log a message, if the level is enabled.
 
     Args:
-        *arguments: format string, level number, logger name, and of the user's call ``file:line``
-            and the name of the function that contains it.
+        *arguments: strings: the format string, the number of the level, the name of the logger,
+            ``file:line`` of the user's call of ``log``, and the name of the function around it.
     """
 
     __name__ = "log"
@@ -189,10 +189,10 @@ class LogRecorder(BuiltinFunction):
 
 
 class LogCounter(LogRecorder):
-    """Function that logs the first of every n calls, for programs that do not count.
+    """Callable that logs the first of every n calls, for programs that do not count calls.
 
-    These are all programs but ``qjit``'s. The counter belongs to this object and continues from run
-    to run.
+    ``qjit`` programs count the calls of a log statement themselves, and use `LogRecorder`; a plain
+    ``jax.jit`` and eager code use this class. Its count continues from run to run.
 
     Args:
         *arguments: as for `LogRecorder`, and then n, the number of calls for each record.
@@ -242,7 +242,10 @@ class LevelCheck(BuiltinFunction):
         int(level)
 
     def takes(self, arguments: Sequence[ShapedArray], results: Sequence[ShapedArray]) -> bool:
-        """Return whether a call has zero arguments and one result, a bool."""
+        """Return whether programs may call the function with these types.
+
+        That is, with zero arguments and one result, a scalar bool.
+        """
         return not arguments and [(x.shape, x.dtype) for x in results] == [((), np.dtype(bool))]
 
     def __call__(self) -> np.bool_:
@@ -271,9 +274,11 @@ class LogTarget(CallbackTarget):
     __hash__ = CallbackTarget.__hash__
 
     def to_call(self, function: Callable[..., Any] | None) -> CallbackTarget:
-        """Return the description of the call that a log statement makes if it is enabled.
+        """Return the target of the call that a log statement makes if it is enabled.
 
-        Its arguments are the values, without ``when``.
+        Args:
+            function: `recorder` or ``function``. Its arguments are the values of the format string,
+                without the operand ``when``.
         """
         fields = {
             each.name: getattr(self, each.name) for each in dataclasses.fields(CallbackTarget)
@@ -282,10 +287,9 @@ class LogTarget(CallbackTarget):
 
 
 class _LogCall(Report):
-    """Callback type of the call inside of a log statement.
+    """Callback type of the call that a log statement makes if it is enabled.
 
-    `qjit` programs make only one of every n of these calls, by the parameter `every` of the
-    primitive.
+    `qjit` programs make only the first of every n calls; n is the primitive's parameter ``every``.
     """
 
     def abstract_eval(
@@ -301,9 +305,9 @@ class _LogCall(Report):
         target: CallbackTarget,
         every: int = 1,
     ) -> Sequence[Any]:
-        """Lower the call in a log statement, in `qjit` programs with its interval.
+        """Lower the call in a log statement; in `qjit` programs, mark it with ``every``.
 
-        There the pass thin-calls makes only the first of `every` calls.
+        The compiler pass ``thin-calls`` then keeps only the first of ``every`` calls at run time.
         """
         results = super().lower(ctx, *operands, target=target)
         if every > 1 and current_lowering() is not None:
@@ -344,9 +348,11 @@ class _LogType(Report):
         )
 
         def emit(*values: Any) -> None:
+            """Bind the call that logs the values."""
             _LOG_CALL.primitive.bind(*values, target=call, every=target.every)
 
         def guarded(when: Any, *values: Any) -> list[Any]:
+            """Call `emit` if ``when`` is true and the level of the logger is enabled."""
             is_enabled = _LEVEL.bind(level, [])
             jax.lax.cond(is_enabled & when, emit, lambda *_: None, *values)
             return []

@@ -143,13 +143,14 @@ class _MemrefPrinter(BuiltinFunction):
 
     @staticmethod
     def check_strings() -> None:  # type: ignore[override]
-        """Take no strings."""
+        """Accept no strings: the constructor has no arguments."""
 
     def takes(self, arguments: Sequence[ShapedArray], results: Sequence[ShapedArray]) -> bool:
-        """Return whether there is one argument and no result."""
+        """Return whether a call has one argument and no result, as the function requires."""
         return len(arguments) == 1 and not results
 
     def __call__(self, x: Any) -> None:
+        """Print dtype, shape, strides and elements of an array."""
         strides = [stride // x.itemsize for stride in x.strides]
         data = call_in_caller_context(str, x)
         _print_line(
@@ -182,10 +183,11 @@ class _Formatter(BuiltinFunction):
             pass
 
     def __call__(self, *args: Any, **kwargs: Any) -> None:
+        """Print the values, in the caller's context variables."""
         _print_line(call_in_caller_context(self._show, args, kwargs))
 
     def _show(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
-        """Format values, with the NumPy print options if there are any."""
+        """Fill the format string with values, under the NumPy print options if there are any."""
         fmt, *options = self.arguments
         if not options:
             return self.format(fmt, args, kwargs)

@@ -34,34 +34,39 @@ class Tap(CallbackType):
     effects = frozenset({ordered_effect})
 
     def target(self, *args: Any, **options: Any) -> CallbackTarget:
-        """Build the target of an asynchronous call."""
+        """Build the `CallbackTarget` of a tap: its function and types, with ``asynchronous=True``.
+
+        Arguments are as for `CallbackType.target`.
+        """
         return super().target(*args, asynchronous=True, **options)
 
     def bind(self, target: CallbackTarget, leaves: Sequence[Any]) -> Any:
-        """Trace a tap of ``leaves``, the leaves of its arguments.
+        """Bind the tap's primitive to ``leaves``, the leaves of the function's arguments.
 
         Returns:
-            the tapped arguments ``(args, kwargs)``, with the results of the tap as leaves.
+            ``(args, kwargs)`` again, with the results of the equation, which equal the operands, as
+            leaves.
         """
         return jax.tree.unflatten(target.in_tree, self.primitive.bind(*leaves, target=target))
 
     def run(self, *leaves: Operand, target: CallbackTarget) -> list[Any]:
-        """Tap concrete values now and return them as arrays: the impl rule."""
+        """Queue the call with concrete values; return them as arrays: the impl rule."""
         _WITHOUT_RESULTS.primitive.bind(*leaves, target=target)
         return [jnp.asarray(leaf) for leaf in leaves]
 
     def abstract_eval(self, *avals: Aval, target: CallbackTarget) -> Any:
-        """Return the types of the operands, and the effects."""
+        """Return the types of the operands as result types, and the effects of the call."""
         _, effects = super().abstract_eval(*avals, target=target)
         return avals, effects
 
     def batch(
         self, operands: Sequence[Any], dims: Sequence[Any], *, target: CallbackTarget
     ) -> tuple[list[Any], Sequence[Any]]:
-        """Batching rule of a tap: tap the whole batch in one call.
+        """Batching rule of a tap: call the function once with the whole batch.
 
-        The function gets the batch axis of each value, or None, if it takes transformations, and
-        otherwise gets the batch axis first.
+        The function normally gets arrays with the batch axis first. If the function takes JAX's
+        transformations as its last argument (``target.transforms`` is not None), the arrays are
+        passed as they are, and the transformation ``("batch", {"batch_dims": dims})`` is appended.
 
         Returns:
             the values, and their batch axes.
@@ -80,22 +85,23 @@ class Tap(CallbackType):
     def jvp(
         self, primals: Sequence[Any], tangents: Sequence[Any], *, target: CallbackTarget
     ) -> tuple[list[Any], Sequence[Any]]:
-        """JVP rule of a tap: tap the primal values, and return the tangents unchanged."""
+        """JVP rule of a tap: send the primals to the function; return the tangents unchanged."""
         return self.primitive.bind(*primals, target=target), tangents
 
     def transpose(
         self, cotangents: Sequence[Any], *operands: Operand, target: CallbackTarget
     ) -> list[Any]:
-        """Transpose rule of a tap: tap the cotangents of tapped tangents.
+        """Transpose rule of a tap: send the cotangents to the function, and return them.
 
-        Reverse mode never computes the tangents themselves, which are undefined primals here.
+        This is for taps of tangents, which reverse mode never computes: they are undefined primals.
 
         Returns:
             for each operand its cotangent, or None if it is not a tangent.
 
         Raises:
-            DifferentiableCompileError: if the function does not take transformations, so that it
-                could not tell cotangents from values.
+            DifferentiableCompileError: if the function does not take JAX's transformations as an
+                argument (``target.transforms`` is None), so that it could not tell cotangents from
+                values.
         """
         if target.transforms is None:
             raise target.tangent_error()
@@ -114,9 +120,9 @@ class Tap(CallbackType):
     ) -> tuple[Any, ...]:
         """Partial evaluation rule of a tap under ``jax.checkpoint``.
 
-        The tap happens again when the values are recomputed, unless ``saveable``, JAX's policy,
-        saves its results. It happens in the recomputation only if an operand is unknown, that is,
-        depends on a tangent.
+        If an operand is unknown, that is, depends on a tangent, the tap happens only in the
+        recomputation. Otherwise it happens in the first pass, and again when the values are
+        recomputed, unless ``saveable``, JAX's policy, saves its results.
 
         Returns:
             JAX's tuple: the known equation and the recomputed equation, or None; for each result
@@ -145,5 +151,12 @@ class Tap(CallbackType):
 def _transform_target(
     target: CallbackTarget, transform: tuple[str, dict[str, Any]]
 ) -> CallbackTarget:
-    """Return a copy of a tap's target with one more transformation: name, parameters."""
+    """Append a transformation to the list that a tapped function gets as its last argument.
+
+    Args:
+        transform: name and parameters, such as ``("transpose", {})``.
+
+    Returns:
+        a copy of the target.
+    """
     return dataclasses.replace(target, transforms=(*(target.transforms or ()), transform))
