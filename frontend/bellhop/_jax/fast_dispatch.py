@@ -57,7 +57,7 @@ def make_fast_call(
     has_static: bool = False,
     has_handle: bool = True,
 ) -> Any:
-    """Make a function that runs compiled programs from a C++ cache, by argument types.
+    """Make a C++ function that finds and runs compiled programs by the types of its arguments.
 
     It holds no lock while a program runs. Threads that need a program wait while it is compiled.
 
@@ -67,8 +67,8 @@ def make_fast_call(
         compile_: takes the call's arguments; compiles the program for them without executing it.
         may_enter: called after each compilation; returns whether to keep the program in the cache.
         has_static: whether the first argument is static: a hashable object, part of the cache key.
-        has_handle: whether the call passes the program's first array, the table handle. Without it,
-            only programs that do not use the handle may enter.
+        has_handle: whether calls pass the program's first array, the handle, which is the address
+            of a table of callbacks. Without it, only programs that do not use it may enter.
 
     Returns:
         a function that executes a cached program and returns its results. On a cache miss it
@@ -76,12 +76,12 @@ def make_fast_call(
     """
 
     def enter(*args: Any, **kwargs: Any) -> tuple[UnexecutedProgram, Any, bool]:
-        """Compile the program for a call that missed the C++ cache, and make its entry.
+        """Compile the program for a call that missed the C++ cache, and make its cache entry.
 
         JAX's C++ dispatch calls this function with the arguments of the call.
 
         Returns:
-            the value that the call returns; the cache entry, None to make none; and False.
+            the value that the call returns; the cache entry, or None to cache nothing; and False.
 
         Raises:
             TypeError: if a leaf is not an array or a number.
@@ -126,26 +126,36 @@ def copy_to_device(values: np.ndarray, device: jax.Device) -> jax.Array:
 
 @functools.lru_cache(maxsize=1024)
 def _make_aval(shape: tuple[int, ...], dtype: np.dtype, x64: bool) -> Any:
+    """Return the abstract value of an array, from a cache.
+
+    Args:
+        shape: shape of the array.
+        dtype: NumPy dtype of the array.
+        x64: whether JAX's 64-bit types are on; only a part of the cache key.
+    """
     # Cached, since `jax.typeof` takes some microseconds.
     del x64
     return jax.typeof(np.broadcast_to(np.zeros((), dtype), shape))
 
 
 def uses_handle(compiled: Any) -> bool:
-    """Return whether a compiled program takes its first argument, which JAX drops if unused."""
+    """Return whether a compiled program uses its first argument, the handle.
+
+    JAX drops unused arguments.
+    """
     return 0 in compiled._executable._kept_var_idx
 
 
 def _make_entry(compiled: Any, *, has_handle: bool) -> Any:
-    """Collect the data that JAX's C++ dispatch needs to call a compiled program.
+    """Make the C++ cache entry of a compiled program.
 
     Args:
         compiled: the program, JAX's ``Compiled``.
         has_handle: whether calls pass the program's first array.
 
     Returns:
-        JAX's fast-path data. None if C++ cannot call the program: it has effects, JAX host
-        callbacks, references, or results of extended dtypes other than random keys.
+        JAX's ``MeshExecutableFastpathData``. None if C++ cannot call the program: it has effects,
+        JAX host callbacks, references, or results of extended dtypes other than random keys.
     """
     executable, params = compiled._executable, compiled._params
     unsafe_call = executable.unsafe_call

@@ -139,6 +139,7 @@ def bind_equation(eqn: Any, *operands: Any) -> Sequence[Any]:
 
 
 def _has_known_type(operand: Any, atom: Any) -> bool:
+    """Return whether an operand is a tracer, or the value of the literal ``atom``."""
     return isinstance(operand, core.Tracer) or operand is getattr(atom, "val", None)
 
 
@@ -233,9 +234,9 @@ def find_equation(tracer: Any) -> tuple[Any, int]:
 
 
 class LeakedValue(NamedTuple):
-    """A tracer of one traced function that another traced function uses.
+    """Description of a tracer of one traced function that another traced function uses.
 
-    It is made for the error that names both lines.
+    The error for such a tracer names the lines of both.
 
     Attributes:
         type: its abstract value.
@@ -266,7 +267,7 @@ _TRANSFORMED_FUNCTIONS = {
 
 
 def find_leaked_values(traced: Any) -> list[LeakedValue]:
-    """List the tracers of other traced functions that a traced function closes over.
+    """Describe the tracers of other functions that a traced function closes over.
 
     Args:
         traced: JAX's ``Traced``, the result of ``jax.jit(f).trace(...)``.
@@ -311,14 +312,14 @@ def _unwrap_transformations(value: Any) -> Any:
 
 
 def describe_owner(tracer: Any) -> str | None:
-    """Return the traced function or loop body of a tracer, ``'name' (file:line)``.
+    """Describe the traced function or loop body to which a tracer belongs, for errors.
 
     Args:
         tracer: a tracer of any class, whose trace may have ended.
 
     Returns:
-        the description. Tracers of transformations do not know their function: they get the
-        transformation's name; None for tracers of unknown classes.
+        ``'name' (file:line)``. Tracers of transformations do not know their function, and give for
+        example ``a function that jax.vmap maps``; tracers of unknown classes give None.
     """
     if not isinstance(tracer, partial_eval.DynamicJaxprTracer):
         return _TRANSFORMED_FUNCTIONS.get(type(tracer))
@@ -328,6 +329,7 @@ def describe_owner(tracer: Any) -> str | None:
 
 
 def _source_line(source: Any) -> str | None:
+    """Return ``file:line`` of the user's frame in JAX's source info, or None."""
     frame = source_info_util.user_frame(source.traceback)
     return None if frame is None else f"{frame.file_name}:{frame.start_line}"
 

@@ -23,8 +23,7 @@ Each name, its purpose, and the reason why no public name serves:
   call is under a transformation, and whether that transformation traces a program.  Public JAX has
   only the deprecated ``unsafe_*`` queries, which miss some transformations.
 * ``trace_context``: the part of the JAX configuration that a program depends on, such as the
-default
-  device; a part of cache keys in JAX.
+  default device; a part of cache keys in JAX.
 * ``lower_with_rules``: lowers one program with custom lowering rules, for ``buffer_callback_p``.
   The public ``mlir.register_lowering`` sets the rule for all programs.
 * ``JAX_CALLBACK_PRIMITIVES``: the primitives of ``jax.pure_callback`` etc. They are not public.
@@ -119,23 +118,25 @@ def user_default_device() -> Any:
 
 
 def host_device_state(default: Any) -> tuple[Any, ...]:
-    """List the JAX settings under which Bellhop traces and runs a program on the host.
+    """List the JAX settings that make the host the default device, for `set_jax_state`.
+
+    Bellhop traces and runs programs under these settings.
 
     Args:
         default: the user's ``jax.default_device``, which stays part of cache keys in JAX.
 
     Returns:
-        a tuple for `set_jax_state`: state objects in JAX, each followed by its new value.
+        a tuple: state objects in JAX, each followed by its new value.
     """
     return _instead_of._obj, default, DEFAULT_DEVICE, _HOST
 
 
 @contextlib.contextmanager
 def set_jax_state(values: Sequence[Any]) -> Iterator[None]:
-    """Set JAX's state objects in this thread inside of a ``with`` block.
+    """Set internal settings of JAX for this thread, inside of a ``with`` block.
 
     Args:
-        values: state objects or options in JAX, each followed by its value in the block.
+        values: JAX's state objects or options, each followed by its value in the block.
     """
     pairs = zip(values[::2], values[1::2], strict=True)
     former = [(state, state.swap_local(value)) for state, value in pairs]
@@ -147,7 +148,7 @@ def set_jax_state(values: Sequence[Any]) -> Iterator[None]:
 
 
 def is_transformed_eagerly() -> bool:
-    """Return whether ``grad``, ``vmap`` etc. transform a call outside of any ``jit``.
+    """Return whether the caller is under ``grad``, ``vmap`` etc. but not in a ``jit``.
 
     False at top level, without a transformation, and while a program is traced.
     """
@@ -206,10 +207,10 @@ _BEFORE_TRANSFORMATION = (
 
 
 def hide_frames(error: BaseException) -> None:
-    """Remove hidden frames from the tracebacks of an error and of its causes, in place.
+    """Remove frames of libraries from the tracebacks of an error and of its causes, in place.
 
-    The frames of files passed to `hide_frames_of`, and of JAX, are hidden. The option
-    ``jax_traceback_filtering`` determines how: ``"off"`` changes nothing, and ``"tracebackhide"``
+    Removed are frames of JAX and of the files passed to `hide_frames_of`. JAX's option
+    ``jax_traceback_filtering`` changes this: ``"off"`` keeps all frames, and ``"tracebackhide"``
     only marks the frames for IPython.
     """
     mode = _filtering_mode()
@@ -239,21 +240,21 @@ def hide_frames(error: BaseException) -> None:
 
 
 def _is_hidden(frame: FrameType) -> bool:
-    """Return whether a frame is in a file of JAX, or in a file passed to `hide_frames_of`."""
+    """Return whether `hide_frames` removes a frame."""
     filename = frame.f_code.co_filename
     return filename.startswith(_JAX) or not _is_shown(filename, len(_hidden_paths))
 
 
 @functools.lru_cache(maxsize=1024)
 def _is_shown(filename: str, number_of_hidden_paths: int) -> bool:
-    """Return whether JAX shows the frames of a file.
+    """Return whether JAX shows the frames of a file in tracebacks, from a cache.
 
-    JAX compares the file with each hidden path in the file system. JAX asks a qjit function for
-    attributes that it lacks whenever it transforms the function, so errors must be cheap.
+    JAX's own test compares the file with each hidden path in the file system. It must be cheap:
+    whenever JAX transforms a qjit function, it looks for attributes that raise an error.
 
     Args:
         filename: file name of a code object.
-        number_of_hidden_paths: makes the cache forget its answers when a path is added.
+        number_of_hidden_paths: a part of the cache key, so that a new path invalidates the cache.
     """
     return traceback_util.include_filename(filename)
 
@@ -426,9 +427,9 @@ def register_effect(effect_type: type[Any]) -> None:
 
 
 def register_ordered_effect(effect_type: type[Any]) -> None:
-    """Register an effect type, as `register_effect`, with effects in program order.
+    """Make JAX accept an effect type, and keep operations with such effects in program order.
 
-    JAX threads a token through the operations with such effects.
+    As `register_effect`; in addition JAX threads a token through the operations.
     """
     register_effect(effect_type)
     for allowed in (effects.ordered_effects, effects.shardable_ordered_effects):

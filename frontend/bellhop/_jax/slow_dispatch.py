@@ -29,9 +29,10 @@ _searched: dict[int, frozenset[str]] = {}
 
 @contextlib.contextmanager
 def search_invalid_values() -> Iterator[None]:
-    """Let callbacks search for NaN and infinity while this thread evaluates a program eagerly.
+    """Let callbacks check their results for NaN and infinity, inside of a ``with`` block.
 
-    ``jax.debug_nans`` and ``jax.debug_infs`` select the values.
+    Used while this thread evaluates a program eagerly, to locate the callback that computes an
+    invalid value. ``jax.debug_nans`` and ``jax.debug_infs`` select the values.
     """
     options = {"nan": jax.config.jax_debug_nans, "inf": jax.config.jax_debug_infs}
     thread = threading.get_ident()
@@ -47,14 +48,18 @@ def search_invalid_values() -> Iterator[None]:
 
 
 def is_searching() -> bool:
-    """Return whether this thread evaluates a program to locate a NaN or infinity."""
+    """Return whether this thread evaluates a program to locate a NaN or infinity.
+
+    That is, inside of `search_invalid_values`.
+    """
     return bool(_searched.get(threading.get_ident()))
 
 
 def searched_values() -> frozenset[str]:
-    """Return the values that all threads search for: ``"nan"``, ``"inf"``, both or none.
+    """Return the values for which any thread searches: ``"nan"``, ``"inf"``, both or none.
 
-    The loops of a program that one thread evaluates may call Python on threads of XLA.
+    Other threads count too: the loops of a program that one thread evaluates may call Python on
+    threads of XLA. See `search_invalid_values`.
     """
     return frozenset().union(*list(_searched.values()))
 

@@ -25,7 +25,7 @@ def bind_method(function: Callable[..., Any], instance: object, owner: type | No
 
 
 class Caller(UncalledFunction, PickledByName):
-    """A callable that ``io_callback`` returns: it calls a function as a callback.
+    """The callable that ``io_callback`` returns: it calls the user's function as a callback.
 
     As a class attribute it is a method: access through an instance gives a `Caller` of the bound
     method.
@@ -62,10 +62,11 @@ class Caller(UncalledFunction, PickledByName):
         return f"<{self._what}: call it with the arguments>"
 
     def _describe_missing_call(self) -> str:
-        """Return how the callback is called, for errors."""
+        """Return the error text for a `Caller` that is used as an array, not called."""
         return describe_uncalled_callback(self._what)
 
     def __get__(self, instance: object, owner: type | None = None) -> "Caller":
+        """Return a `Caller` of the method that is bound to an instance."""
         if instance is None:
             return self
         return Caller(bind_method(self._function, instance, owner), self._make_caller, self._what)

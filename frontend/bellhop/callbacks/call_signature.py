@@ -42,14 +42,14 @@ class CallSignature:
     is_call: bool
 
     def apply(self, function: Callable[..., Any]) -> Any:
-        """Return a finished callback, or call it at once if `is_call`.
+        """Call a finished callback with the parsed arguments if `is_call`; else return it.
 
         Args:
             function: the finished callback, such as a ``PureCallback`` of the user's function.
 
         Returns:
-            `function` itself; if `is_call`, the result of ``function(*args, **kwargs)`` with the
-            parsed `args` and `kwargs`.
+            the result of ``function(*args, **kwargs)`` with the parsed `args` and `kwargs` if
+            `is_call`; else `function` itself.
         """
         return function(*self.args, **self.kwargs) if self.is_call else function
 
@@ -64,15 +64,17 @@ def parse_call(
 ) -> CallSignature:
     """Parse a call of `pure_callback` or `io_callback` in Catalyst's or JAX's form.
 
-    It is JAX's form, so that `is_call` is set, if there is a function, and there are arguments for
-    it or JAX's keyword names.
+    Catalyst's form is ``pure_callback(f, float)``, JAX's form is ``pure_callback(f, float, x)``. If
+    there are a function and arguments for it, or JAX's keyword names, it is JAX's form.
 
     Args:
         name: name of the public function, for errors.
         function: first argument of the call, or None.
         result_type: second argument of the call, or ``MISSING``.
+        args: further positional arguments, for the function.
         kwargs: further keyword arguments; may have JAX's names ``callback`` and
             ``result_shape_dtypes`` for the first two arguments.
+        sharding: JAX's option, which is only checked; None if it is not passed.
 
     Returns:
         the function, its result type and its arguments, without JAX's keyword names.
@@ -116,7 +118,7 @@ def parse_call(
 
 
 def describe_uncalled_callback(described: str) -> str:
-    """Return the error for a callback that is used as an array.
+    """Return the error text for a callback that is used as an array, before it is called.
 
     Args:
         described: name of the callback, such as ``"io_callback 'f'"``.

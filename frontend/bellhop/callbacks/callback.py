@@ -113,6 +113,7 @@ class _StaticArgumentsFunction:
         return self._function(*args, **kwargs)
 
     def _key(self) -> tuple[Any, ...]:
+        """Return function, tree and identities of the static values, for ``==`` and hash."""
         # By identity: a user's `__eq__` may return anything.
         return self._function, self._tree, tuple((i, id(value)) for i, value in self._static)
 

@@ -54,7 +54,10 @@ from bellhop.tracing.repeated_calls import drop_repeated_effects
 
 
 class CallbackEffect(Effect):
-    """Orders the calls that carry it as the program does."""
+    """JAX effect of calls that must keep program order among themselves.
+
+    It is an ordered effect: JAX threads a token through the equations that carry it.
+    """
 
     def __str__(self) -> str:
         return "Callback"
@@ -131,10 +134,10 @@ class CallbackType:
         results: Results = NO_RESULTS,
         **options: Any,
     ) -> Any:
-        """Call a function as a callback: in the traced program, or now.
+        """Call a function as a callback: when the program runs, or now.
 
-        With tracers, or while JAX traces, the call is added to the program; otherwise it is made at
-        once.
+        With tracers, or while JAX traces, an equation with the call is added to the traced program;
+        otherwise the function is called at once.
 
         Args:
             function: the user's function.
@@ -163,7 +166,9 @@ class CallbackType:
         site: str | None = None,
         **options: Any,
     ) -> CallbackTarget:
-        """Build the target: the object that holds the user's function and its types.
+        """Build the ``CallbackTarget``, which holds the user's function, its types and options.
+
+        It is the parameter ``target`` of the primitive.
 
         Args:
             function: the user's function.
@@ -193,10 +198,14 @@ class CallbackType:
         return target
 
     def bind(self, target: CallbackTarget, leaves: Sequence[Any]) -> Any:
-        """Bind this type's primitive: add the call to the traced program, or make it now.
+        """Bind the primitive: add the call to the traced program, or make it now.
 
-        `leaves` are the leaves of the callback's arguments, arrays or tracers. The result is a
-        pytree.
+        Args:
+            target: the callback, from `target`.
+            leaves: leaves of the callback's arguments, arrays or tracers.
+
+        Returns:
+            the result, a pytree of arrays or tracers.
         """
         return jax.tree.unflatten(target.out_tree, self.primitive.bind(*leaves, target=target))
 
@@ -337,9 +346,10 @@ class CallbackType:
 
 
 class Pure(CallbackType):
-    """Type of calls without side effects, which the compiler may merge, move and drop.
+    """Callback type of pure calls, which the compiler may merge, move and drop.
 
-    Derivative rules are defined around the calls, by ``jax.custom_jvp`` and similar functions.
+    The calls themselves have no derivative. Derivative rules are defined around them, by
+    ``jax.custom_jvp`` and similar functions.
     """
 
     kind = "pure"
@@ -363,9 +373,9 @@ class Pure(CallbackType):
 
 
 class SideEffects(CallbackType):
-    """Type of calls that run exactly once; in a plain ``jax.jit`` they have no order.
+    """Callback type of calls that run exactly once; in a plain ``jax.jit`` they have no order.
 
-    In qjit programs ``order_effects`` replaces them by calls in program order.
+    In qjit programs ``order_effects`` replaces them by calls of `_InProgramOrder`.
     """
 
     effects = frozenset({input_output_effect})
@@ -378,14 +388,14 @@ class SideEffects(CallbackType):
 
 
 class _InProgramOrder(CallbackType):
-    """Calls that run exactly once, in program order."""
+    """Callback type of calls that run exactly once, in program order."""
 
     # With the ordered effect alone, JAX would run branches that are not selected.
     effects = frozenset({input_output_effect, ordered_effect})
 
 
 class Ordered(_InProgramOrder):
-    """Type of calls that run once, in program order, even in a plain ``jax.jit``.
+    """Callback type of calls that run once, in program order, even in a plain ``jax.jit``.
 
     ``vmap`` raises an error, since batch elements have no order.
     """
@@ -403,16 +413,17 @@ class Ordered(_InProgramOrder):
 
 
 class Report(CallbackType):
-    """Type of calls without results that show primal values, in program order.
+    """Callback type of calls that only look at values, such as printing and assertions.
 
-    Printing, assertions and ``callback`` use it.
+    The calls have no results and keep program order. If arguments are differentiated, the function
+    gets their primal values.
     """
 
     kind = "debug"
     effects = frozenset({ordered_effect})
 
     def check_tangents(self, tangents: Sequence[Any], target: CallbackTarget) -> None:
-        """Allow differentiated arguments: the function gets the primal values."""
+        """Accept differentiated arguments: the function gets their primal values."""
 
     def transpose(
         self, cotangents: Sequence[Any], *operands: Operand, target: CallbackTarget
@@ -461,6 +472,7 @@ def checkpoint_residuals(instantiated: Sequence[bool], eqn: JaxprEqn) -> list[An
 
 
 def _is_inexact(aval: Aval) -> bool:
+    """Return whether a type is floating-point or complex."""
     return jnp.issubdtype(aval.dtype, jnp.inexact)
 
 

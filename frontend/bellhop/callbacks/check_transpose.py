@@ -82,6 +82,7 @@ def check_transpose(
     generator = np.random.default_rng(seed)
 
     def call(*values: Any) -> Any:
+        """Call the tested function with ``values`` as its linear arguments."""
         each = dict(zip(positions, values, strict=True))
         return function(*(each.get(i, arg) for i, arg in enumerate(args)))
 

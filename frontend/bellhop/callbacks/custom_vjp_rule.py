@@ -156,6 +156,7 @@ class CustomVjpRule:
 
     @property
     def _inexact(self) -> list[bool]:
+        """For each result leaf, whether it is floating-point or complex."""
         return [jnp.issubdtype(aval.dtype, jnp.inexact) for aval in self.result_avals]
 
     def _expand_to_result(self, inexact: Sequence[Any] | None) -> Any:

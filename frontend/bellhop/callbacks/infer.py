@@ -129,9 +129,9 @@ def make_zeros(aval: Aval) -> np.ndarray:
 
 
 def _leaf_type(leaf: object, called: str) -> Any:
-    """Return the type that a leaf of a callback's result has in programs.
+    """Return the abstract value in programs of one leaf of a callback's result.
 
-    Without JAX's 64-bit types, a float64 array has the type float32.
+    For example ``float64[3]`` for ``np.zeros(3)``, or ``float32[3]`` without JAX's 64-bit types.
 
     Args:
         leaf: value that the function returned.

@@ -139,6 +139,12 @@ def io_callback(
             leaves, in_tree = flatten_arguments(callback_type.name, fn, args, kwargs)
 
             def call_parts(parts: Any, results: Results) -> Any:
+                """Bind the callback's primitive for one device of the mesh.
+
+                Args:
+                    parts: the device's shards of the argument leaves.
+                    results: types and ``PyTreeDef`` of the device's shards of the result.
+                """
                 target = callback_type.target(
                     fn, in_tree, results, vmap_method=method, partitioned=True
                 )

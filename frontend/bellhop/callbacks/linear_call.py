@@ -48,7 +48,7 @@ class LinearCall:
     rule: Callable[..., Any] | None
 
     def __call__(self, args: Args, call: Callable[..., Any]) -> Any:
-        """Call the callback as a linear map; return its result.
+        """Call the callback as a `LinearMap`, which JAX can differentiate; return its result.
 
         Args:
             args: arguments of the callback, pytrees of arrays.
@@ -179,9 +179,11 @@ class LinearCall:
 
 
 def _to_aval(leaf: Any) -> ShapedArray:
+    """Return the shape and dtype of an array, number or type as a `ShapedArray`."""
     aval = leaf if hasattr(leaf, "dtype") and hasattr(leaf, "shape") else jax.typeof(leaf)
     return ShapedArray(tuple(aval.shape), aval.dtype)
 
 
 def _describe(avals: Sequence[ShapedArray]) -> str:
+    """Format types for errors, separated by commas."""
     return ", ".join(map(describe_value, avals))

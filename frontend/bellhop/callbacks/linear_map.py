@@ -64,7 +64,15 @@ class LinearMap:
     has_only_transpose: bool = False
 
     def __call__(self, saved: Leaves, tangents: Leaves) -> list[Any]:
-        """Apply the map to tangents, as an equation that JAX can transpose."""
+        """Apply the map to tangents by binding its primitive, which JAX can transpose.
+
+        Args:
+            saved: the saved leaves, on which the coefficients of the map depend.
+            tangents: leaves of the arguments' tangents.
+
+        Returns:
+            tangents of the results.
+        """
         return linear_map_p.bind(*saved, *tangents, linear=self) if self.result_avals else []
 
     def split(self, operands: Leaves) -> tuple[Leaves, Leaves]:
@@ -91,11 +99,13 @@ linear_map_p.multiple_results = True
 
 @linear_map_p.def_impl
 def _evaluate(*operands: Operand, linear: LinearMap) -> list[Any]:
+    """Compute the results of a linear map: the impl rule, also traced for lowering."""
     return linear.evaluate(*linear.split(operands))
 
 
 @linear_map_p.def_abstract_eval
 def _abstract_eval(*avals: Aval, linear: LinearMap) -> Sequence[Any]:
+    """Return the types of a linear map's results: the abstract evaluation rule."""
     return vary_types_like(avals, linear.result_avals)
 
 
@@ -139,6 +149,7 @@ def _jvp(primals: Leaves, tangents: Leaves, *, linear: LinearMap) -> tuple[list[
     places = [i for i, tangent in enumerate(tangents) if is_perturbed(tangent)]
 
     def evaluate(*perturbed: Any) -> list[Any]:
+        """Compute the results with other values for the perturbed operands."""
         operands = list(primals)
         for place, operand in zip(places, perturbed, strict=True):
             operands[place] = operand
@@ -211,6 +222,7 @@ def _batch(
         ]
 
     def evaluate(saved: Leaves, tangents: Leaves) -> list[Any]:
+        """Batch ``evaluate``; the results have batch axis 0."""
         axes = list(in_saved), list(in_tangents)
         return jax.vmap(linear.evaluate, axes, **mapped)(list(saved), list(tangents))
 

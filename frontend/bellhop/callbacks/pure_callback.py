@@ -82,6 +82,13 @@ class PureCallback(UncalledFunction, PickledByName, Generic[P, R]):
         result_type: Any,
         vmap_method: str = "sequential",
     ) -> None:
+        """Create a callback without derivative rules.
+
+        Args:
+            function: the user's function.
+            result_type: type of its result, or ``infer``, as for ``pure_callback``.
+            vmap_method: behaviour under ``vmap``, as for ``pure_callback``.
+        """
         functools.update_wrapper(self, function)
         self.__name__ = function_name(function)
         check_vmap_method(vmap_method, self._described)
@@ -98,7 +105,10 @@ class PureCallback(UncalledFunction, PickledByName, Generic[P, R]):
 
         @public_function
         def __getattr__(self, name: str) -> Any:
-            """Raise an error that names the method in place of a method of JAX."""
+            """Raise `AttributeError`; for ``defvjp`` and ``defjvp`` of JAX, name Bellhop's methods.
+
+            For example, the error for ``defvjp`` names ``fwd`` and ``bwd``.
+            """
             message = f"'{type(self).__name__}' object has no attribute '{name}'"
             if name in _RULES_OF_JAX:
                 message += f" (of jax.custom_vjp and custom_jvp). {_RULES_OF_JAX[name]}"
@@ -118,7 +128,7 @@ class PureCallback(UncalledFunction, PickledByName, Generic[P, R]):
         return f"{self._described} (called from {user_site()})"
 
     def _describe_missing_call(self) -> str:
-        """Return how the callback is called, for errors."""
+        """Return the error text for a callback that is used as an array, not called."""
         return describe_uncalled_callback(self._described)
 
     def fwd(self, function: Rule) -> Rule:
@@ -302,11 +312,17 @@ class PureCallback(UncalledFunction, PickledByName, Generic[P, R]):
         self._linear = LinearCall(self._described, label, argnums, rule)
 
     def _checked_rule(self, function: Rule, name: str) -> Rule:
+        """Wrap a user's ``fwd``, ``bwd`` or ``jvp`` rule so that its errors name the rule.
+
+        Raises:
+            TypeError: if the callback has a transpose, or `function` is not callable.
+        """
         if self._linear is not None:
             raise TypeError(self._two_derivatives(name))
         return cast(Rule, wrap_rule(function, name, self._described))
 
     def _two_derivatives(self, name: str) -> str:
+        """Return the error text for a callback with both a transpose and the rule ``name``."""
         return (
             f"{self._described} has a transpose and a {name} rule, expected one derivative. "
             f"Remove the {name} rule: the transpose defines all derivatives."
@@ -339,6 +355,7 @@ class PureCallback(UncalledFunction, PickledByName, Generic[P, R]):
             raise
 
     def __get__(self, instance: object, owner: type | None = None) -> "PureCallback[..., R]":
+        """Bind the function and its rules to an instance, if the callback is a class attribute."""
         if instance is None:
             return self
         method = self._duplicate()
@@ -380,7 +397,10 @@ class PureCallback(UncalledFunction, PickledByName, Generic[P, R]):
         return infer_results(self._callback_type.name, self._function, args, kwargs, self._inferred)
 
     def _call(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-        """Call the function with no derivative for inexact results; return its result."""
+        """Call the function without its derivative rules; return its result.
+
+        A derivative of this call raises an error, unless all results are integers or booleans.
+        """
         options = {
             "missing_rule": self._missing_rule(),
             "vmap_method": self._vmap_method,
@@ -402,7 +422,11 @@ class PureCallback(UncalledFunction, PickledByName, Generic[P, R]):
         return {(True, False): "bwd", (False, True): "fwd"}.get(halves)
 
     def _differentiable(self, results: Results) -> Callable[..., Any]:
-        """Return the callback as a ``jax.custom_jvp`` function with the user's rules."""
+        """Make a ``jax.custom_jvp`` function that calls the callback and has the user's rules.
+
+        Args:
+            results: types of the leaves of the callback's result, and its ``PyTreeDef``.
+        """
         avals, tree = results
         call = jax.custom_jvp(lambda *args: self._call(args, {}))
         user_rule: Any = self._jvp

@@ -281,8 +281,10 @@ def _check_leaves(
 
 
 def _is_array(leaf: object) -> bool:
+    """Return whether a value is an array or a number."""
     return isinstance(leaf, jax.Array | np.ndarray | np.generic | bool | int | float | complex)
 
 
 def _matches_aval(leaf: object, aval: Aval) -> bool:
+    """Return whether an array or number has the shape and dtype of a type."""
     return (jnp.shape(leaf), jnp.result_type(leaf)) == (aval.shape, aval.dtype)

@@ -49,19 +49,20 @@ def _raise_recorded(exception_id: Any) -> None:
 def split_call(
     primitive: Primitive, combining_p: Primitive, target: CallbackTarget, arity: int
 ) -> tuple[Callable[..., Any], Callable[..., Any]]:
-    """Split a callback's call into a call that never fails and a part that raises.
+    """Split a callback's call into a part that never raises and a part that raises.
 
-    The first part runs on one device, and the second part raises its exception on every device.
+    The first part calls the function on one device, and records its exception. The second part
+    raises this exception on every device.
 
     Args:
         primitive: primitive of the callback.
         combining_p: a primitive with side effects, so that its calls are never dropped.
+        target: the callback.
         arity: number of leaves of the callback's arguments.
 
     Returns:
-        a function from the leaves to exception id and results, which attempts the call; and a
-        function from exception id and results to the results, which raises the exception if there
-        is one.
+        the first part, a function from the leaves to an exception id and the results; and the
+        second part, a function from the exception id and the results to the results.
     """
 
     def part(
@@ -89,6 +90,7 @@ def split_call(
     combining = part(functools.partial(_raise_recorded), 1, None)
 
     def combine(number: Any, *results: Any) -> Sequence[Any]:
+        """Raise the exception with the id ``number``, if it is not zero; return the results."""
         combining_p.bind(number, target=combining)
         return results
 

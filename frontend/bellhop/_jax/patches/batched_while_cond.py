@@ -71,6 +71,7 @@ def _run_batched_while(
     cond_consts, body_consts = operands[:cond_nconsts], operands[cond_nconsts:first]
 
     def is_active(carried: Sequence[Any]) -> Any:
+        """Evaluate the condition, bool[batch], for the carried values."""
         return eval_jaxpr(cond_jaxpr.jaxpr, cond_jaxpr.consts, *cond_consts, *carried)[0]
 
     def step(state: Any) -> Any:
@@ -101,7 +102,10 @@ def patch_batched_while() -> None:
     selecting = mlir.lower_fun(_run_batched_while, multiple_results=True)
 
     def lower(ctx: Any, *operands: Any, cond_jaxpr: ClosedJaxpr, **params: Any) -> Any:
-        """Lower a ``while`` equation: `patch_batched_while` registers this rule."""
+        """Lower a ``while`` equation; keep finished elements if its condition has ordered effects.
+
+        Other loops, and loops without a batched condition, are lowered by JAX's rule.
+        """
         is_mapped = bool(cond_jaxpr.out_avals[0].shape)
         rule = selecting if is_mapped and ordered_effects(cond_jaxpr) else lower_with_jax
         return rule(ctx, *operands, cond_jaxpr=cond_jaxpr, **params)

@@ -40,6 +40,7 @@ def patch_callback_lowering(
     emit_by_jax = original(callback, "emit_python_callback")
 
     def emit_callback(*args: Any, **kwargs: Any) -> Any:
+        """Lower a JAX callback by `emit` in Bellhop's modules, and as JAX does elsewhere."""
         return (emit if is_bellhop_module() else emit_by_jax)(*args, **kwargs)
 
     # Other libraries' lowering rules use the public alias ``mlir.emit_python_callback``.
@@ -48,10 +49,10 @@ def patch_callback_lowering(
 
 
 def unwrap_callback(function: Any) -> Any:
-    """Find the user's function inside of a function that JAX made for a callback.
+    """Remove one of the wrappers that JAX puts around the user's function of a callback.
 
     JAX passes wrappers to its primitives and lowering rules, which call each other and then the
-    user's function. This removes one wrapper.
+    user's function.
 
     Args:
         function: a function that JAX passes to a primitive or to ``emit_python_callback``.

@@ -60,6 +60,7 @@ def _wrap_primitive(primitive: Any, change: Callable[[Callable[..., Any]], Any])
     bind = original(primitive, "bind")
 
     def bind_wrapped(*args: Any, callback: Callable[..., Any], **params: Any) -> Any:
+        """Bind the primitive with ``change(callback)`` in place of ``callback``."""
         return bind(*args, callback=change(callback), **params)
 
     replace(primitive, "bind", bind_wrapped)

@@ -31,11 +31,11 @@ from bellhop.errors import CompileError
 def draw_once_in_checkpoints(random_effect: Any) -> None:
     """Save the results of ``while`` loops that draw samples under ``jax.checkpoint``.
 
-    JAX would recompute such a loop for the derivative, with other samples. Replaces JAX's partial
-    evaluation rule of ``while`` under ``jax.checkpoint``.
+    JAX would recompute such a loop for the derivative, with other samples. This patch replaces
+    JAX's partial evaluation rule of ``while`` under ``jax.checkpoint``.
 
     Args:
-        random_effect: the effect of operations that draw samples.
+        random_effect: JAX effect that marks operations that draw samples.
     """
     apply_jax_rule = partial_eval.partial_eval_jaxpr_custom_rules[while_p]
 

@@ -40,10 +40,11 @@ Change = Callable[[ClosedJaxpr, ClosedJaxpr], ClosedJaxpr]
 
 @patch("the partial evaluation of while", "loops that are computed again do not repeat effects")
 def patch_while_partial_eval(without_known_effects: Change) -> None:
-    """Remove repeated effects when JAX splits ``while`` loops for derivatives.
+    """Avoid repeated side effects when JAX splits a ``while`` loop for its derivative.
 
-    JAX runs the loop once for the known values and once more for the tangents. Replaces JAX's
-    partial evaluation rule of ``while``.
+    JAX runs the loop once for the known values, and recomputes these in a second loop with the
+    tangents. This patch replaces JAX's partial evaluation rule of ``while``, to remove the effects
+    of the recomputed equations from the second loop.
 
     Args:
         without_known_effects: takes the body or condition of the second loop, and its known part,

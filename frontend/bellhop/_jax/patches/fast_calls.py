@@ -54,7 +54,7 @@ def run_without_fast_calls(
     before_run: Callable[[], None],
     around: Callable[[Any, Sequence[Any], Callable[[], Any]], Any],
 ) -> None:
-    """Keep selected programs out of the fast path in JAX, and make their calls wait.
+    """Replace JAX's execution of selected programs by a slow path that waits for their end.
 
     A selected program runs on JAX's slow path, or through the C++ cache of ``plain_jit_calls``, and
     its call returns when the execution has ended. XLA starts an execution late if an argument is
@@ -79,14 +79,23 @@ def run_without_fast_calls(
     jax_run = original(pxla.ExecuteReplicated, "__call__")
 
     def is_slow(executable: Any) -> bool:
+        """Return whether a program is selected, and must not use the fast path in JAX."""
         return not translated.get() and keeps_alive(executable, predicate)
 
     def fast_call(executable: Any, *args: Any, **kwargs: Any) -> Any:
+        """Return the fast-path data of a ``jit`` program, or None for the slow path.
+
+        This function replaces ``pjit._get_fastpath_data``.
+        """
         if executable is None or is_slow(executable):
             return None
         return jax_fast_call(executable, *args, **kwargs)
 
     def fast_call_ahead_of_time(executable: Any, *args: Any, **kwargs: Any) -> Any:
+        """Return the C++ function that calls a ``Compiled``, or None for the slow path.
+
+        This function replaces ``MeshExecutable.create_cpp_call``.
+        """
         if is_slow(executable):
             return None
         return jax_create_cpp_call(executable, *args, **kwargs)

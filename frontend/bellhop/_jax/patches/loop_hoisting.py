@@ -40,7 +40,11 @@ _custom_jvp_primitives: set[Any] = set()
 
 
 def keep_rules_around(primitive: Any) -> None:
-    """Keep ``jax.custom_jvp`` functions that contain this primitive in loops."""
+    """Register a primitive whose derivative is a rule of the ``jax.custom_jvp`` around it.
+
+    JAX then hoists nothing out of a ``scan`` whose body has such a ``jax.custom_jvp`` function:
+    hoisting would drop the function's rule.
+    """
     _custom_jvp_primitives.add(primitive)
 
 
@@ -57,7 +61,7 @@ def _must_not_split(jaxpr: ClosedJaxpr) -> bool:
 
 
 def _needs_rule(jaxpr: Any, *, has_rule: bool) -> bool:
-    """Return whether a registered primitive is in a ``jax.custom_jvp`` function.
+    """Return whether a jaxpr has a registered primitive in a ``jax.custom_jvp`` function.
 
     `keep_rules_around` registers primitives. Nested jaxprs are searched too.
 
@@ -81,13 +85,15 @@ def _hoist_without_effects(
     num_residuals: int,
     *stacked: int,
 ) -> Any:
-    """Hoist loop-invariant equations out of a ``scan``, except out of some loops.
+    """Hoist loop-invariant equations out of a ``scan``, if its body permits it.
 
     Nothing is hoisted if `_must_not_split` is true for the body, for example if it has callbacks.
     This function replaces JAX's ``_scan_known_hoisting``.
 
     Args:
+        hoist_with_jax: JAX's function, which hoists the equations.
         jaxpr: body of the loop.
+        consts: the body's constants.
         num_residuals: number of residuals that may be hoisted.
         stacked: number of residuals that must not be hoisted; since jax 0.11.
 
@@ -157,15 +163,17 @@ _partial_eval_of_loops = _LoopPartialEval()
 def _split_without_hoisting_effects(
     split_with_jax: Callable[..., Any], saveable: Any, unknown: Any, instantiated: Any, eqn: Any
 ) -> tuple[Any, ...]:
-    """Split a ``scan`` under ``jax.checkpoint``; hoist nothing out of some loops.
+    """Split a ``scan`` under ``jax.checkpoint`` into a known part and a recomputed part.
 
-    Nothing is hoisted if `_must_not_split` is true for the body. This function replaces JAX's
-    partial evaluation rule of ``scan``, with the same result.
+    If `_must_not_split` is true for the body, no equation is hoisted out of the loop. This function
+    replaces JAX's partial evaluation rule of ``scan``, with the same form of the result.
 
     Args:
+        split_with_jax: JAX's rule.
         saveable: JAX's policy, which selects the values that are saved rather than recomputed.
         unknown: for each operand, whether it is unknown, that is, depends on a tangent.
         instantiated: JAX's argument, passed on.
+        eqn: the ``scan`` equation.
 
     Raises:
         NotImplementedError: if JAX hoists a Bellhop callback nevertheless.

@@ -54,7 +54,8 @@ compilation = _Compilation()
 class _PlainCall:
     """The compiled programs of one ``jax.jit`` jaxpr, called through a C++ cache.
 
-    It is made after the first execution of a selected program, and lives as long as the jaxpr.
+    It is made after the first execution of a program that `patch_plain_jit_calls` selects, and
+    lives as long as the jaxpr.
 
     Args:
         run: JAX's ``_run_python_pjit``, which compiles and runs a ``jit``.
@@ -75,7 +76,10 @@ class _PlainCall:
         self.call = make_fast_call(_never_called, self._compile, lambda: True)
 
     def accepts(self, params: dict[str, Any]) -> bool:
-        """Return whether the parameters of a ``jit`` are this call's."""
+        """Return whether the parameters of a ``jit`` equal the parameters of this object.
+
+        The jaxpr is not compared.
+        """
         return self._select(params) == self._params
 
     def run(self, p: Any, args: list[Any], *rest: Any) -> Any:
@@ -162,7 +166,10 @@ class _JitProgram:
 
 
 def _never_called(*_: Any) -> None:
-    """Stand for the Python function, which JAX calls under ``jax.disable_jit`` only."""
+    """Raise `NotImplementedError`; passed to C++ in place of the Python function of a program.
+
+    JAX calls the Python function under ``jax.disable_jit`` only.
+    """
     raise NotImplementedError
 
 

@@ -25,7 +25,7 @@ Format = Callable[[Any, str], str]
 
 @patch("the formatting of tracers", "f-strings of traced values warn in programs")
 def patch_formatting(format_traced: Callable[[Any, str, Format], str]) -> None:
-    """Replace ``__format__`` of tracers.
+    """Replace ``jax.core.Tracer.__format__``, which formats a tracer in f-strings.
 
     Args:
         format_traced: takes the tracer, the format specification and the original method; returns
@@ -34,6 +34,7 @@ def patch_formatting(format_traced: Callable[[Any, str, Format], str]) -> None:
     format_with_jax = original(jax.core.Tracer, "__format__")
 
     def format_tracer(tracer: Any, specification: str) -> str:
+        """Format a tracer by `format_traced`: the new ``__format__``."""
         return format_traced(tracer, specification, format_with_jax)
 
     replace(jax.core.Tracer, "__format__", format_tracer)

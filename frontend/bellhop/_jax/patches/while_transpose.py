@@ -42,7 +42,10 @@ def patch_while_transpose(make_rule: Callable[[Callable[..., Any]], Callable[...
 
 
 def patch_while_jvp() -> None:
-    """Allow differentiation of loops whose condition has unnamed arguments."""
+    """Allow differentiation of ``while`` loops whose condition has unnamed arguments.
+
+    Does nothing since jax 0.10.2, which supports them.
+    """
     if jax.__version_info__ < (0, 10, 2):
         _differentiate_unnamed_conditions()
 
