@@ -94,7 +94,7 @@ class PickledByName:
                 vars(self).update(attributes)
 
     def _parts(self) -> tuple[Any, Any, Any]:
-        """Return ``(constructor, args, state)`` as ``__reduce_ex__`` does."""
+        """Return ``(constructor, args, state)`` from ``__reduce_ex__`` of the base class."""
         reduced: Any = super().__reduce_ex__(pickle.HIGHEST_PROTOCOL)
         make, args, *state = reduced
         return make, args, state[0] if state else None
@@ -120,6 +120,7 @@ class _LazyContents:
         self._whole = weakref.ref(whole)
 
     def __reduce__(self) -> Any:
+        """Pickle this object as the tuple ``(constructor, args, state)``."""
         whole = self._whole()
         assert whole is not None
         return tuple, (whole._parts(),)

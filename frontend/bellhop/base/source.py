@@ -317,7 +317,7 @@ def set_function_name(function: Callable[..., Any], run: Callable[..., Any]) -> 
 
 
 def name_with_site(function: Callable[..., Any]) -> str:
-    """Return a function's name and definition site, for errors."""
+    """Return a function's name and definition site, ``'f' (file:line)``, for errors."""
     return f"'{function_name(function)}' ({definition_site(function)})"
 
 

@@ -304,10 +304,16 @@ class CallbackType:
     ) -> Sequence[Any]:
         """Lower a call to MLIR: the primitive's lowering rule.
 
-        In a Bellhop program the call becomes an operation of Bellhop's dialect. In a plain
-        ``jax.jit`` it becomes JAX's own callback on GPUs and TPUs, or on each device if
-        ``target.partitioned`` is set; in other programs that XLA partitions, a call on the first
-        device; else a custom call of Bellhop's runtime. Some batched calls become loops.
+        In a `qjit` program the call becomes an operation of Bellhop's dialect. In a plain
+        ``jax.jit`` it becomes
+
+        - JAX's own callback on each device, if ``target.partitioned`` is set and XLA partitions the
+          program;
+        - JAX's own callback on GPUs and TPUs;
+        - a call on the first device, in other programs that XLA partitions;
+        - a custom call of Bellhop's runtime in all other programs.
+
+        A call that ``vmap`` has batched element by element becomes loops around such calls.
 
         Raises:
             NotImplementedError: in a plain ``jax.jit``, inside of a ``jax.shard_map`` over some of

@@ -391,7 +391,7 @@ class PureCallback(UncalledFunction, PickledByName, Generic[P, R]):
         return bound.args[: list(bound.arguments).index(given) + 1]
 
     def _results(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Results:
-        """Return types and structure of the result, declared or inferred with zeros."""
+        """Return the result's types and structure: declared, or inferred by a call with zeros."""
         if self._declared is not None:
             return self._declared
         return infer_results(self._callback_type.name, self._function, args, kwargs, self._inferred)

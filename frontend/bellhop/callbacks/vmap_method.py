@@ -39,11 +39,11 @@ def call_with_batch(
     dims: Sequence[int | None],
     target: CallbackTarget,
 ) -> tuple[list[Any], list[int]]:
-    """Call a callback for all elements of a mapped axis: a batching rule.
+    """Bind one call of a callback for all elements of a mapped axis: a batching rule.
 
-    It emits one call of a batched callback, also for methods that call element by element: a loop
-    made here would contain the loops of outer axes, and calls would not run in the order of the
-    elements.
+    For methods that call element by element, the axis is added to the target's ``loops``, from
+    which the lowering rule makes loops (`call_each`). A loop made here would contain the loops over
+    outer axes, so that the calls would have another order.
 
     Args:
         bind: binds the callback's primitive: ``bind(*operands, target=...)``.
@@ -109,9 +109,9 @@ def _move_batch_axis(operand: Any, dim: int | None, size: int, method: str) -> A
 def call_each(
     bind: Callable[..., list[Any]], operands: Sequence[Any], target: CallbackTarget
 ) -> list[Any]:
-    """Call a callback for each batch element, the first batch axis outermost.
+    """Call a callback for each batch element in nested loops, the first batch axis outermost.
 
-    Emits nested loops; a lowering rule uses it.
+    A lowering rule uses it.
 
     Args:
         bind: binds the callback's primitive: ``bind(*operands, target=...)``.

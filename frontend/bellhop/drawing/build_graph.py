@@ -131,14 +131,16 @@ class _GraphBuilder:
     ) -> list[Sources]:
         """Add an equation of the jaxpr to the diagram, with its nested jaxprs.
 
-        Nothing is added for a host operation that only changes the form of a value, such as
-        ``reshape``, or computes constants.
+        A callback, circuit or region gets a node. All other operations are host operations, which
+        are merged into host nodes. Nothing is added for a host operation that only changes the form
+        of a value, such as ``reshape``, or computes constants.
 
         Args:
             eqn: the equation.
             sources: for each operand, indices of the nodes from which its value comes.
             group: the group for new nodes.
-            hosts: the group's host nodes, by the boxes on which they depend; may get a new node.
+            hosts: the group's host nodes, by the other nodes on which they depend; may get a new
+                node.
 
         Returns:
             for each result, indices of the nodes from which its value comes.

@@ -259,7 +259,7 @@ def _format_inputs(inputs: dict[int, list[str]], names: dict[int, str], above: i
 
 
 def _wrap(text: str, width: int) -> list[str]:
-    """Break text between words into lines of a width, or of 20 columns if it is less."""
+    """Break text between words into lines of at most ``width`` columns, or 20 if greater."""
     return textwrap.wrap(text, max(20, width), break_on_hyphens=False)
 
 

@@ -101,7 +101,7 @@ class CallCache:
         return self._with_handle, True
 
     def clear_cache(self) -> None:
-        """Drop all programs."""
+        """Drop all compiled programs from the caches of the C++ functions."""
         for function in (self._without_handle, self._with_handle, self._with_call_handle):
             function._clear_cache()
 

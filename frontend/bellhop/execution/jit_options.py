@@ -13,7 +13,7 @@ class JitOptions:
 
     Attributes:
         donated: dynamic arguments whose memory the program may reuse for its results.
-        keep_unused: whether the executable keeps unused arguments.
+        keep_unused: whether the executable takes unused arguments, too.
         compiler_options: XLA options by name; empty for XLA's defaults.
     """
 

@@ -30,9 +30,10 @@ class ResultForm(NamedTuple):
 class PendingResults:
     """Values that a program returned, to convert before the user gets them.
 
-    A program returns them if some results are handles of device-resident arrays, or are to be
-    copied to another device, or if it has no results: JAX removes a program without used results,
-    so it returns its handle instead. They are a pytree, so that a ``jax.jit`` can return them.
+    A program returns them if some results stay on another device, and are returned as handles
+    (uint32[2]); if results are to be copied to another device; or if it has no results: JAX removes
+    a program without used results, so it returns its handle instead. They are a pytree, so that a
+    ``jax.jit`` can return them.
 
     Args:
         form: description of the results.

@@ -157,7 +157,7 @@ class Runner:
         self._gathers = False
 
     def clear_cache(self) -> None:
-        """Drop all programs."""
+        """Drop all compiled programs from JAX's caches."""
         self._embedding.clear_cache()
         self._call_cache.clear_cache()
 
@@ -294,7 +294,7 @@ class Runner:
         return self.run_uncached(call) if is_uncached else self.run(call)
 
     def _run_gathered(self, call: CallArgs) -> Any:
-        """Run a call after copying its operands to the host, if `gather` finds it necessary."""
+        """Copy a call's operands to the host if `gather` must, and run the call there."""
         with use_host():
             return self._run(self._gather_call(call.flattened))
 
@@ -468,9 +468,9 @@ class Runner:
 
         Args:
             call: the call's arguments.
-            handle: table handle on the device that shall run the program, where the arguments must
-                be. None for the usual handle: then arguments on other devices are copied to the
-                host.
+            handle: first argument of the program, the address of the callback table, on the device
+                that shall run the program, where the arguments must be. None for the usual handle:
+                then arguments on other devices are copied to the host.
         """
         call = call.flattened
         if handle is None:
@@ -496,9 +496,10 @@ class Runner:
 
         Args:
             call: the call's arguments.
-            handle: table handle on another CPU device, for which XLA compiles the program. None for
-                the usual device, whose executable comes from the function's `finish`: for a loaded
-                function, from the saved machine code if there is any.
+            handle: first argument of the program, the address of the callback table, on another CPU
+                device, for which XLA compiles the program. None for the usual device, whose
+                executable comes from the function's `finish`: for a loaded function, from the saved
+                machine code if there is any.
         """
         call = call.flattened
         lowered = self.lower(call, handle)

@@ -29,7 +29,7 @@ def choose_jit_platforms(
 ) -> None:
     """Lower some nested ``jit`` functions for another platform than their module.
 
-    Used to lower a region for its device, such as a GPU, in a program for the CPU.
+    Used for regions: parts of a program for the CPU that run on another device, such as a GPU.
 
     Args:
         choose: takes the name of a nested ``jit``; returns None to use the module's platform, or a
