@@ -240,7 +240,7 @@ def hide_frames(error: BaseException) -> None:
 
 
 def _is_hidden(frame: FrameType) -> bool:
-    """Return whether `hide_frames` removes a frame."""
+    """Return whether a frame is in a file of JAX, or in a file passed to `hide_frames_of`."""
     filename = frame.f_code.co_filename
     return filename.startswith(_JAX) or not _is_shown(filename, len(_hidden_paths))
 
@@ -249,8 +249,8 @@ def _is_hidden(frame: FrameType) -> bool:
 def _is_shown(filename: str, number_of_hidden_paths: int) -> bool:
     """Return whether JAX shows the frames of a file in tracebacks, from a cache.
 
-    JAX's own test compares the file with each hidden path in the file system. It must be cheap:
-    whenever JAX transforms a qjit function, it looks for attributes that raise an error.
+    JAX's own test compares the file with each hidden path in the file system. The cache makes
+    errors cheap: JAX probes each qjit function that it transforms for attributes that it lacks.
 
     Args:
         filename: file name of a code object.

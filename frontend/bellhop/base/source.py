@@ -173,7 +173,10 @@ def make_call_from_site(site: str) -> Callable[..., Any]:
 
 
 def is_call_from_site(frame: FrameType) -> bool:
-    """Return whether `make_call_from_site` made a frame, whose local ``function`` is called."""
+    """Return whether a frame belongs to a function that `make_call_from_site` returned.
+
+    The local variable ``function`` of such a frame is the function that it calls.
+    """
     return frame.f_globals is globals()
 
 

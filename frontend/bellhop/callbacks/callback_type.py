@@ -79,8 +79,9 @@ class CallbackType:
 
     There is one object for each kind of call of each public function: ``PURE`` for
     ``pure_callback``, ``IO`` and ``ORDERED_IO`` for ``io_callback``. An equation of the primitive
-    is one call. Its parameter ``target`` has the user's function; its operands are the leaves of
-    the function's arguments, which operands for the runtime alone may follow (`n_arguments`).
+    is one call. Its parameter ``target`` has the user's function. Its operands are the leaves of
+    the function's arguments; further operands, behind the first `n_arguments`, are for Bellhop's
+    runtime alone.
 
     Attributes:
         name: name of the public function, for errors, pictures, profiles and saved files.

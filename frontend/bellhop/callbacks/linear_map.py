@@ -181,11 +181,12 @@ def zero_tangent(value: Any) -> Any:
 def _batch(
     axis: Any, operands: Leaves, dims: Sequence[Any], *, linear: LinearMap
 ) -> tuple[list[Any], list[int | None]]:
-    """Batch ``transpose`` and ``evaluate`` with ``vmap``: the batching rule.
+    """Batching rule of the linear map's primitive: bind a map for the whole batch.
 
-    If only tangents are batched, and the batch has at least `n_tangents` elements, the map's
-    `as_matrix`, if there is one, is batched in its place. The cotangent of a tangent operand
-    without batch axis is summed over the batch.
+    Its ``transpose`` and ``evaluate`` are ``jax.vmap`` of the functions for one element. If only
+    tangents are batched, and the batch has at least `n_tangents` elements, the map's `as_matrix`,
+    if there is one, is batched in its place. The cotangent of a tangent operand without batch axis
+    is summed over the batch.
 
     Args:
         axis: JAX's description of the batch axis: size and name.
@@ -206,7 +207,7 @@ def _batch(
     mapped = {"axis_size": axis.size, "axis_name": axis.name, "spmd_axis_name": axis.spmd_name}
 
     def transpose(saved: Leaves, cotangents: Leaves) -> list[Any]:
-        """Batch ``transpose``; sum the cotangents of tangents that are not batched.
+        """Map ``linear.transpose`` over the batch; sum cotangents of tangents without batch axis.
 
         Args:
             saved: saved leaves, some of them batched.
@@ -222,7 +223,7 @@ def _batch(
         ]
 
     def evaluate(saved: Leaves, tangents: Leaves) -> list[Any]:
-        """Batch ``evaluate``; the results have batch axis 0."""
+        """Map ``linear.evaluate`` over the batch; the results have batch axis 0."""
         axes = list(in_saved), list(in_tangents)
         return jax.vmap(linear.evaluate, axes, **mapped)(list(saved), list(tangents))
 

@@ -49,10 +49,13 @@ def _raise_recorded(exception_id: Any) -> None:
 def split_call(
     primitive: Primitive, combining_p: Primitive, target: CallbackTarget, arity: int
 ) -> tuple[Callable[..., Any], Callable[..., Any]]:
-    """Split a callback's call into a part that never raises and a part that raises.
+    """Split a callback's call in two: a call that never raises, and a function that raises.
 
-    The first part calls the function on one device, and records its exception. The second part
-    raises this exception on every device.
+        exception_id, *results = attempt(*leaves)            on one device
+        results = raise_recorded(exception_id, *results)     on every device
+
+    The first calls the user's function, and records its exception. The second raises this
+    exception on every device.
 
     Args:
         primitive: primitive of the callback.
@@ -61,8 +64,7 @@ def split_call(
         arity: number of leaves of the callback's arguments.
 
     Returns:
-        the first part, a function from the leaves to an exception id and the results; and the
-        second part, a function from the exception id and the results to the results.
+        the two functions.
     """
 
     def part(

@@ -168,10 +168,14 @@ class _GraphBuilder:
     def _add_host_operation(
         self, eqn: JaxprEqn, sources: list[Sources], group: Group, hosts: dict[Sources, Node]
     ) -> list[Sources]:
-        """Add an equation to the host node with equal dependencies, or to a new host node.
+        """Merge an equation into the host node with equal dependencies, or into a new host node.
 
-        The equation is neither a callback, a circuit nor a region. Arguments are as for
-        `_equation`.
+        Args:
+            eqn: the equation, neither a callback, a circuit nor a region.
+            sources: for each operand, indices of the nodes from which its value comes.
+            group: the group for a new node.
+            hosts: the group's host nodes, by the other nodes on which they depend; may get a new
+                node.
 
         Returns:
             for each result, the index of the host node, in a set.
@@ -210,7 +214,13 @@ class _GraphBuilder:
     def _scan(self, eqn: JaxprEqn, sources: list[Sources], group: Group) -> list[Sources]:
         """Add a ``scan`` to the diagram as a frame, with a node for its carried values.
 
-        Arguments and results are as for `_equation`; ``group`` is the group around the loop.
+        Args:
+            eqn: the ``scan`` equation.
+            sources: for each operand, indices of the nodes from which its value comes.
+            group: the group around the loop.
+
+        Returns:
+            for each result, indices of the nodes from which its value comes.
         """
         params = eqn.params
         consts, carried = scan_counts(params)
@@ -227,7 +237,13 @@ class _GraphBuilder:
     def _while(self, eqn: JaxprEqn, sources: list[Sources], group: Group) -> list[Sources]:
         """Add a ``while`` to the diagram as a frame, with a node for its carried values.
 
-        Arguments are as for `_scan`. All results come from the node of the carried values.
+        Args:
+            eqn: the ``while`` equation.
+            sources: for each operand, indices of the nodes from which its value comes.
+            group: the group around the loop.
+
+        Returns:
+            for each result, the index of the node of the carried values, in a set.
         """
         params = eqn.params
         in_cond, in_body = params["cond_nconsts"], params["body_nconsts"]
@@ -244,8 +260,14 @@ class _GraphBuilder:
     def _cond(self, eqn: JaxprEqn, sources: list[Sources], group: Group) -> list[Sources]:
         """Add a ``cond`` to the diagram as a frame, with a frame for each branch in it.
 
-        Arguments are as for `_scan`. A result comes from the nodes that compute it in all branches,
-        and from the nodes that compute the index of the branch, the first operand.
+        Args:
+            eqn: the ``cond`` equation.
+            sources: for each operand, indices of the nodes from which its value comes.
+            group: the group around the conditional.
+
+        Returns:
+            for each result, indices of the nodes that compute it in all branches, and of the nodes
+            that compute the index of the branch, the first operand.
         """
         branches = eqn.params["branches"]
         outer = self.graph.add_group(group, "if" if len(branches) == 2 else "switch")

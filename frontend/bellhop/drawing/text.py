@@ -122,7 +122,10 @@ class _Row:
 def _list_rows(inputs: _Inputs, group: Group, frame: str) -> list[_Row]:
     """List the rows of a group's nodes and nested groups, in program order.
 
-    `frame` has the characters of the frames around the group, which begin each row.
+    Args:
+        inputs: for each node, labels of the values that flow to it, by index of their source.
+        group: the group.
+        frame: the characters of the frames around the group, which begin each row.
     """
     rows: list[_Row] = []
     for item in _sort_items(inputs, group):
@@ -142,7 +145,10 @@ def _list_rows(inputs: _Inputs, group: Group, frame: str) -> list[_Row]:
 def _list_frame_rows(inputs: _Inputs, group: Group, frame: str) -> list[_Row]:
     """List the rows of a frame: a loop, or a conditional with its branches.
 
-    `frame` has the characters of the frames around it, which begin each row.
+    Args:
+        inputs: for each node, labels of the values that flow to it, by index of their source.
+        group: the group that the frame surrounds.
+        frame: the characters of the frames around this frame, which begin each row.
     """
     rows = [_Row(f"{frame}┌─ ", frame, title=group.title)]
     inside = f"{frame}│  "
@@ -175,7 +181,7 @@ def _find_repeated(inputs: _Inputs, node: Node, group: Group) -> dict[int, list[
 
 
 def _sort_items(inputs: _Inputs, group: Group) -> list[Node | Group]:
-    """Sort a group's nodes and groups by program order, and after their inputs.
+    """List a group's nodes and nested groups in program order, each after its inputs.
 
     If nodes depend on each other, some precede an input. Nested groups without nodes are left out.
     """
@@ -228,7 +234,7 @@ def _name_nodes(nodes: list[Node]) -> dict[int, str]:
 
 
 def _describe_node(node: Node, name: str) -> tuple[str, list[str]]:
-    """Return a node's heading, which is its kind and its name, and its details."""
+    """Return the heading of a node, such as ``callback  f``, and a list of its details."""
     details = node.text[1:]
     if node.kind is BoxKind.HOST:
         return f"{name:<{_KIND_WIDTH - 2}}", details
@@ -259,7 +265,7 @@ def _format_inputs(inputs: dict[int, list[str]], names: dict[int, str], above: i
 
 
 def _wrap(text: str, width: int) -> list[str]:
-    """Break text between words into lines of at most ``width`` columns, or 20 if greater."""
+    """Break text between words into lines of at most ``width`` columns, but at least 20."""
     return textwrap.wrap(text, max(20, width), break_on_hyphens=False)
 
 

@@ -19,10 +19,11 @@ from bellhop_runtime import within
 
 
 def compute_signature(static: Hashable, args: Args, kwargs: Kwargs) -> Hashable:
-    """Return the key by which JAX distinguishes a function's programs at present.
+    """Return the key of a call's program: calls with equal keys run the same program.
 
-    It consists of static arguments, structure and types of dynamic arguments, and the JAX settings
-    that affect tracing. `args` and `kwargs` are pytrees of values or tracers.
+    The key consists of the static arguments, the structure and types of the dynamic arguments, and
+    the present JAX settings that affect tracing. `args` and `kwargs` are pytrees of values or
+    tracers.
     """
     leaves, tree = jax.tree.flatten((args, kwargs))
     avals = map(jax.typeof, leaves)

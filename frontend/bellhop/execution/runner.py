@@ -369,7 +369,8 @@ class Runner:
         Args:
             run: takes the handle; runs the program, or only compiles it.
             handle: handle of the callback table, used unless `needs_call` is set.
-            call: the call's arguments, to which the handle of this call gives regions access.
+            call: the call's arguments, which regions (parts of the program on other devices) read
+                through the handle of this call.
 
         Returns:
             the result of `run`; with a handle of this call, after the execution has finished.

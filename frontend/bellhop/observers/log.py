@@ -156,7 +156,7 @@ class LogRecorder(BuiltinFunction):
 
     @staticmethod
     def check_strings(fmt: str, level: str, name: str, site: str, function: str) -> None:  # type: ignore[override]
-        """Raise a ValueError unless the level is a number."""
+        """Raise a ValueError unless ``level`` is a number; the other strings may be any."""
         del fmt, name, site, function
         int(level)
 
@@ -277,7 +277,7 @@ class LogTarget(CallbackTarget):
         """Return the target of the call that a log statement makes if it is enabled.
 
         Args:
-            function: `recorder` or ``function``. Its arguments are the values of the format string,
+            function: attribute `recorder` or `function`. It takes the values of the format string,
                 without the operand ``when``.
         """
         fields = {
