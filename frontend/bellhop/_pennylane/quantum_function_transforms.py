@@ -42,12 +42,14 @@ def split_transforms(
 
 
 def _find_transform(function: Any) -> tuple[Any, ...] | None:
-    """Find the outermost transform of a quantum function in its closure.
+    """Find the outermost transform of a quantum function, such as ``qml.simplify(f)``.
+
+    The transform is read from the closure that PennyLane returns.
 
     Returns:
         the inner function, the transform, its positional and its keyword arguments. None if
-        `function` is not a function that a transform returned, or if the transform's result is not
-        a result of the inner function, as for informative and final transforms.
+        `function` is not such a closure, or if the transform is informative, final, or does not
+        transform tapes, so that its result is not a result of the inner function.
     """
     if not isinstance(function, FunctionType) or function.__closure__ is None:
         return None

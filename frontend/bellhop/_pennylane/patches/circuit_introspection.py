@@ -28,7 +28,10 @@ def patch_introspection(
     wrap_loop_tool: Callable[[Tool], Tool],
     wrap_tape_tool: Callable[[Tool], Tool],
 ) -> None:
-    """Replace PennyLane functions that inspect or execute circuits, by wrappers.
+    """Make PennyLane functions such as ``qml.specs`` accept qjit functions.
+
+    The functions are ``qml.specs``, ``construct_tape``, ``construct_batch``, ``estimate``,
+    ``iterative_qpe`` and ``execute``.
 
     Args:
         wrap_circuit_tool: takes a function whose first argument is a circuit, such as
@@ -56,12 +59,18 @@ def patch_introspection(
 def _replace_estimate(wrap_circuit_tool: Callable[[Tool], Tool]) -> None:
     """Make ``qml.estimator.estimate`` accept qjit functions.
 
-    The function that it dispatches to is replaced, so names that users imported earlier work too.
+    The private function that ``estimate`` calls is replaced, so an earlier import of ``estimate``
+    works too.
+
+    Args:
+        wrap_circuit_tool: takes a function whose first argument is a circuit; returns a function
+            that accepts qjit functions too.
     """
     module: Any = sys.modules[original(qml.estimator, "estimate").__module__]
     dispatch = original(module, "_estimate_resources_dispatch")
 
     def estimate(workflow: Any, *args: Any, **options: Any) -> Any:
+        """Call PennyLane's private function, with its dispatch on the type of `workflow`."""
         return dispatch(workflow, *args, **options)
 
     replace(module, "_estimate_resources_dispatch", wrap_circuit_tool(estimate))

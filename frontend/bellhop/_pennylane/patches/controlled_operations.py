@@ -35,7 +35,7 @@ _CONTROLLED = {
 
 @patch("PennyLane's controlled operations", "control values may be traced")
 def patch_controlled(make: Callable[[type, str, Make], Make]) -> None:
-    """Replace the constructors of controlled operations in PennyLane.
+    """Replace ``__new__`` of controlled operations in PennyLane.
 
     Args:
         make: takes the class, the name of its argument with control values, and the original
@@ -49,5 +49,6 @@ def patch_controlled(make: Callable[[type, str, Make], Make]) -> None:
 
 
 def _make_from_object(cls: type, *_: Any, **__: Any) -> Any:
+    """Create an uninitialized instance: the ``__new__`` of a class that has none."""
     # ``object.__new__`` accepts no arguments if the class defines ``__new__``.
     return object.__new__(cls)

@@ -101,6 +101,12 @@ def _replace_methods(base: Any) -> None:
 
 
 def _wrap_methods(device: type, set_method: Callable[[type, str, Any], None]) -> None:
+    """Wrap the methods that run circuits and that a device class itself defines.
+
+    Args:
+        device: a class of Lightning devices.
+        set_method: sets an attribute of the class, as ``setattr`` does.
+    """
     for name in vars(device).keys() & _METHODS:
         set_method(device, name, _wrap_method(vars(device)[name]))
 

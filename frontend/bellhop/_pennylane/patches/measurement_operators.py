@@ -27,12 +27,12 @@ _UNARY = ("neg", "pos", "abs")
 def patch_measurement_operators(
     process_type: type, operate: Callable[[Any, Any], Any], operate_alone: Callable[[Any], Any]
 ) -> None:
-    """Give measurement processes arithmetic operators and comparisons, which raise an error.
+    """Give measurement processes arithmetic and comparisons that raise an error.
 
     Args:
         process_type: the class ``MeasurementProcess``.
-        operate: the method of all binary operators and comparisons.
-        operate_alone: the method of all unary operators.
+        operate: the new method for all binary operators and comparisons; raises the error.
+        operate_alone: the new method for all unary operators; raises the error.
     """
     for name in [*_BINARY, *(f"r{name}" for name in _BINARY), *_COMPARISONS]:
         replace(process_type, f"__{name}__", operate)

@@ -52,16 +52,17 @@ def allow_tracer_lists() -> Iterator[None]:
 
 
 def _install() -> None:
-    """Make operators accept nested lists with tracers, such as ``qml.RX([x, y], 0)``.
+    """Patch PennyLane's operators to accept lists with tracers: ``RX([x, y], 0)``.
 
     ``Operator.__init__``, and autoray's ``array``, ``asarray`` and ``multiply`` for lists and for
-    NumPy, convert a nested list that contains tracers to a JAX array first. Closing the exit stack
-    `_restore` puts the original functions back.
+    NumPy, are replaced by functions that first convert a nested list with tracers to a JAX array.
+    Closing the exit stack `_restore` puts the original functions back.
     """
     own = original(qml.operation.Operator, "__init__")
 
     @functools.wraps(own)
     def init(self: Any, *params: Any, **options: Any) -> None:
+        """Initialize an operator, with lists of tracers among `params` as arrays."""
         own(self, *map(as_array, params), **options)
 
     qml.operation.Operator.__init__ = init
@@ -74,16 +75,20 @@ def _install() -> None:
 
 
 def as_array(value: Any) -> Any:
-    """Convert a nested list that contains tracers to an array; return other values."""
+    """Convert a nested list that contains tracers to a JAX array.
+
+    All other values are returned unchanged.
+    """
     return jnp.array(value) if _has_tracer(value) else value
 
 
 def _make(name: str, *values: Any, **options: Any) -> Any:
-    """Call a function of jax.numpy if an argument has tracers in a list, or NumPy's.
+    """Call ``jnp.<name>`` if an argument is a list with tracers, else ``np.<name>``.
 
     Args:
         name: name of the function, such as ``"array"``.
         *values: array arguments of the function: nested lists, numbers or arrays.
+        **options: keyword arguments of the function.
     """
     if any(map(_has_tracer, values)):
         return getattr(jnp, name)(*map(as_array, values), **options)

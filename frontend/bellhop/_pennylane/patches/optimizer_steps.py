@@ -27,7 +27,9 @@ _FOR_PROGRAMS = ("QNGOptimizerQJIT", "MomentumQNGOptimizerQJIT")
 
 @patch("the steps of qml.optimize", "optimizers reject traced arguments")
 def patch_optimizers(module: ModuleType, wrap: Callable[[str, Method], Method]) -> None:
-    """Replace methods that take arguments, in all optimizers, by wrappers.
+    """Replace the methods of optimizers that take the circuit's arguments.
+
+    The methods are ``step``, ``step_and_cost``, ``compute_grad`` and ``apply_grad``.
 
     Args:
         module: the module ``qml.optimize``.

@@ -19,10 +19,10 @@ from bellhop._patching import original, patch, replace
 
 @patch("qml.pauli_measure", "programs measure Pauli words")
 def patch_pauli_measure(make: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
-    """Replace the function that ``qml.pauli_measure`` calls, for use in programs.
+    """Replace the private function that implements ``qml.pauli_measure``.
 
     Args:
-        make: takes the original function, returns the replacement.
+        make: takes the original function, returns the replacement, which works in programs too.
     """
     module: Any = sys.modules[original(qml.ops, "PauliMeasure").__module__]
     replace(module, "_pauli_measure_impl", make(original(module, "_pauli_measure_impl")))

@@ -23,7 +23,7 @@ from bellhop._patching import original, patch, replace
 
 @patch("qml.pow", "exponents may be traced")
 def patch_pow() -> None:
-    """Replace ``qml.pow``, so that a traced exponent makes a lazy power.
+    """Replace ``qml.pow``, so that a traced exponent gives a symbolic ``Pow``.
 
     With ``lazy=False`` PennyLane would compare the exponent with numbers, which fails for tracers.
     """

@@ -23,7 +23,7 @@ from bellhop._patching import patch, replace
 
 
 class DrawnSeed(int):
-    """A seed that PennyLane drew, not the user's."""
+    """A seed of a classical shadow that PennyLane drew, as the user passed none."""
 
 
 @patch("numpy in PennyLane's classical shadows", "each execution draws new bases")
@@ -37,7 +37,14 @@ def mark_drawn_seeds() -> None:
 
 
 def user_seed(process: Any) -> int | None:
-    """Return the seed that the user passed to a classical shadow, or None."""
+    """Return the seed that the user passed to a classical shadow.
+
+    Args:
+        process: measurement process of the shadow.
+
+    Returns:
+        the seed; None if the user passed none, and PennyLane drew a seed.
+    """
     return None if isinstance(process.seed, DrawnSeed) else process.seed
 
 

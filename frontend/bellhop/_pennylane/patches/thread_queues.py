@@ -43,9 +43,10 @@ class _NoLock:
 
 
 def _stop_recording(cls: Any) -> Iterator[None]:
-    """Remove all queues from this thread's stack inside of a ``with`` block.
+    """Stop recording operations on this thread, inside of a ``with`` block.
 
-    Its code replaces the body of ``QueuingManager.stop_recording``.
+    The queues are removed from the thread's stack and put back at the end. The code object of this
+    function replaces the code of ``QueuingManager.stop_recording``.
     """
     contexts = cls._active_contexts
     stopped = list(contexts)
@@ -75,7 +76,7 @@ def use_thread_queues() -> None:
 
 @patch("PennyLane's queues", "threads record circuits at once")
 def _remove_lock() -> None:
-    """Replace the code of ``stop_recording`` and the lock of the queues in PennyLane."""
+    """Replace PennyLane's function ``stop_recording``, and the lock of its queues."""
     # Functions decorated with stop_recording() reference the function object, so its code is
     # replaced.
     stop = QueuingManager.stop_recording.__func__.__wrapped__
