@@ -35,6 +35,9 @@ from bellhop.frameworks.torch_tensors import (
 class TorchFunction(PickledByName):
     """A PyTorch function or module that traced code can call: made by ``call_torch``.
 
+    A call in a compiled program is a callback to Python: the program passes arrays, PyTorch gets
+    them as tensors, and computes the derivatives too.
+
     Args:
         function: the PyTorch function or module.
         result_type: declared result type, as for ``pure_callback``; ``MISSING`` to infer it.
@@ -149,7 +152,7 @@ class TorchFunction(PickledByName):
                 own[name].copy_(to_tensor(np.array(value)))
 
     def _check_parameter_names(self, parameters: Mapping[str, Any]) -> None:
-        """Raise an error for parameters, by name, that the PyTorch module does not have.
+        """Check that the PyTorch module has a parameter for each key of a dictionary.
 
         Raises:
             ValueError: for unknown names; lists the module's names.
@@ -164,10 +167,10 @@ class TorchFunction(PickledByName):
             )
 
     def _own_module(self) -> Any:
-        """Return the PyTorch module that is called.
+        """Return the PyTorch module that the user passed to ``call_torch``.
 
         Raises:
-            TypeError: if a function is called, not a module.
+            TypeError: if the user passed a function, not a module.
         """
         if self._module is None:
             raise TypeError(
@@ -177,10 +180,15 @@ class TorchFunction(PickledByName):
         return self._module
 
     def _call(self, parameters: dict[str, Any] | None, args: Args, kwargs: Kwargs) -> Any:
-        """Trace a call of the function or module; prepare it once for each signature.
+        """Trace a call of the function or module; return its result, a pytree of arrays.
 
-        PyTorch's current modes are part of the signature. ``parameters`` are the module's
-        parameters by name; None to use its current parameters.
+        `_prepare` runs once for each signature: tree structure, shapes and dtypes of the arguments,
+        and PyTorch's current modes.
+
+        Args:
+            parameters: the module's parameters by name; None to use its current parameters.
+            args: positional arguments of the function or module.
+            kwargs: keyword arguments of the function or module.
         """
         leaves, in_tree = jax.tree.flatten((parameters, args, kwargs))
         avals = [jax.typeof(leaf) for leaf in leaves]
@@ -195,9 +203,10 @@ class TorchFunction(PickledByName):
     def _prepare(
         self, in_tree: PyTreeDef, avals: Sequence[Any], modes: TorchModes
     ) -> tuple[PrimalFunction, tuple[ShapedArray, ...], Any]:
-        """Make the function of flat tensors for one signature; find its result types.
+        """Make the function from argument leaves to result leaves for one signature.
 
-        The result types are the declared types, and are inferred if none were declared.
+        The types of the result leaves are the types that the user declared; without a declaration,
+        they are inferred.
 
         Args:
             in_tree: tree structure of ``(parameters, args, kwargs)``.
@@ -205,7 +214,8 @@ class TorchFunction(PickledByName):
             modes: PyTorch's modes in which the function is called.
 
         Returns:
-            the flat function, the types of the result leaves, and the result's ``PyTreeDef``.
+            the function from argument leaves to result leaves, the types of the result leaves, and
+            the result's ``PyTreeDef``.
 
         Raises:
             TypeError: if PyTorch does not have a dtype of an argument.
@@ -310,6 +320,7 @@ class TorchFunction(PickledByName):
         """
 
         def call_module(tensors: Sequence[Any], state: dict[str, Any]) -> Any:
+            """Call the user's function with argument leaves, the module with this state."""
             return self._evaluate(in_tree, tensors, state)
 
         try:
@@ -345,7 +356,10 @@ class TorchFunction(PickledByName):
 
 
 def _as_pytree(result: PyTree) -> Any:
-    """Convert PyTorch's tuple classes, such as the result of max, to plain tuples."""
+    """Convert PyTorch's tuple classes in a result to plain tuples, at any depth.
+
+    For example ``torch.max(x, 0)`` returns a ``torch.return_types.max``, which becomes a tuple.
+    """
     return jax.tree.map(
         lambda leaf: tuple(map(_as_pytree, leaf)) if isinstance(leaf, tuple) else leaf, result
     )

@@ -18,17 +18,19 @@ from bellhop.frameworks.torch_tensors import import_torch, is_traced_tensor, to_
 
 @functools.cache
 def _graph_node() -> Any:
-    """Return the ``torch.autograd.Function`` class for calls of compiled functions.
+    """Return a subclass of ``torch.autograd.Function`` for compiled functions.
 
-    It is defined at the first call, since it needs PyTorch.
+    It is defined at the first call, not at import, since its base class needs PyTorch.
     """
     function_type: Any = import_torch().autograd.Function
 
     class Node(function_type):
-        """A call of a ``FlatFunction``, a function of flat arrays, in PyTorch's graph.
+        """Operation in PyTorch's graph that calls a compiled function.
 
-        Its derivatives are calls of the derivatives of the function, so they can be differentiated
-        again. PyTorch calls the methods.
+        ``Node.apply(f, *tensors)`` calls ``f``, a ``FlatFunction``: it takes and returns lists of
+        arrays. Its derivatives and its batched form are ``FlatFunction`` objects too, which
+        ``Node`` calls in turn, so derivatives can be differentiated again. PyTorch calls the
+        methods.
         """
 
         @staticmethod
@@ -50,9 +52,12 @@ def _graph_node() -> Any:
 
         @staticmethod
         def setup_context(context: Any, inputs: Any, outputs: Any) -> None:
-            """Save the function and its arguments in PyTorch's context of the call.
+            """Save the function and its arguments for the derivatives of a call.
 
-            ``inputs`` are the arguments of `forward`, ``outputs`` its results.
+            Args:
+                context: PyTorch's object for a call, which `backward` and `jvp` get.
+                inputs: the arguments of `forward`: the function, then the tensors.
+                outputs: the results of `forward`.
             """
             context.function, *tensors = inputs
             context.save_for_backward(*tensors)
@@ -112,6 +117,7 @@ def _graph_node() -> Any:
 
 
 def _is_differentiable(tensor: Any) -> bool:
+    """Return whether a tensor's dtype is floating-point or complex."""
     return tensor.is_floating_point() or tensor.is_complex()
 
 
@@ -148,14 +154,16 @@ def to_torch(fn: Callable[..., Any]) -> Callable[..., Any]:
     by_structure: dict[Any, FlatFunction] = {}
 
     def run(*args: Any, **kwargs: Any) -> Any:
-        """Call the compiled function for the structure of these arguments.
+        """Call `fn` with tensors, by one qjit function for each argument structure.
 
-        A new structure makes a new function, which `qjit` compiles.
+        Returns:
+            the result of `fn`, with tensors as leaves.
         """
         leaves, in_tree = jax.tree.flatten((args, kwargs))
         if in_tree not in by_structure:
 
             def flat(*leaves: Operand) -> Any:
+                """Call `fn` with the leaves of ``(args, kwargs)``."""
                 args, kwargs = jax.tree.unflatten(in_tree, leaves)
                 return fn(*args, **kwargs)
 
@@ -171,9 +179,9 @@ def to_torch(fn: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(fn)
     @hide_internal_frames
     def call(*args: Any, **kwargs: Any) -> Any:
-        """Call the compiled function: the function that `to_torch` returns.
+        """Call `run`, outside of the graph of ``torch.compile`` if that is tracing.
 
-        Under ``torch.compile``, the call breaks the graph.
+        This is the function that `to_torch` returns.
         """
         if torch.compiler.is_compiling():
             # Imported late, since it imports PyTorch's compiler.

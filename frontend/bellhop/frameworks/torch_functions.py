@@ -10,9 +10,10 @@ from bellhop.frameworks.torch_tensors import import_torch, to_array, to_tensor
 
 
 class TensorFunction:
-    """A function of flat tensors that programs call with flat arrays, as a callback.
+    """A PyTorch function of tensors, not pytrees, which compiled programs call.
 
-    Subclasses are the user's function and its derivatives, which can be differentiated again.
+    Subclasses are the user's function, and derivatives of any `TensorFunction`. Calling the object
+    converts NumPy arrays to tensors and back; `apply` takes and returns tensors.
 
     Attributes:
         name: name for errors.
@@ -30,13 +31,13 @@ class TensorFunction:
         return self.name
 
     def apply(self, *tensors: Any) -> list[Any]:
-        """Compute the results, tensors or numbers."""
+        """Compute the results, a list of tensors or numbers, from tensors."""
         raise NotImplementedError
 
     def vjp(self, active: tuple[bool, ...], results: tuple[bool, ...]) -> "TensorFunction":
-        """Return the pullback: from arguments and cotangents to cotangents.
+        """Return the function that computes argument cotangents from result cotangents.
 
-        The pullback takes all arguments, then the cotangents of the selected results, and returns
+        This pullback takes all arguments, then the cotangents of the selected results, and returns
         the cotangents of the active arguments. The same object is returned for the same selection,
         so that equal calls can be merged.
 
@@ -47,9 +48,9 @@ class TensorFunction:
         return self._derivative(_Pullback, active, results)
 
     def jvp(self, active: tuple[bool, ...], results: tuple[bool, ...]) -> "TensorFunction":
-        """Return the pushforward: from arguments and tangents to tangents.
+        """Return the function that computes result tangents from argument tangents.
 
-        The pushforward takes all arguments, then the tangents of the active arguments, and returns
+        This pushforward takes all arguments, then the tangents of the active arguments, and returns
         the tangents of the selected results. The same object is returned for the same selection, so
         that equal calls can be merged.
 
@@ -62,9 +63,12 @@ class TensorFunction:
     def _derivative(
         self, kind: "type[_DerivativeFunction]", active: tuple[bool, ...], results: tuple[bool, ...]
     ) -> "TensorFunction":
-        """Return a derivative of the function, the same object for equal arguments.
+        """Return a derivative of the function; equal arguments give the same object.
 
-        ``active`` and ``results`` select the differentiated arguments and results.
+        Args:
+            kind: class of the derivative, `_Pullback` or `_Pushforward`.
+            active: for each argument, whether it is differentiated.
+            results: for each result, whether it is differentiated.
         """
         # Cached, so that equal calls can be merged.
         key = kind, active, results
@@ -73,7 +77,11 @@ class TensorFunction:
         return self._derivatives[key]
 
     def __call__(self, *arrays: np.ndarray) -> Any:
-        """Call the function with arrays, as a callback; return one array, or a tuple."""
+        """Call the function with NumPy arrays; return an array, or a tuple of arrays.
+
+        Compiled programs call it. Raises `RuntimeError` if an argument changes and `mutates` is
+        false.
+        """
         with leave_ambient_modes():
             tensors = [to_tensor(array) for array in arrays]
             before = [tensor._version for tensor in tensors]
@@ -163,10 +171,11 @@ class _DerivativeFunction(TensorFunction):
 
 
 class _Pullback(_DerivativeFunction):
-    """The function from arguments and result cotangents to argument cotangents.
+    """Vector-Jacobian product: maps result cotangents to argument cotangents.
 
-    PyTorch's reverse mode computes it. The forward pass runs again, since a graph cannot be kept
-    between two calls of a program. PyTorch's cotangents are complex conjugates of JAX cotangents.
+    The arguments of the differentiated function are arguments too. PyTorch's reverse mode computes
+    the product. The forward pass runs again, since a graph cannot be kept between two calls of a
+    program. PyTorch's cotangents are complex conjugates of JAX cotangents.
     """
 
     kind = "vjp"
@@ -195,11 +204,11 @@ class _Pullback(_DerivativeFunction):
 
 
 class _Pushforward(_DerivativeFunction):
-    """The function from arguments and argument tangents to result tangents.
+    """Jacobian-vector product: maps argument tangents to result tangents.
 
-    It differentiates the pullback: the pullback is linear in the cotangents, and its own pullback
-    is the pushforward. So forward mode works for every function with second derivatives, even
-    without forward mode in PyTorch.
+    The arguments of the differentiated function are arguments too. The pullback is linear in the
+    cotangents, and the pullback's own pullback is this product. So forward mode works for every
+    function with second derivatives, even without forward mode in PyTorch.
     """
 
     kind = "jvp"

@@ -32,14 +32,17 @@ class TorchModes:
 
     @classmethod
     def current(cls) -> "TorchModes":
-        """Return the autocast and default device of this thread, and the default dtype."""
+        """Return the modes that PyTorch has now, on this thread."""
         torch = import_torch()
         enabled = filter(torch.is_autocast_enabled, _AUTOCAST_DEVICES)
         autocast = tuple((device, torch.get_autocast_dtype(device)) for device in enabled)
         return cls(autocast, torch.get_default_device(), torch.get_default_dtype())
 
     def enter(self) -> AbstractContextManager[Any]:
-        """Return a context in which PyTorch has these modes, except for the default dtype."""
+        """Return a context manager that sets this autocast and default device in PyTorch.
+
+        The default dtype is not set.
+        """
         torch = import_torch()
         contexts: list[AbstractContextManager[Any]] = []
         for device in _AUTOCAST_DEVICES:
@@ -54,10 +57,11 @@ class TorchModes:
 
 
 def leave_ambient_modes() -> AbstractContextManager[Any]:
-    """Return a context in which PyTorch records no gradients, without autocast.
+    """Return a context manager without gradients, autocast and inference mode.
 
-    The context also leaves inference mode. The program determines the derivatives, tensors of
-    inference mode have no derivatives, and backward passes should not run under autocast.
+    It surrounds each call of a PyTorch function from a program. The program determines the
+    derivatives, tensors of inference mode have no derivatives, and backward passes should not run
+    under autocast.
     """
     torch = import_torch()
     contexts: list[AbstractContextManager[Any]] = [torch.no_grad()]
@@ -84,6 +88,7 @@ def _enter_all(contexts: list[AbstractContextManager[Any]]) -> AbstractContextMa
 
 @contextlib.contextmanager
 def _several(contexts: list[AbstractContextManager[Any]]) -> Iterator[None]:
+    """Enter context managers in this order, and exit them in reverse order."""
     with contextlib.ExitStack() as stack:
         for context in contexts:
             stack.enter_context(context)

@@ -20,7 +20,7 @@ from bellhop.mesh.manual_axes import vary_like
 
 @dataclass(frozen=True)
 class TorchCall:
-    """A call of a tensor function in a traced program.
+    """Description of a PyTorch function's call in a traced program, without operands.
 
     It is hashable, so that equal calls can be merged; JAX's caches reference it weakly.
 
@@ -37,11 +37,13 @@ class TorchCall:
     site: str
 
     def _derivative(self, function: TensorFunction, avals: Sequence[Any]) -> "TorchCall":
-        """Make the call of a derivative of this call's function, at the same line.
+        """Make the description of a call of a derivative, at the user's line of this call.
 
-        Under ``vmap`` it is called for each element if this call is; for all other methods the
-        method is ``"broadcast_all"``. ``avals`` are the types of the derivative's results; only
-        shapes and dtypes count.
+        Its `vmap_method` is this call's method if that is sequential, else ``"broadcast_all"``.
+
+        Args:
+            function: a derivative of this call's function.
+            avals: types of the derivative's results, of which shapes and dtypes are used.
         """
         # A derivative sums over axes of length 1, which must not happen for a batch axis.
         method = self.vmap_method if self.vmap_method.startswith("seq") else "broadcast_all"
@@ -50,10 +52,11 @@ class TorchCall:
 
     @property
     def _inexact(self) -> tuple[bool, ...]:
+        """For each result, whether it is floating-point or complex."""
         return tuple(map(_is_inexact, self.result_avals))
 
     def vjp(self, active: tuple[bool, ...], args: Sequence[Any]) -> "TorchCall":
-        """Make the call that computes the cotangents of this call's arguments.
+        """Describe the call that computes the cotangents of this call's arguments.
 
         Its operands are all arguments, then the cotangents of the floating-point and complex
         results.
@@ -66,7 +69,7 @@ class TorchCall:
         return self._derivative(self.function.vjp(active, self._inexact), avals)
 
     def jvp(self, active: tuple[bool, ...]) -> "TorchCall":
-        """Make the call that computes the tangents of this call's results.
+        """Describe the call that computes the tangents of this call's results.
 
         Its operands are all arguments, then the tangents of the active arguments. Its results are
         the tangents of the floating-point and complex results.
@@ -88,9 +91,14 @@ def _is_inexact(aval: Aval) -> bool:
 
 
 def _call_primal(call: TorchCall, operands: Sequence[Any]) -> list[Any]:
-    """Trace a call of the tensor function as a callback, without a derivative rule.
+    """Bind the primitive that calls a PyTorch function, which has no derivative rule.
 
-    ``operands`` and the results are flat arrays.
+    Args:
+        call: description of the call.
+        operands: the function's arguments, arrays or tracers.
+
+    Returns:
+        an array or tracer for each result.
     """
     count = len(call.result_avals)
     target = _CALL_TORCH.target(
@@ -104,13 +112,19 @@ def _call_primal(call: TorchCall, operands: Sequence[Any]) -> list[Any]:
 
 
 def call_differentiable(call: TorchCall, *operands: Operand) -> list[Any]:
-    """Trace a call of a tensor function that JAX can differentiate to any order.
+    """Trace a call of a PyTorch function that JAX can differentiate to any order.
 
-    ``operands`` and the results are flat arrays.
+    Args:
+        call: description of the call.
+        *operands: the function's arguments, arrays or tracers.
+
+    Returns:
+        an array or tracer for each result.
     """
 
     @jax.custom_jvp
     def primal(*args: Any) -> list[Any]:
+        """Call the function without its derivative rule, which `rule` adds."""
         return _call_primal(call, args)
 
     def rule(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[list[Any], list[Any]]:
@@ -138,10 +152,10 @@ def call_differentiable(call: TorchCall, *operands: Operand) -> list[Any]:
 def _make_pushforward(call: TorchCall, active: tuple[bool, ...], args: Sequence[Any]) -> LinearMap:
     """Make the linear map from argument tangents to result tangents of a call.
 
-    Reverse mode transposes it, which calls the function's pullback.
+    Reverse mode transposes it, which calls the function's pullback (its VJP).
 
     Args:
-        call: the call.
+        call: description of the call.
         active: for each argument, whether it has a tangent.
         args: the arguments.
 
@@ -161,8 +175,11 @@ def _make_pushforward(call: TorchCall, active: tuple[bool, ...], args: Sequence[
 def make_call(
     function: TensorFunction, avals: Sequence[ShapedArray], vmap_method: str
 ) -> TorchCall:
-    """Make the description of a call of a tensor function at the user's current line.
+    """Describe a call of a PyTorch function, at the user's line that is traced.
 
-    ``avals`` are the types of its results.
+    Args:
+        function: the function, of tensors.
+        avals: types of the results.
+        vmap_method: behaviour under ``vmap``, as for ``pure_callback``.
     """
     return TorchCall(function, tuple(avals), vmap_method, user_site())

@@ -45,6 +45,7 @@ def import_torch(asked_by: str = "call_torch") -> Any:
 
 @functools.cache
 def _torch_dtypes() -> dict[np.dtype, Any]:
+    """Return a dictionary from NumPy's dtypes to the corresponding PyTorch dtypes."""
     torch = import_torch()
     names = {np.dtype(name): name for name in _BY_NAME} | _BY_BITS
     # Older PyTorch versions lack some dtypes.
@@ -53,7 +54,7 @@ def _torch_dtypes() -> dict[np.dtype, Any]:
 
 @functools.cache
 def _numpy_dtypes() -> dict[Any, np.dtype]:
-    """Return NumPy's dtypes by the dtypes of PyTorch that correspond to them."""
+    """Return a dictionary from PyTorch's dtypes to the corresponding NumPy dtypes."""
     return {tensor: array for array, tensor in _torch_dtypes().items()}
 
 
@@ -100,7 +101,10 @@ def to_tensor(array: np.ndarray) -> Any:
 
 
 def _view_tensor(array: np.ndarray) -> Any:
-    """Return a tensor that shares an array's memory; the dtype must be NumPy's own."""
+    """Return a tensor that shares an array's memory.
+
+    The dtype must be built into NumPy: bfloat16 and float8 are not supported.
+    """
     torch = import_torch()
     try:
         return torch.from_dlpack(array)
@@ -124,10 +128,11 @@ class _WritableArray:
 
 @functools.cache
 def _tracing_tools() -> tuple[Any, Any]:
-    """Return PyTorch's class of tensors without data, and a query of its tracing mode.
+    """Import PyTorch's private tools for tracing.
 
-    The query is a function without arguments, which returns the tracing mode that is active, or
-    None.
+    Returns:
+        the class of tensors without data, and a function without arguments that returns the active
+        tracing mode, or None.
     """
     # These have no public names; see below.
     from torch._subclasses.fake_tensor import FakeTensor
@@ -137,9 +142,9 @@ def _tracing_tools() -> tuple[Any, Any]:
 
 
 def is_traced_tensor(tensors: Sequence[Any]) -> bool:
-    """Return whether a function is called for PyTorch's tracing, not for values.
+    """Return whether PyTorch is tracing a call, so that its tensors have no values.
 
-    True if any of its arguments, ``tensors``, has no data, or if PyTorch is tracing a graph.
+    True if any of the call's arguments, ``tensors``, has no data, or if PyTorch is tracing a graph.
     """
     fake_type, get_proxy_mode = _tracing_tools()
     have_none = any(tensor.is_meta or isinstance(tensor, fake_type) for tensor in tensors)
