@@ -32,14 +32,21 @@ _NUMPY = (np.ndarray, np.generic)
 
 
 class _UnknownError(Exception):
-    """A value depends on unknown inputs or on an equation without a NumPy rule."""
+    """Raised if a traced value depends on other tracers, or NumPy cannot evaluate it.
+
+    NumPy cannot evaluate equations without a rule, and values beyond this module's limits.
+    """
 
 
 def evaluate_constant(value: object) -> np.ndarray | None:
-    """Return the NumPy value of a tracer that depends on constants only; else None.
+    """Return the NumPy value of an integer tracer that depends on constants only.
 
-    ``value`` may also be a constant with a dtype. Only integers and booleans have a known value,
-    and values of large constants or many equations are unknown.
+    Args:
+        value: a tracer, or a constant with a dtype.
+
+    Returns:
+        the value; None for other tracers, for dtypes other than integers and booleans, and for
+        values that depend on large constants or on many equations.
     """
     values = evaluate_static(value, (), [()])
     return None if values is None else values[0]
@@ -87,9 +94,10 @@ def find_deciding_inputs(value: object, inputs: Sequence[Any]) -> list[int]:
 
 
 def fold_constant(value: object) -> Any:
-    """Replace a tracer for which `evaluate_constant` finds a value by the NumPy array.
+    """Return a NumPy array for a tracer that depends on constants only.
 
-    Other tracers, and values that are not tracers, are returned unchanged.
+    It must be of integers or booleans, as for `evaluate_constant`. All other tracers, and values
+    that are not tracers, are returned unchanged.
     """
     found = (
         evaluate_constant(value)
@@ -102,9 +110,10 @@ def fold_constant(value: object) -> Any:
 def evaluate_or_bind(eqn: JaxprEqn, *operands: Operand) -> Sequence[Any]:
     """Evaluate an equation with NumPy if its operands are known arrays; else bind it.
 
-    A rule for `interpret_with`, by which indices stay constants. NumPy evaluates the equation if no
-    operand is traced, at least one is a NumPy array, and NumPy certainly gets the same result. A
-    `dynamic_slice` of a tracer at constant start indices becomes a static slice.
+    This is a rule for `interpret_with`; with it, computed indices are NumPy arrays, not tracers.
+    NumPy evaluates the equation if no operand is traced, at least one is a NumPy array, and NumPy
+    certainly gets the same result. A `dynamic_slice` of a tracer at constant start indices becomes
+    a static slice.
 
     Args:
         eqn: the equation.
@@ -130,8 +139,11 @@ def evaluate_or_bind(eqn: JaxprEqn, *operands: Operand) -> Sequence[Any]:
 def evaluate_or_none(eqn: JaxprEqn, *operands: Operand) -> Sequence[Any]:
     """Evaluate an equation with NumPy; return None for results that are unknown.
 
-    A rule for `interpret_with`, which binds no equations. Operands are NumPy arrays, or None for
-    unknown values.
+    This is a rule for `interpret_with`, which binds no equations.
+
+    Args:
+        eqn: the equation.
+        *operands: NumPy arrays, or None for unknown values.
 
     Returns:
         the values of the results as NumPy arrays; all None if an operand is None or NumPy cannot
@@ -147,9 +159,12 @@ def evaluate_or_none(eqn: JaxprEqn, *operands: Operand) -> Sequence[Any]:
 
 
 def _slice_constant(eqn: JaxprEqn, array: Operand, *starts: Any) -> Any:
-    """Return a static slice in place of a `dynamic_slice` with known start indices.
+    """Compute the result of a `dynamic_slice` equation by ``lax.slice``.
 
-    ``starts`` are NumPy scalars, one for each axis, which are clamped as in `dynamic_slice`.
+    Args:
+        eqn: the equation, whose parameters are the sizes of the slice.
+        array: the array or tracer to slice.
+        *starts: start indices, NumPy scalars, one for each axis; clamped as in `dynamic_slice`.
     """
     sizes = eqn.params["slice_sizes"]
     first = np.clip(starts, 0, np.subtract(np.shape(array), sizes)).astype(int).tolist()
@@ -202,7 +217,8 @@ class _Computation:
     def _reach(self, value: object) -> int:
         """Record the equations that compute `value`, operands first.
 
-        Equations of constants are evaluated at once.
+        The equations are looked up in the current trace. An equation whose operands are all
+        constants is evaluated now, and not recorded.
 
         Returns:
             the key under which evaluation finds the value: the id of its tracer or variable.
@@ -240,11 +256,11 @@ class _Computation:
 
 
 def _constant(value: Any) -> np.ndarray:
-    """Convert a small constant of integers or booleans to NumPy.
+    """Convert a small array of integers or booleans to NumPy.
 
     Raises:
-        _UnknownError: for objects without a dtype, large arrays, other dtypes, and arrays of other
-            processes.
+        _UnknownError: for objects without a dtype, arrays of more than `_MAX_ELEMENTS` elements,
+            other dtypes, and arrays with shards in other processes.
     """
     if math.prod(np.shape(value)) > _MAX_ELEMENTS or getattr(value, "dtype", None) is None:
         raise _UnknownError
@@ -254,10 +270,12 @@ def _constant(value: Any) -> np.ndarray:
 
 
 def _is_integral(dtype: DTypeLike) -> bool:
+    """Return whether a dtype is boolean or an integer type of NumPy."""
     return not jax.dtypes.issubdtype(dtype, jax.dtypes.extended) and np.dtype(dtype).kind in "biu"
 
 
 def _is_computable(eqn: JaxprEqn) -> bool:
+    """Return whether an equation's primitive is ``jit`` or has a NumPy rule."""
     return eqn.primitive is jit_p or eqn.primitive in _RULES
 
 
@@ -293,6 +311,7 @@ def _evaluate_jaxpr(closed: ClosedJaxpr, operands: Sequence[np.ndarray]) -> list
     """
 
     def evaluate(eqn: JaxprEqn, *operands: Operand) -> list[np.ndarray]:
+        """Evaluate an equation with NumPy: the rule of all equations."""
         # Literals hold Python scalars.
         dtypes = (atom.aval.dtype for atom in eqn.invars)
         return _evaluate(eqn, list(map(np.asarray, operands, dtypes)))
@@ -303,6 +322,7 @@ def _evaluate_jaxpr(closed: ClosedJaxpr, operands: Sequence[np.ndarray]) -> list
 
 
 def _div(_: object, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Divide integers, rounded toward zero; raise `_UnknownError` for a zero in `y`."""
     if not np.all(y):
         raise _UnknownError
     # XLA's integer division rounds toward zero, NumPy's rounds down.
@@ -310,6 +330,7 @@ def _div(_: object, x: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 
 def _rem(_: object, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Return the remainder, with the sign of `x`; raise `_UnknownError` if `y` has 0."""
     if not np.all(y):
         raise _UnknownError
     return np.fmod(x, y)
@@ -340,6 +361,7 @@ def _shift_rule(shift: Callable[..., Any], *, is_logical: bool = False) -> Calla
 
 
 def _select(_: object, which: np.ndarray, *cases: np.ndarray) -> np.ndarray:
+    """Evaluate ``select_n``; raise `_UnknownError` if the selector is not boolean."""
     if which.dtype != bool:
         raise _UnknownError
     return np.where(which, cases[1], cases[0])
@@ -354,6 +376,7 @@ def _broadcast(params: Mapping[str, Any], x: np.ndarray) -> np.ndarray:
 
 
 def _reshape(params: Mapping[str, Any], x: np.ndarray) -> np.ndarray:
+    """Evaluate ``reshape`` with NumPy; raise `_UnknownError` if it permutes axes."""
     if params["dimensions"] is not None:
         raise _UnknownError
     return x.reshape(params["new_sizes"])
@@ -374,6 +397,7 @@ def _iota(params: Mapping[str, Any]) -> np.ndarray:
 
 
 def _slice(params: Mapping[str, Any], x: np.ndarray) -> np.ndarray:
+    """Evaluate ``slice`` with NumPy; ``params`` are the equation's parameters."""
     strides = params["strides"] or (1,) * x.ndim
     bounds = zip(params["start_indices"], params["limit_indices"], strides, strict=True)
     return x[tuple(slice(*each) for each in bounds)]
@@ -392,18 +416,22 @@ def _dynamic_slice(params: Mapping[str, Any], x: np.ndarray, *starts: np.ndarray
 
 
 def _split(params: Mapping[str, Any], x: np.ndarray) -> list[np.ndarray]:
+    """Evaluate ``split``, which cuts an array along an axis into given sizes."""
     return np.split(x, np.cumsum(params["sizes"])[:-1], params["axis"])
 
 
 def _unstack(params: Mapping[str, Any], x: np.ndarray) -> list[np.ndarray]:
+    """Evaluate ``unstack``, which returns the slices of an array along one axis."""
     return list(np.moveaxis(x, params["axis"], 0))
 
 
 def _elementwise_rule(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Make the rule of an elementwise primitive from NumPy's function, as ``np.add``."""
     return lambda _, *operands: function(*operands)
 
 
 def _reduction_rule(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Make the rule of a reduction over axes from NumPy's function, as ``np.sum``."""
     return lambda params, x: np.asarray(function(x, axis=tuple(params["axes"]))).astype(x.dtype)
 
 

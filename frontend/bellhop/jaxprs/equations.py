@@ -14,7 +14,7 @@ from bellhop._jax.jaxprs import scan_counts
 def iterate_equations(jaxpr: Jaxpr) -> Iterator[JaxprEqn]:
     """Yield all equations of a jaxpr, including equations of nested jaxprs.
 
-    An equation comes before the equations in its own jaxprs.
+    An equation, such as a ``scan``, is yielded before the equations in its jaxprs.
     """
     for eqn in jaxpr.eqns:
         yield eqn
@@ -45,10 +45,12 @@ def find_dependents(
     is_source: Sequence[bool],
     is_counted: Callable[[Any], bool] = lambda variable: True,
 ) -> tuple[list[bool], list[JaxprEqn]]:
-    """Find the results and the innermost equations that depend on selected inputs.
+    """Find the results and equations of a jaxpr that depend on selected inputs.
 
-    If the predicate of a loop or a conditional depends on the inputs, everything inside depends on
-    them. With ``is_source=[True, False]`` for ::
+    Equations inside of loops, branches and nested ``jit`` functions are found in place of the loop,
+    conditional or ``jit``. If the predicate of a loop or a conditional depends on the inputs, the
+    loop or conditional and everything inside depends on them.
+    With ``is_source=[True, False]`` for ::
 
         { lambda ; a b. let
             c = scan[jaxpr={ lambda ; c i. let print i    d = mul c 2.0 in (d,) }] a [0 1 2]
@@ -64,13 +66,14 @@ def find_dependents(
             rejects count as independent.
 
     Returns:
-        for each result whether it may depend on the selected inputs, and the list of innermost
-        equations that may, at any depth.
+        for each result whether it may depend on the selected inputs, and the list of equations that
+        may, at any depth.
     """
     by_inputs: set[Any] = set(filter(is_counted, itertools.compress(jaxpr.invars, is_source)))
     found: list[JaxprEqn] = []
 
     def depends(atom: Any) -> bool:
+        """Return whether a variable or literal depends on the selected inputs."""
         return not isinstance(atom, Literal) and atom in by_inputs
 
     for eqn in jaxpr.eqns:
@@ -85,7 +88,9 @@ def find_dependents(
 def _find_dependent_results(
     eqn: JaxprEqn, is_dependent: list[bool], is_counted: Callable[[Any], bool]
 ) -> tuple[list[bool], list[JaxprEqn]]:
-    """Find the dependent results of one equation, and dependent equations in it.
+    """Find the results of one equation, and equations in it, that depend on inputs.
+
+    This is the step of `find_dependents` for one equation.
 
     Args:
         eqn: the equation, of which at least one operand is dependent.
@@ -93,8 +98,8 @@ def _find_dependent_results(
         is_counted: takes a variable; returns whether it propagates dependence.
 
     Returns:
-        for each result whether it may depend on the selected inputs, and the list of equations
-        inside of `eqn`, or `eqn` itself, that may.
+        for each result whether it may depend on the selected inputs, and the list of equations that
+        may: equations inside of `eqn`; `eqn` itself too if it has no jaxprs or its predicate may.
     """
     params, inner = eqn.params, list(inner_jaxprs(eqn))
     if eqn.primitive is scan_p:
@@ -130,7 +135,10 @@ def _find_dependents_in_loop(
     n_carried: int,
     is_counted: Callable[[Any], bool],
 ) -> tuple[list[bool], list[JaxprEqn]]:
-    """Find the dependent results of a loop, by iteration to a fixed point.
+    """Find the results of a loop, and equations in its body, that depend on inputs.
+
+    A carried value that depends on them after one iteration does so in all later iterations, so the
+    search is repeated until no more carried values are found.
 
     Args:
         body: jaxpr of one iteration: takes loop-invariant constants, carried values and scanned
@@ -263,9 +271,10 @@ def map_equations_reversed(
 
 
 def external_inputs(equations: Sequence[Any]) -> Iterator[Any]:
-    """Yield the variables that equations read and no earlier equation defines.
+    """Yield the variables that a sequence of equations needs from outside.
 
-    A variable is yielded once for each use. Literals are left out.
+    These are the operands that are not results of an earlier equation in the sequence. A variable
+    is yielded once for each use. Literals are left out.
     """
     defined: set[Any] = set()
     for eqn in equations:

@@ -58,12 +58,13 @@ def interpret_with(
         *inputs: values of the jaxpr's inputs, of any type that the rules accept.
 
     Returns:
-        the values of the jaxpr's results; the value of a literal as the jaxpr has it.
+        the values of the jaxpr's results; for a literal, its value, such as a Python number.
     """
     jaxpr = closed.jaxpr
     values = dict(zip((*jaxpr.constvars, *jaxpr.invars), (*closed.consts, *inputs), strict=True))
 
     def read(atom: Any) -> Any:
+        """Return the value of a literal, or the computed value of a variable."""
         return atom.val if isinstance(atom, Literal) else values[atom]
 
     for eqn in jaxpr.eqns:
@@ -74,7 +75,10 @@ def interpret_with(
 
 
 def rewrite(closed: ClosedJaxpr, rules: Rules) -> ClosedJaxpr:
-    """Retrace a jaxpr with custom rules, first inside of its loops and branches.
+    """Replace equations of a jaxpr by custom rules, at any depth.
+
+    Jaxprs of loops, branches and nested ``jit`` functions are replaced first. Each jaxpr that
+    contains such an equation is traced again, with the rule in place of the equation.
 
     Args:
         closed: the jaxpr.
