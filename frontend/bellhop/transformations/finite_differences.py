@@ -22,9 +22,12 @@ _NONE = math.inf
 
 
 def check_method(construct: str, method: str | None, h: float | None) -> None:
-    """Check the options ``method`` and ``h`` of a derivative.
+    """Check the options ``method`` and ``h`` that a user passed to a derivative.
 
-    `construct` is its name, such as ``grad``, for errors.
+    Args:
+        construct: name of the public function, such as ``grad``, for errors.
+        method: ``"auto"``, ``"fd"`` for finite differences, or None.
+        h: step of the finite differences, or None.
 
     Raises:
         ValueError: for an unknown method, or a step that is zero, not a number, or without
@@ -50,14 +53,14 @@ def check_method(construct: str, method: str | None, h: float | None) -> None:
 
 @dataclass
 class _InnerDifferences:
-    """Counts how deep finite differences are nested in a function.
+    """Nesting depth of finite differences in a function, counted while it is traced.
 
-    The step of the differences depends on it. `_count_differences` makes one for each ``with``
-    block, in which a function is traced.
+    `_count_differences` makes one for each ``with`` block, in which a function is traced. The
+    default step of the differences depends on the depth.
 
     Attributes:
-        order: the depth; 0 if the function contains no finite differences. Each nested block of
-            `_count_differences` raises it when it ends, so it is final when the own block ends.
+        order: the depth: 0 if the function contains no finite differences, 1 if it contains finite
+            differences of a function without them. Each inner ``with`` block updates it at its end.
     """
 
     order: int = 0
@@ -68,9 +71,11 @@ _inner: ContextVar[_InnerDifferences | None] = ContextVar("bellhop_inner_differe
 
 @contextlib.contextmanager
 def _count_differences() -> Iterator[_InnerDifferences]:
-    """Yield a counter of the nested finite differences traced in a ``with`` block.
+    """Count the nesting depth of finite differences traced in a ``with`` block.
 
-    It is final when the block ends. The enclosing block's counter includes this block.
+    Yields:
+        the counter, whose value is final when the block ends. The depth of an enclosing block is
+        at least one more.
     """
     inner, outer = _InnerDifferences(), _inner.get()
     token = _inner.set(inner)
@@ -104,19 +109,22 @@ def with_finite_differences(function: Callable[..., Any], h: float | None) -> Ca
     def jvp(primals: PyTree, tangents: PyTree) -> tuple[Any, Any]:
         """Return the value and its tangent, by one difference for each distinct step size.
 
-        The step size of an argument leaf and a result leaf follows from their precisions. Arguments
-        and results are ``FlatTree`` objects.
+        The step for an argument leaf and a result leaf is `h`, or follows from their precisions.
+        `primals` and `tangents` are tuples of ``FlatTree`` objects (pytrees with array leaves); the
+        value and its tangent are one ``FlatTree`` each.
         """
         with _count_differences() as inner:
             value = flat_function(*primals)
 
         def find_step(leaf: object) -> float:
+            """Return the step for a leaf's precision, `h` if it is set; `_NONE` for integers."""
             dtype = jnp.result_type(leaf)
             if not jnp.issubdtype(dtype, jnp.inexact):
                 return _NONE
             return finite_diff_step(dtype, inner.order) if h is None else h
 
         def find_steps(tree: PyTree) -> list[float]:
+            """Return the different steps for the leaves of a pytree, in increasing order."""
             return sorted({find_step(leaf) for leaf in jax.tree.leaves(tree)} - {_NONE})
 
         slope = jax.tree.map(zero_tangent, value)
@@ -124,9 +132,14 @@ def with_finite_differences(function: Callable[..., Any], h: float | None) -> Ca
             for step in sorted({max(own, other) for other in find_steps(value)}):
 
                 def move(x: Any, tangent: PyTree, own: float = own, step: float = step) -> Any:
+                    """Add `step` times its tangent to an argument leaf whose step is `own`."""
                     return x + step * tangent if find_step(x) == own else x
 
                 def add(slope: Any, to: Any, at: Any, own: float = own, step: float = step) -> Any:
+                    """Add the difference quotient to the tangent of a result leaf with this step.
+
+                    `to` and `at` are the leaf's values at the shifted and the original arguments.
+                    """
                     return slope + (to - at) / step if max(own, find_step(at)) == step else slope
 
                 moved = flat_function(*jax.tree.map(move, primals, tangents))

@@ -201,9 +201,17 @@ _TRANSFORMS: dict[str, Function] = {
 def _derivative(
     name: str, fn: Function | None, *, method: str | None, h: float | None, argnums: Argnums | None
 ) -> Function:
-    """Implement ``grad``, ``value_and_grad`` and ``jacobian``, as `name` selects.
+    """Implement ``grad``, ``value_and_grad`` and ``jacobian``.
 
-    The other arguments, and the result, are as documented there.
+    Args:
+        name: name of the public function to implement.
+        fn: the user's function, or None to return a decorator.
+        method: the public function's option.
+        h: the public function's option.
+        argnums: the public function's option.
+
+    Returns:
+        the derivative as a function, or a decorator.
 
     Raises:
         TypeError: if `fn` is not callable.
@@ -220,10 +228,9 @@ def _derivative(
     @functools.wraps(fn)
     @hide_internal_frames
     def derivative(*args: Any, **kwargs: Any) -> Any:
-        """Compute the derivative for these arguments of the user's function.
+        """Compute the derivative of `fn` at its arguments: the result of ``grad`` etc.
 
-        Keyword arguments are not differentiated. The result is as ``grad``, ``value_and_grad`` and
-        ``jacobian`` document.
+        Keyword arguments are not differentiated.
 
         Raises:
             DifferentiableCompileError: if an argument or the result cannot be differentiated.
@@ -233,11 +240,12 @@ def _derivative(
         tree: Any = None
 
         def flat_function(*args: FlatTree) -> Any:
-            """Call the user's function; check and flatten its result.
+            """Call the user's function with unflattened arguments, and check its result.
 
             Returns:
-                the scalar result, outside of its container, whose structure is kept in ``tree``;
-                for a Jacobian, the result as a ``FlatTree``.
+                for ``jacobian``, the result as a ``FlatTree``, a pytree with array leaves.
+                Otherwise the scalar result; the structure of a container around it is stored in
+                `tree`.
             """
             nonlocal tree
             result = trace_inline(fn)(*(arg.unflatten() for arg in args), **kwargs)
@@ -269,15 +277,23 @@ def _derivative(
 
 
 def _forward(name: str, fn: Function, argnums: Argnums, args: Sequence[Any]) -> Any:
-    """Return `fn`'s Jacobian by forward mode; for value_and_grad, (value, Jacobian)."""
+    """Compute the Jacobian of `fn` at `args` by forward mode, with ``jax.jacfwd``.
+
+    Returns:
+        the Jacobian; the pair of value and Jacobian if `name` is ``"value_and_grad"``.
+    """
     slope = jax.jacfwd(fn, argnums=argnums)(*args)
     return (fn(*args), slope) if name == "value_and_grad" else slope
 
 
 def check_arguments(name: str, fn: Function, argnums: Argnums, args: Sequence[Any]) -> None:
-    """Raise an error for arguments that cannot be differentiated.
+    """Check that the arguments to differentiate exist, and are float or complex.
 
-    ``name``, such as ``grad``, and ``fn`` are for errors; ``args`` are all positional arguments.
+    Args:
+        name: the public function, such as ``grad``, for errors.
+        fn: the user's function, for errors.
+        argnums: position or positions of the arguments to differentiate.
+        args: all positional arguments of `fn`, pytrees.
 
     Raises:
         DifferentiableCompileError: for arguments that are not float or complex.
@@ -303,21 +319,28 @@ def check_arguments(name: str, fn: Function, argnums: Argnums, args: Sequence[An
 
 
 def _is_inexact(leaf: object) -> bool:
+    """Return whether a leaf is a number or array of a floating-point or complex dtype."""
     return _is_number(leaf) and jnp.issubdtype(jnp.result_type(leaf), jnp.inexact)
 
 
 def _is_number(leaf: object) -> bool:
+    """Return whether a leaf is a Python number or has a dtype, as arrays and tracers."""
     return isinstance(leaf, bool | int | float | complex) or hasattr(leaf, "dtype")
 
 
 def _type_name(leaf: object) -> str:
+    """Return a leaf's dtype for an error, or its Python type if it is not a number."""
     return str(jnp.result_type(leaf)) if _is_number(leaf) else type(leaf).__name__
 
 
 def _check_result(name: str, fn: Function, result: PyTree, *, scalar: bool) -> None:
-    """Raise an error if the result of a function, a pytree, cannot be differentiated.
+    """Check that the result of a function can be differentiated.
 
-    ``name``, such as ``grad``, and ``fn`` are for errors.
+    Args:
+        name: the public function, such as ``grad``, for errors.
+        fn: the user's function, for errors.
+        result: its result, a pytree.
+        scalar: whether the result must be one scalar, possibly in a container.
 
     Raises:
         DifferentiableCompileError: if the result is not real floating-point, or `scalar` is set and

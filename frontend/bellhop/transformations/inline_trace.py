@@ -16,15 +16,18 @@ from bellhop.tracing.traced_formatting import explain_formatting
 
 
 def trace_inline(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap a function so that its QNodes become circuits of the traced program.
+    """Wrap a function so that JAX can trace the QNodes, loops and callbacks in it.
 
-    All entry points (``qjit``, ``grad``, ``vmap`` etc.) trace the user's function through this
-    wrapper, which runs it in the tracing state of a program, converted by autograph if that is set.
-    A call installs the patches of JAX and PennyLane that tracing needs.
+    ``qjit``, ``grad``, ``vmap`` etc. trace the user's function through this wrapper. It installs
+    Bellhop's patches of JAX and PennyLane, by which a QNode call binds a primitive, and sets a
+    context variable that tracing is in progress. If autograph is on, it converts the function.
+
+    Returns:
+        a function with the same arguments and result.
     """
 
     def run(*args: Any, **kwargs: Any) -> Any:
-        """Run the user's function as part of the traced program."""
+        """Call the user's function with Bellhop's patches, and with autograph if it is on."""
         with _install_patches(), override_trace_state(is_tracing=True):
             if not is_converting():
                 return function(*args, **kwargs)
@@ -39,10 +42,11 @@ def trace_inline(function: Callable[..., Any]) -> Callable[..., Any]:
 def _install_patches() -> contextlib.AbstractContextManager[None]:
     """Install the patches of JAX and, if it is imported, PennyLane that tracing needs.
 
-    The patches are installed once and stay.
+    Most patches are installed once and stay.
 
     Returns:
-        a context manager; tracing must happen in its ``with`` block.
+        a context manager for the ``with`` block in which the function is traced: PennyLane's
+        operations accept lists of tracers there.
     """
     keep_effects_in_loops()
     drop_repeated_effects()

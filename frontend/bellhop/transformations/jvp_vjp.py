@@ -139,9 +139,13 @@ def vjp(
 def _resolve_positions(
     name: str, f: Function, params: Sequence[Any], argnums: Argnums | None
 ) -> list[int]:
-    """Check the arguments of ``jvp`` or ``vjp``; return `argnums` as a list.
+    """Check the arguments of ``jvp`` or ``vjp``; return the differentiated positions.
 
-    `params` are all arguments of `f`. If `argnums` is None, the first is differentiated.
+    Args:
+        name: ``"jvp"`` or ``"vjp"``, for errors.
+        f: the user's function.
+        params: all positional arguments of `f`.
+        argnums: position or positions of the arguments to differentiate; None for the first.
 
     Raises:
         TypeError: if `f` is not callable or `params` is not a sequence.
@@ -163,13 +167,20 @@ def _resolve_positions(
 def _restrict_to_differentiated(
     f: Function, params: Sequence[Any], positions: list[int]
 ) -> tuple[Function, list[Any]]:
-    """Return ``f`` as a function of the differentiated arguments, and their values.
+    """Return `f` as a function of the differentiated arguments only, and their values.
 
-    ``positions`` are their indices in ``params``; all other arguments are fixed. The leaves of the
-    values are arrays.
+    Args:
+        f: the user's function.
+        params: all positional arguments of `f`.
+        positions: indices of the differentiated arguments in `params`.
+
+    Returns:
+        the function, which passes all other arguments of `params` unchanged; and the values of the
+        differentiated arguments, pytrees of arrays.
     """
 
     def function(*primals: Any) -> Any:
+        """Call `f` with these values of the differentiated arguments."""
         args = list(params)
         for position, primal in zip(positions, primals, strict=True):
             args[position] = primal
@@ -179,10 +190,14 @@ def _restrict_to_differentiated(
 
 
 def _check_cotangents(f: Function, cotangents: PyTree, value: object) -> Any:
-    """Check cotangents against the result; return them in its structure and dtypes.
+    """Convert cotangents to the structure and dtypes of a function's result.
 
-    `cotangents` is a pytree with one leaf for each leaf of `value`, the result of `f`. Cotangents
-    of integer leaves become ``float0`` zeros.
+    Cotangents of integer leaves become ``float0`` zeros.
+
+    Args:
+        f: the user's function, for errors.
+        cotangents: pytree with one leaf for each leaf of `value`.
+        value: the result of `f`, a pytree.
 
     Raises:
         TypeError: if the number of leaves or a shape differs, or JAX does not promote a cotangent's
@@ -203,9 +218,9 @@ def _check_cotangents(f: Function, cotangents: PyTree, value: object) -> Any:
 
 
 def _inner_product(value: object, cotangents: PyTree) -> Any:
-    """Return the sum of products of cotangents and values, a scalar.
+    """Return the sum of the elementwise products of two pytrees, a scalar.
 
-    Both are pytrees with equal numbers of leaves. Leaves that are integers, whose cotangents are
+    The pytrees must have equal numbers of leaves. Leaves that are integers, whose cotangents are
     ``float0``, are skipped.
     """
     return sum(
@@ -219,6 +234,7 @@ def _cast_tangent(tangent: PyTree, primal: PyTree) -> Any:
     """Cast a tangent pytree to its primal's dtypes; integers get ``float0`` zeros."""
 
     def leaf(tangent: PyTree, primal: PyTree) -> Any:
+        """Cast one leaf of the tangent; ``float0`` zeros if the primal is an integer."""
         dtype = jnp.result_type(primal)
         is_inexact = jnp.issubdtype(dtype, jnp.inexact)
         return jnp.asarray(tangent, dtype) if is_inexact else zero_tangent(primal)
@@ -227,11 +243,17 @@ def _cast_tangent(tangent: PyTree, primal: PyTree) -> Any:
 
 
 def _check_same_shape(name: str, f: Function, label: str, tangent: PyTree, primal: PyTree) -> None:
-    """Raise an error unless a tangent fits its primal's structure, shapes and dtypes.
+    """Check that a tangent or cotangent has its primal's structure, shapes and dtypes.
 
-    A dtype fits if JAX promotes it to the primal's dtype, such as float32 to float64, or a Python
-    float to float32. For integer leaves of the primal, dtypes are not compared.
-    ``name``, ``f`` and ``label``, a description of the tangent, are for errors.
+    A dtype is accepted if JAX promotes it to the primal's dtype, such as float32 to float64, or a
+    Python float to float32. For integer leaves of the primal, dtypes are not compared.
+
+    Args:
+        name: ``"jvp"`` or ``"vjp"``, for errors.
+        f: the user's function, for errors.
+        label: description of the tangent, for errors.
+        tangent: pytree of tangents or cotangents.
+        primal: pytree of an argument, or of a result for a cotangent.
 
     Raises:
         TypeError: naming the first difference.

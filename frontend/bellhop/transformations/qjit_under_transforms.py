@@ -23,10 +23,13 @@ from bellhop.jaxprs.equations import iterate_equations
 
 
 class TransformedJit:
-    """A qjit function's ``jax.jit`` for calls under eager JAX transformations.
+    """A ``jax.jit`` of a qjit function, made on demand and dropped if unused.
 
-    ``jax.grad(f)(x)`` of a qjit function ``f`` calls it. Each `QJIT` creates one; the ``jax.jit``
-    inside is created at the first call, and dropped while it is not used.
+    Calls of a qjit function ``f`` under an eager JAX transformation, such as ``jax.grad(f)(x)``,
+    use it. Each `QJIT` has one; the ``jax.jit`` inside is created at the first call.
+
+    Args:
+        make: creates the ``jax.jit``.
     """
 
     def __init__(self, make: Callable[[], Any]) -> None:
@@ -38,7 +41,10 @@ class TransformedJit:
     def __call__(self, static: Static, args: Args, kwargs: Kwargs) -> Any:
         """Call the ``jax.jit`` with JAX's CPU device as default; create it if needed.
 
-        `args` and `kwargs` are the dynamic arguments, with tracers among the leaves.
+        Args:
+            static: the values of static arguments, hashable.
+            args: dynamic positional arguments, pytrees with tracers among the leaves.
+            kwargs: dynamic keyword arguments.
         """
         self._is_used = True
         jit = self._jit
@@ -63,10 +69,14 @@ ON_HOST = " on the host"
 
 
 def _is_bellhop_jit(name: str, jaxpr: Any) -> bool:
-    """Return whether a jitted function has code of Bellhop, which must run on a CPU.
+    """Return whether a jitted function contains Bellhop primitives (for CPUs only).
 
-    True for the ``jax.jit`` of a `TransformedJit` and its derivatives, by their name's suffix, and
-    for functions with a primitive of Bellhop at any depth.
+    True also for the ``jax.jit`` of a `TransformedJit` and its derivatives; their names end in
+    `ON_HOST`.
+
+    Args:
+        name: name of the jitted function.
+        jaxpr: its jaxpr.
     """
     prefixes = "bellhop_", "quantum_"
     return name.endswith(ON_HOST) or any(
@@ -78,6 +88,7 @@ _live_jits: set[weakref.ref[TransformedJit]] = set()
 
 
 def _register(transformed: TransformedJit) -> None:
+    """Add a weak reference to `_live_jits`, which `_forget_unused` examines."""
     _live_jits.add(weakref.ref(transformed, _live_jits.discard))
 
 
@@ -94,8 +105,13 @@ def _forget_unused(
 ) -> None:
     """Drop unused ``jax.jit`` functions at the start of a full garbage collection.
 
-    Registered in ``gc.callbacks``, which pass `phase` and `info`. `in_view` has weak references to
-    all objects with a ``jax.jit``.
+    It is an entry of ``gc.callbacks``.
+
+    Args:
+        phase: ``"start"`` or ``"stop"``, from ``gc``.
+        info: from ``gc``, with the collected generation.
+        in_view: weak references to all `TransformedJit` objects with a ``jax.jit``.
+        only_full: whether all collections of this Python are full.
     """
     # At the start, so that this collection frees the dropped functions.
     if phase == "start" and (only_full or info["generation"] == 2):

@@ -79,7 +79,7 @@ def vmap(
     @functools.wraps(fn)
     @hide_internal_frames
     def call(*args: Any, **kwargs: Any) -> Any:
-        """Map the user's function over these arguments.
+        """Map `fn` over its arguments with ``jax.vmap``: the function that `vmap` returns.
 
         Keyword arguments are mapped over their first axis.
 
