@@ -20,10 +20,13 @@ _AXIS = "bellhop_devices"
 
 
 def is_partitioned(context: mlir.ModuleContext) -> bool:
-    """Return whether XLA partitions the module that is being lowered.
+    """Return whether XLA partitions the lowered module over several devices.
 
-    False inside of a ``jax.shard_map`` over all axes of the mesh, where each device calls with its
-    shard.
+    False inside of a ``jax.shard_map`` over all axes of the mesh, where the module already has the
+    shapes of one device's shards.
+
+    Args:
+        context: context of the lowering.
 
     Raises:
         NotImplementedError: inside of a ``jax.shard_map`` over some of the mesh axes.
@@ -44,12 +47,14 @@ def lower_on_first_device(
     operands: Sequence[ir.Value],
     combine: Callable[..., Sequence[Any]] = lambda *results: results,
 ) -> Any:
-    """Lower a function to a call on the first device, whose results all devices get.
+    """Lower a function to run on the first device; all devices get its results.
+
+    Used by the lowering rules of callbacks and circuits in programs that XLA partitions.
 
     Args:
         ctx: context of the lowering rule, with the types of the whole arrays.
         function: takes arrays and returns a sequence of arrays; runs on the first device only.
-        operands: operands of the rule.
+        operands: operands of the rule, whole arrays.
         combine: called on each device with the function's results; returns the results of the rule.
 
     Returns:
@@ -61,10 +66,12 @@ def lower_on_first_device(
     result_types = jax.eval_shape(lambda *args: list(function(*args)), *ctx.avals_in)
 
     def return_zeros(*args: Any) -> list[Any]:
+        """Return zeros of the result types, on all devices but the first."""
         del args
         return [jnp.zeros(type_.shape, type_.dtype) for type_ in result_types]
 
     def call(*args: Any) -> list[Any]:
+        """Run the function if this is the first device; send its results to all devices."""
         is_first = jax.lax.axis_index(_AXIS) == 0
         results = jax.lax.cond(is_first, lambda *args: list(function(*args)), return_zeros, *args)
         return list(combine(*(jax.lax.all_gather(result, _AXIS)[0] for result in results)))

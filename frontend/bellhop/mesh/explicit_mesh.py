@@ -18,14 +18,16 @@ from bellhop.base.types import Operand
 
 @contextlib.contextmanager
 def leave_mesh(arrays: Sequence[Any]) -> Iterator[list[Any]]:
-    """Trace inside of a ``with`` block as if array types did not refer to a mesh.
+    """Trace a ``with`` block without explicit mesh axes and varying axes of values.
+
+    Inside of ``jax.shard_map``, the mesh itself stays set, for collective operations.
 
     Args:
         arrays: arrays or types.
 
     Yields:
-        list of the types of ``arrays`` without a mesh; ``arrays`` themselves if no mesh with
-        explicit or manual axes is set.
+        list of the types of `arrays` without shardings and varying axes, for tracing in the block;
+        list of `arrays` themselves if no mesh with explicit or manual axes is set.
     """
     axis_types = jax.sharding.get_abstract_mesh().axis_types
     if AxisType.Manual not in axis_types and AxisType.Explicit not in axis_types:
@@ -41,7 +43,10 @@ def leave_mesh(arrays: Sequence[Any]) -> Iterator[list[Any]]:
 
 
 def replicate(array: Operand) -> Any:
-    """Replicate an array or tracer over explicit mesh axes, unless it is already."""
+    """Reshard an array or tracer so that each device has all of it.
+
+    It is returned unchanged if its type has no sharding over explicit mesh axes.
+    """
     if any(axis is not None for axis in jax.typeof(array).sharding.spec):
         return jax.sharding.reshard(array, jax.sharding.PartitionSpec())
     return array

@@ -36,11 +36,13 @@ _DEVICES = re.compile(r"(?:num_partitions|replica_count)=(\d+)")
 
 
 def has_joint_devices(executable: Any) -> bool:
-    """Return whether an executable has collectives over devices of this process only.
+    """Return whether a program has collectives and all its devices in this process.
 
     Then an exception of a callback must be delayed until all devices have finished. With devices in
-    several processes it is not delayed: other processes would continue with zeros. ``executable``
-    is XLA's ``LoadedExecutable``.
+    several processes it is not delayed: other processes would continue with zeros.
+
+    Args:
+        executable: XLA's ``LoadedExecutable``.
     """
     devices = executable.local_devices()
     if len(devices) < 2:
@@ -53,10 +55,12 @@ def has_joint_devices(executable: Any) -> bool:
 
 
 class Delegated:
-    """Delays the exceptions of JAX callbacks until the program's execution ends.
+    """Collects the exceptions of callbacks that JAX's own mechanism calls.
 
-    There is one for each module, kept alive by the module's executable. JAX does not identify the
-    execution of a call, so concurrent executions of a module share exceptions.
+    The exceptions are raised when the program's execution ends. On GPUs and TPUs, Bellhop's
+    callbacks are lowered to JAX's callbacks, which call the method `call`. There is one object for
+    each module, kept alive by the module's executable. JAX does not identify the execution of a
+    call, so concurrent executions of a module share exceptions.
     """
 
     def __init__(self) -> None:
@@ -64,9 +68,10 @@ class Delegated:
 
     @contextlib.contextmanager
     def collect_exceptions(self) -> Iterator[list[BaseException]]:
-        """Yield a list that receives the exceptions of this module's callbacks.
+        """Collect callbacks' exceptions in a ``with`` block that executes the module once.
 
-        It receives them until the end of the ``with`` block, in which the module is executed once.
+        Yields:
+            the list to which `call` appends exceptions until the block ends.
         """
         raised: list[BaseException] = []
         self._runs.append(raised)
@@ -77,7 +82,12 @@ class Delegated:
             self._runs = [each for each in self._runs if each is not raised]
 
     def call(self, function: Callable[[], None]) -> bool:
-        """Call a callback, which stores its results, unless an execution has failed.
+        """Call a callback, unless a callback has raised; append its exception to lists.
+
+        The lists are from `collect_exceptions`, of all executions that are in progress.
+
+        Args:
+            function: calls the user's callback and stores its results.
 
         Returns:
             True if the function has returned; False if it was not called or raised, so that its
@@ -106,14 +116,19 @@ def run_jointly(
     run: Callable[[], T],
     find_exception: Callable[[str], BaseException | None],
 ) -> T:
-    """Run a program whose devices wait for each other; raise exceptions at its end.
+    """Execute a program with collectives; raise callbacks' exceptions at its end.
 
     Args:
-        table: published callback table of the program; None if JAX's own callbacks make all calls.
+        table: the runtime's table of the program's callbacks; None if JAX's own callbacks make all
+            calls.
         delegated: collects the exceptions of calls that JAX's own callbacks make.
         executable: XLA's ``LoadedExecutable``.
-        run: runs the program until all devices have finished; its value is returned.
-        find_exception: takes the message of an error; returns the callback's exception, or None.
+        run: executes the program and waits until all devices have finished.
+        find_exception: takes the message of an error from the runtime; returns the exception that
+            the callback raised, or None if the error is not an exception of a callback.
+
+    Returns:
+        the value that `run` returns.
 
     Raises:
         BaseException: the first exception of a callback, with notes about other exceptions.
@@ -143,7 +158,10 @@ def run_jointly(
 
 
 def _combine_failures(failures: Sequence[BaseException]) -> BaseException | None:
-    """Choose the exception to raise for an execution; add notes about the rest to it.
+    """Choose one exception to raise; add notes about all other exceptions to it.
+
+    Args:
+        failures: the exceptions, in the order in which they were raised.
 
     Returns:
         the first exception like KeyboardInterrupt, which should end the process; else the first

@@ -15,10 +15,16 @@ Tree = TypeVar("Tree")
 
 
 def vary_types_like(operands: Sequence[Any], results: Sequence[Any]) -> list[Any]:
-    """Return result types that vary over all axes over which an operand varies.
+    """Add the varying axes of all operands to result types.
 
-    Used by abstract evaluation rules, for calls inside of ``jax.shard_map``. ``operands`` and
-    ``results`` are types; the types of the results have no varying axes.
+    Abstract evaluation rules call it. Axes are varying axes of ``jax.shard_map``.
+
+    Args:
+        operands: types of the operands.
+        results: types of the results, without varying axes.
+
+    Returns:
+        the types of the results, which vary over each axis over which an operand varies.
     """
     axes, mesh = _find_axes(operands)
     return [make_varying(aval, axes, mesh) for aval in results] if axes else list(results)
@@ -54,7 +60,10 @@ def has_varying(arrays: Any) -> bool:
 
 
 def _find_axes(avals: Sequence[Any]) -> tuple[frozenset[Any], Any]:
-    """Return all varying axes of types, and their mesh, or None without such axes."""
+    """Return the union of the varying axes of types, and the mesh of these axes.
+
+    The mesh is None without varying axes.
+    """
     axes, mesh = frozenset[Any](), None
     for aval in avals:
         if own := varying_axes(aval):

@@ -21,7 +21,9 @@ from bellhop.errors import ResultTypeError
 def result_shardings(label: str, declared: Any) -> list[NamedSharding]:
     """Return the sharding of each leaf of a partitioned callback's result type.
 
-    ``declared`` is the user's ``result_type``: a pytree of types or arrays, with shardings.
+    Args:
+        label: description of the callback, for errors.
+        declared: the user's ``result_type``: a pytree of types or arrays, with shardings.
 
     Raises:
         ResultTypeError: for a leaf without a `NamedSharding`.
@@ -55,8 +57,8 @@ def call_per_shard(
         leaves: leaves of the callback's arguments, whole arrays.
         results: types of the leaves of the whole result, and its ``PyTreeDef``.
         spread: shardings of the result's leaves.
-        call: emits the call. Takes shards of the leaves, and the types and ``PyTreeDef`` of the
-            result's shards; returns the result.
+        call: traces the call for one device. Takes shards of the leaves, and a pair of the types of
+            the result's shards and the ``PyTreeDef``; returns the result, a pytree.
 
     Returns:
         pytree of the result, whole arrays.
@@ -95,6 +97,7 @@ def call_per_shard(
     )
 
     def call_shard(*leaves: Operand) -> list[Any]:
+        """Call the callback with one device's shards; return the leaves of its result."""
         return jax.tree.leaves(call(leaves, (parts, tree)))
 
     mapped = jax.shard_map(
@@ -110,7 +113,7 @@ def call_per_shard(
 def _find_sharding(leaf: object) -> NamedSharding | None:
     """Return the `NamedSharding` of an array or tracer, or None if it has none.
 
-    A tracer has one only over explicit axes.
+    The type of a tracer includes its sharding over explicit mesh axes only.
     """
     if not isinstance(leaf, Tracer):
         sharding = getattr(leaf, "sharding", None)

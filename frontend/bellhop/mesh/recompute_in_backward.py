@@ -18,18 +18,26 @@ from bellhop.mesh.wire_axes import is_wire_axis
 
 
 def recompute_partitioned_states(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap a function so that reverse mode recomputes partitioned states.
+    """Apply ``jax.checkpoint`` to functions of circuits with partitioned states.
 
-    The function takes pytrees of tracers and static values. If it has circuits with partitioned
-    states, ``jax.checkpoint`` is applied, so that its arguments are the only residuals.
+    A state is partitioned if each device has a part of the state vector. Reverse mode then runs
+    such circuits again, and the function's arguments are the only residuals. All other functions
+    are called unchanged.
+
+    Args:
+        function: takes pytrees of tracers and static values, returns a pytree.
+
+    Returns:
+        a function with the same arguments and result.
     """
 
     def call(*args: Any, **kwargs: Any) -> Any:
-        """Call the function; recompute it in reverse mode if it has partitioned states."""
+        """Call the function, by ``jax.checkpoint`` if it has partitioned states."""
         is_traced = lambda leaf: isinstance(leaf, jax.core.Tracer)
         _, tracers, filled = split_leaves((args, kwargs), is_traced)
 
         def call_with_tracers(*tracers: Any) -> Any:
+            """Call the function with these tracers, and the call's static values."""
             args, kwargs = filled(tracers)
             return function(*args, **kwargs)
 
@@ -42,7 +50,7 @@ def recompute_partitioned_states(function: Callable[..., Any]) -> Callable[..., 
 
 
 def _has_sharded_state(jaxpr: Jaxpr) -> bool:
-    """Return whether a jaxpr has a circuit whose state is partitioned over devices."""
+    """Return whether a jaxpr has a circuit whose state vector is split over devices."""
     return any(
         is_wire_axis(axis)
         for eqn in iterate_equations(jaxpr)

@@ -32,10 +32,10 @@ _call_p.multiple_results = True
 
 
 def wrap_unvarying(function: Callable[..., Sequence[Any]]) -> Callable[..., list[Any]]:
-    """Return a function that becomes one equation if its arguments have varying axes.
+    """Wrap a function so that it is traced without varying axes of ``shard_map``.
 
-    Its body is traced with types without varying axes, so it may evaluate jaxprs that were traced
-    outside of ``jax.shard_map``.
+    If an argument has varying axes, the call becomes one equation, whose jaxpr has types without
+    varying axes. So the function may evaluate jaxprs that were traced outside of ``jax.shard_map``.
 
     Args:
         function: takes pytrees of arrays, returns a sequence of arrays.
@@ -73,20 +73,25 @@ def wrap_unvarying(function: Callable[..., Sequence[Any]]) -> Callable[..., list
 
 @_call_p.def_impl
 def _evaluate(*operands: Operand, closed: ClosedJaxpr) -> list[Any]:
+    """Evaluate the jaxpr outside of traces: the primitive's impl rule."""
     return list(jax.jit(jaxpr_as_fun(closed))(*operands))
 
 
 @_call_p.def_abstract_eval
 def _abstract_eval(*avals: Aval, closed: ClosedJaxpr) -> list[Any]:
+    """Return the jaxpr's result types, with the varying axes of all operands."""
     return vary_types_like(avals, closed.out_avals)
 
 
 def _jvp(
     primals: Sequence[Any], tangents: Sequence[Any], *, closed: ClosedJaxpr
 ) -> tuple[list[Any], list[Any]]:
-    """Differentiate the call: bind separate calls for results and tangents.
+    """JVP rule: bind the primitive for the results, and once more for their tangents.
 
     Tangents of operands and results may be symbolic zeros.
+
+    Returns:
+        the results and their tangents.
     """
     has_tangent = [type(tangent) is not ad.Zero for tangent in tangents]
     jvp, has_result_tangent = jvp_jaxpr(closed, has_tangent, instantiate=False)
@@ -103,7 +108,7 @@ def _jvp(
 
 
 def _transpose(cotangents: Sequence[Any], *operands: Operand, closed: ClosedJaxpr) -> list[Any]:
-    """Transpose the primitive: transpose its function in the linear operands.
+    """Transpose rule: transpose the jaxpr, as a function of the linear operands.
 
     Args:
         cotangents: cotangents of the results, some of them symbolic zeros.
@@ -120,6 +125,7 @@ def _transpose(cotangents: Sequence[Any], *operands: Operand, closed: ClosedJaxp
         """Return the cotangents of the linear operands, at values of the known operands."""
 
         def linear_function(*linear_inputs: Any) -> list[Any]:
+            """Evaluate the jaxpr with the known operands and these linear operands."""
             rest, known_inputs = iter(linear_inputs), iter(known)
             inputs = [next(rest) if yes else next(known_inputs) for yes in linear]
             return eval_jaxpr(closed.jaxpr, closed.consts, *inputs)
@@ -134,11 +140,13 @@ def _transpose(cotangents: Sequence[Any], *operands: Operand, closed: ClosedJaxp
 def _batch(
     operands: Sequence[Any], dims: Sequence[Any], *, closed: ClosedJaxpr
 ) -> tuple[list[Any], list[int]]:
+    """Batching rule: ``vmap`` the jaxpr; the batch axis of each result is 0."""
     results = wrap_unvarying(jax.vmap(jaxpr_as_fun(closed), tuple(dims)))(*operands)
     return results, [0] * len(results)
 
 
 def _lower(ctx: mlir.LoweringRuleContext, *operands: Any, closed: ClosedJaxpr) -> Any:
+    """Lowering rule: call an MLIR function of the jaxpr; return its MLIR values."""
     return mlir.core_call_lowering(ctx, *operands, name="apart_from_axes", call_jaxpr=closed)
 
 
