@@ -63,10 +63,14 @@ def find_c_function(
 
 
 def _from_ctypes(function: Any, owner: Callable[..., Any]) -> NativeSymbol:
-    """Describe the C function behind a ``ctypes`` function, with its declared types.
+    """Describe the C function of a ``ctypes`` function: its name, address and types.
 
-    `owner` keeps the code loaded and may have a name: the ``ctypes`` function itself, or Numba's
-    ``cfunc``. The result has no types if the function's ``argtypes`` are not set.
+    The description has no types if the function's ``argtypes`` are not set.
+
+    Args:
+        function: the ``ctypes`` function.
+        owner: object that keeps the code loaded, and whose ``__name__`` is used: Numba's ``cfunc``,
+            or the ``ctypes`` function itself.
 
     Raises:
         TypeError: if the function is a null pointer.
@@ -88,7 +92,7 @@ def _from_ctypes(function: Any, owner: Callable[..., Any]) -> NativeSymbol:
 
 
 def _dtype_of_ctype(ctype: Any) -> np.dtype | None:
-    """Return the dtype of a real number that C passes by value as a ``ctypes`` type.
+    """Return the dtype of a ``ctypes`` type that is a boolean or a real number.
 
     ``ctypes.c_double`` gives ``float64``; addresses and all other types give None.
     """

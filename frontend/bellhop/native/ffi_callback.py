@@ -40,6 +40,7 @@ class FfiCallback(PureCallback[..., Any]):
         self._has_side_effect = has_side_effect
 
         def ffi_handler(*args: Any) -> Any:
+            """Raise `TypeError`: Python cannot call the handler."""
             raise TypeError(
                 f"the FFI handler '{self._target_name}' can be called by compiled programs only. "
                 "Call the object that native_callback returned."
@@ -49,13 +50,17 @@ class FfiCallback(PureCallback[..., Any]):
 
     @property
     def _described(self) -> str:
+        """Name of the callback in errors."""
         return f"native_callback '{self._target_name}'"
 
     def _call(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-        """Trace a call of the FFI handler, without its derivative rules.
+        """Trace a call of the FFI handler, without derivative rules.
 
-        The leaves of ``(args, kwargs)`` are passed to the handler in order. The result has the
-        declared structure.
+        The call is a ``jax.ffi.ffi_call``. The handler gets the leaves of ``(args, kwargs)`` in
+        order.
+
+        Returns:
+            the handler's results, in the structure of the user's ``result_type``.
         """
         leaves, _ = flatten_arguments("native_callback", self._function, args, kwargs)
         assert self._declared is not None
@@ -76,7 +81,12 @@ def is_capsule(function: Any) -> bool:
 
 
 def register_handler(capsule: Any) -> str:
-    """Register an FFI handler with XLA's CPU client, for ever, once per capsule.
+    """Register an FFI handler with XLA for the CPU, unless the capsule is registered.
+
+    The registration lasts until the process ends.
+
+    Args:
+        capsule: a ``PyCapsule`` with the handler's address.
 
     Returns:
         the name by which programs call the handler.

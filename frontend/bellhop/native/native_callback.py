@@ -31,10 +31,14 @@ from bellhop.native.ffi_callback import FfiCallback, is_capsule
 
 
 class _NativePure(Pure):
+    """Callback type of C functions without side effects, ``"native"`` in MLIR."""
+
     kind = "native"
 
 
 class _NativeEffect(SideEffects):
+    """Callback type of C functions with ordered side effects, ``"native_io"`` in MLIR."""
+
     kind = "native_io"
 
 
@@ -115,7 +119,14 @@ class NativeCallback(PureCallback[..., Any]):
             self._check_returned(avals[0])
 
     def _parse_argument_types(self, argument_types: Any) -> list[np.dtype | None] | None:
-        """Return a dtype for each argument, None where it is not given; None without the option.
+        """Convert the option ``argument_types`` to NumPy's dtypes.
+
+        Args:
+            argument_types: the user's sequence of dtypes and None, or None.
+
+        Returns:
+            for each argument its dtype, or None if the user passed None for it; None if the user
+            did not pass the option.
 
         Raises:
             TypeError: if the option is not a sequence of dtypes.
@@ -131,7 +142,10 @@ class NativeCallback(PureCallback[..., Any]):
         )
 
     def _check_returned(self, aval: ShapedArray) -> None:
-        """Check the declared type of the only result against the returned C type.
+        """Check that ``result_type`` equals the type that the C function returns.
+
+        Args:
+            aval: type of the only result, which is returned by value.
 
         Raises:
             ResultTypeError: if the C type is known and the dtypes differ.
@@ -144,22 +158,44 @@ class NativeCallback(PureCallback[..., Any]):
             )
 
     def _checked_rule(self, function: Rule, name: str) -> Rule:
+        """Wrap a derivative rule that a user registers, with checks of its results.
+
+        Args:
+            function: the user's rule.
+            name: ``"fwd"``, ``"bwd"`` or ``"jvp"``.
+
+        Raises:
+            TypeError: if the C function has side effects, or a transpose rule.
+        """
         self._check_pure(name)
         return super()._checked_rule(function, name)
 
     def _set_linear(self, argnums: Any, rule: Callable[..., Any] | None) -> None:
+        """Declare the C function linear, with a transpose rule.
+
+        Args:
+            argnums: positions of the linear arguments; None for all.
+            rule: the transpose rule; None if the function is its own transpose.
+
+        Raises:
+            TypeError: if the function has side effects, or another derivative rule.
+        """
         self._check_pure("transpose")
         super()._set_linear(argnums, rule)
 
     @property
     def _type_remedy(self) -> str:
-        """Remedy for unknown types of the C parameters, the end of an error."""
+        """How a user can declare the types of the C parameters, for the end of an error."""
         if self._symbol.library is not None:
             return "declare argument_types"
         return "set the argtypes of the ctypes function"
 
     def _check_pure(self, rule: str) -> None:
-        """Raise `TypeError` if a function with side effects gets a rule (``"jvp"``)."""
+        """Raise `TypeError` if the C function has side effects, thus no derivative.
+
+        Args:
+            rule: name of the rule that the user registers, such as ``"jvp"``, for the error.
+        """
         if self._kind is NATIVE_EFFECT:
             raise TypeError(
                 f"{self._described} has side effects and gets a {rule} rule, expected no "
@@ -168,7 +204,11 @@ class NativeCallback(PureCallback[..., Any]):
             )
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Call the function with traced or concrete arguments, by position."""
+        """Call the C function with traced or concrete arrays and scalars, by position.
+
+        Raises:
+            TypeError: for keyword arguments, and for arguments that are pytrees, such as lists.
+        """
         if kwargs:
             raise TypeError(
                 f"{self._described_call} got the keyword arguments {', '.join(kwargs)}, expected "
@@ -186,8 +226,12 @@ class NativeCallback(PureCallback[..., Any]):
     def _results(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Results:
         """Return the types of the result's leaves, and its ``PyTreeDef``.
 
-        The results of an elementwise function have the broadcast shape of `args`; `kwargs` is
-        empty.
+        The types are the declared types. For an elementwise function, their shape is the broadcast
+        shape of all arguments.
+
+        Args:
+            args: arrays and scalars.
+            kwargs: empty.
         """
         avals, tree = super()._results(args, kwargs)
         if not self._elementwise:
@@ -196,9 +240,14 @@ class NativeCallback(PureCallback[..., Any]):
         return tuple(ShapedArray(shape, aval.dtype) for aval in avals), tree
 
     def _call(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-        """Trace a call; an elementwise function is called for each element.
+        """Trace a call of the C function; if it is elementwise, for each element.
 
-        `args` are arrays and scalars, `kwargs` is empty.
+        Args:
+            args: arrays and scalars.
+            kwargs: empty.
+
+        Returns:
+            the result, a pytree of arrays or tracers.
         """
         leaves, _ = flatten_arguments(NATIVE.name, self._function, args, kwargs)
         assert self._declared is not None
@@ -219,10 +268,14 @@ class NativeCallback(PureCallback[..., Any]):
         return jax.tree.map(lambda leaf: leaf.reshape(shape), flat)
 
     def _bind(self, *leaves: Any, avals: Any, tree: Any) -> Any:
-        """Trace a single call of the C function, to which ``vmap`` may add a batch axis.
+        """Bind the callback primitive for one call of the C function.
 
-        `leaves` must have the types of the C parameters; `avals` and `tree` are types and structure
-        of the result.
+        `_call` maps it with ``jax.vmap`` for an elementwise function.
+
+        Args:
+            *leaves: the arguments, with the types of the C parameters.
+            avals: types of the results.
+            tree: ``PyTreeDef`` of the result.
         """
         target = self._kind.target(
             self._symbol,
@@ -277,14 +330,14 @@ class NativeCallback(PureCallback[..., Any]):
         return converted
 
     def _describe_argument(self, position: int) -> str:
-        """Return the name of an argument with the user's line, for errors."""
+        """Describe an argument for errors: callback, user's line and position."""
         return f"{self._described_call}: argument {position}"
 
     def _check_scalar(self, position: int, aval: Any, arguments: Sequence[Any]) -> None:
-        """Raise `TypeError` for a scalar argument that has no certain C type.
+        """Raise `TypeError` if a scalar argument has an ambiguous C type, or none.
 
-        These are Python integers, Python floats that may be a float or a double in C, and dtypes
-        that C does not pass by value, such as float16.
+        Ambiguous are Python integers, and Python floats that may be a float or a double in C. Some
+        dtypes, such as float16, are not passed by value in C.
 
         Args:
             position: index of the argument among the leaves, for the error.
@@ -368,10 +421,16 @@ class NativeCallback(PureCallback[..., Any]):
         return types
 
     def _check_pointee(self, position: int, aval: Any) -> None:
-        """Raise `TypeError` if a C parameter points to elements of a different type.
+        """Check that a C pointer parameter has the element type of the passed array.
 
-        Nothing is checked if the type of the elements is not known. ``aval`` is the type of the
-        array whose address is passed as C parameter ``position``.
+        Nothing is checked if the C parameter's element type is not known.
+
+        Args:
+            position: index of the C parameter.
+            aval: type of the array whose address is passed.
+
+        Raises:
+            TypeError: if the element types differ.
         """
         pointees = self._symbol.pointees
         expected = None if pointees is None else pointees[position]
@@ -390,18 +449,24 @@ class NativeCallback(PureCallback[..., Any]):
 
 
 def _converts(aval: Any, dtype: np.dtype) -> bool:
-    """Return whether an argument becomes a C type without losing its value."""
+    """Return whether an argument may be cast to the dtype of a C parameter.
+
+    NumPy's safe casts are allowed, such as float32 to float64. A Python number, whose type is weak,
+    may also be cast to a smaller dtype of the same kind.
+    """
     if getattr(aval, "weak_type", False):
         return jnp.promote_types(aval.dtype, dtype) == dtype or aval.dtype.kind == dtype.kind
     return bool(np.can_cast(aval.dtype, dtype, "safe"))
 
 
 def _describe_parameters(parameters: Sequence[Any], avals: Sequence[Any]) -> str:
-    """Describe C parameters for errors: values, sizes and addresses.
+    """List C parameters of a call as text: ``"a size, the address of float64[3]"``.
 
     Args:
-        parameters: ``(kind, index, ...)`` of each parameter, from ``list_parameters``.
-        avals: types of the arguments and results, which `index` refers to.
+        parameters: for each C parameter, its kind (``"value"``, ``"pointer"``, ``"constant"`` for a
+            size, or ``"constants"`` for the address of sizes), the index of its array in `avals`,
+            and a third value that is not used.
+        avals: types of the arguments and results.
     """
     words = {"constant": "a size", "constants": "the address of sizes"}
     return ", ".join(
