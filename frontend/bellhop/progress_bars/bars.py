@@ -38,10 +38,10 @@ _FILE_INTERVAL = 10.0
 
 
 class LoopLabel(BuiltinFunction):
-    """Label and progress bars of one loop in a program.
+    """The progress bars of one loop in a program, with their common label.
 
-    The runtime counts the iterations of each execution of the loop in `bars`. It calls the label
-    when bars appear and no thread displays them.
+    The runtime counts the iterations of each execution of the loop in `bars`. It calls the object
+    when a bar begins and no thread displays bars.
 
     Attributes:
         description: text before the bar; empty for no text.
@@ -62,26 +62,35 @@ class LoopLabel(BuiltinFunction):
         self._python_bar: Any = None
 
     def takes(self, arguments: Sequence[ShapedArray], results: Sequence[ShapedArray]) -> bool:
-        """Return whether two numbers and the result are integers of one type."""
+        """Return whether a progress report has valid types.
+
+        It is called when a program is loaded from a file. Valid are two arguments (iterations done,
+        and in total) and one result, which are scalars of one type, int32 or int64.
+
+        Args:
+            arguments: types of the arguments.
+            results: types of the results.
+        """
         types = [(x.shape, x.dtype) for x in (*arguments, *results)]
         one = types[:1]
         return len(results) == 1 and types == one * 3 and one in _COUNTS
 
     def __call__(self) -> None:
-        """Start a thread that displays bars as long as there are any."""
+        """Start a thread that displays all progress bars until none is left."""
         # At the end of the process no thread can start; the exit handler shows the final state.
         with contextlib.suppress(RuntimeError):
             threading.Thread(target=_watch_bars, name="bellhop_progress", daemon=True).start()
 
     def report_in_python(self, done: int, total: int) -> None:
-        """Show a report of a loop that Python runs on a bar.
+        """Update the bar of a loop that Python runs, outside of compiled programs.
 
-        The bar appears with the first report of the loop. It is closed by a report without
-        iterations, or when it has counted ``total``.
+        The bar is created by the first report of a loop, and closed at its end.
 
         Args:
-            done: number of iterations since the last report; negative if the loop begins.
-            total: number of all iterations; negative if unknown.
+            done: number of iterations since the last report; negative at the beginning of the loop,
+                0 at its end.
+            total: number of all iterations; negative if unknown. The bar also ends when it has
+                counted them.
         """
         if self._python_bar is None:
             if done == 0:
@@ -100,9 +109,9 @@ class _BarState:
 
     Attributes:
         label: label of the loop.
-        index: number of the bar; no two displayed bars have the same number.
-        began: number of its start among the start and end events of all bars.
-        ended: number of its end among these events; 0 if it has not ended.
+        index: number of the bar; displayed bars have different numbers.
+        began: sequence number of its start; starts and ends of all bars are numbered together.
+        ended: sequence number of its end; 0 if it has not ended.
         failed: whether the loop failed.
         count: number of finished iterations.
         total: number of iterations; negative if unknown.
@@ -144,9 +153,9 @@ class _BarLine:
         self._shown = 0.0 if self._is_live else time.monotonic()
 
     def show(self, state: _BarState) -> None:
-        """Copy a state of the bar to tqdm, and display it unless the display is recent.
+        """Copy a state of the bar to tqdm, and redraw it unless it was redrawn recently.
 
-        The display is recent for 0.09 seconds in terminals and notebooks, and for 9 seconds if the
+        Recent means within 0.09 seconds in terminals and notebooks, and within 9 seconds if the
         output goes to a file.
         """
         self._update(state)
@@ -156,14 +165,14 @@ class _BarLine:
             self._tqdm.refresh()
 
     def close(self, state: _BarState) -> None:
-        """Show the final state of the bar."""
+        """Draw the final state of the bar, and close tqdm's bar."""
         self._update(state)
         self._tqdm.close()
 
     def _update(self, state: _BarState) -> None:
-        """Copy a state to tqdm, without displaying it.
+        """Copy a state to tqdm, without redrawing the bar.
 
-        The state may be of a later execution of the loop, which uses the same line.
+        If the state belongs to a later execution of the loop, the bar starts again.
         """
         bar = self._tqdm
         if bar.disable:
@@ -180,6 +189,7 @@ class _BarLine:
 
 
 def _total_or_none(total: int) -> int | None:
+    """Convert the runtime's number of iterations, negative if unknown, to tqdm's."""
     return None if total < 0 else total
 
 
@@ -188,7 +198,7 @@ _lock = threading.Lock()
 
 
 def show_bars() -> None:
-    """Display the present state of all progress bars, as the runtime reports it.
+    """Read the state of all progress bars from the runtime, and redraw their lines.
 
     New bars get a line; the lines of loops that have ended are closed.
     """
@@ -228,12 +238,14 @@ def finish_bars(table: CallbackTable, *, is_last: bool) -> None:
 
 
 def _watch_bars() -> None:
+    """Redraw the bars ten times a second until none is left: the display thread."""
     while not stop_watching_bars():
         time.sleep(_INTERVAL)
         show_bars()
 
 
 def _reset_after_fork() -> None:
+    """Forget the displayed lines in a forked child process, and make a new lock."""
     global _lock
     _lock = threading.Lock()
     _lines.clear()

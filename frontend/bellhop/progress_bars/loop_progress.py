@@ -17,9 +17,9 @@ BEGINS = UNKNOWN = -1
 
 
 class _ProgressType(CallbackType):
-    """Callback type that reports the progress of a loop to the runtime.
+    """Callback type and primitive that report the progress of a loop to the runtime.
 
-    The operands of a report are `done`, the number of iterations since the last report, or
+    The operands of the primitive are `done`, the number of iterations since the last report, or
     `BEGINS`; `total`, the number of all iterations, or `UNKNOWN` to keep the number reported
     before; and arrays that must be computed before the report. The result is an integer,
     which is not used.
@@ -30,9 +30,14 @@ class _ProgressType(CallbackType):
     n_arguments = 2
 
     def run(self, *leaves: Any, target: CallbackTarget) -> list[Any]:
-        """Show a report of a loop that Python runs: the primitive's impl rule.
+        """Impl rule: update the bar of a loop that Python runs, outside of traces.
 
-        The function of `target` is the label of the loop. Returns a list with `done` as an array.
+        Args:
+            *leaves: the primitive's operands: `done`, `total`, and further arrays.
+            target: description of the callback, whose function is the loop's `LoopLabel`.
+
+        Returns:
+            a list with `done` as an array.
         """
         label: Any = target.function
         done, total, *_ = leaves
@@ -42,9 +47,9 @@ class _ProgressType(CallbackType):
     def batch(
         self, operands: Sequence[Any], dims: Sequence[Any], *, target: CallbackTarget
     ) -> tuple[list[Any], Sequence[Any]]:
-        """Batching rule: report one bar for the whole batch, with the largest total.
+        """Batching rule: report the progress of all batch elements together, as one bar.
 
-        The result has no batch axis.
+        The bar's total is the largest total of the batch. The result has no batch axis.
         """
         done, total, *dependencies = operands
         if dims[1] is not None:
@@ -52,7 +57,10 @@ class _ProgressType(CallbackType):
         return self.primitive.bind(done, total, *dependencies, target=target), [None]
 
     def check_tangents(self, tangents: Sequence[Any], target: CallbackTarget) -> None:
-        """Accept all tangents, since the operands only order the call."""
+        """Do nothing: operands with tangents are allowed, and a report has no derivative.
+
+        The method of the base class raises an error.
+        """
 
     def partial_eval(
         self, saveable: Any, unknown: Sequence[bool], instantiated: Sequence[bool], eqn: JaxprEqn
@@ -94,30 +102,33 @@ class LoopProgress:
         )
 
     def begin(self, total: Any = UNKNOWN) -> None:
-        """Add a report that the loop starts to the traced program.
+        """Report to the runtime, in the traced program, that the loop starts.
 
-        ``total`` is the number of iterations, possibly traced; `UNKNOWN` for a ``while`` loop.
+        Args:
+            total: number of iterations, possibly traced; `UNKNOWN` for a ``while`` loop.
         """
         self._report_progress(BEGINS, total)
 
     def advance(self, total: Any = UNKNOWN, *, after: Any) -> None:
-        """Add a report of one finished iteration to the traced program.
+        """Report to the runtime, in the traced program, that an iteration has finished.
 
         Args:
-            total: number of iterations, possibly traced, with which the last iteration ends the
-                loop; `UNKNOWN` to keep the number reported before.
+            total: number of all iterations, possibly traced; the bar ends when it has counted
+                them. `UNKNOWN` to keep the number reported before.
             after: pytree with results of the iteration; the report is made after they are computed.
         """
         dependencies = [leaf for leaf in jax.tree.leaves(after) if isinstance(leaf, jax.Array)]
         self._report_progress(1, total, *dependencies)
 
     def end(self, total: Any) -> None:
-        """Add a report that the loop has ended to the traced program.
+        """Report to the runtime, in the traced program, that the loop has ended.
 
-        ``total`` is the number of iterations that have been executed, possibly traced.
+        Args:
+            total: number of iterations that have been executed, possibly traced.
         """
         self._report_progress(0, total)
 
     def _report_progress(self, done: int, total: Any, *dependencies: Any) -> None:
+        """Bind the primitive of a report, which is made after `dependencies` are computed."""
         counts = [jax.lax.convert_element_type(count, int) for count in (done, total)]
         _PROGRESS.primitive.bind(*counts, *dependencies, target=self._target)
