@@ -92,7 +92,13 @@ if TYPE_CHECKING:
 else:
 
     def __getattr__(name: str) -> Any:
-        """Import AutoGraph's functions, or find the version, when the name is first used."""
+        """Compute ``__version__`` or import an AutoGraph function, at its first use.
+
+        Python calls it for names that the module does not have.
+
+        Raises:
+            AttributeError: for all other names; suggests an object of Bellhop that has the name.
+        """
         if name == "__version__":
             metadata = importlib.import_module("importlib.metadata")
             return globals().setdefault(name, metadata.version("pennylane-bellhop"))

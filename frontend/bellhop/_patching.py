@@ -82,7 +82,10 @@ def patch(replaced: str, reason: str) -> Callable[[Callable[..., None]], Callabl
 
 
 def replace(owner: Any, name: str, value: Any) -> None:
-    """Set an attribute of a library, until the patch that is being installed fails.
+    """Set an attribute of a library; restore the old value if the patch fails.
+
+    Call it inside of a function that is decorated with `patch`. The patch fails if that function
+    raises an error.
 
     Args:
         owner: module, class, function or object of the library.
@@ -100,7 +103,10 @@ def replace(owner: Any, name: str, value: Any) -> None:
 
 
 def replace_item(mapping: MutableMapping[Any, Any], key: Any, value: Any) -> None:
-    """Set an entry of a library's dictionary, until the patch that is being installed fails.
+    """Set an entry of a library's dictionary; restore the old one if the patch fails.
+
+    Call it inside of a function that is decorated with `patch`. The patch fails if that function
+    raises an error.
 
     Args:
         mapping: the dictionary, such as JAX's rules by primitive.
@@ -204,5 +210,8 @@ class _ImportHook:
 
 
 def installed_patches() -> dict[str, str]:
-    """Return the reason of each patch that has been installed, by replaced part."""
+    """Return the installed patches: a dictionary from replaced part to reason.
+
+    Keys and values are the arguments of `patch`.
+    """
     return dict(_in_force)

@@ -133,10 +133,10 @@ class AcceleratedFunction(PickledByName):
             raise
 
     def _can_call_last(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-        """Return whether a call needs only the ``jax.jit`` function of the last call.
+        """Return whether a call can reuse the device and ``jax.jit`` of the last call.
 
-        Calling that function directly takes a tenth of the time of a full call, which copies
-        arguments. True outside of traces, transformations and callbacks, without
+        The reused ``jax.jit`` function takes a tenth of the time of a full call, which looks up the
+        device and copies arguments. True outside of traces, transformations and callbacks, without
         ``jax.default_device``, if each argument is an array or number of these kinds:
 
         - an array that is committed to the device of the last call;
@@ -316,9 +316,9 @@ def _make_region(
 ) -> Callable[..., Any]:
     """Make a ``jax.jit`` function whose name marks its calls as regions on a device.
 
-    JAX's rules for ``jit`` keep the name, so the pass outline-regions finds every function that
-    differentiation and batching derive from the region. The first use patches JAX's lowering of
-    nested ``jit`` functions.
+    A region is code that is compiled for a chosen device. JAX's rules for ``jit`` keep the name, so
+    the MLIR pass outline-regions finds every function that differentiation and batching derive from
+    the region. The first use patches JAX's lowering of nested ``jit`` functions.
 
     Args:
         function: the user's function.
@@ -369,14 +369,17 @@ def _make_region(
 
 
 def _find_region_platform(name: str) -> tuple[str, dict[str, Any]] | None:
-    """Return the platform for which a ``jit`` function that is a region is lowered.
+    """Find the platform for which JAX lowers a nested ``jit`` that is a region.
 
-    JAX's lowering of a nested ``jit`` calls this with the name of each ``jit`` function.
+    JAX's lowering, which Bellhop patches, calls this function for each nested ``jit``.
+
+    Args:
+        name: name of the ``jit`` function; the name of a region contains its device.
 
     Returns:
-        the platform, such as ``"cuda"``, and the module's dictionary in which JAX's caches of
-        lowered functions are kept by platform. None if the function is not a region, or belongs to
-        a plain ``jax.jit`` program: then JAX lowers it for the platform of the module.
+        the platform, such as ``"cuda"``, and a dictionary from platform to JAX's cache of lowered
+        functions, which belongs to the module that is being lowered. None if the function is not a
+        region or the module is not lowered by Bellhop: then JAX uses the module's platform.
     """
     region = RegionName.parse(name)
     lowering = current_lowering()

@@ -116,9 +116,12 @@ def _collect_findings() -> Iterator[Finding]:
 
 
 def _collect_internals() -> list[Finding]:
-    """Report the engine for circuits and the patches of other libraries.
+    """Report Bellhop's circuit simulator (the engine) and the installed patches.
 
     Call it after all other checks: their programs install most of the patches that it lists.
+
+    Returns:
+        two findings that neither succeed nor fail.
     """
     return [_check_engine(), _check_patches()]
 
@@ -195,6 +198,7 @@ def _try(topic: str, detail: str, program: Callable[[], str | None]) -> Finding:
 
 
 def _first_line(error: Exception) -> str:
+    """Return the first line of an exception's message; empty for an empty message."""
     return next(iter(str(error).strip().splitlines()), "")
 
 
@@ -208,16 +212,17 @@ def _expect(observed: object, expected: float) -> None:
 
 
 def _run_callback() -> None:
+    """Call a Python function from a compiled program; raise an error if that fails."""
     double = bellhop.pure_callback(lambda x: 2 * x, jax.ShapeDtypeStruct((), np.float32))
     _expect(bellhop.qjit(lambda x: double(x))(np.float32(1.5)), 3.0)
 
 
 def _run_region(device: jax.Device) -> str | None:
-    """Run a region on a device and check its result.
+    """Run a small ``accelerate`` function on a device and check its result.
 
     Returns:
-        text with the shortest duration of a call to the device and back; None for the host, where
-        a region is part of the program.
+        text with the shortest duration of a call to the device and back; None for the CPU device
+        that runs programs, on which no separate call is made.
 
     Raises:
         ArithmeticError: if the result is wrong. Exceptions of the call are not caught.
@@ -260,6 +265,7 @@ def _check_circuits() -> Iterator[Finding]:
 
         @qml.qnode(device)
         def rotate(angle: float) -> object:
+            """Return ``<Z>`` after ``RX(angle)``, which is ``cos(angle)``."""
             qml.RX(angle, wires=0)
             return qml.expval(qml.Z(0))
 
@@ -271,11 +277,11 @@ def _check_circuits() -> Iterator[Finding]:
 
 
 def _check_engine() -> Finding:
-    """Report the size limits of the engine, which simulates Lightning's circuits.
+    """Report the limits of Bellhop's own circuit simulator, the engine.
 
-    The limits are the numbers of qubits on CPUs and GPUs, and the number of floating-point numbers
-    that one instruction processes. With ``BELLHOP_ENGINE=plugin`` the text is that the engine is
-    not used. The finding neither succeeds nor fails: `works` is None.
+    The engine simulates circuits for Lightning devices. Its limits are the numbers of qubits on
+    CPUs and on GPUs, and the number of floating-point numbers that one instruction processes. With
+    ``BELLHOP_ENGINE=plugin`` the finding says that the engine is not used. `works` is None.
     """
     on_cpu, on_gpus, lanes = engine_limits()
     detail = f"up to {on_cpu} qubits, on GPUs up to {on_gpus}; {lanes} numbers at a time"
@@ -285,7 +291,10 @@ def _check_engine() -> Finding:
 
 
 def _check_patches() -> Finding:
-    """Report the parts of JAX, PennyLane and malt that Bellhop has replaced so far."""
+    """Report the parts of JAX, PennyLane and malt that Bellhop has patched so far.
+
+    `works` of the finding is None.
+    """
     parts = "; ".join(f"{part}: {reason}" for part, reason in installed_patches().items())
     return Finding("replaced parts", None, parts or "nothing")
 

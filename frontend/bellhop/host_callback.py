@@ -295,9 +295,10 @@ def stop_outfeed_receiver() -> None:
 
 @dataclass(frozen=True)
 class _OrderedFunction:
-    """A user's function that runs after all earlier taps, for ``host_callback.call``.
+    """A user's function whose call first waits until all earlier taps have finished.
 
-    Objects with equal functions are equal, so two calls of one function share a callback.
+    ``host_callback.call`` uses it, so that calls and taps run in program order. Objects with equal
+    functions are equal, so two calls of one function share a callback.
 
     Attributes:
         function: the user's function.
@@ -333,6 +334,7 @@ def _check_callable(name: str, function: Any) -> None:
 
 
 def _check_device_index(device_index: int) -> None:
+    """Raise `ValueError` unless the option ``device_index`` of a user is 0."""
     if device_index != 0:
         raise ValueError(
             f"host_callback: device_index is {device_index}, expected 0 on a CPU. Leave it out."

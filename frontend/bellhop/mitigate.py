@@ -103,7 +103,13 @@ def mitigate_with_zne(
     @functools.wraps(fn)
     @hide_internal_frames
     def run(*args: Any, **kwargs: Any) -> Any:
-        """Trace `fn` with zero-noise extrapolation of each QNode that it calls."""
+        """Call `fn`; extrapolate the results of each QNode that it calls to zero noise.
+
+        This is the function that `mitigate_with_zne` returns; it has the arguments of `fn`.
+
+        Raises:
+            TypeError: if ``extrapolate`` does not take scale factors and values.
+        """
         # Imported here, as programs without circuits do not import PennyLane.
         import pennylane as qml
 
@@ -126,7 +132,7 @@ def mitigate_with_zne(
 
 
 def _check_scale_factors(scale_factors: Any) -> tuple[int, ...]:
-    """Return the scale factors as a tuple of integers.
+    """Check the option ``scale_factors``; return it as a tuple of integers.
 
     Args:
         scale_factors: the user's value, of any type; floats such as 3.0 are accepted, and so is a

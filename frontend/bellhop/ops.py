@@ -188,7 +188,9 @@ def ctrl(
 def _length(value: Any, *, one: int | None) -> int | None:
     """Count the control wires or control values that a user passed to `ctrl`.
 
-    A string, None and a value without a length give `one`.
+    Args:
+        value: a sequence, or a single wire or value.
+        one: result for a single value: a string, None, or a value without a length.
     """
     if isinstance(value, str):
         return one

@@ -53,6 +53,12 @@ def __dir__() -> list[str]:
 
 
 def __getattr__(name: str) -> Any:
+    """Get a PennyLane transform that is also a Catalyst pass, such as ``gridsynth``.
+
+    Raises:
+        AttributeError: for all other names; gives the reason if the name is a Catalyst pass that
+            Bellhop does not have.
+    """
     if name in _TRANSFORMS:
         from pennylane import transforms
 
@@ -97,7 +103,12 @@ def pass_names(label: str, passes: Mapping[str, Mapping[str, Any]]) -> tuple[str
 
 
 def requested_passes(qnode: Any) -> tuple[str, ...] | None:
-    """Return the passes chosen for a QNode; None if it uses the passes of the program."""
+    """Return the circuit passes that `pipeline` or `apply_pass` chose for a QNode.
+
+    Returns:
+        names of passes, in order. None if none were chosen: then the passes of the program apply,
+        ``qjit(circuit_transform_pipeline=...)``.
+    """
     return getattr(qnode, _ATTRIBUTE, None)
 
 
@@ -326,9 +337,10 @@ def pauli_twirling(qnode: Any) -> Any:
 
 
 def _transform_name(name: str) -> str:
-    """Return the name of a pass in ``qml.transforms``, or an empty string.
+    """Return a pass name with underscores if it is a PennyLane transform, else ``""``.
 
-    The string is empty if the pass is not one of the PennyLane transforms that Bellhop knows.
+    Only the transforms that Catalyst has as passes count: ``combine_global_phases``,
+    ``diagonalize_measurements`` and ``gridsynth``.
 
     Args:
         name: name of a pass, with hyphens or underscores.
@@ -342,10 +354,11 @@ def _transform_name(name: str) -> str:
 
 
 def _with_passes(qnode: Any, names: tuple[str, ...] | None) -> Any:
-    """Return a copy of a QNode that has circuit passes for compiled programs.
+    """Return a copy of a QNode, with other circuit passes for compiled programs.
 
     Args:
-        names: the passes that replace the QNode's present passes; None for an unchanged copy.
+        qnode: the QNode, which is not changed.
+        names: names of the passes, which replace the QNode's passes; None for an unchanged copy.
 
     Raises:
         TypeError: if `qnode` is not a QNode.

@@ -16,10 +16,10 @@ _latest_context = contextvars.Context()
 
 
 def save_context() -> None:
-    """Save this thread's context variables for callbacks that run on other threads.
+    """Save a copy of this thread's context variables, for `call_in_caller_context`.
 
-    Called before this thread runs a program; the program's callbacks use the variables. A later
-    call replaces them.
+    Call it before this thread runs a program, whose callbacks may run on other threads. There is
+    one copy in the process: a later call, from any thread, replaces it.
     """
     global _latest_context
     _latest_context = contextvars.copy_context()
@@ -28,9 +28,12 @@ def save_context() -> None:
 def call_in_caller_context(function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
     """Call `function` with the context variables of the program's latest caller.
 
-    On threads that Python started, `function` runs in the thread's own context: the caller runs the
-    program on such a thread itself. All other threads (of XLA or of taps) use a copy of the context
-    from `save_context`.
+    On a thread that Python did not start, such as XLA's threads, the variables are a copy of the
+    variables that `save_context` saved. On a thread that Python started, they are the thread's
+    own: it is the caller's thread.
+
+    Returns:
+        the result of `function`.
     """
     if _is_python_thread():
         return function(*args, **kwargs)

@@ -45,7 +45,11 @@ class Task:
         self._error: BaseException | None = None
 
     def claim(self) -> bool:
-        """Claim the task; return False if a thread claimed it before."""
+        """Claim the task for the calling thread, which then must make the call.
+
+        Returns:
+            True for the first caller; False if a thread has claimed the task before.
+        """
         return self._unclaimed.acquire(blocking=False)
 
     def run(self) -> None:
@@ -93,7 +97,7 @@ class Workers:
         _all.add(self)
 
     def _reset(self) -> None:
-        """Set an empty queue and forget all threads; also called after a fork."""
+        """Set the initial state: an empty queue and no threads. Also called after a fork."""
         self._queue: queue.SimpleQueue[weakref.ref[Task]] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._threads = 0
@@ -176,9 +180,10 @@ class Workers:
 
 
 class StartableFunction:
-    """A callback that the runtime calls, or starts on a thread and awaits later.
+    """A callback's function, which can also run on a worker thread.
 
-    Used for independent pure callbacks with ``qjit(concurrent_callbacks=n)``.
+    With ``qjit(concurrent_callbacks=n)``, the runtime starts independent pure callbacks by `start`
+    and waits for them later.
 
     Args:
         function: the Python function.
@@ -206,6 +211,7 @@ class StartableFunction:
 
 
 def _start(function: Callable[[], None]) -> None:
+    """Call the function on a new thread, which does not delay the exit of the process."""
     # Daemon threads, so that an abandoned call does not delay the exit of the process.
     threading.Thread(target=function, name=HELPERS, daemon=True).start()
 

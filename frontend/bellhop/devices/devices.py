@@ -26,10 +26,10 @@ _JAX_EXTRAS = {"gpu": "cuda12", "cuda": "cuda12", "tpu": "tpu"}
 
 @dataclass(frozen=True)
 class StateAxes:
-    """Mesh axes over which circuits in a region partition their state vectors.
+    """Mesh axes over which an ``accelerate`` function splits state vectors.
 
     Attributes:
-        mesh: the mesh of the region.
+        mesh: the mesh of the function's option ``dev``.
         axes: names of the axes; each device along them has a part of the state.
     """
 
@@ -38,10 +38,10 @@ class StateAxes:
 
 
 def find_state_axes(dev: Any) -> StateAxes | None:
-    """Find the mesh axes over which a region's circuits partition their state vectors.
+    """Find the mesh axes over which an ``accelerate`` function splits state vectors.
 
     Args:
-        dev: option ``dev`` of `accelerate`. A mesh partitions states over all its axes, and a
+        dev: option ``dev`` of `accelerate`. A mesh splits state vectors over all its axes, and a
             `NamedSharding` over the axes that its spec does not use.
 
     Returns:
@@ -72,13 +72,13 @@ def resolve_target(
         option: name of the option, for errors.
 
     Returns:
-        a device; for several devices a sharding, which for a mesh or a sequence partitions the
-        first axes.
+        a device; for several devices a sharding. The sharding of a mesh or a sequence splits the
+        first axis of an array over all devices.
 
     Raises:
-        ValueError: if the device does not exist (the error lists all devices) or belongs to another
-            process, if a sequence names a device twice, or if `dev` names memory other than the
-            device's default memory.
+        ValueError: if the device does not exist (the error lists all devices) or `dev` is a device
+            of another process, if a sequence names a device twice, or if the sharding of a single
+            device names memory other than the device's default memory.
         TypeError: if ``dev`` has another type.
     """
     if dev is None:
@@ -160,7 +160,8 @@ def _parse_device_name(name: str, where: str, option: str) -> jax.Device:
 def _installation_hint(platform: str) -> str:
     """Return a sentence on how to install JAX for a platform such as ``"gpu"``.
 
-    It begins with a space; empty if JAX has the platform or lacks a package for it.
+    It is the end of an error, and begins with a space. It is empty if JAX already supports the
+    platform here, or if no extra of the package ``jax`` adds the platform.
     """
     extra = _JAX_EXTRAS.get(platform)
     if extra is None or platform in _platforms():
@@ -169,7 +170,7 @@ def _installation_hint(platform: str) -> str:
 
 
 def _platforms() -> set[str]:
-    """Return the names of the platforms that JAX has, and ``gpu`` for any GPU."""
+    """Return the platforms that JAX has here, and ``gpu`` if one of them is for GPUs."""
     platforms = set(jax.extend.backend.backends())
     return platforms | {"gpu"} if platforms & {"cuda", "rocm"} else platforms
 
@@ -183,7 +184,7 @@ def all_devices() -> list[jax.Device]:
 
 
 def available_devices() -> str:
-    """Return a list of the names of this process's devices, for errors."""
+    """Return the names of this process's devices as text: ``"cuda:0, cpu:0"``."""
     return ", ".join(map(device_name, all_devices()))
 
 
@@ -193,12 +194,13 @@ def device_name(device: jax.Device) -> str:
 
 
 def target_name(target: Target) -> str:
-    """Return the name of a region's target in programs, and record the target.
+    """Return a name for a device or sharding, for use in the MLIR of a program.
 
-    `find_target` finds the device or sharding by this name, for the rest of the process.
+    The device or sharding is recorded, so that `find_target` finds it by this name for the rest of
+    the process.
 
     Args:
-        target: a device or a sharding.
+        target: a device or a sharding, on which an ``accelerate`` function runs.
 
     Returns:
         ``platform:id``; ``sharding:id`` with a hash of the sharding; ``device:index`` for a device
@@ -221,7 +223,7 @@ def target_name(target: Target) -> str:
 
 
 def find_target(name: str) -> Target:
-    """Return the device or sharding of a region with a name from `target_name`.
+    """Return the device or sharding with a name from `target_name`.
 
     Args:
         name: ``platform:id``; or another name that `target_name` has returned in this process.
@@ -247,31 +249,32 @@ def _find_device(name: str) -> jax.Device | None:
 
 
 def target_platform(target: Target) -> str:
-    """Return the lowering platform of a target, such as ``cuda``."""
+    """Return the lowering platform of a device or sharding, such as ``cuda``."""
     device = target if isinstance(target, jax.Device) else next(iter(target.device_set))
     return raw_platform(device)
 
 
 def count_devices(target: Target) -> int:
-    """Return the number of devices of a target."""
+    """Return the number of devices of a device or sharding."""
     return 1 if isinstance(target, jax.Device) else len(target.device_set)
 
 
 def describe_target(target: Target) -> str:
-    """Return the names of a target's devices, for messages."""
+    """Return the names of the devices of a device or sharding: ``"cuda:0, cuda:1"``."""
     if isinstance(target, jax.Device):
         return device_name(target)
     return ", ".join(map(device_name, sorted(target.device_set, key=lambda d: d.id)))
 
 
 def find_sharding(target: Target, shape: tuple[int, ...]) -> Sharding:
-    """Return the sharding of a region's argument or result on the region's devices.
+    """Return the sharding of an argument or result of an ``accelerate`` function.
 
-    A region's sharding is used for arrays with enough axes whose sizes it divides; all other arrays
-    are replicated.
+    The function's sharding is used for arrays with enough axes, whose sizes are divisible; all
+    other arrays are replicated on the function's devices.
 
     Args:
-        target: device or sharding of the region.
+        target: device or sharding of the function.
+        shape: shape of the argument or result.
     """
     if isinstance(target, jax.Device):
         return SingleDeviceSharding(target)

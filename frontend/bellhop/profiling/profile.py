@@ -98,7 +98,7 @@ class Profile:
     __repr__ = __str__
 
     def _repr_mimebundle_(self, include: Any, exclude: Any, **options: Any) -> Any:
-        """Show the table in a notebook."""
+        """Return the table for a notebook, by MIME type; IPython calls it."""
         return self.__rich__()._repr_mimebundle_(include, exclude, **options)
 
     def __rich__(self) -> Any:
@@ -160,7 +160,10 @@ class Profile:
         save_trace(path, self._recorder.rows(), self._host_calls(), self._threads)
 
     def _host_calls(self) -> Any:
-        """Return the recorded host calls as a structured array."""
+        """Return the stored host calls as a structured array, with one element for each.
+
+        Its fields include times in nanoseconds, the index of the profile's row, and bytes.
+        """
         return np.frombuffer(self._recorder.host_calls(), _HOST_CALL)
 
 

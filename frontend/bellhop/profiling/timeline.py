@@ -18,8 +18,8 @@ def plot_timeline(
 
     Args:
         rows: the runtime's tuple for each call site, which begins with kind and name.
-        host_calls: structured array of the calls, with the fields of ``HostCall``: times in
-            nanoseconds, and the index of the row.
+        host_calls: structured array of the calls: ``begin``, ``end`` and ``waited`` are times in
+            nanoseconds, ``row`` is an index into `rows`.
         ax: axes to draw into; None creates new axes.
 
     Returns:
@@ -53,5 +53,5 @@ def plot_timeline(
 
 
 def _to_ranges(begin: Any, length: Any) -> Any:
-    """Return an array of (begin, length) pairs, without empty ranges."""
+    """Stack arrays to (begin, length) pairs, without pairs whose length is 0 or less."""
     return np.stack([begin, length], axis=1)[length > 0]

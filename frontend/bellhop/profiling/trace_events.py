@@ -20,9 +20,9 @@ def save_trace(
         path: path of the file, which is replaced if it exists.
         rows: the runtime's tuple for each call site, which begins with kind, name, call site and
             definition.
-        host_calls: structured array of the calls, with the fields of ``HostCall``: times in
-            nanoseconds, and the index of the row.
-        threads: names of threads by the number in `host_calls`; other threads get a number as name.
+        host_calls: structured array of the calls: ``begin``, ``end``, ``busy`` and ``waited`` are
+            times in nanoseconds, ``row`` is an index into `rows`, ``thread`` a number.
+        threads: names of threads by their number; for other threads the name is ``thread <n>``.
     """
     process = os.getpid()
     events: list[dict[str, Any]] = [

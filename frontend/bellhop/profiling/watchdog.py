@@ -14,12 +14,13 @@ from bellhop_runtime._interrupts import HELPERS
 
 @public_function
 def waiting() -> str:
-    """Describe the running compiled functions, by thread, and what each waits for.
+    """List the compiled functions that are running, and the calls for which they wait.
 
     Returns:
-        lines for each thread: its compiled function, the callback or region for which it waits, the
-        programs called by these, and so on; work of a device on a circuit, in the thread that runs
-        it; an empty string if nothing runs and no tap waits.
+        text with lines for each thread: the compiled function, the callback or ``accelerate``
+        function for which it waits, a compiled function that this calls, and so on, each with its
+        duration; work of a device on a circuit, in the thread that runs it; and the number of
+        waiting taps. An empty string if nothing runs and no tap waits.
 
     Example:
         >>> import bellhop
@@ -50,10 +51,12 @@ _OUTSIDE = "outside of Python: in XLA's code or a circuit, or waiting for room i
 
 
 def _describe_wait(what: Any) -> str:
-    """Describe one step of a wait, a running call, in the output of ``waiting``.
+    """Describe one running call in the output of ``waiting``.
 
-    A text is returned unchanged, a callback is described with its definition and call, and the
-    Python function of a program gives ``'f' (file:line)``.
+    Args:
+        what: the runtime's ``Callback``, described with the lines of its definition and call; the
+            Python function of a compiled program, described as ``'f' (file:line)``; or a text,
+            which is returned unchanged.
     """
     if isinstance(what, str):
         return what

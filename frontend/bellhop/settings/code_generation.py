@@ -41,10 +41,13 @@ _VALUE = re.compile(r"%\w+")
 
 
 def is_small(module: str) -> bool:
-    """Return whether both generators make equally fast code of a module.
+    """Return whether a module runs equally fast with both code generators for CPUs.
 
-    This holds for small arrays; then the generator that compiles faster is chosen. False also for
-    modules too long for the older generator. ``module`` is MLIR text.
+    This is so for small arrays; then the older generator is chosen, as it compiles faster. False
+    also for modules that are too long for the older generator.
+
+    Args:
+        module: the program in StableHLO, as text.
     """
     if module.count(" = stablehlo.") > _SHORT:
         return False
@@ -61,10 +64,13 @@ def _size(shape: str) -> int:
 
 
 def repeats_kernels(module: str) -> bool:
-    """Return whether a module compiles faster if equal kernels are compiled only once.
+    """Return whether a module's many equal kernels make the newer generator faster.
 
-    If so, XLA's newer generator is chosen, which does that. ``module`` is MLIR text after all
-    passes.
+    XLA's newer generator takes about four times as long for each kernel, but compiles equal kernels
+    only once.
+
+    Args:
+        module: the program in StableHLO after all passes, as text.
     """
     every = 0
     distinct: dict[tuple[str, ...], int] = {}
@@ -75,9 +81,11 @@ def repeats_kernels(module: str) -> bool:
 
 
 def _iterate_sequences(module: str) -> Iterator[tuple[tuple[str, ...], int]]:
-    """Yield key and kernel count of each operation sequence between runtime calls.
+    """Split a module into operation sequences, at runtime calls and ends of blocks.
 
-    The key is equal for sequences that compile to equal kernels; the count is an estimate.
+    Yields:
+        for each sequence, a key, which is equal for sequences that compile to equal kernels, and
+        an estimate of the number of kernels.
     """
     constants: dict[str, str] = {}
     sequence: list[str] = []
@@ -92,14 +100,15 @@ def _iterate_sequences(module: str) -> Iterator[tuple[tuple[str, ...], int]]:
 
 
 def _get_sequence_key(sequence: Sequence[str], constants: Mapping[str, str]) -> tuple[str, ...]:
-    """Return a sequence's lines without value names, so that equal kernels match.
+    """Return a key that is equal for sequences that compile to equal kernels.
 
-    Names of constants are replaced by the constants, and all other names by ``%``. In a sequence of
-    one scalar operation, whose kernel takes constants as operands, all names become ``%``.
+    It is the lines of the operations, with SSA names of constants replaced by the constants, and
+    all other SSA names by ``%``. In a sequence of one scalar operation, whose kernel takes
+    constants as operands, all names become ``%``.
 
     Args:
         sequence: lines of the operations.
-        constants: source of each constant, by the name of its value.
+        constants: text of each constant, such as ``dense<1.0> : tensor<f64>``, by its SSA name.
     """
     # XLA compiles constants into a kernel; a single scalar operation takes them as operands.
     if len(sequence) == 1 and "x" not in sequence[0].rpartition(" : ")[2]:
@@ -108,10 +117,13 @@ def _get_sequence_key(sequence: Sequence[str], constants: Mapping[str, str]) -> 
 
 
 def _count_kernels(sequence: Sequence[str]) -> int:
-    """Estimate the number of kernels of operations, each a line of MLIR text.
+    """Estimate the number of kernels to which XLA compiles a sequence of operations.
 
-    It is the number of values that are results or have several uses, as XLA fuses all other values
-    into their users.
+    It is the number of values without a use in the sequence or with several uses, as XLA fuses all
+    other values into their users.
+
+    Args:
+        sequence: lines of MLIR text, one for each operation.
     """
     values = [_VALUE.findall(line) for line in sequence]
     uses = Counter(operand for _, *operands in values for operand in operands)

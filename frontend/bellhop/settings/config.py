@@ -20,9 +20,12 @@ from bellhop_runtime import set_tap_limit
 def read_environment_integer(name: str, unit: str) -> int | None:
     """Return the non-negative integer in an environment variable; None if unset.
 
+    Args:
+        name: name of the variable.
+        unit: plural noun for the error, such as ``"bytes"``.
+
     Raises:
-        ValueError: if the variable holds anything but decimal digits; names ``unit``, a plural
-            noun such as ``bytes``.
+        ValueError: if the variable holds anything but decimal digits.
     """
     text = os.environ.get(name)
     if text is not None and not text.isdecimal():
@@ -33,9 +36,10 @@ def read_environment_integer(name: str, unit: str) -> int | None:
 
 
 def configure_taps() -> None:
-    """Set the tap queue's size limit from ``BELLHOP_TAP_QUEUE_BYTES``, if set.
+    """Apply environment variables for taps (asynchronous calls, which are queued).
 
-    Called once, when bellhop is imported; also checks ``BELLHOP_TAP_EXIT_SECONDS``.
+    If ``BELLHOP_TAP_QUEUE_BYTES`` is set, it limits the queue's size. The value of
+    ``BELLHOP_TAP_EXIT_SECONDS`` is only checked. Called once, when bellhop is imported.
 
     Raises:
         ValueError: if one of the two variables does not hold an integer.
@@ -63,10 +67,14 @@ PRECISIONS = ("double", "single")
 
 
 def read_environment_engine() -> str:
-    """Return qjit's default `engine`, from ``BELLHOP_ENGINE``, else ``"auto"``.
+    """Return the default of qjit's option ``engine``, from ``BELLHOP_ENGINE``.
+
+    Returns:
+        ``"auto"`` if the variable is not set: Bellhop's own simulator, the engine, runs circuits on
+        Lightning devices if it supports them. ``"plugin"``: the PennyLane device runs them.
 
     Raises:
-        ValueError: for any other value.
+        ValueError: if the variable has any other value.
     """
     name = os.environ.get("BELLHOP_ENGINE", "auto")
     if name not in ENGINES:
