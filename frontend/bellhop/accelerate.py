@@ -169,10 +169,10 @@ class AcceleratedFunction(PickledByName):
     def _explain_rejection(
         self, args: tuple[Any, ...], kwargs: dict[str, Any], error: Exception
     ) -> None:
-        """Raise an error that names a dynamic argument with which the region cannot be called.
+        """Raise an error that names an invalid argument of a call, if there is one.
 
-        Called when ``jax.jit`` has rejected a call, whose error does not name the argument. Returns
-        if all dynamic arguments are valid.
+        Called when ``jax.jit`` has rejected the call with an error that does not name the argument.
+        Nothing is raised if all dynamic arguments are valid.
 
         Args:
             args: positional arguments of the accelerated function, static arguments included.
@@ -237,6 +237,7 @@ class AcceleratedFunction(PickledByName):
         function, reference = self._function, weakref.ref(instance)
 
         def method(*args: Any, **kwargs: Any) -> Any:
+            """Call the user's function with the instance and these arguments."""
             return function(reference(), *args, **kwargs)
 
         functools.update_wrapper(method, function)
@@ -270,7 +271,7 @@ class _AcceleratedMethod:
 
 
 def _move_arrays(tree: Any, target: Target, *, commits: bool) -> Any:
-    """Move the arrays in a call's arguments to the device of a region.
+    """Copy the arrays in a call's arguments to the device of an accelerated function.
 
     JAX would otherwise raise an error for arrays that are committed to another device. A mesh with
     explicit axes is replaced by the same mesh with automatic axes, as regions are traced without
@@ -294,7 +295,10 @@ def _move_arrays(tree: Any, target: Target, *, commits: bool) -> Any:
         target = jax.sharding.NamedSharding(automatic, target.spec, memory_kind=target.memory_kind)
 
     def move(leaf: Any) -> Any:
-        """Copy a leaf to the region's device, or return it if it must stay where it is."""
+        """Copy a leaf to the device; return it unchanged if it needs no copy.
+
+        Unchanged are leaves that are not arrays, and uncommitted arrays unless `commits` is true.
+        """
         if is_rejected_array(leaf):
             # `_explain_rejection` raises an error that names the argument.
             raise TypeError(

@@ -53,7 +53,8 @@ def examine(console: Console | None = None, *, verbose: bool = False) -> int:
 
     Args:
         console: where to print; standard output if None.
-        verbose: whether to print internals too: the engine for circuits and the replaced parts.
+        verbose: whether to print internals too: the limits of Bellhop's circuit simulator, and the
+            patches of other libraries.
 
     Returns:
         the exit status for a process: 0 if everything works, otherwise 1.

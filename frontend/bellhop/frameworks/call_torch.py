@@ -259,10 +259,12 @@ class TorchFunction(PickledByName):
     def _check_default_dtype(
         self, results: Sequence[Any], avals: Sequence[ShapedArray], modes: TorchModes
     ) -> None:
-        """Raise `TypeError` if PyTorch's default dtype has changed a result's type.
+        """Raise `TypeError` if a new default dtype of PyTorch changed a result's type.
 
-        ``avals`` are the types of the results, inferred in ``modes``; the default dtype may have
-        changed since then.
+        Args:
+            results: tensors that the function returned, when the program runs.
+            avals: types of the results, which were inferred when the function was traced.
+            modes: PyTorch's modes at that time.
         """
         default_dtype = import_torch().get_default_dtype()
         if default_dtype == modes.default_dtype:

@@ -102,7 +102,11 @@ def _graph_node() -> Any:
         ) -> tuple[tuple[Any, ...], tuple[int, ...]]:
             """Call the batched function, for ``torch.func.vmap``.
 
-            ``axes`` has the batch axis of the function (None) and of each tensor, or None.
+            Args:
+                info: PyTorch's object with the batch size.
+                axes: None for the function, then for each tensor its batch axis, or None.
+                function: the function that is not batched.
+                *tensors: its arguments, with batch axes.
 
             Returns:
                 the results, and their batch axes, which are all 0.

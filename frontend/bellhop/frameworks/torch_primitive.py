@@ -87,6 +87,7 @@ _CALL_TORCH = Pure("call_torch")
 
 
 def _is_inexact(aval: Aval) -> bool:
+    """Return whether a type is floating-point or complex."""
     return jnp.issubdtype(aval.dtype, jnp.inexact)
 
 

@@ -158,7 +158,7 @@ class NativeCallback(PureCallback[..., Any]):
             )
 
     def _checked_rule(self, function: Rule, name: str) -> Rule:
-        """Wrap a derivative rule that a user registers, with checks of its results.
+        """Wrap a derivative rule that a user registers, so that its errors name the rule.
 
         Args:
             function: the user's rule.

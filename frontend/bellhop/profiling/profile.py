@@ -29,8 +29,9 @@ _HOST_CALL = np.dtype(
 class Profile:
     """Result of ``profile``: counts and times of host calls, by call site.
 
-    It is made by ``profile``, and records while its ``with`` block runs, which is possible once.
-    Printing shows a table, sorted by total time.
+    Host calls are callbacks, circuits, calls of compiled functions etc.; see ``profile``, which
+    makes this object. It records while its ``with`` block runs, which is possible once. Printing
+    shows a table, sorted by total time.
 
     Attributes:
         rows: one ``ProfileRow`` for each call site.

@@ -55,6 +55,7 @@ class _Random:
     """
 
     def randint(self, *args: Any) -> Any:
+        """Draw an integer with ``numpy.random.randint``; return it as a `DrawnSeed`."""
         return DrawnSeed(np.random.randint(*args))
 
     def __getattr__(self, name: str) -> Any:
