@@ -30,19 +30,21 @@ if TYPE_CHECKING:
 
 
 class DeviceValues(ExactValues):
-    """Exact values of a circuit, computed by a device from one list of measurements.
+    """Exact values of a circuit without shots, measured together on a device.
 
-    Backends pass an instance to ``measure_results``: each ``request_...`` method appends
-    measurements to the list, and ``compute`` performs all of them in one call of the device.
+    Each ``request_...`` method appends measurements to a list, and returns a function that reads
+    the value from the result of ``compute``, which performs all measurements in one device call.
 
     Args:
-        answers: measures on the device, after all gates were applied.
-        is_tree: whether the circuit is executed for each combination of mid-circuit outcomes.
+        answers: the traced circuit after its last gate, which measures on the device.
+        is_tree: whether the circuit is executed once for each combination of mid-circuit outcomes.
+            Values are then multiplied by the combination's probability, and the caller adds up the
+            values of all executions.
 
     Attributes:
-        weights: after ``compute``, the probability of the current execution as the only entry, if
-            postselection makes the sum of all probabilities less than one, so that results must be
-            divided by this sum; else empty.
+        weights: set by ``compute``: a list of the current execution's probability if the
+            probabilities of all executions may not add up to 1, because of postselection; else
+            empty. The caller divides its results by the sum of the weights of all executions.
     """
 
     def __init__(self, answers: DeviceAnswers, *, is_tree: bool = False) -> None:
@@ -56,7 +58,11 @@ class DeviceValues(ExactValues):
             self.request_probability()
 
     def _add_measurement(self, measurement: Measurement) -> Callable[[Any], Any]:
-        """Append a measurement to the request; return a function that reads its value."""
+        """Append a measurement to the list that ``compute`` performs.
+
+        Returns:
+            a function that picks the measurement's value from the result of ``compute()``.
+        """
         index = len(self._request.measurements)
         self._request.measurements.append(measurement)
         return lambda values: values[index]
@@ -84,10 +90,15 @@ class DeviceValues(ExactValues):
         return self._request_observable(Expval, observable)
 
     def request_variance(self, observable: qml.operation.Operator) -> Callable[[Any], Statistic]:
-        """Request the variance of an observable, or both moments for several executions.
+        """Request the variance of an observable.
+
+        If the circuit is executed for each combination of mid-circuit outcomes, the expectation
+        values of the observable and of its square are requested, which can be added over
+        executions.
 
         Returns:
-            a function from the result of ``compute()`` to the ``Statistic`` of the variance.
+            a function from the result of ``compute()`` to a ``Statistic``: the variance, or the two
+            moments with a function that computes the variance from their sums.
         """
         variance = self._request_observable(Var, observable)
         if not self._is_tree:
@@ -133,7 +144,7 @@ class DeviceValues(ExactValues):
         return rotated
 
     def request_density_matrix(self, qubits: Sequence[int], name: str) -> Callable[[Any], Any]:
-        """Request the state vector, from which a reduced density matrix is computed.
+        """Request the reduced density matrix of qubits, computed from the state vector.
 
         Args:
             qubits: qubits of the density matrix, the most significant bit of a row's index first.
@@ -145,6 +156,7 @@ class DeviceValues(ExactValues):
         take = self._add_measurement(State(name))
 
         def matrix(values: Any) -> Any:
+            """Compute the reduced density matrix from the measured state vector."""
             rows = _to_outcome_rows(take(values), qubits, self._answers.device.qubits)
             return rows @ jnp.conj(rows).T
 
@@ -179,6 +191,7 @@ class DeviceValues(ExactValues):
         return values
 
     def _find_qubits(self, wires: Sequence[Any]) -> tuple[int, ...]:
+        """Return the qubit index of each static wire label."""
         return tuple(map(self._answers.wires, wires))
 
     def _request_observable(
@@ -186,10 +199,11 @@ class DeviceValues(ExactValues):
     ) -> Callable[[Any], Any]:
         """Request an expectation value or variance of an observable.
 
-        The device measures each Pauli word of the observable separately if it does not support the
-        observable as a whole.
+        If the device does not support the observable as a whole, each of its Pauli words is
+        measured separately.
 
         Args:
+            kind: the measurement class, which selects the expectation value or the variance.
             observable: PennyLane operator on static wires.
 
         Returns:
@@ -215,6 +229,10 @@ class DeviceValues(ExactValues):
         """Request the expectation value or variance of a sum of distinct Pauli words.
 
         The device measures each word; a variance also needs the words of the squared sum.
+
+        Args:
+            kind: the measurement class, which selects the expectation value or the variance.
+            words: pairs of a coefficient and a tuple of Paulis on different wires.
 
         Returns:
             a function from the result of ``compute()`` to a real scalar.
@@ -248,13 +266,15 @@ class DeviceValues(ExactValues):
         )
 
     def _encode_product(self, factors: Sequence[Factor]) -> Product:
+        """Convert factors on wire labels to factors on qubit indices."""
         return tuple(map(self._convert_factor, factors))
 
     def _convert_factor(self, factor: Factor) -> QubitFactor:
-        """Convert a factor to qubit indices; store a Hermitian matrix in the request.
+        """Convert a factor on wire labels to a factor on qubit indices.
 
         Returns:
-            the factor on qubit indices; a matrix is given by its offset in `MeasurementRequest`.
+            the factor. A matrix is appended to the request's array of matrix entries, and the
+            factor has its offset in this array.
         """
         wires = self._find_qubits(factor.wires)
         if isinstance(factor, NamedFactor):
@@ -264,11 +284,17 @@ class DeviceValues(ExactValues):
 
 
 def _is_one(coefficient: Operand) -> bool:
+    """Return whether a coefficient is static and equal to 1."""
     return not is_dynamic(coefficient) and coefficient == 1.0
 
 
 def _to_outcome_rows(state: Any, qubits: Sequence[int], n: int) -> Any:
-    """Reshape a state of ``n`` qubits to one row for each outcome of `qubits`."""
+    """Reshape a state vector of ``n`` qubits to one row for each outcome of ``qubits``.
+
+    Returns:
+        array ``[2**len(qubits), 2**(n - len(qubits))]``: the columns are the outcomes of the
+        remaining qubits, in ascending order of their indices.
+    """
     others = [qubit for qubit in range(n) if qubit not in qubits]
     by_qubit = state.reshape((2,) * n).transpose(*qubits, *others)
     return by_qubit.reshape(2 ** len(qubits), -1)

@@ -53,17 +53,15 @@ def expand_dynamic_wires(
 def make_dynamic_wire_marginal(
     site: MeasurementSite, process: qml.measurements.MeasurementProcess
 ) -> Callable[[Any], Any]:
-    """Make a function that sums probabilities of all wires to a marginal.
-
-    The marginal has the probabilities of the process's wires, some of which are traced.
+    """Make a function that computes the marginal probabilities of traced wires.
 
     Args:
         site: the backend's circuit after its gates, to which a check of traced wires is added.
         process: PennyLane's ``probs`` of wires, some of them traced.
 
     Returns:
-        a function from an array ``[2**all wires]``, the probabilities of all wires, to an array
-        ``[2**wires of the process]``.
+        a function from the probabilities of all wires, an array ``[2**all wires]``, to the
+        probabilities of the process's wires, an array ``[2**wires of the process]``.
     """
     with qml.QueuingManager.stop_recording():
         site.check_wires(process.wires, process)
@@ -81,7 +79,10 @@ def _expand(
     process: qml.measurements.MeasurementProcess,
     site: MeasurementSite,
 ) -> Any:
-    """Implement ``expand_dynamic_wires``, recursively for the terms of sums."""
+    """Rewrite an observable on traced wires as a sum on static wires; see `expand_dynamic_wires`.
+
+    Calls itself for the terms of sums. PennyLane must not be recording.
+    """
     if not any(map(is_dynamic, observable.wires)):
         return observable
     known = lambda part: _expand(part, process, site)
@@ -109,10 +110,13 @@ def _expand(
 
 
 def _split_product(observable: qml.operation.Operator) -> tuple[Any, list[Any]]:
-    """Flatten nested products and scalar factors of an observable.
+    """Flatten nested products, and multiply their scalar factors.
+
+    ``2 * X(0) @ (3 * Z(1))`` gives ``(6, [X(0), Z(1)])``.
 
     Returns:
-        the product of all scalars, None for 1; and a list of the other factors, in order.
+        the product of all scalars, or None if there is none; and a list of the other factors, in
+        order.
     """
     if isinstance(observable, qml.ops.SProd):
         scalar, factors = _split_product(observable.base)
@@ -130,17 +134,17 @@ def _split_product(observable: qml.operation.Operator) -> tuple[Any, list[Any]]:
 def _sum_over_wires(
     factors: list[Any], process: qml.measurements.MeasurementProcess, site: MeasurementSite
 ) -> Any:
-    """Rewrite a product as a sum over all assignments of labels to its traced wires.
+    """Rewrite a product on traced wires as a sum over all assignments of labels to these wires.
 
-    A traced coefficient of each term is 1 for the assignment that the traced wires have at run
-    time, and 0 for others.
+    ``X(i) @ Z(0)`` on three wires becomes ``(i == 1) * X(1) @ Z(0) + (i == 2) * X(2) @ Z(0)``.
 
     Args:
+        factors: the factors of the product.
         process: the measurement process that contains the product, for errors.
         site: the backend's circuit after its gates, to which a check of traced wires is added.
 
     Returns:
-        PennyLane's ``LinearCombination`` on static wires.
+        PennyLane's ``LinearCombination`` on static wires, with traced coefficients 0 and 1.
 
     Raises:
         CompileError: for more than `_MAX_TERMS` terms, or if two factors share a traced wire.
@@ -174,9 +178,9 @@ def _sum_over_wires(
 
 
 def _map_wires(observable: qml.operation.Operator, label_of: Mapping[int, Any]) -> Any:
-    """Copy an observable with static wires in the place of traced wires.
+    """Return a copy of an observable in which static labels replace its traced wires.
 
-    ``label_of`` has the static labels by the ``id`` of the traced wire.
+    ``label_of`` maps the ``id`` of each traced wire to its label.
     """
     labels = [label_of.get(id(wire), wire) for wire in observable.wires]
     return type(observable)(*observable.data, wires=labels)

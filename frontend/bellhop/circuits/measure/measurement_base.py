@@ -33,16 +33,17 @@ if TYPE_CHECKING:
 
 
 class Process:
-    """A value that a quantum function returns, as Bellhop measures it.
+    """Base class of Bellhop's classes that compute the result of a PennyLane measurement process.
 
-    The base class of Bellhop's classes for PennyLane's measurement processes; an instance lives
-    while one circuit is traced. ``measure_results`` calls ``request_exact`` or ``request_samples``
-    of all instances, and then computes all requested values together.
+    An instance belongs to one returned value of a quantum function, while the circuit is traced.
+    ``measure_results`` calls ``request_exact`` (without shots) or ``request_samples`` (with shots)
+    of all instances, lets the backend compute all requested values together, and then calls the
+    functions that the ``request_...`` methods returned.
 
     Args:
         name: the function that users call, such as ``"expval"``, for errors.
         process: PennyLane's measurement process.
-        answers: the backend's circuit after its gates, which is sampled and checks wires.
+        answers: the traced circuit after its last gate, which is sampled and checks wires.
 
     Attributes:
         process: PennyLane's measurement process.
@@ -64,13 +65,15 @@ class Process:
     def request_exact(self, asked: ExactValues) -> Callable[[Any], Statistic]:
         """Request the exact values from which this process computes its result.
 
-        A process of mid-circuit outcomes requests only the probability of the execution.
+        A process of mid-circuit outcomes requests only the probability of the outcomes.
 
         Args:
             asked: collects the exact values that the circuit's processes request.
 
         Returns:
-            a function from the result of ``asked.compute()`` to the ``Statistic`` of the result.
+            a function from the result of ``asked.compute()`` to a ``Statistic``, which has the
+            values of this execution of the circuit, and computes the result from the combined
+            values of all executions.
 
         Raises:
             CompileError: if the process needs shots or is not supported.
@@ -91,7 +94,8 @@ class Process:
             rounds: collects the samples that the circuit's processes request.
 
         Returns:
-            a function from the result of ``rounds.sample()`` to the ``Statistic`` of the result.
+            a function from the result of ``rounds.sample()`` to a ``Statistic``, which has values
+            with an axis of shots or shot groups, and computes the result of each group from them.
 
         Raises:
             CompileError: if the process does not support shots.
@@ -104,7 +108,10 @@ class Process:
 
     @contextmanager
     def _name_in_errors(self) -> Iterator[None]:
-        """Name this process in errors about traced wires, and its line in all errors."""
+        """Context manager that adds this process's source line to errors of the ``with`` block.
+
+        A `WireMap.TracedWireError` becomes a ``CompileError`` that names the measurement.
+        """
         with self._answers.error_location(self.process):
             try:
                 yield
@@ -118,15 +125,18 @@ class Process:
                 ) from None
 
     def _request_exact(self, asked: ExactValues) -> Callable[[Any], Statistic]:
+        """Raise an error; subclasses that support circuits without shots override this method.
+
+        It implements `request_exact` for a process of wires or of an observable.
+        """
         raise self._unsupported_error(
             "without shots", "Measure expval, var, probs, state or density_matrix."
         )
 
     def _request_samples(self, rounds: SamplingRounds) -> Callable[[Any], Statistic]:
-        """Raise an error, as this class does not support shots.
+        """Raise an error; subclasses that support shots override this method.
 
-        Subclasses that support shots override this method, which implements `request_samples` for a
-        process of wires or an observable.
+        It implements `request_samples` for a process of wires or of an observable.
         """
         instead = "Measure expval, var, probs, sample or counts"
         has_exact = type(self)._request_exact is not Process._request_exact
@@ -135,10 +145,10 @@ class Process:
         )
 
     def _make_outcome_statistic(self, outcomes: Sequence[Any]) -> Statistic:
-        """Raise an error, as a process of mid-circuit outcomes needs shots here.
+        """Raise an error; subclasses that measure outcomes without shots override this method.
 
-        Subclasses override this method: it makes the statistic of the outcomes of the current
-        execution, whose values are averaged over all executions.
+        It computes the statistic of the mid-circuit outcomes of the current execution. The caller
+        averages its values over all executions.
 
         Args:
             outcomes: traced scalars, the outcomes that the process measures.
@@ -146,24 +156,34 @@ class Process:
         raise self._needs_shots_error()
 
     def _make_sampled_outcome_statistic(self, outcomes: Sequence[Any]) -> Statistic:
+        """Return the statistic of mid-circuit outcomes, averaged over each group of shots."""
         return self._make_outcome_statistic(outcomes).map_values(self._answers.average_over_groups)
 
     def _outcomes(self) -> Sequence[Any]:
+        """Return the mid-circuit outcomes that this process measures, after a check."""
         return check_outcomes(self.process, self._name, self._answers)
 
     def _needs_shots_error(self) -> CompileError:
+        """Make the error for a measurement that needs shots, in a circuit without shots."""
         return CompileError(
             f"{self._where}: {self._name} needs shots, and the QNode has none. Set them: "
             f"{Shots.ADVICE}."
         )
 
     def _unsupported_error(self, how: str, instead: str) -> CompileError:
+        """Make the error for a measurement that is not supported.
+
+        Args:
+            how: completes "<measurement> ... is not supported", such as ``"with shots"``.
+            instead: a sentence with the remedy.
+        """
         return unsupported_error(self._where, f"{self._name} {how}", instead)
 
     def _get_observable(self) -> Any:
         """Return the observable that this process measures, a PennyLane operator.
 
-        If PennyLane's process has only eigenvalues, it is a diagonal Hermitian matrix on the wires.
+        If PennyLane's process has eigenvalues and no observable, a ``qml.Hermitian`` with the
+        eigenvalues on its diagonal is returned.
         """
         if self.process.obs is not None:
             return self.process.obs
@@ -171,7 +191,7 @@ class Process:
         return make_factor_operation(MatrixFactor(tuple(self.process.wires), diagonal))
 
     def _expand_dynamic_wires(self) -> Any:
-        """Return the observable as an equivalent observable on static wires."""
+        """Return this process's observable; traced wires are rewritten as sums on static wires."""
         return expand_dynamic_wires(self._get_observable(), self.process, self._answers)
 
     def _get_labels(self) -> tuple[Any, ...]:
@@ -179,7 +199,7 @@ class Process:
         return tuple(self.process.wires) or self._wires.labels
 
     def _get_static_labels(self) -> tuple[Any, ...]:
-        """Return the process's wire labels, or all wire labels if some are traced."""
+        """Return the labels to measure: the process's wires, or all wires if some are traced."""
         labels = self._get_labels()
         return self._wires.labels if any(map(is_dynamic, labels)) else labels
 
@@ -234,5 +254,8 @@ def as_index(outcomes: Sequence[Any]) -> Any:
 
 
 def as_number(outcome: Any) -> Any:
-    """Convert a boolean outcome to an integer; return other expressions unchanged."""
+    """Convert a boolean mid-circuit outcome to an integer.
+
+    A traced expression of outcomes, which is not boolean, is returned unchanged.
+    """
     return jnp.asarray(outcome, int if outcome.dtype == bool else None)

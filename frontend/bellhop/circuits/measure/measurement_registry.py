@@ -49,6 +49,7 @@ class ExpvalProcess(Process):
     """Measures ``qml.expval`` of an observable or of a mid-circuit outcome."""
 
     def _request_exact(self, asked: ExactValues) -> Callable[[Any], Statistic]:
+        """Request the expectation value; return a function from ``compute()`` to its statistic."""
         take = asked.request_expval(self._expand_dynamic_wires())
         return lambda values: Statistic(take(values))
 
@@ -56,8 +57,8 @@ class ExpvalProcess(Process):
         """Request frequencies for each term of the observable, in the term's eigenbasis.
 
         Returns:
-            a function from the result of ``rounds.sample()`` to the ``Statistic`` of the estimate,
-            with an axis of shot groups.
+            a function from the result of ``rounds.sample()`` to the ``Statistic`` of the estimated
+            expectation values, an array ``[shot groups]``.
         """
         means = [
             (
@@ -69,6 +70,7 @@ class ExpvalProcess(Process):
         return lambda values: Statistic(sum(c * mean(values) for c, mean in means))
 
     def _make_outcome_statistic(self, outcomes: Sequence[Any]) -> Statistic:
+        """Return the outcome as a float; its mean over executions is the expectation value."""
         return Statistic(as_number(outcomes[0]).astype(float))
 
 
@@ -76,14 +78,15 @@ class VarProcess(Process):
     """Measures ``qml.var`` of an observable or of a mid-circuit outcome."""
 
     def _request_exact(self, asked: ExactValues) -> Callable[[Any], Statistic]:
+        """Request the variance; return a function from ``compute()`` to its statistic."""
         return asked.request_variance(self._expand_dynamic_wires())
 
     def _request_samples(self, rounds: SamplingRounds) -> Callable[[Any], Statistic]:
         """Request frequencies in the observable's eigenbasis.
 
         Returns:
-            a function from the result of ``rounds.sample()`` to the ``Statistic`` of the estimate,
-            with an axis of shot groups.
+            a function from the result of ``rounds.sample()`` to the ``Statistic`` of the variances,
+            whose values are the mean and the mean square, arrays ``[shot groups]``.
         """
         coefficient, diagonals = as_diagonals(self._expand_dynamic_wires(), self._where)
         mean, square = (
@@ -95,6 +98,7 @@ class VarProcess(Process):
         )
 
     def _make_outcome_statistic(self, outcomes: Sequence[Any]) -> Statistic:
+        """Return the statistic of a variance, with the outcome and its square as moments."""
         value = as_number(outcomes[0]).astype(float)
         return Statistic.from_moments(value, value**2)
 
@@ -112,7 +116,8 @@ class ProbabilitiesProcess(Process):
         If some wires are traced, the probabilities of all wires are requested.
 
         Returns:
-            a function from the result of ``asked.compute()`` to the ``Statistic`` of the result.
+            a function from the result of ``asked.compute()`` to the ``Statistic`` of the
+            probabilities.
         """
         if self.process.obs is None:
             return self._make_marginal_statistic(
@@ -143,7 +148,7 @@ class ProbabilitiesProcess(Process):
         return lambda values: Statistic(take(values))
 
     def _diagonalize(self) -> list[DiagonalFactor]:
-        """Return the diagonal factors of the observable of this process.
+        """Return this process's observable as diagonal factors that cover all its wires.
 
         The wires on which it is the identity are in a factor in the computational basis.
         """
@@ -155,19 +160,20 @@ class ProbabilitiesProcess(Process):
     def _make_marginal_statistic(
         self, take: Callable[[Any], Any], of_groups: Callable[..., Any]
     ) -> Callable[[Any], Statistic]:
-        """Make a function from backend values to the ``Statistic`` of probabilities.
+        """Make a function that computes the ``Statistic`` of the probabilities of wires.
 
-        If some wires are traced, the backend measures all wires, and the probabilities are summed
-        over the wires that the process does not measure.
+        If some wires are traced, the backend measures all wires, the function computes the marginal
+        probabilities of the process's wires, and a check of the traced wires is added to the
+        circuit.
 
         Args:
-            take: returns the probabilities of the measured wires from the backend values.
-            of_groups: ``jax.vmap``, which maps the summation over an axis of shot groups; without
-                shots, the identity function.
+            take: returns the probabilities of the measured wires from the backend's values.
+            of_groups: transforms the marginalizing function: ``jax.vmap`` to map it over an axis of
+                shot groups; without shots, the identity function.
 
         Returns:
-            the function. If some wires are traced, a check of these wires is added to the circuit
-            now.
+            a function from the backend's values (of ``compute()`` or ``sample()``) to the
+            statistic.
         """
         if not any(map(is_dynamic, self.process.wires)):
             return lambda values: Statistic(take(values))
@@ -175,20 +181,23 @@ class ProbabilitiesProcess(Process):
         return lambda values: Statistic(add_up(take(values)))
 
     def _make_outcome_statistic(self, outcomes: Sequence[Any]) -> Statistic:
+        """Return a one-hot vector for the outcomes; its mean is their probabilities."""
         return Statistic(jax.nn.one_hot(as_index(outcomes), 2 ** len(outcomes), dtype=float))
 
 
 class StateFunction(Process):
-    """Measures a value that PennyLane computes from the state, a `StateMeasurement`.
+    """Measures a PennyLane `StateMeasurement`, which PennyLane computes from the state vector.
 
-    Examples are measurement classes of the user; the subclass for ``qml.state`` returns the state.
+    Examples are classes that users derive from `StateMeasurement`. The subclass for ``qml.state``
+    returns the state.
     """
 
     def _request_exact(self, asked: ExactValues) -> Callable[[Any], Statistic]:
-        """Request the state, to which PennyLane's function is applied.
+        """Request the state vector or the density matrix of a mixed state.
 
         Returns:
-            a function from the result of ``asked.compute()`` to the ``Statistic`` of the result.
+            a function from the result of ``asked.compute()`` to a ``Statistic``, whose ``finish``
+            applies PennyLane's function to the state.
         """
         take = asked.request_state(self._name)
         qubits = {wire: self._wires(wire) for wire in self.process.wires}
@@ -205,9 +214,9 @@ class StateFunction(Process):
         """Compute the result of a measurement from the state, with PennyLane.
 
         Args:
-            process: measurement process on qubit indices.
+            process: measurement process whose wires are qubit indices.
             state: state vector ``[2**n]``, or a density matrix ``[2**n, 2**n]``.
-            order: the qubits of the state in order, PennyLane's ``Wires``.
+            order: ``qml.wires.Wires`` of all qubit indices, in the order of the state's bits.
         """
         if state.ndim == 2:
             return process.process_density_matrix(state, order)
@@ -221,6 +230,7 @@ class StateProcess(StateFunction):
     def _process_state(
         cls, process: qml.measurements.MeasurementProcess, state: Any, order: Any
     ) -> Any:
+        """Return a density matrix unchanged, and a state vector as PennyLane's process does."""
         return state if state.ndim == 2 else super()._process_state(process, state, order)
 
 
@@ -231,8 +241,8 @@ class DensityMatrixFunction(Process):
         """Request the reduced density matrix of this process's wires.
 
         Returns:
-            a function from the result of ``asked.compute()`` to the ``Statistic`` of the result.
-            PennyLane's function is applied to the sum of the density matrices of all executions.
+            a function from the result of ``asked.compute()`` to a ``Statistic``, whose ``finish``
+            applies PennyLane's function to the sum of the density matrices of all executions.
 
         Raises:
             CompileError: if the matrix does not fit into memory.
@@ -262,24 +272,25 @@ class DensityMatrixProcess(DensityMatrixFunction):
 
     @staticmethod
     def _process_matrix(process: qml.measurements.MeasurementProcess, matrix: Operand) -> Any:
+        """Return the density matrix unchanged."""
         return matrix
 
 
 class ClassicalValue(Process):
-    """A return value that is not a measurement, such as a number or an array.
+    """Measures nothing: a returned number or array, which is the result itself.
 
-    It takes part in ``measure_results`` like a measurement, and requests nothing from the backend.
+    It lets `measure_results` treat such values like measurements.
     """
 
     def request_exact(self, asked: ExactValues) -> Callable[[Any], Statistic]:
-        """Return a function that ignores its argument and returns the statistic."""
+        """Request nothing; return a function from any argument to the value's ``Statistic``."""
         return lambda _: Statistic(self.process, is_measured=False)
 
     def request_samples(self, rounds: SamplingRounds) -> Callable[[Any], Statistic]:
-        """Return a function that ignores samples and returns this value's statistic.
+        """Request nothing; return a function from any argument to the value's ``Statistic``.
 
-        The statistic has a copy of the value for each shot if each shot may have its own
-        mid-circuit outcomes, else for each group of shots. Nothing is requested.
+        The statistic has a copy of the value for each shot if shots may differ in their mid-circuit
+        outcomes, else for each group of shots.
         """
         answers, value = self._answers, self.process
         if answers.is_one_shot:
@@ -321,12 +332,13 @@ def measure_results(
 
     Args:
         leaves: PennyLane's measurement processes, and numbers or arrays.
-        answers: the backend's circuit, which is sampled if the circuit has shots.
+        answers: the traced circuit after its last gate, which is sampled if the circuit has shots.
         exact: computes the exact values of a circuit without shots; None for a circuit with shots,
             which is sampled.
 
     Returns:
-        a ``Statistic`` for each leaf, in order.
+        a ``Statistic`` for each leaf, in order: values of this execution, and a function that
+        computes the result when the backend has combined the values of all executions.
 
     Raises:
         CompileError: if a measurement is not supported, or needs shots.
@@ -349,21 +361,28 @@ def needs_snapshots(leaf: object) -> bool:
 
 
 def is_computed_from_tape(kind: type) -> bool:
-    """Return whether a class is a user's `MeasurementTransform`, which is computed from a tape."""
+    """Return whether a PennyLane class is a `MeasurementTransform` that Bellhop has no class for.
+
+    PennyLane computes such a measurement from the tape. PennyLane's own classical shadows are also
+    `MeasurementTransform`s, but Bellhop measures them.
+    """
     return issubclass(kind, mp.MeasurementTransform) and _find_class(kind)[1] is Process
 
 
 def find_outcomes(
     process: qml.measurements.MeasurementProcess, site: MeasurementSite
 ) -> Sequence[Any]:
-    """Return the mid-circuit outcomes of a process, as ``check_outcomes`` does.
+    """Return the mid-circuit outcomes that a process measures, after a check.
 
-    It finds the process's name for errors. Any traced scalar is accepted if the circuit has a
-    mid-circuit measurement: whether the value is an outcome of this circuit is not checked.
+    Any traced scalar is accepted if the circuit has a mid-circuit measurement; whether it is an
+    outcome of this circuit is not checked.
 
     Args:
         process: PennyLane's measurement process, whose ``mv`` is not None.
         site: the backend's circuit after its gates.
+
+    Returns:
+        the traced scalars of ``process.mv``.
 
     Raises:
         CompileError: if a value is not a traced scalar, or the circuit has no mid-circuit
@@ -386,6 +405,11 @@ def _as_process(leaf: object, answers: Answers) -> Process:
 
 
 def _find_class(process_type: type) -> tuple[str, type[Process]]:
-    """Return the user-facing name and Bellhop's class of a class of PennyLane processes."""
+    """Find Bellhop's class for a class of PennyLane measurement processes.
+
+    Returns:
+        the function that users call, such as ``"expval"``, for errors; and the subclass of
+        `Process`.
+    """
     name, kind = next(CLASSES[base] for base in process_type.__mro__ if base in CLASSES)
     return name or process_type.__name__, kind

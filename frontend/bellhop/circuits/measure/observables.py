@@ -73,6 +73,8 @@ class _InvalidObservableError(Exception):
 
 
 class _ShapeError(_InvalidObservableError):
+    """Raised for an operator whose matrix has a wrong shape for its wires."""
+
     instead = "Pass a matrix of 2**n rows and columns for n wires."
 
 
@@ -101,6 +103,8 @@ class _NotHermitianError(_InvalidObservableError):
 
 
 class _BatchError(_InvalidObservableError):
+    """Raised for an observable with a coefficient that is not a scalar."""
+
     instead = "Pass numbers, and use jax.vmap or bellhop.vmap over the batch."
 
 
@@ -174,10 +178,12 @@ def _merge_nonhermitian(terms: list[Term], observable: Any) -> list[Term]:
     The sum of such terms may be Hermitian, as in S + S^dagger.
 
     Args:
+        terms: pairs of a coefficient and a tuple of factors on disjoint wires.
         observable: the observable of which these are the terms, for errors.
 
     Returns:
-        the terms with Hermitian factors, and at most one term of the matrix.
+        the terms whose factors are all Hermitian, and a last term for the sum of the remaining
+        terms, if any: the coefficient 1 and one `MatrixFactor`.
 
     Raises:
         _NotHermitianError: if the sum is not Hermitian.
@@ -215,9 +221,9 @@ def _merge_nonhermitian(terms: list[Term], observable: Any) -> list[Term]:
 
 
 def _is_hermitian(factor: Factor) -> bool:
-    """Return whether a factor is Hermitian.
+    """Return whether a factor is Hermitian, assuming that a traced matrix is.
 
-    True for a traced matrix, which `_to_factor` has checked.
+    Traced matrices need no check here: `_to_factor` accepts only operators that are Hermitian.
     """
     if isinstance(factor, NamedFactor) or is_dynamic(factor.matrix):
         return True
@@ -294,13 +300,14 @@ def _check_scalar(coefficient: Any) -> Any:
 
 
 def _multiply_scalars(one: Any, other: Any) -> Any:
-    """Multiply two scalars, without an operation if one of them is a static 1."""
+    """Multiply two scalars; if one of them is a static 1, return the other one."""
     if not is_dynamic(other) and other == 1:
         return one
     return other if not is_dynamic(one) and one == 1 else one * other
 
 
 def _multiply_terms(one: tuple[Any, Any], other: tuple[Any, Any]) -> tuple[Any, Any]:
+    """Multiply the coefficients of two terms, and concatenate their factors."""
     return _multiply_scalars(one[0], other[0]), one[1] + other[1]
 
 
@@ -356,7 +363,10 @@ def merge_shared_wires(coefficient: Any, factors: tuple[Factor, ...]) -> Term:
 
 
 def _multiply_factors(factors: list[Factor]) -> tuple[complex, list[Factor]]:
-    """Multiply factors: exactly two Paulis into a Pauli, all other products into a matrix.
+    """Multiply factors of an observable, which may share wires.
+
+    Two Pauli matrices give a phase and a Pauli matrix, such as ``1j`` and ``Z``; other factors give
+    a matrix.
 
     Args:
         factors: factors in the order of the matrix product. Two Paulis must act on the same wire;
@@ -381,6 +391,7 @@ def _multiply_factors(factors: list[Factor]) -> tuple[complex, list[Factor]]:
 
 
 def _is_pauli(factor: Factor) -> TypeGuard[NamedFactor]:
+    """Return whether a factor is a Pauli matrix, not Hadamard or a matrix."""
     return isinstance(factor, NamedFactor) and factor.name in _PAULIS
 
 
@@ -410,7 +421,7 @@ def make_factor_operation(factor: Factor) -> Any:
 
 
 def list_observables(given: Any) -> list[Any]:
-    """Return a list of observables as given, or with the only observable."""
+    """Wrap a single observable in a list; convert a sequence of observables to a list."""
     # Sums and products are iterable too.
     return [given] if isinstance(given, qml.operation.Operator) else list(given)
 

@@ -22,18 +22,23 @@ _SUMS = ("Hamiltonian", "LinearCombination", "Sum")
 
 
 def iterate_words(length: int) -> Iterator[tuple[str, ...]]:
-    """Yield the Pauli names of all ``4**length`` words, a basis of the matrices."""
+    """Yield all ``4**length`` Pauli words as tuples, such as ``("PauliX", "Identity")``."""
     return itertools.product(("Identity", "PauliX", "PauliY", "PauliZ"), repeat=length)
 
 
 def compute_word_matrix(names: Sequence[str]) -> np.ndarray:
-    """Return the Kronecker product of Paulis, the first as most significant bit."""
+    """Compute the matrix of a Pauli word, the Kronecker product of its Pauli matrices.
+
+    Args:
+        names: a name such as ``"PauliX"`` or ``"Identity"`` for each qubit, the first one for the
+            most significant bit.
+    """
     matrices = [get_factor_matrix(NamedFactor(name, 0)) for name in names]
     return functools.reduce(np.kron, matrices, np.eye(1))
 
 
 def needs_pauli_words(terms: Sequence[Term], observables: frozenset[str]) -> bool:
-    """Return whether a device must measure terms as single Pauli words.
+    """Return whether a device supports an observable only as single Pauli words.
 
     Args:
         terms: terms of the observable, from ``find_terms``.
@@ -56,6 +61,9 @@ def needs_pauli_words(terms: Sequence[Term], observables: frozenset[str]) -> boo
 def to_pauli_words(terms: Sequence[Term]) -> list[Term]:
     """Expand the terms of an observable into a sum of distinct Pauli words.
 
+    Matrices and Hadamards are decomposed: the term ``(2, (H(0),))`` becomes ``sqrt(2) X(0) +
+    sqrt(2) Z(0)``.
+
     Args:
         terms: terms from ``find_terms``, with factors on disjoint wires.
 
@@ -73,10 +81,15 @@ def to_pauli_words(terms: Sequence[Term]) -> list[Term]:
 
 
 def square_words(words: Sequence[Term]) -> list[Term]:
-    """Square a sum of Pauli words.
+    """Expand the square of a sum of Pauli words into a sum of distinct Pauli words.
 
-    Words are pairs of a coefficient and a tuple of `NamedFactor` Paulis on different wires. In the
-    result, each Pauli word occurs once.
+    ``X(0) + Z(1)`` becomes ``2 I + 2 X(0) Z(1)``.
+
+    Args:
+        words: pairs of a coefficient and a tuple of `NamedFactor` Paulis on different wires.
+
+    Returns:
+        the words of the square, in the same form. Coefficients that cancel remain, as zeros.
     """
     pairs = itertools.product(words, repeat=2)
     return _merge_equal_words(
@@ -109,9 +122,10 @@ def _decompose_factor(factor: Factor) -> list[tuple[Any, tuple[NamedFactor, ...]
 
 
 def _merge_equal_words(words: Sequence[Term]) -> list[Term]:
-    """Add the coefficients of equal Pauli words, in any order of their factors.
+    """Add up the coefficients of equal Pauli words.
 
-    Each distinct word occurs once in the result. The Paulis of a word are on different wires.
+    Words are equal if they have the same Paulis on the same wires, in any order. Each distinct word
+    occurs once in the result.
     """
     totals: dict[Any, Term] = {}
     for coefficient, word in words:

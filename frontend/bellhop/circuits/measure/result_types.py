@@ -25,16 +25,17 @@ _DIFFERENTIABLE = (mp.ExpectationMP, mp.VarianceMP, mp.ProbabilityMP, mp.ShadowE
 
 @dataclass(frozen=True, eq=False)
 class ProcessResult:
-    """The shape and type of a measurement process's result, for one group of shots.
+    """The shape and dtype of the result that a PennyLane device returns for a measurement process.
 
-    It describes the return value of a PennyLane device that the program calls through Python;
-    ``find_result`` makes it while the circuit is traced.
+    The program calls this device through Python, so the result type must be known when the circuit
+    is traced. With shots, it is the result of one group of shots.
 
     Attributes:
         process: PennyLane's measurement process.
         shape: shape of the result array.
         dtype: type of the result array.
-        values: NumPy array, the sorted values that ``counts`` counts; None for other processes.
+        values: for ``counts``, a sorted NumPy array of all values that a shot may have, and the
+            result array has their counts; None for other processes.
         levels: dimension of a wire, 2 for qubits and 3 for qutrits.
     """
 
@@ -51,7 +52,7 @@ class ProcessResult:
 
     @property
     def has_shift_rule(self) -> bool:
-        """Whether all differentiation methods, also parameter shift, support the process."""
+        """Whether every differentiation method, including parameter shift, supports the process."""
         return isinstance(self.process, _DIFFERENTIABLE)
 
     def read_array(self, value: Any) -> Any:
@@ -95,6 +96,7 @@ class ProcessResult:
         return array
 
     def _make_error(self, returned: str, expected: str) -> CircuitError:
+        """Make the error for a return value that differs from the expected result."""
         return CircuitError(
             f"the device returned {returned} for {self.process}, expected {expected}. "
             "Fix the device's execute method."
@@ -132,15 +134,17 @@ def find_result(
     shots: int | None,
     where: str,
 ) -> ProcessResult:
-    """Find the shape, type and counted values of a measurement process's result.
+    """Find the shape, dtype and counted values of a measurement process's result on a device.
 
     Args:
+        process: PennyLane's measurement process.
+        device: the PennyLane device that measures it.
         n_wires: number of wires of the device, or of the circuit if the device has none.
         shots: number of shots of the group; None without shots.
         where: the QNode's name and line, for error messages.
 
     Returns:
-        the description of the result. For ``counts``, the described array has the count of each of
+        the description of the result array, which for ``counts`` has the count of each of
         ``values``.
 
     Raises:
@@ -191,17 +195,18 @@ def find_result(
 
 
 def is_state_sized(value: object) -> bool:
-    """Return whether a leaf measures a state, density matrix or probabilities."""
+    """Return whether a value measures a state, a density matrix or probabilities."""
     return isinstance(value, qml.measurements.StateMP | qml.measurements.ProbabilityMP)
 
 
 def _list_counted_values(
     process: qml.measurements.MeasurementProcess, n_wires: int, levels: int, where: str
 ) -> np.ndarray:
-    """Find the values that ``counts`` counts: basis states, outcomes or eigenvalues.
+    """List all values that ``counts`` may count: basis states, outcomes or eigenvalues.
 
     Args:
-        n_wires: number of wires of the circuit, which are counted if the process names none.
+        process: PennyLane's ``counts``.
+        n_wires: number of wires of the circuit, used if the process names no wires.
         levels: dimension of a wire, 2 for qubits and 3 for qutrits.
         where: the QNode's name and line, for error messages.
 
@@ -228,4 +233,5 @@ def _list_counted_values(
 
 
 def _get_name(process: qml.measurements.MeasurementProcess) -> str:
+    """Return the function that users call for a process of samples or counts."""
     return "sample" if isinstance(process, mp.SampleMP) else "counts"

@@ -34,14 +34,15 @@ MAX_WIRES = 12
 
 
 def split_groups(groups: Sequence[int]) -> np.ndarray:
-    """Split each group of shots into halves, if each group has at least two shots.
+    """Split each group of shots into two halves, unless a group has fewer than two shots.
+
+    ``[5, 4]`` becomes ``[[3, 2], [2, 2]]``, and ``[1, 4]`` becomes ``[[1], [4]]``.
 
     Args:
         groups: the number of shots of each group.
 
     Returns:
-        integer array ``[groups, parts]``, the number of shots of each half; one part without
-        halves.
+        integer array ``[groups, parts]``, the number of shots of each part.
     """
     sizes = np.array(groups)
     if sizes.min() < 2:
@@ -65,10 +66,11 @@ class SampleMean:
     name: str
 
     def add_derivative(self, result: Any, frequencies: Any, shares: Any) -> Any:
-        """Return a result with the derivative of a mean over shots.
+        """Return ``result`` unchanged, with the derivative of a mean over shots.
 
-        The function is evaluated only where the result is differentiated. The program then raises
-        an error if the result is not the mean of the function.
+        The derivative is estimated from the tangents of ``frequencies``. If the result is
+        differentiated, the program evaluates ``function`` for all outcomes, and raises an error if
+        the result is not the mean of the function.
 
         Args:
             result: array ``[*shape]``, computed from all samples of a group of shots.
@@ -88,12 +90,12 @@ class SampleMean:
         # call has ended.
         @jax.custom_jvp
         def make_zeros(frequencies: Any, result: Any, shares: Any) -> Any:
-            """Return zeros, whose tangent is the estimate of the result's derivative."""
+            """Return zeros, whose custom JVP gives the estimated tangent of the result."""
             return jnp.zeros_like(result)
 
         @make_zeros.defjvp
         def make_zeros_jvp(primals: Any, tangents: Any) -> Any:
-            """Return zeros and their tangent along a tangent of the frequencies."""
+            """Return zeros, and the result's tangent for a tangent of the frequencies."""
             frequencies, result, shares = map(jax.lax.stop_gradient, primals)
             values, baselines = self._evaluate(frequencies, result, shares)
             centred = values - jnp.expand_dims(baselines, 1)
@@ -103,7 +105,11 @@ class SampleMean:
         return result + make_zeros(frequencies, jax.lax.stop_gradient(result), shares)
 
     def _evaluate(self, frequencies: Any, result: Any, shares: Any) -> tuple[Any, Any]:
-        """Evaluate the function for each outcome, and its baseline for each part of a group.
+        """Evaluate the function for each outcome, and compute the baseline of each part of a group.
+
+        The baseline, a weighted average of the function, is subtracted from the function to reduce
+        the variance of the derivative. Each part gets the baseline computed from the other part's
+        frequencies; a single part gets zero.
 
         Args:
             frequencies: array ``[parts, outcomes]``.

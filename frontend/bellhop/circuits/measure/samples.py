@@ -29,13 +29,15 @@ class _ShotProcess(Process):
     """Base class for ``qml.sample`` and ``qml.counts``: a value for each shot."""
 
     def _request_exact(self, asked: ExactValues) -> Callable[[Any], Statistic]:
+        """Raise an error, as the measurement needs shots."""
         raise self._needs_shots_error()
 
     def _request_samples(self, rounds: SamplingRounds) -> Callable[[Any], Statistic]:
-        """Request bits of wires, in the observable's eigenbasis if there is an observable.
+        """Request the bits of all shots, in the observable's eigenbasis if there is an observable.
 
         Returns:
-            a function from the result of ``rounds.sample()`` to the ``Statistic`` of the result.
+            a function from the result of ``rounds.sample()`` to the ``Statistic`` of the samples or
+            counts.
         """
         if self.process.obs is None and self.process.eigvals() is None:
             return self._request_wires(rounds)
@@ -52,7 +54,8 @@ class _ShotProcess(Process):
         time. Without wires, nothing is requested.
 
         Returns:
-            a function from the result of ``rounds.sample()`` to the ``Statistic`` of the result.
+            a function from the result of ``rounds.sample()`` to the ``Statistic`` of the samples or
+            counts.
         """
         labels = self._get_labels()
         if any(map(is_dynamic, labels)):
@@ -68,11 +71,12 @@ class _ShotProcess(Process):
         return lambda values: self._make_bits_statistic(_select_columns(take(values), columns))
 
     def _find_columns(self, labels: Sequence[Any]) -> Any:
+        """Return the qubit index of each wire label, as an array."""
         return np.array([self._wires(label) for label in labels], int)
 
     @abstractmethod
     def _make_bits_statistic(self, bits: Any) -> Statistic:
-        """Return the statistic of wires, from bits ``[shots, wires]``."""
+        """Make the statistic of measured wires from their bits, an array ``[shots, wires]``."""
 
     @abstractmethod
     def _make_eigenvalue_statistic(
@@ -82,6 +86,7 @@ class _ShotProcess(Process):
 
         Args:
             coefficient: scalar factor of the observable, static or traced.
+            diagonals: the factors of the observable, on disjoint wires, with their eigenvalues.
             bits: ``[shots, qubits]``, bits of all qubits in the eigenbasis of the factors.
 
         Returns:
@@ -90,7 +95,7 @@ class _ShotProcess(Process):
 
 
 def _select_columns(bits: Any, columns: Any) -> Any:
-    """Return the columns of an array; the array itself where these are all, in order."""
+    """Return ``bits[:, columns]``, or ``bits`` itself if these are all columns in order."""
     are_all = not is_dynamic(columns) and np.array_equal(columns, np.arange(bits.shape[1]))
     return bits if are_all else bits[:, columns]
 
@@ -99,15 +104,17 @@ class SampleProcess(_ShotProcess):
     """Measures ``qml.sample`` of wires, of an observable or of mid-circuit outcomes."""
 
     def _make_bits_statistic(self, bits: Any) -> Statistic:
+        """Return the statistic of samples of wires: the bits ``[shots, wires]``, by default int."""
         return self._make_typed_statistic(bits, int)
 
     def _make_eigenvalue_statistic(
         self, coefficient: Operand, diagonals: Sequence[DiagonalFactor], bits: Any
     ) -> Statistic:
-        """Make the statistic of the observable's eigenvalue in each shot.
+        """Make the statistic of samples of an observable: its eigenvalue in each shot.
 
         Args:
             coefficient: scalar factor of the observable, static or traced.
+            diagonals: the factors of the observable, on disjoint wires, with their eigenvalues.
             bits: ``[shots, qubits]``, bits of all qubits in the eigenbasis of the factors.
 
         Returns:
@@ -120,10 +127,22 @@ class SampleProcess(_ShotProcess):
         return self._make_typed_statistic(values, float)
 
     def _make_typed_statistic(self, values: Any, default: type) -> Statistic:
+        """Make the statistic of a value for each shot.
+
+        Args:
+            values: array ``[shots, ...]``.
+            default: the dtype to which the values are cast if the user chose none.
+        """
         dtype = getattr(self.process, "_dtype", None) or default
         return Statistic(values.astype(dtype), is_per_shot=True)
 
     def _make_sampled_outcome_statistic(self, outcomes: Sequence[Any]) -> Statistic:
+        """Make the statistic of samples of mid-circuit outcomes.
+
+        Returns:
+            a ``Statistic`` of values ``[shots]`` for one outcome or an expression of outcomes, and
+            ``[shots, outcomes]`` for a list.
+        """
         several = isinstance(self.process.mv, list)
         value = as_number(jnp.stack(outcomes) if several else outcomes[0])
         return Statistic(self._answers.broadcast_to_shots(value), is_per_shot=True)
@@ -136,7 +155,7 @@ class CountsProcess(_ShotProcess):
     """
 
     def _request_samples(self, rounds: SamplingRounds) -> Callable[[Any], Statistic]:
-        """Request counts if frequencies give exact counts, and samples otherwise.
+        """Request the count of each outcome if it is exact, and samples otherwise.
 
         Samples are also requested if a wire is traced.
 
@@ -156,9 +175,9 @@ class CountsProcess(_ShotProcess):
         return lambda answers: _make_value_counts_statistic(take(answers), values)
 
     def _has_exact_frequencies(self) -> bool:
-        """Return whether frequencies, times the shots of a group, round to its counts.
+        """Return whether counts can be computed from frequencies, by multiplication and rounding.
 
-        They do not if shots may be dropped, if each shot is a separate execution, or if there are
+        They cannot if shots may be dropped, if each shot is a separate execution, or if there are
         too many shots for single precision.
         """
         answers = self._answers
@@ -167,6 +186,7 @@ class CountsProcess(_ShotProcess):
         return Precision.is_double() or sum(answers.groups) < _MOST_SHOTS_IN_SINGLE
 
     def _make_bits_statistic(self, bits: Any) -> Statistic:
+        """Make the statistic of the counts of basis states, from bits ``[shots, wires]``."""
         return _make_counts_statistic(Samples.to_integers(bits), np.arange(2 ** bits.shape[1]))
 
     def _make_eigenvalue_statistic(
@@ -175,6 +195,8 @@ class CountsProcess(_ShotProcess):
         """Make the statistic of the counts of an observable's eigenvalues.
 
         Args:
+            coefficient: scalar factor of the observable, static or traced.
+            diagonals: the factors of the observable, on disjoint wires, with their eigenvalues.
             bits: ``[shots, qubits]``, bits of all qubits in the eigenbasis of the factors.
 
         Returns:
@@ -190,7 +212,11 @@ class CountsProcess(_ShotProcess):
     def _compute_known_eigenvalues(
         self, coefficient: Operand, diagonals: Sequence[DiagonalFactor]
     ) -> np.ndarray:
-        """Compute the eigenvalue of each outcome of an observable's factors.
+        """Compute the observable's eigenvalue for each outcome of its wires.
+
+        Args:
+            coefficient: scalar factor of the observable.
+            diagonals: the factors of the observable, on disjoint wires, with their eigenvalues.
 
         Returns:
             real NumPy array ``[2**wires]`` for all wires of the factors together.
@@ -228,7 +254,10 @@ class CountsProcess(_ShotProcess):
 
 
 def _find_distinct(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the distinct values, and the index of each value among these."""
+    """Return the distinct values in ascending order, and for each value its index among them.
+
+    Values that differ by rounding errors are equal.
+    """
     # Eigenvalues that differ by rounding are equal.
     return np.unique(np.round(values, 12), return_inverse=True)
 
@@ -237,7 +266,7 @@ def _make_value_counts_statistic(counts: Any, values: np.ndarray) -> Statistic:
     """Make a statistic that adds up the counts of outcomes that have the same value.
 
     Args:
-        counts: integers ``[groups, outcomes]``.
+        counts: integers ``[groups, outcomes]``, how many shots gave each outcome.
         values: the value of each outcome; values that differ by rounding errors are equal.
 
     Returns:
@@ -246,6 +275,7 @@ def _make_value_counts_statistic(counts: Any, values: np.ndarray) -> Statistic:
     distinct, place = _find_distinct(values)
 
     def finish(counts: Any) -> Any:
+        """Return the distinct values, and their counts from one group's counts of outcomes."""
         in_order = np.array_equal(place, np.arange(len(distinct)))
         of_values = counts if in_order else jnp.zeros(len(distinct), int).at[place].add(counts)
         return jnp.asarray(distinct), of_values
@@ -267,6 +297,7 @@ def _make_counts_statistic(samples: Any, values: np.ndarray) -> Statistic:
     distinct, place = _find_distinct(values)
 
     def finish(samples: Any) -> Any:
+        """Return the distinct values, and their counts from one group's samples."""
         n = len(distinct)
         bins = jnp.where(samples < 0, n, jnp.asarray(place)[samples])
         return jnp.asarray(distinct), jnp.bincount(bins, length=n + 1)[:n]

@@ -36,9 +36,12 @@ SampledValues = Sequence[dict[Any, Any]]
 class DiagonalFactor:
     """A factor of an observable, with gates that diagonalize it.
 
+    ``X(0)`` has the gates ``(Hadamard(0),)`` and the eigenvalues ``[1, -1]``.
+
     Attributes:
         wires: wire labels, the first one for the most significant bit of an outcome.
-        basis: key of the basis; measurements with equal keys on their wires can share samples.
+        basis: hashable key of the eigenbasis, such as ``"X"``; measurements with equal keys on
+            their wires can share samples.
         gates: PennyLane gates that rotate the eigenvectors to the computational basis.
         eigenvalues: ``[2**wires]``, the eigenvalue of each outcome; None if not needed.
     """
@@ -53,7 +56,10 @@ COMPUTATIONAL = "Z"
 
 
 def make_computational_factor(wires: Sequence[Any]) -> DiagonalFactor:
-    """Return the factor that measures wires in the computational basis."""
+    """Return a diagonal factor without gates: the wires are measured in the computational basis.
+
+    It has no eigenvalues.
+    """
     return DiagonalFactor(tuple(wires), COMPUTATIONAL, (), None)
 
 
@@ -84,8 +90,8 @@ def as_diagonals(
 ) -> tuple[Any, list[DiagonalFactor]]:
     """Write an observable as a coefficient times a product of diagonal factors.
 
-    A sum becomes one factor, diagonal in a common basis of its terms or in the eigenbasis of its
-    matrix.
+    ``2 * X(0) @ Z(1)`` gives 2 and the factors of ``X(0)`` and ``Z(1)``. A sum becomes one factor,
+    diagonal in a common basis of its terms or in the eigenbasis of its matrix.
 
     Args:
         observable: PennyLane operator on static wires.
@@ -213,12 +219,13 @@ def make_basis_rotations(bases: Operand, wires: Sequence[Wire]) -> list[Any]:
 
 @dataclass
 class Basis:
-    """The basis of each wire in one round of samples, and the gates that rotate to it.
+    """The measurement basis of each wire, as wires are added, and the gates that rotate to it.
 
-    `SamplingRounds` has an instance for each round, which grows with the requests.
+    `SamplingRounds` has an instance for each round of samples.
 
     Attributes:
-        bases: key of the basis by wire label, see `DiagonalFactor`; other wires have no basis yet.
+        bases: maps a wire label to a key of its basis, such as ``"X"``, see `DiagonalFactor`; wires
+            without an entry may be measured in any basis.
         gates: PennyLane gates, in order.
     """
 
@@ -226,12 +233,12 @@ class Basis:
     gates: list[Any] = field(default_factory=list)
 
     def try_add(self, diagonals: Sequence[DiagonalFactor]) -> bool:
-        """Add the bases of factors to this round, if they agree with its bases.
+        """Add the bases of factors if they agree with the bases that their wires have already.
 
         The factors are on disjoint wires.
 
         Returns:
-            whether the factors were added; if not, the round is unchanged.
+            whether the factors were added; if not, this object is unchanged.
         """
         if any(self.bases.get(w, d.basis) != d.basis for d in diagonals for w in d.wires):
             return False
@@ -243,10 +250,11 @@ class Basis:
 
 
 class SamplingRounds:
-    """Rounds of samples, each in its own basis, and the requests for each round.
+    """Collects requests for samples, and then draws all samples in as few bases as possible.
 
-    Measurements request samples, and ``sample`` then draws all of them. A request is added to the
-    first round whose basis agrees, so that compatible measurements share samples.
+    A *round* draws all shots once, in one measurement basis of each wire. A request is added to the
+    first round whose basis agrees, so that compatible measurements share samples, or to a new
+    round. ``sample`` draws all rounds.
 
     Args:
         groups: the number of shots of each group, an entry of the shot vector.
@@ -271,9 +279,9 @@ class SamplingRounds:
             wires: qubit indices of the wires whose outcomes are counted.
             signs: qubit indices; a shot counts as -1 if the outcomes of these qubits have odd
                 parity.
-            groups: the number of shots of each group, in the order of the shots; None for the
-                entries of the shot vector. Parts of entries need a circuit without mid-circuit
-                measurements.
+            groups: the number of shots of each group, in the order of the shots; by default the
+                entries of the shot vector. Only a circuit without mid-circuit measurements may have
+                groups that are parts of entries.
 
         Returns:
             a function from the result of ``sample()`` to the frequencies, a real array
@@ -289,6 +297,7 @@ class SamplingRounds:
 
         Args:
             diagonals: factors in whose bases the wires are measured.
+            wires: qubit indices of the wires whose outcomes are counted.
 
         Returns:
             a function from the result of ``sample()`` to integers ``[groups, 2**len(wires)]``.
@@ -300,19 +309,28 @@ class SamplingRounds:
     def request_outcomes(
         self, diagonals: Sequence[DiagonalFactor], *, is_processed: bool = False
     ) -> Callable[[SampledValues], Any]:
-        """Request bits ``[shots, qubits]``; return a function that reads them.
+        """Request the bits of all qubits in each shot.
 
         Args:
             diagonals: factors in whose bases the wires are measured.
-            is_processed: see ``Samples``: whether the derivative of the bits is zero.
+            is_processed: whether the derivative of the bits is zero; by default, it is an error to
+                differentiate them.
+
+        Returns:
+            a function from the result of ``sample()`` to the bits, an array ``[shots, qubits]``.
         """
         return self._add_request(diagonals, Samples(is_processed))
 
     def request_snapshots(self, what: ShadowSnapshots) -> Callable[[SampledValues], Any]:
-        """Request a classical shadow or means over one, which has a basis for each shot.
+        """Request a classical shadow, or means over a classical shadow.
+
+        Its random basis for each shot is independent of the bases of the rounds.
+
+        Args:
+            what: describes the shadow or the means.
 
         Returns:
-            a function from the result of ``sample()`` to the array of ``what``.
+            a function from the result of ``sample()`` to the requested array.
         """
         self._snapshots.append(what)
         place = len(self._snapshots) - 1
@@ -351,7 +369,7 @@ class SamplingRounds:
         return len(self._rounds) - 1
 
     def sample(self, answers: Answers) -> SampledValues:
-        """Sample all rounds, each in its basis.
+        """Draw the samples of all rounds, each in its basis.
 
         Gates are applied to the circuit: each round's rotations, which are undone before the next
         round. The last round's rotations are not undone.
@@ -360,9 +378,9 @@ class SamplingRounds:
             answers: the backend's circuit, after all gates of the quantum function.
 
         Returns:
-            a list: for each round a dictionary of results by request, and last a dictionary of the
-            classical shadows and their means by the position of their request. The functions that
-            the ``request_...`` methods returned read the list.
+            a list for the functions that the ``request_...`` methods returned: for each round a
+            dictionary of results by request, and last a dictionary of the classical shadows and
+            their means by the position of their request.
         """
         values = []
         # Snapshots need the state as it is, and the last basis is not undone.
@@ -378,13 +396,14 @@ class SamplingRounds:
 def request_product_mean(
     diagonals: Sequence[DiagonalFactor], rounds: SamplingRounds, wires: WireMap, *, power: int = 1
 ) -> Callable[[SampledValues], Any]:
-    """Request the mean of a power of a product of factors, over each group of shots.
+    """Request the mean of ``product ** power`` over each group of shots, for a product of factors.
 
-    With ``power=1`` it is the expectation value of the product.
+    With ``power=1`` it is the estimated expectation value of the product.
 
     Args:
         diagonals: diagonal factors on disjoint wires, with eigenvalues.
         rounds: collects the samples that the circuit's processes request.
+        wires: maps wire labels to qubit indices.
         power: the exponent, 1 or 2.
 
     Returns:
@@ -403,6 +422,7 @@ def request_product_mean(
 
 
 def _has_sign_eigenvalues(diagonal: DiagonalFactor) -> bool:
+    """Return whether a factor's eigenvalues are static and equal to ``[1, -1]``."""
     eigenvalues = diagonal.eigenvalues
     is_known = not is_dynamic(eigenvalues)
     return is_known and np.array_equal(eigenvalues, [1.0, -1.0])

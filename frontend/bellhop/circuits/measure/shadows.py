@@ -30,10 +30,11 @@ class _ShadowProcess(Process):
     needs_snapshots: ClassVar[bool] = True
 
     def _request_exact(self, asked: ExactValues) -> Callable[[Any], Statistic]:
+        """Raise an error, as the measurement needs shots."""
         raise self._needs_shots_error()
 
     def _get_snapshot_options(self) -> dict[str, Any]:
-        """Return the fields that `ShadowSnapshots` and `ShadowMeans` share, by name.
+        """Return keyword arguments for `ShadowSnapshots` or `ShadowMeans`: wires, seed and shots.
 
         Raises:
             CompileError: if the process has a seed for the bases of all shots, and each shot is a
@@ -59,6 +60,12 @@ class ClassicalShadow(_ShadowProcess):
     """
 
     def _request_samples(self, rounds: SamplingRounds) -> Callable[[Any], Statistic]:
+        """Request the bits and random bases of all shots.
+
+        Returns:
+            a function from the result of ``rounds.sample()`` to a ``Statistic``, whose result has
+            the axis of bits and bases first.
+        """
         take = rounds.request_snapshots(ShadowSnapshots(**self._get_snapshot_options()))
         return lambda values: Statistic(
             take(values).astype(jnp.int8), _move_bits_first, is_per_shot=True
@@ -76,7 +83,8 @@ class ShadowExpval(_ShadowProcess):
         """Request means of Pauli words over ``k`` parts of each group of shots.
 
         Returns:
-            a function from the result of ``rounds.sample()`` to the ``Statistic`` of the result.
+            a function from the result of ``rounds.sample()`` to the ``Statistic`` of the
+            expectation values, which has values ``[groups, k, words]``.
         """
         observables = list_observables(self.process.H)
         of_each = [list(to_pauli_words(find_terms(each, self._where))) for each in observables]
@@ -91,7 +99,7 @@ class ShadowExpval(_ShadowProcess):
         coefficients = jnp.stack([jnp.real(coefficient) for coefficient, _ in terms])
 
         def finish(means: Any) -> Any:
-            """Compute the result of one group of shots, as the statistic's ``finish``.
+            """Compute the expectation values of one group of shots.
 
             The median over the ``k`` parts is taken, and the words of an observable are added up.
 
@@ -132,10 +140,14 @@ class ShadowExpval(_ShadowProcess):
         return [size] * (k - 1) + [last]
 
     def _find_factors(self, term: Term) -> tuple[int, ...]:
-        """Return the Pauli index of each wire: 0, 1, 2 for X, Y, Z and 3 for the identity."""
+        """Return the Pauli index of each measured wire: 0, 1, 2 for X, Y, Z and 3 for the identity.
+
+        ``term`` is a Pauli word with its coefficient.
+        """
         of_wire = {f.wire: _FACTORS[f.name] for f in term[1] if isinstance(f, NamedFactor)}
         return tuple(of_wire.get(wire, _IDENTITY) for wire in self._get_labels())
 
 
 def _move_bits_first(snapshots: Any) -> Any:
+    """Transpose ``[shots, 2, wires]`` to ``[2, shots, wires]``."""
     return jnp.moveaxis(snapshots, 1, 0)

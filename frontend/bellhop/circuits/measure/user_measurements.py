@@ -44,14 +44,15 @@ class UserSampleProcess(Process):
     """Measures a user's class that is derived from PennyLane's `SampleMeasurement`."""
 
     def _request_exact(self, asked: ExactValues) -> Callable[[Any], Statistic]:
+        """Raise an error, as the measurement needs shots."""
         raise self._needs_shots_error()
 
     def _request_samples(self, rounds: SamplingRounds) -> Callable[[Any], Statistic]:
         """Request samples, in the eigenbasis of the observable if any.
 
         Returns:
-            a function from the result of ``rounds.sample()`` to a ``Statistic``, whose ``finish``
-            calls the user's ``process_samples``.
+            a function from the result of ``rounds.sample()`` to a ``Statistic`` of the result of
+            the user's ``process_samples``.
         """
         process = self.process
         measured = process.wires or qml.wires.Wires(self._wires.labels)
@@ -68,7 +69,7 @@ class UserSampleProcess(Process):
             take = rounds.request_outcomes(diagonals)
 
             def finish(samples: Any) -> Any:
-                """Call the class with the columns of the measured wires."""
+                """Call the user's ``process_samples`` with the bits of the measured wires."""
                 return _process_samples(process, samples[..., np.array(columns)], measured)
 
             return lambda answers: Statistic(take(answers), finish, is_per_shot=True)
@@ -81,9 +82,11 @@ class UserSampleProcess(Process):
         measured: qml.wires.Wires,
         columns: Sequence[int],
     ) -> Callable[[Any], Statistic]:
-        """Request samples, and frequencies by which a mean over shots is differentiated.
+        """Request samples for ``process_samples``, and frequencies that give its derivative.
 
-        All shots must have the same execution, so that the class is called here.
+        The result is differentiated if it is a mean over shots. The circuit must have no
+        mid-circuit
+        measurement: ``process_samples`` is called before executions are combined.
 
         Args:
             rounds: collects the samples that the circuit's processes request.
@@ -106,7 +109,7 @@ class UserSampleProcess(Process):
         ends = np.cumsum(groups)
 
         def make_statistic(answers: Any) -> Statistic:
-            """Call the class for each group of shots."""
+            """Call ``process_samples`` for each group of shots; return the results' statistic."""
             samples = take(answers)[..., np.array(columns)]
             results = [
                 _process_samples(process, samples[end - shots : end], measured)
@@ -117,7 +120,7 @@ class UserSampleProcess(Process):
             return Statistic((stacked, frequencies, jnp.asarray(shares)), finish)
 
         def finish(values: Any) -> Any:
-            """Return the result of one group, with the derivative of a mean."""
+            """Return the result of one group, with the derivative of a mean over shots."""
             result, *others = values
             return mean.add_derivative(result, *others)
 
@@ -127,7 +130,7 @@ class UserSampleProcess(Process):
 def _process_each_sample(
     process: qml.measurements.SampleMeasurement, outcomes: Any, wire_order: qml.wires.Wires
 ) -> Any:
-    """Call a user's `process_samples` on single samples.
+    """Call a user's `process_samples` on each row of ``outcomes``, as on a single shot.
 
     Args:
         process: the user's measurement.
@@ -186,6 +189,7 @@ def _process_in_python(
         pass
 
     def process_samples(samples: np.ndarray) -> np.ndarray:
+        """Call the user's method on NumPy samples, and return a NumPy array."""
         return np.asarray(process.process_samples(np.asarray(samples), wire_order), dtype)
 
     process_samples.__name__ = f"{type(process).__name__}.process_samples"
