@@ -75,6 +75,7 @@ def apply_adjoint(circuit: RecordingCircuit, function: Callable[[], Any]) -> App
     """Trace a quantum function and append its adjoint to the traced circuit.
 
     Args:
+        circuit: the circuit that is being traced, which receives the gates.
         function: the quantum function, without arguments; its result is ignored.
 
     Returns:
@@ -90,6 +91,7 @@ def apply_controlled(
     """Trace a quantum function and append its controlled form to the traced circuit.
 
     Args:
+        circuit: the circuit that is being traced, which receives the gates.
         wires: the control wires: a label, a tracer or a sequence.
         values: a sequence with a control value for each wire, or one value for all wires; None for
             True. Values may be traced.
@@ -113,14 +115,20 @@ def _append_region(
     """Append the adjoint or controlled form of a traced function to a circuit.
 
     Args:
+        circuit: the circuit that is being traced.
         gates: the traced quantum function, before inversion or control.
-        controls: control wires and a list of control values; None for an adjoint.
+        controls: control wires and a list of control values; None to append the adjoint.
+
+    Returns:
+        a description of the applied gates, which the user may inspect.
     """
     circuit.append_region(gates, controls)
     return AppliedFunction(circuit, gates, controls)
 
 
 def _drop_result(function: Callable[..., Any]) -> Callable[..., None]:
+    """Wrap a function so that it returns None."""
+
     def run(*args: Any, **kwargs: Any) -> None:
         function(*args, **kwargs)
 

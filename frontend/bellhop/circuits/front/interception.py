@@ -111,6 +111,8 @@ def call_qnode(qnode: qml.QNode, args: tuple[Any, ...], kwargs: dict[str, Any]) 
     circuit is traced again.
 
     Args:
+        qnode: the QNode that is called.
+        args: the QNode's positional arguments.
         kwargs: the QNode's keyword arguments; may include PennyLane's legacy argument ``shots``.
 
     Returns:
@@ -170,14 +172,22 @@ def _merge_function_transforms(qnode: qml.QNode) -> qml.QNode:
 def _call_with_plan(
     qnode: qml.QNode, args: Any, kwargs: Any, config: CircuitConfig, plan: ExecutionPlan
 ) -> Any:
-    """Trace a QNode call with one choice of a backend.
+    """Trace a QNode call for execution by the backend of ``plan``.
 
     Zero-noise extrapolation may trace the circuit several times. Under ``qml.snapshots``, the
     snapshots are measured too and stored in the device's debugger; ``config`` and ``plan`` are then
     not used, as each circuit gets its own.
 
+    Args:
+        qnode: the QNode that is called.
+        args: its positional arguments.
+        kwargs: its keyword arguments.
+        config: the execution settings that were read from the QNode.
+        plan: the chosen backend and its settings.
+
     Returns:
-        the measurements' values; ``Declined`` if the call must be traced again for another backend.
+        the measurements' values. If the backend does not support the circuit and the call must be
+        traced again for another backend, a ``Declined`` object with the reason.
     """
     debugger = getattr(qnode.device, "_debugger", None)
     if debugger is not None and debugger.active:
@@ -185,6 +195,7 @@ def _call_with_plan(
     function, mitigation = CachedFunction(qnode.func), trace_state().mitigation
 
     def run() -> Any:
+        """Trace the call once."""
         return _trace_call(qnode, function, args, kwargs, config, plan)
 
     # Tapes have no loops, and noise models need static wires, so loops are unrolled for both.
@@ -207,11 +218,17 @@ def _trace_call(
     ``NoisePass`` can add its noise.
 
     Args:
+        qnode: the QNode that is called.
         function: the quantum function, which caches its traced form.
+        args: its positional arguments.
+        kwargs: its keyword arguments.
+        config: the execution settings that were read from the QNode.
+        plan: the chosen backend and its settings.
 
     Returns:
-        the measurements' values; ``Declined`` if the circuit must be traced again, as it has
-        mid-circuit measurements and falls back to a device that Python calls.
+        the measurements' values. A ``Declined`` object if the function must be traced again, since
+        only a device that Python calls supports the circuit, and the circuit has mid-circuit
+        measurements.
     """
     where = config.where
     if PAULI_TWIRLING in config.passes:
@@ -228,7 +245,7 @@ def _trace_call(
     device = qnode.device
 
     def run(plan: ExecutionPlan) -> Any:
-        """Trace the execution on the backend of a plan, and note the plan for the user.
+        """Trace the execution on the backend of ``plan``; let ``verbose=True`` report this backend.
 
         Returns:
             the measurements' values, or ``Declined`` if the backend does not support the circuit.
@@ -265,17 +282,20 @@ def _trace_call(
 
 
 def _decline_transforms(function: TracedQuantumFunction, where: str) -> Declined | None:
-    """Decline a circuit with a user's `MeasurementTransform` for a backend without tapes.
+    """Find out whether a circuit has a user's `MeasurementTransform`, which needs a tape.
+
+    PennyLane computes such a measurement from a tape, so only the ``tapes`` backend supports it.
 
     Args:
         function: the traced quantum function.
         where: the QNode's name and line, for error messages.
 
     Returns:
-        why the backend does not support the circuit; None if it may.
+        a ``Declined`` object with the reason to choose another backend; None if the circuit has no
+        such measurement.
 
     Raises:
-        CompileError: if the circuit measures mid-circuit too.
+        CompileError: if the circuit has such a measurement and a mid-circuit measurement.
     """
     names = [kind.__name__ for kind in function.leaf_types if is_computed_from_tape(kind)]
     if not names:
@@ -291,12 +311,14 @@ def _decline_transforms(function: TracedQuantumFunction, where: str) -> Declined
 
 
 def _prepare_twirling(qnode: qml.QNode, config: CircuitConfig) -> None:
-    """Offer a seed for the random Paulis of twirling; reject noise added before them.
+    """Check that a circuit supports Pauli twirling, and seed the program's random numbers.
 
-    The device's random generator draws the seed. With shots, no seed is offered here.
+    Without shots, a seed is drawn from the device's random generator, and is used if no other seed
+    was offered to the program before. With shots, no seed is drawn here.
 
     Raises:
-        CompileError: if a noise model needs a tape, which is transformed before twirling.
+        CompileError: if the QNode has a noise model that needs a tape, because twirling must come
+            before the noise.
     """
     if not config.shots.total:
         offer_device_seed(qnode.device)
@@ -321,9 +343,9 @@ def _has_outcomes(function: TracedQuantumFunction) -> bool:
 
 @contextmanager
 def _add_error_note(where: str) -> Iterator[None]:
-    """Add a note to exceptions that are raised within the ``with`` block.
+    """Add a note with the QNode and the user's line to exceptions raised in the ``with`` block.
 
-    The note names the QNode and the user's line; an exception that names the QNode gets none.
+    An exception whose message or notes name the QNode already gets no note.
     """
     try:
         yield
@@ -348,10 +370,13 @@ def _make_wire_map(
         inputs: its arguments that are arrays.
         where: the QNode's name and line, for error messages.
 
+    Returns:
+        the map. For a device with wires, the circuit's wires are first determined when
+        ``qml.allocate`` needs unused wires, and an error for a traced wire is raised at that time.
+
     Raises:
-        CompileError: if the number of wires of the device is traced; or if the device has no wires
-            and a wire of the circuit is traced. For a device with wires, the map raises the latter
-            when ``qml.allocate`` needs unused wires.
+        CompileError: if a wire label of the device, or their number, is traced; or if the device
+            has no wires and a wire of the circuit is traced.
     """
     if any(map(is_dynamic, qnode.device.wires or ())):
         raise CompileError(
@@ -373,10 +398,10 @@ def _make_wire_map(
 
 
 def _has_only_gates_and_allocations(function: TracedQuantumFunction) -> bool:
-    """Return whether a circuit allocates wires and could be on a tape.
+    """Return whether a circuit allocates wires, and has no other construct that tapes cannot hold.
 
-    It could be if it applies gates only by operations, for loops, and adjoint or controlled
-    functions: without mid-circuit measurements, conditionals with gates and while loops with gates.
+    Such constructs are mid-circuit measurements, conditionals with gates and while loops with
+    gates.
     """
     gates = GateJaxpr(function.closed, ())
     return gates.has_allocations and gates.is_straight
@@ -387,12 +412,14 @@ def _find_used_wires(
 ) -> tuple[Sequence[Any], Sequence[int]]:
     """Find the wires that a circuit uses, and choose labels for allocated wires.
 
+    A circuit with gates on the wires 0 and 1, which allocates one wire, gives ``[0, 1], [2]``.
+
     Args:
         function: the quantum function, which is traced if necessary.
         inputs: its arguments that are arrays.
         where: the QNode's name and line, for error messages.
-        has_device_wires: whether the device has wires, so that only ``qml.allocate`` needs the
-            result; for errors.
+        has_device_wires: selects the error message: whether the device has wires, so that only
+            ``qml.allocate`` needs the result.
 
     Returns:
         the wire labels of gates and measurements, in PennyLane's order; and new integer labels, one
@@ -450,12 +477,15 @@ def _call_with_snapshots(
 ) -> Any:
     """Trace a QNode under ``qml.snapshots``, with one circuit for each snapshot.
 
-    Used for devices whose simulator would collect the snapshots in PennyLane. The debugger is
-    inactive meanwhile.
+    Used for devices whose simulator would collect the snapshots in PennyLane. The snapshots'
+    traced values are stored in ``debugger.snapshots`` by tag. The debugger is inactive during the
+    trace.
 
     Args:
         qnode: the QNode.
-        debugger: the device's debugger; its ``snapshots`` receive traced values by tag.
+        debugger: the device's debugger, with the dictionary ``snapshots``.
+        args: the QNode's positional arguments.
+        kwargs: the QNode's keyword arguments.
 
     Returns:
         the measurements' values of the QNode without its snapshots.

@@ -22,8 +22,7 @@ from bellhop.control_flow.eager_mode import force_unrolling
 from bellhop.errors import CompileError
 from bellhop.tracing.state import is_tracing
 
-# Options with the same name in ``qml.execute`` and ``qml.QNode``.
-# The arguments of ``qml.execute`` that a QNode takes too.
+# Arguments of ``qml.execute`` that ``qml.QNode`` accepts too, under the same name.
 _QNODE_OPTIONS = {
     *("diff_method", "gradient_kwargs", "mcm_method", "postselect_mode", "max_diff"),
     *("grad_on_execution", "cache", "cachesize", "device_vjp", "executor_backend"),
@@ -51,7 +50,8 @@ def _accept_compiled(compiled: type, tool: Tool) -> Tool:
 
     Args:
         compiled: the class of compiled functions.
-        tool: PennyLane's introspection function, whose first argument is a QNode.
+        tool: PennyLane's introspection function, such as ``qml.specs``, whose first argument is a
+            QNode.
     """
 
     @functools.wraps(tool)
@@ -143,6 +143,8 @@ def _execute_in_program(execute: Tool) -> Tool:
         pipeline = arguments.get("transform_program") or CompilePipeline()
 
         def run_tape(tape: Any) -> Any:
+            """Trace a tape as a circuit, by calling a QNode that applies it."""
+
             def tape_of_execute() -> Any:
                 return apply_tape(tape)
 

@@ -93,9 +93,10 @@ def wrap_pauli_measure(uncompiled: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _measure_pauli_word(wires: Any, pauli_word: str, postselect: int | None) -> Any:
-    """Measure a Pauli word by gates and the measurement of one wire.
+    """Measure a Pauli word, by gates around a mid-circuit measurement of the last wire.
 
-    The gates before the measurement write the parity into the last wire; their inverses follow.
+    The gates before the measurement write the parity of all wires into the last wire; their
+    inverses follow the measurement.
 
     Args:
         wires: the wires, one for each letter.
@@ -135,7 +136,10 @@ def _measure_pauli_word(wires: Any, pauli_word: str, postselect: int | None) -> 
 
 
 def _rotate_to_z(pauli: str, wire: Wire) -> list[Any]:
-    """Return gates that map a Pauli eigenbasis to the computational basis."""
+    """Return gates that rotate the eigenbasis of a Pauli matrix to the computational basis.
+
+    ``pauli`` is ``"X"``, ``"Y"`` or ``"Z"``; Z needs no gates.
+    """
     if pauli == "X":
         return [qml.Hadamard(wire)]
     return [qml.adjoint(qml.S(wire)), qml.Hadamard(wire)] if pauli == "Y" else []

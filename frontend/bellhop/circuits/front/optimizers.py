@@ -17,10 +17,10 @@ from bellhop.tracing.state import is_tracing
 
 
 def reject_traced_arguments(name: str, method: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap a method of an optimizer so that it rejects traced arguments.
+    """Wrap a method of a PennyLane optimizer to reject arguments that it cannot train.
 
-    While a program is traced, it also rejects several trained arguments without ``grad_fn``. In
-    other cases it only calls the method.
+    While a program is traced, the wrapper raises an error for traced arguments, and for several
+    trained arguments without ``grad_fn``. Otherwise it calls the method.
 
     Args:
         name: ``Class.method``, for the error.

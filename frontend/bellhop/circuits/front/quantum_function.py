@@ -47,7 +47,7 @@ class TracedQuantumFunction:
         leaves: template of the leaves (measurement processes, numbers), which
             ``leaves.with_values`` fills with the results of ``closed``.
         sites: for each leaf, the user's ``file:line`` of the leaf and of its observable, or empty
-            texts.
+            strings.
         leaf_types: the class of each leaf.
         measures_at_end: whether all leaves are measurements at the end of the circuit: no numbers,
             and no measurements of mid-circuit outcomes.
@@ -142,10 +142,10 @@ def _check_result(leaves: Sequence[Any], where: str, *, allows_outcomes: bool) -
 
 
 class CachedFunction:
-    """A quantum function of any arguments, with a cache of its traced jaxprs.
+    """A user's quantum function during one QNode call, with a cache of its traced jaxprs.
 
-    One object belongs to one call of a QNode, so each static argument has one value.  If the call
-    is executed several times, as for zero-noise extrapolation, the user's function is called once.
+    If the circuit is traced several times, as for zero-noise extrapolation, the user's function is
+    called once for each choice of array arguments (see ``bind_arguments``).
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:
@@ -159,22 +159,23 @@ class CachedFunction:
         leaf_type: type = jax.Array,
         passes: PassChain | None = None,
     ) -> tuple["QuantumFunction", list[Any]]:
-        """Split arguments into array inputs and static values, and bind the static values.
+        """Bind the static arguments, to make a quantum function of the array arguments alone.
 
         Args:
             args: the positional arguments of the quantum function.
             kwargs: its keyword arguments.
             leaf_type: leaves of this type are inputs; all other leaves are static.
-            passes: the passes before a circuit receives the gates; None for the expansion of
-                adjoint and controlled functions alone.
+            passes: rewrite the gates before a circuit receives them; None to expand adjoint and
+                controlled functions only.
 
         Returns:
-            the quantum function of the inputs alone, and the inputs.
+            the quantum function of the inputs, and the inputs.
         """
         is_computed = lambda leaf: isinstance(leaf, leaf_type)
         places, leaves, filled = split_leaves((args, kwargs), is_computed)
 
         def run(*inputs: Any) -> Any:
+            """Call the user's function, with inputs in place of its array arguments."""
             args, kwargs = filled(inputs)
             return self._function(*args, **kwargs)
 
@@ -186,11 +187,12 @@ class CachedFunction:
 class QuantumFunction:
     """A quantum function of arrays, which is traced at most once.
 
-    Backends hold it as ``Circuit.function`` and may apply it to several circuits.
+    Backends get it as ``Circuit.function`` and may apply it to several circuits.
 
     Args:
         traced: a list that caches the traced function: empty before tracing, then with one element.
         function: the quantum function of the arrays.
+        passes: rewrite the gates before a circuit receives them.
     """
 
     def __init__(
@@ -206,13 +208,14 @@ class QuantumFunction:
     def get_traced(
         self, where: str, inputs: Sequence[Any], circuit: CurrentCircuit | None = None
     ) -> TracedQuantumFunction:
-        """Return this function's traced form; the first call traces the user's function.
+        """Return this function as a jaxpr; the first call traces the user's function.
+
+        Later calls return the same jaxpr and ignore all arguments.
 
         Args:
             where: the QNode's name and line, for error messages.
             inputs: the arrays, as example arguments.
-            circuit: the circuit that will receive the gates; None before it exists. All arguments
-                are ignored if the function is traced already.
+            circuit: the circuit that will receive the gates; None before it exists.
         """
         if not self._traced:
             self._traced.append(_trace_function(where, circuit, self._function, inputs))
@@ -223,12 +226,13 @@ class QuantumFunction:
     ) -> tuple[list[Any], Any]:
         """Apply the gates of this function to a circuit; trace the function if necessary.
 
-        The parameters of measured observables also count for the precision of the circuit's
-        results; parameters in half precision are cast to single precision.
+        Parameters of measured observables are cast from half to single precision, and their dtypes
+        take part in the choice of the precision of the circuit's results.
 
         Args:
             circuit: the backend's circuit, which receives the gates and the measurements' source
                 lines.
+            inputs: the arrays that are the function's arguments.
             first: the first interpreter of a chain of passes that ends in ``circuit``; None for the
                 passes of the constructor.
 
@@ -274,7 +278,7 @@ class QuantumFunction:
 
     @contextmanager
     def override_constants(self, constants: Sequence[Any]) -> Iterator[None]:
-        """Replace the arrays that the traced function closes over, in a ``with`` block.
+        """Replace the arrays that the traced function closes over, within a ``with`` block.
 
         The function must have been traced already.
 

@@ -36,10 +36,12 @@ _MOST_SHOTS = 2**31 - 1
 def read_config(qnode: qml.QNode, where: str) -> CircuitConfig:
     """Read the execution settings of a QNode, and check its number of shots.
 
-    The options of the ``qjit`` function that is being traced are included. The variable
-    ``BELLHOP_ENGINE`` decides about the engine where the options do not.
+    Settings are shots, differentiation method, passes and so on. Options of the ``qjit`` function
+    that is being traced are included. If these do not choose between Bellhop's engine and the
+    device's plugin, the environment variable ``BELLHOP_ENGINE`` does.
 
     Args:
+        qnode: the QNode.
         where: the QNode's name and line, for error messages.
 
     Raises:

@@ -17,17 +17,23 @@ from bellhop.circuits.ir.measurement_types import is_measurement
 
 
 def mark_returned(result: object) -> None:
-    """Mark the measurements of a result as returned in the active queue."""
+    """Mark the measurements of a result as returned, in PennyLane's active queue.
+
+    A measurement in the queue that is not marked is later reported as not returned, an error.
+    """
     for process in _find_measurements(result):
         QueuingManager.update_info(process, is_returned=True)
 
 
 def replace_measurements(before: Any, after: Any) -> None:
-    """Replace measurements in the active queue by the measurements of another result.
+    """Replace measurements in PennyLane's active queue by measurements of another result.
 
-    A quantum function must return all measurements in its queue.  The measurements of ``before``
-    are marked as returned, so that they are not reported as an error, and measurements of ``after``
-    are appended.
+    Measurements of ``after`` are appended to the queue. Measurements that only ``before`` has are
+    marked as returned, as a quantum function must return all measurements in its queue.
+
+    Args:
+        before: pytree with the measurements to replace.
+        after: pytree with the measurements that replace them, which the user may return.
     """
     processes = {id(process): process for process in _find_measurements(after)}
     for process in _find_measurements(before):
@@ -69,6 +75,7 @@ def select_measurements(pred: Any, one: object, other: object) -> Any:
     weight = jnp.where(pred, 1.0, 0.0)
 
     def combine_expvals(a: Any, b: Any) -> Any:
+        """Return the expectation value of ``weight * A + (1 - weight) * B``."""
         with QueuingManager.stop_recording():
             return qml.expval(qml.ops.LinearCombination([weight, 1 - weight], [a.obs, b.obs]))
 
@@ -81,8 +88,10 @@ def _is_expval(leaf: Any) -> bool:
 
 
 def _find_measurements(result: object) -> list[Any]:
+    """Return the measurement processes among the leaves of a pytree."""
     return list(filter(is_measurement, _flatten(result)[0]))
 
 
 def _flatten(result: object) -> tuple[list[Any], Any]:
+    """Flatten a pytree, with measurement processes as leaves; return leaves and structure."""
     return jax.tree.flatten(result, is_leaf=is_measurement)

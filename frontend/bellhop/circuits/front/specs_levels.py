@@ -80,10 +80,11 @@ def count_resources_at_levels(
 def _iterate_stages(qnode: qml.QNode) -> Iterator[tuple[str, int]]:
     """Yield the name and the number of applied transforms of each level of a QNode.
 
-    Names are as in PennyLane: the transform that was applied last, or the user's marker; a repeated
-    name ends in ``-2``, ``-3``, ...  ``"Before Tape Transforms"`` is the level without transforms,
-    if the QNode has a tape transform.  ``"Before MLIR Passes"`` follows the level of the last tape
-    transform, with the same number of applied transforms. No transform is applied.
+    A level is the circuit after the first transforms of the QNode. Names are as in PennyLane: the
+    transform that was applied last, or the user's marker; a repeated name ends in ``-2``, ``-3``,
+    ... ``"Before Tape Transforms"`` is the level without transforms, if the QNode has a tape
+    transform. ``"Before MLIR Passes"`` follows the level of the last tape transform, with the same
+    number of applied transforms. This function applies no transform.
     """
     pipeline = list(qnode.compile_pipeline)
     n_tape = max((n for n, t in enumerate(pipeline, 1) if t.pass_name is None), default=0)
@@ -150,5 +151,5 @@ def _find_stage(tool_name: str, level: Any, stages: list[tuple[str, int]]) -> in
 
 
 def _list_levels(stages: list[tuple[str, int]]) -> str:
-    """List the numbers and names of a QNode's levels, for error messages."""
+    """List the numbers and names of a QNode's levels as a string, for error messages."""
     return ", ".join([*map(str, range(len(stages))), *(repr(name) for name, _ in stages)])

@@ -23,7 +23,7 @@ from bellhop.tracing.state import current_circuit
 def wrap_controlled_constructor(
     kind: Any, name: str, original: Callable[..., Any]
 ) -> Callable[..., Any]:
-    """Make a ``__new__`` of a controlled operation for traced control values.
+    """Make a ``__new__`` of a controlled operation that accepts traced control values.
 
     With traced control values in a circuit that is being traced, it returns a product: conditional
     flips of the control wires, the operation with static values, and the flips again.  Other calls
@@ -61,6 +61,7 @@ def wrap_controlled_constructor(
 
 
 def _has_dynamic(values: Sequence[Any]) -> bool:
+    """Return whether some of the values, or of the values in nested lists, are traced."""
     return any(
         is_dynamic(value) or (isinstance(value, list | tuple) and _has_dynamic(value))
         for value in values
@@ -86,6 +87,9 @@ class SplitControlValues:
     def from_values(cls, control: Any, values: Any) -> "SplitControlValues":
         """Replace traced control values by static values and conditional flips.
 
+        A control on a traced value ``v`` becomes a control on True, with gates before and after it
+        that flip the control wire if ``v`` is false.
+
         Args:
             control: the control wires.
             values: a control value for each wire, or one value for a single wire, or None. Without
@@ -108,7 +112,7 @@ class SplitControlValues:
         """Multiply an operation by the flips, before and after it.
 
         Args:
-            op: the operation, controlled on ``static``.
+            op: the operation with the control values ``static``.
 
         Returns:
             a product of the flips, ``op``, and copies of the flips; ``op`` itself without flips.
@@ -120,20 +124,24 @@ class SplitControlValues:
 
 
 def _to_bits(number: Any, count: int) -> list[Any]:
+    """Return the ``count`` bits of a traced integer, the most significant bit first."""
     return [(number >> place) & 1 for place in reversed(range(count))]
 
 
 def _to_list(values: Any) -> list[Any]:
+    """Convert a sequence or array to a list, and wrap a scalar or None in a list."""
     has_several = isinstance(values, Sequence) or np.ndim(values) > 0
     return list(values) if has_several else [values]
 
 
 def _flip_unless(value: object, wire: Wire) -> list[Any]:
+    """Return gates that flip a wire if a traced value is false; else they are the identity."""
     angle = jnp.where(jnp.asarray(value).astype(bool), 0.0, jnp.pi)
     with qml.QueuingManager.stop_recording():
         return [qml.Hadamard(wire), qml.PhaseShift(angle, wire), qml.Hadamard(wire)]
 
 
 def _copy_gate(gate: Any) -> Any:
+    """Return a new gate of the same class, parameters and wires, which is not queued."""
     with qml.QueuingManager.stop_recording():
         return type(gate)(*gate.data, wires=gate.wires)

@@ -51,7 +51,7 @@ class GateParameters:
             transform: the gradient transform, one of the pipeline.
 
         Returns:
-            a set of parameter indices for each tape before the transform; None if the transform
+            a set of parameter indices for each tape that the transform gets; None if the transform
             does not use them.
 
         Raises:
@@ -62,16 +62,17 @@ class GateParameters:
         return self._find_dependent_params(self._get_preceding_transforms(transform))
 
     def get_classical_jacobian(self, transform: Any, tape_index: int) -> Any:
-        """Compute the Jacobian of a tape's gate parameters with respect to arguments.
+        """Compute the Jacobian of a tape's gate parameters with respect to QNode arguments.
+
+        Only the parameters that depend on the arguments ``argnums`` are differentiated.
 
         Args:
             transform: the gradient transform, one of the pipeline.
-            tape_index: the index of the tape among the tapes before the transform.
+            tape_index: the index of the tape among the tapes that the transform gets.
 
         Returns:
-            ``jax.jacobian`` of the vector of parameters that depend on the QNode arguments
-            ``argnums``; a tuple of Jacobians if ``argnums`` is a sequence. None if the transform
-            does not use it.
+            array ``[parameters, *argument shape]``; a tuple of arrays if ``argnums`` is a sequence.
+            None if the transform does not use the Jacobian.
 
         Raises:
             CompileError: if a parameter is an array, if ``argnums`` is out of range, or if no
@@ -101,7 +102,7 @@ class GateParameters:
         return jax.jacobian(parameters, argnums=self._argnums)(*self._args)
 
     def _get_preceding_transforms(self, transform: Any) -> CompilePipeline:
-        """Return the transforms of the pipeline before one transform."""
+        """Return the transforms of the pipeline that come before ``transform``."""
         position = next(index for index, other in enumerate(self._pipeline) if other is transform)
         return self._pipeline[:position]
 

@@ -46,22 +46,25 @@ _MEASURE_OUTCOME: dict[type, Any] = {
 
 
 def apply_tape(tape: qml.tape.QuantumScript) -> Any:
-    """Apply the operations of a tape to the current circuit, and queue measurements.
+    """Apply the operations of a tape to the current circuit, and queue its measurements.
 
     Mid-circuit measurements and conditionals on their outcomes are traced as Bellhop's ``measure``
     and ``cond``.
 
     Returns:
-        the measurement processes and returned outcomes: one, or a tuple of several.
+        the measurement processes of the tape, with traced mid-circuit outcomes, and the outcomes
+        that are returned themselves: one object, or a tuple of several.
     """
     outcomes: dict[str, Any] = {}
 
     def measure(mid: Any) -> Any:
+        """Trace a ``MidMeasure``; store its outcome by the measurement's id, and return it."""
         options = {"reset": mid.reset, "postselect": mid.postselect}
         outcomes[mid.meas_uid] = measure_wire(current_circuit(), mid.wires, site="", **options)
         return outcomes[mid.meas_uid]
 
     def evaluate_outcome(measured: Any) -> Any:
+        """Compute PennyLane's ``MeasurementValue`` from the traced outcomes."""
         # Transforms may remove a `MidMeasure` from the operations; it is measured on first use.
         known = [outcomes.get(mid.meas_uid) for mid in measured.measurements]
         pairs = zip(known, measured.measurements, strict=True)
@@ -97,6 +100,8 @@ def apply_tape(tape: qml.tape.QuantumScript) -> Any:
 
 
 def _apply_conditionally(condition: Any, operation: Any) -> None:
+    """Apply an operation if a traced condition is True, as a ``cond`` of the circuit."""
+
     def branch() -> None:
         qml.apply(operation)
 

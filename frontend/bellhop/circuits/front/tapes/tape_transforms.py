@@ -56,14 +56,19 @@ _NEEDS_NUMPY: dict[str, Callable[[qml.tape.QuantumScript], bool]] = {
 
 
 def _sum_in_program(transform: Any) -> Any:
-    """Make ``sign_expand`` stack the results of its tapes, and sum them as an array.
+    """Return a transform; a changed ``sign_expand`` sums the results of its tapes as one array.
 
-    ``transform`` is PennyLane's bound transform. Other transforms are returned unchanged.
+    The changed transform stacks the results before PennyLane's postprocessing gets them. Any other
+    transform is returned unchanged.
+
+    Args:
+        transform: PennyLane's ``BoundTransform``.
     """
     if transform.tape_transform is not _SIGN_EXPAND:
         return transform
 
     def sign_expand(tape: qml.tape.QuantumScript, *args: Any, **options: Any) -> Any:
+        """Apply PennyLane's transform; its postprocessing gets the stacked results."""
         tapes, finish = _SIGN_EXPAND(tape, *args, **options)
         return tapes, lambda results: finish(jnp.stack(results))
 
@@ -89,14 +94,17 @@ def call_on_tape(
     as a circuit, and the postprocessing of the transforms combines the results.
 
     Args:
+        qnode: the QNode that is called.
         function: the QNode's quantum function, which caches its traced form.
+        args: the QNode's positional arguments.
+        kwargs: the QNode's keyword arguments.
         where: the QNode's name and line, for error messages.
         call: ``call_qnode``, which traces the QNode of each resulting tape.
 
     Returns:
         the result: in the structure of the quantum function's result if the transforms keep the
-        number of measurements, else in the structure that the transforms return. For a transform
-        that returns a property of the tape, the property.
+        number of measurements, else in the structure that the transforms return. For an informative
+        transform, which returns a property of the tape, the property.
 
     Raises:
         CompileError: if the circuit cannot be a tape, has a projector among its gates, or a

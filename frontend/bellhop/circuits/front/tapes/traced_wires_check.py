@@ -85,11 +85,11 @@ def _describe(part: Any) -> str:
 
 
 def _find_comparing_transform(transform: Any) -> str | None:
-    """Return the name of the transform that may compare wires; None if there is none.
+    """Return the name of a transform if it may compare wires, else None.
 
     Args:
-        transform: a ``BoundTransform``, whose name is returned, or for ``qml.compile`` the name of
-            a transform in its pipeline.
+        transform: a ``BoundTransform``. For ``qml.compile``, the transforms in its pipeline are
+            examined, and the name of the first that may compare wires is returned.
     """
     function = transform.tape_transform
     if function is None:
@@ -115,7 +115,10 @@ def _read_pipeline(transform: Any) -> Iterator[Any]:
 
 
 def _read_argument(transform: Any, position: int, name: str, default: Any) -> Any:
-    """Return an argument of a ``BoundTransform``, which is positional or a keyword argument."""
+    """Return an argument of a ``BoundTransform``, or ``default`` if it was not passed.
+
+    The argument may have been passed at ``position`` or by ``name``.
+    """
     if len(transform.args) > position:
         return transform.args[position]
     return transform.kwargs.get(name, default)
