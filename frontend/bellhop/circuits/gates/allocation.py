@@ -27,7 +27,7 @@ from bellhop.errors import CompileError
 
 @dataclass
 class _AllocatedWire:
-    """A device wire that is allocated now, until it is deallocated.
+    """The device wire to which a wire of ``qml.allocate`` is mapped, until it is deallocated.
 
     Attributes:
         wire: the device wire's label.
@@ -43,7 +43,7 @@ class _AllocatedWire:
 
 
 class Allocations:
-    """Allocator of spare device wires, for ``Allocate`` and ``Deallocate`` operations.
+    """Allocator of unused device wires, for PennyLane's ``Allocate`` and ``Deallocate`` operations.
 
     One object serves one circuit while the circuit is traced.
 
@@ -63,7 +63,7 @@ class Allocations:
 
     @staticmethod
     def is_allocation(op: Any) -> bool:
-        """Return whether an operation allocates or deallocates wires."""
+        """Return whether an operation is an ``Allocate`` or ``Deallocate``."""
         return isinstance(op, Allocate | Deallocate)
 
     @staticmethod
@@ -73,10 +73,10 @@ class Allocations:
 
     @classmethod
     def count_needed(cls, operations: Sequence[Any]) -> int:
-        """Count the device wires that the allocations among operations need.
+        """Count the device wires that are needed for all allocations in a sequence of operations.
 
-        A deallocated wire is reused: after ``restored=True`` for each allocation, else for
-        ``state="any"``.
+        A deallocated wire is reused. If it was allocated with ``restored=True``, it is zero and
+        serves any later allocation; otherwise it serves allocations with ``state="any"``.
         """
         needed = 0
         free: dict[bool, int] = {True: 0, False: 0}
@@ -118,7 +118,7 @@ class Allocations:
     def enter_part(self) -> Iterator[None]:
         """Enter the body of a loop or a branch for a ``with`` block.
 
-        At the end of the block, the free wires are again the free wires before it, as the block is
+        At the end of the block, the set of free wires is again the set before it, as the block is
         traced once and may run any number of times.
 
         Raises:
@@ -145,6 +145,8 @@ class Allocations:
         """Map a label to a free device wire; reset the wire if it must be zero but is not.
 
         Args:
+            label: the label that ``qml.allocate`` made.
+            reset: function of a device wire, which measures the wire and resets it to zero.
             state: ``"zero"``, or ``"any"``, which takes wires that are not zero first.
             restored: whether the quantum function promises to restore the wire's state.
 
@@ -167,9 +169,13 @@ class Allocations:
         self._wires.map_allocated(label, wire)
 
     def _deallocate(self, label: Wire, reset: Callable[[Any], Any]) -> None:
-        """Return an allocated wire's device wire to the free wires.
+        """Add the device wire of an allocated wire to the free wires, and unmap the label.
 
         Inside a loop or a branch, a wire that was zero and is not restored is reset first.
+
+        Args:
+            label: the label that ``qml.allocate`` made.
+            reset: function of a device wire, which measures the wire and resets it to zero.
 
         Raises:
             CompileError: if the wire is not allocated, or was allocated outside the current loop or

@@ -24,7 +24,7 @@ CONCRETIZATION_ERRORS = (jax.errors.ConcretizationTypeError, jax.errors.TracerAr
 
 @contextmanager
 def explain_concretization(op: qml.operation.Operator, where: str) -> Iterator[None]:
-    """Replace JAX's error about a traced value by one that names an operation.
+    """Replace JAX's concretization error in a ``with`` block by an error that names an operation.
 
     Args:
         op: the operation that the ``with`` block decomposes.

@@ -42,16 +42,16 @@ _ROTATIONS = {
 def decompose(
     op: qml.operation.Operator, depth: int, into: GateSet | None = None
 ) -> Sequence[Any] | None:
-    """Decompose an operation by one step, into gates or its matrix.
+    """Decompose an operation by one step, into other operations or its matrix.
 
     The returned operations may need further decompositions.
 
     Args:
         op: the operation, without adjoints and controls.
-        depth: how many decompositions the operation results from; from `_MAX_DEPTH` on, only the
-            matrix is used.
-        into: the gates of a device, to return None unless the operation decomposes completely into
-            these gates; None to skip this check.
+        depth: the number of decomposition steps that led to the operation; from `_MAX_DEPTH` on,
+            only the matrix is used.
+        into: the gates of a device: the result is None if further steps cannot reach these gates;
+            None to skip this check.
 
     Returns:
         PennyLane operations in order; None if the operation has neither a decomposition nor a
@@ -64,7 +64,9 @@ def decompose(
 
 
 def _find_gates_or_matrix(op: qml.operation.Operator, depth: int) -> Sequence[Any] | None:
-    """Decompose an operation by one step, as ``decompose`` without ``into``.
+    """Decompose an operation by one step, into other operations or its matrix.
+
+    ``depth`` is the number of decomposition steps that led to the operation.
 
     Returns:
         PennyLane operations in order; None if the operation has neither a decomposition nor a
@@ -100,9 +102,9 @@ def _find_gates_or_matrix(op: qml.operation.Operator, depth: int) -> Sequence[An
 
 
 def _decompose_power(op: qml.operation.Operator) -> Sequence[Any] | None:
-    """Decompose a power where PennyLane's decomposition fails or is wrong.
+    """Decompose a power for which PennyLane's decomposition raises an error or is wrong.
 
-    It fails for a traced exponent that it must read, and is wrong for a power of a power.
+    PennyLane raises an error for some traced exponents, and is wrong for a power of a power.
 
     Returns:
         the gates; None if ``op`` is not a power, if PennyLane's decomposition works, or if Bellhop
@@ -130,15 +132,14 @@ def find_parts(
 ) -> Sequence[Any] | None:
     """Return PennyLane's decomposition of an operation, or None if it has none.
 
-    With ``of_base``, PennyLane's own error is raised if neither the base nor the operation has one.
-
     Args:
         op: the operation.
-        depth: how many decompositions the operation results from; from a limit on they count as
-            endless, and the result is None.
+        depth: the number of decomposition steps that led to the operation; from a limit on, the
+            decomposition counts as endless, and the result is None.
         of_base: whether to decompose the operation's base, and to add the adjoint and controls to
             each gate: ``ctrl(pow(RX(x), z))`` becomes ``ctrl(RX(z x))``. PennyLane's decomposition
-            of the controlled operation would read the value of ``x``.
+            of the controlled operation would read the value of ``x``. PennyLane's error is raised
+            if neither the base nor the operation has a decomposition.
     """
     if depth >= _MAX_DEPTH:
         return None
@@ -158,10 +159,10 @@ def _decompose_with_pennylane(op: qml.operation.Operator) -> Sequence[Any]:
 
 
 class Modifiers(NamedTuple):
-    """An adjoint and controls around an operation.
+    """The adjoint and the controls around an operation, separate from the operation.
 
-    ``strip`` takes them off an operation; ``apply`` puts them on another, such as each gate of the
-    operation's decomposition.
+    ``strip`` splits ``adjoint(ctrl(RX(x, 0), 1))`` into ``RX(x, 0)`` and its modifiers. ``apply``
+    adds the modifiers to another operation, such as each gate of a decomposition.
 
     Attributes:
         adjoint: whether the operation is inverted.
@@ -181,7 +182,7 @@ class Modifiers(NamedTuple):
 
         Args:
             op: the operation.
-            gates: names of gates that are kept whole, such as CNOT, which is a controlled X. With
+            gates: names of gates that are not split, such as CNOT, which is a controlled X. With
                 further controls around it, such a gate is split too.
 
         Returns:
@@ -201,12 +202,15 @@ class Modifiers(NamedTuple):
 
     @classmethod
     def is_preparation(cls, op: qml.operation.Operator) -> bool:
-        """Return whether an operation without its modifiers prepares a pure state."""
+        """Return whether an operation prepares a pure state.
+
+        Adjoints and controls around the operation are ignored.
+        """
         base, _ = cls.strip(op)
         return OperationKind.classify(base).is_pure_preparation
 
     def apply(self, part: Any) -> Any:
-        """Put this adjoint and these controls on a PennyLane operation.
+        """Return a PennyLane operation with this adjoint and these controls around it.
 
         Without modifiers, ``part`` is returned unchanged.
         """
@@ -234,9 +238,9 @@ class Modifiers(NamedTuple):
 
     @staticmethod
     def find_control_wires(op: qml.operation.Operator) -> set[Any]:
-        """Return the wires of an operator that are only controls, in all of its parts.
+        """Return the wires on which an operator acts only as a control.
 
-        Of ``CNOT([0, 1])`` it is wire 0; of ``CNOT([0, 1]) @ X(0)`` there is none.
+        For ``CNOT([0, 1])`` it is wire 0; ``CNOT([0, 1]) @ X(0)`` has no such wire.
         """
         if isinstance(op, qml.ops.Adjoint | qml.ops.Pow | qml.ops.SProd):
             return Modifiers.find_control_wires(op.base)
@@ -247,14 +251,16 @@ class Modifiers(NamedTuple):
         return set(getattr(op, "control_wires", ()))
 
     def decompose_phase(self, phase: Any) -> list[qml.operation.Operator]:
-        """Decompose a global phase with these modifiers into a (controlled) phase shift.
+        """Decompose a controlled global phase into a phase shift with one control less.
+
+        ``ctrl(GlobalPhase(a), [0, 1])`` becomes ``ctrl(PhaseShift(-a, 1), 0)``.
 
         Args:
-            phase: a ``GlobalPhase`` without the modifiers, of which at least one is a control.
+            phase: a ``GlobalPhase`` without these modifiers, of which at least one is a control.
 
         Returns:
-            the phase shift on the last control wire, between two flips if its control value is
-            false.
+            the phase shift on the last control wire, between two flips of this wire if its control
+            value is false.
         """
         *others, (wire, value) = self.controls
         angle = phase.data[0] if self.adjoint else -phase.data[0]
@@ -274,7 +280,7 @@ def _can_decompose_fully(operations: Sequence[Any], depth: int, gates: GateSet) 
 
     Args:
         operations: PennyLane operations, with adjoints and controls.
-        depth: how many decompositions the operations result from.
+        depth: the number of decomposition steps that led to the operations.
         gates: the gates of the device.
     """
     for op in operations:
@@ -297,9 +303,10 @@ def _can_decompose_fully(operations: Sequence[Any], depth: int, gates: GateSet) 
 def unsupported_operation_error(
     op: qml.operation.Operator, where: str, written: str = ""
 ) -> CompileError:
-    """Make the error for an operation that the device cannot apply or decompose.
+    """Make the error for an operation that the device can neither apply nor decompose.
 
     Args:
+        op: the operation.
         where: the QNode's name and line, with which the message begins.
         written: the name of the user's operation, if ``op`` is in its decomposition; else empty.
     """
@@ -358,10 +365,10 @@ def find_rotation(op: qml.operation.Operator) -> Any | None:
 
 
 def is_nonunitary_exponential(op: qml.operation.Operator) -> bool:
-    """Return whether an operation is an exponential that may not be unitary.
+    """Return whether an operation is a ``qml.exp`` or ``qml.evolve`` that may not be unitary.
 
-    Its coefficient may have a real part. Such an exponential has no gates and is applied as its
-    matrix.
+    Its coefficient may have a nonzero real part. Such an exponential is not decomposed into gates;
+    its matrix is applied.
     """
     return isinstance(op, qml.ops.Exp) and find_nonzero_parts(_get_exponent(op)).real
 
@@ -388,15 +395,16 @@ def _get_exponent(op: qml.operation.Operator) -> Any:
 
 
 def merge_preparations(operations: Sequence[Any]) -> list[Any]:
-    """Merge the ``StatePrep`` operations of a circuit's first operations into one.
+    """Merge the state preparations at the beginning of a circuit into one ``StatePrep``.
 
-    Devices prepare a state once. Decompositions of further preparations take a gate for each
-    amplitude, and have no derivative with respect to an amplitude of zero.
+    ``StatePrep(a, 0)``, ``X(2)``, ``StatePrep(b, 1)`` becomes ``StatePrep(kron(a, b), [0, 1])``,
+    ``X(2)``. A preparation counts if no earlier operation acts on its wires. Devices
+    prepare a state once. Decompositions of further preparations take a gate for each amplitude, and
+    have no derivative with respect to an amplitude of zero.
 
     Returns:
-        the operations, of which the first is a ``StatePrep`` of the product state. A preparation
-        of wires that no operation before it acts on counts, because it commutes with them all.
-        Without a preparation, the operations are unchanged.
+        the merged preparation and all other operations in order; without a preparation, the
+        operations unchanged.
     """
     first, others = _split_preparations(operations)
     if not first:
@@ -411,13 +419,13 @@ def merge_preparations(operations: Sequence[Any]) -> list[Any]:
 
 
 def _split_preparations(operations: Sequence[Any]) -> tuple[list[Any], list[Any]]:
-    """Split operations at the beginning of a circuit into preparations that come first and others.
+    """Split the operations of a circuit into state preparations at its beginning and the rest.
 
-    An operation with traced wires or without wires ends the search, such as a ``Snapshot``, which
-    reads the state. Preparations of batches of states do not come first.
+    The search for preparations ends at an operation with traced wires or without wires, such as a
+    ``Snapshot``, which reads the state. A preparation of a batch of states belongs to the rest.
 
     Returns:
-        the ``StatePrep`` operations whose wires no operation before them acts on, and all other
+        the ``StatePrep`` operations whose wires no earlier operation acts on, and all other
         operations, both in their order.
     """
     first: list[Any] = []
@@ -434,9 +442,11 @@ def _split_preparations(operations: Sequence[Any]) -> tuple[list[Any], list[Any]
 
 
 def _make_state_preparation(state: Any, wires: Any) -> qml.StatePrep:
+    """Create a ``StatePrep`` of a normalized state, which is not queued."""
     with qml.QueuingManager.stop_recording():
         return qml.StatePrep(state, wires=wires, validate_norm=False)
 
 
 def _is_preparation(op: qml.operation.Operator) -> bool:
+    """Return whether an operation is a ``StatePrep`` of one state, not of a batch."""
     return isinstance(op, qml.StatePrep) and op.batch_size is None

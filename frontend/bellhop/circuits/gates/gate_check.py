@@ -26,10 +26,11 @@ def check_is_gate(
     """Raise an error if an operation is an observable or a mid-circuit measurement.
 
     Args:
+        op: PennyLane operation that the circuit applies.
         where: the QNode's name and line, for error messages.
         is_part: whether the operation results from a decomposition; observables are then allowed.
-        can_apply_matrices: whether the device applies an observable as its matrix; static unitary
-            observables are then allowed.
+        can_apply_matrices: whether the device can apply any matrix; an observable with a static
+            unitary matrix is then allowed.
 
     Raises:
         CompileError: for an observable that is not allowed; for PennyLane's mid-circuit
@@ -52,7 +53,7 @@ def check_is_gate(
 
 
 def _is_static_unitary(op: qml.operation.Operator) -> bool:
-    """Return whether an operator has a unitary matrix that is known while tracing.
+    """Return whether an operator has no tracers, and its matrix is unitary.
 
     Always False for more than `_MAX_CHECKED_WIRES` wires, whose matrix is too large to compute.
     """

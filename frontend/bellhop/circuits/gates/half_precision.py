@@ -25,6 +25,7 @@ def promote_half_precision(operator: Any) -> Any:
 
 
 def _promote(value: Any) -> Any:
+    """Cast a half-precision array to float32; return other values unchanged."""
     dtype = getattr(value, "dtype", None)
     if dtype is None or not _is_half_precision(dtype):
         return value
@@ -33,4 +34,5 @@ def _promote(value: Any) -> Any:
 
 @functools.cache
 def _is_half_precision(dtype: Any) -> bool:
+    """Return whether a dtype is floating-point with fewer than 32 bits."""
     return Precision.is_inexact(dtype) and jnp.finfo(dtype).bits < 32

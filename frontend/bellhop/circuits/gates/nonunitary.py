@@ -21,9 +21,9 @@ def may_change_norm(gates: Sequence[Gate], *, if_traced: bool) -> bool:
 
 
 def _may_change_norm(gate: Gate, if_traced: bool) -> bool:
-    """Return whether a gate is a ``QubitUnitary`` whose matrix may be not unitary.
+    """Return whether a gate is a ``QubitUnitary`` whose matrix is not unitary.
 
-    For a traced matrix, the result is ``if_traced``.
+    If the matrix is traced, so that this is not known, the result is ``if_traced``.
     """
     if gate.name.partition("@")[0] != "QubitUnitary":
         return False

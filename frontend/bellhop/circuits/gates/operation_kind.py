@@ -11,10 +11,10 @@ import pennylane as qml
 
 
 class OperationKind(enum.Enum):
-    """The effect of an operation on a state, as far as backends treat it specially.
+    """Kinds of operations that backends treat differently, such as preparations and channels.
 
     The class of an operation decides; a subclass has the kind of its base class. The value of each
-    kind is a text that describes its operations.
+    enum member is a string that describes its operations.
     """
 
     IGNORED = "no effect"
@@ -31,8 +31,8 @@ class OperationKind(enum.Enum):
         """Return the kind of an operation.
 
         Args:
-            op: PennyLane operation. With modifiers (``qml.adjoint``, ``qml.ctrl``) every
-                operation is a ``GATE``.
+            op: PennyLane operation. A symbolic operation (``qml.adjoint``, ``qml.ctrl``) is always
+                a ``GATE``.
         """
         cls_of_op: Any = type(op)
         return _classify_class(cls_of_op)

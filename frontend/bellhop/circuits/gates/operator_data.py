@@ -22,7 +22,11 @@ from bellhop.errors import CompileError
 
 
 def get_parameters(op: qml.operation.Operator) -> tuple[Any, ...]:
-    """Return all parameters of an operator, in the order of ``replace_parameters``."""
+    """Return all parameters of an operator, in the order of ``replace_parameters``.
+
+    An evolution, also inside the operator, counts as the exponential ``exp(-i t G)``, so it has the
+    parameters ``-i t`` and the coefficients of its generator ``G``.
+    """
     return tuple(_expand_evolutions(op).data)
 
 
@@ -40,7 +44,7 @@ def replace_parameters(op: qml.operation.Operator, parameters: Sequence[Any]) ->
 
 
 def _expand_evolutions(op: qml.operation.Operator) -> Any:
-    """Replace evolutions by exponentials, whose ``data`` has all parameters.
+    """Replace ``qml.evolve`` operators by ``qml.exp``, whose ``data`` has all parameters.
 
     Evolutions may be nested in other operators.
 
@@ -65,20 +69,22 @@ def _expand_evolutions(op: qml.operation.Operator) -> Any:
 
 @functools.cache
 def _has_plain_data(kind: Any) -> bool:
-    """Return whether an operator class keeps all its parameters in ``data``."""
+    """Return whether ``data`` of an operator class has all parameters of the operator."""
     return kind._flatten is qml.operation.Operator._flatten
 
 
 def _has_hidden_data(leaf: Any) -> bool:
+    """Return whether an object is an evolution whose generator has parameters."""
     return isinstance(leaf, qml.ops.Evolution) and bool(leaf.base.data)
 
 
 def _to_exponential(op: qml.ops.Evolution) -> qml.ops.Exp:
+    """Convert an evolution with the time ``t`` to ``exp(-i t generator)``."""
     return qml.ops.Exp(_expand_evolutions(op.base), -1j * op.param)
 
 
 def select_row(op: qml.operation.Operator, row: TracedRow) -> Any:
-    """Replace the batched parameters of an operation by their entries of a batch row.
+    """Select one row of a batched operation: ``RX(x)`` becomes ``RX(x[index])``.
 
     The batch size is registered in ``row.rows``.
 
@@ -111,10 +117,10 @@ def select_row(op: qml.operation.Operator, row: TracedRow) -> Any:
 
 
 def _select_parameters(op: qml.operation.Operator, index: Any) -> Any:
-    """Replace the batched parameters of a gate without operands by their entries of a batch row.
+    """Select one batch row of a gate's parameters: ``RX(x)`` becomes ``RX(x[index])``.
 
     Args:
-        op: PennyLane gate, such as a rotation, or a controlled gate such as CRX.
+        op: PennyLane gate without operands, such as a rotation, or a controlled gate such as CRX.
         index: the row index, a traced int32 scalar.
     """
     params = [
@@ -127,7 +133,7 @@ def _select_parameters(op: qml.operation.Operator, index: Any) -> Any:
 
 
 def _select_in_operands(op: qml.operation.Operator, index: Any) -> Any:
-    """Replace the batched parameters in an operator and its operands by their entries of a row.
+    """Select one batch row of the parameters of an operator and of its operands.
 
     ``qml.evolve(x * qml.X(0) + qml.Z(0), t)`` becomes
     ``qml.evolve(x[index] * qml.X(0) + qml.Z(0), t[index])``. All operators with operands are
@@ -139,6 +145,7 @@ def _select_in_operands(op: qml.operation.Operator, index: Any) -> Any:
     """
 
     def is_scaled(leaf: Any) -> bool:
+        """Return whether an object is an operator with a coefficient: ``Exp`` or ``SProd``."""
         return isinstance(leaf, qml.ops.Exp | qml.ops.SProd)
 
     def is_gate(leaf: Any) -> bool:
@@ -148,7 +155,7 @@ def _select_in_operands(op: qml.operation.Operator, index: Any) -> Any:
         )
 
     def select(leaf: Any) -> Any:
-        """Return an operator with its parameters of the row; other leaves unchanged."""
+        """Select the row of a gate or scaled operator; return other leaves unchanged."""
         if is_gate(leaf):
             return leaf if leaf.batch_size is None else _select_parameters(leaf, index)
         if not is_scaled(leaf):

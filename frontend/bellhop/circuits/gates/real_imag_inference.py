@@ -23,7 +23,12 @@ _LINEAR = frozenset((
 
 
 class NonzeroParts(NamedTuple):
-    """Whether the real and the imaginary part of a value may be nonzero."""
+    """Whether the real and the imaginary part of a value may be nonzero.
+
+    Attributes:
+        real: False if the real part is known to be zero.
+        imaginary: False if the imaginary part is known to be zero.
+    """
 
     real: bool
     imaginary: bool
@@ -42,8 +47,8 @@ def find_nonzero_parts(number: Any, depth: int = _MAX_DEPTH) -> NonzeroParts:
         depth: how many nested equations to search; beyond them, both parts may be nonzero.
 
     Returns:
-        for each part, False if it is certainly zero, else True. A real number counts as a real part
-        that may be nonzero.
+        for each part, False if it is certainly zero, else True. The real part of a value with a
+        real dtype always counts as possibly nonzero.
     """
     if not jnp.iscomplexobj(number):
         return NonzeroParts(True, False)
@@ -72,9 +77,9 @@ def find_nonzero_parts(number: Any, depth: int = _MAX_DEPTH) -> NonzeroParts:
 
 
 def is_hermitian(op: Any) -> bool:
-    """Return whether an operator is surely Hermitian for all values of its tracers.
+    """Return whether an operator is known to be Hermitian for all values of its tracers.
 
-    False if this is not known.
+    False does not imply that it is not Hermitian.
     """
     if op.pauli_rep is not None:
         return not any(find_nonzero_parts(factor).imaginary for factor in op.pauli_rep.values())

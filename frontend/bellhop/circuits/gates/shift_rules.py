@@ -41,7 +41,7 @@ _AMPLITUDE_TERMS = np.array([[0.5, 1.0], [-0.5, -1.0]])
 
 
 class FrequencyBits:
-    """The frequencies of a gate's parameter, as the bits of an int.
+    """Encodes the frequencies of a gate's parameter as the bits of an int.
 
     As a function of a parameter ``x`` with frequencies ``f``, an expectation value is a sum of
     ``cos(f x)`` and ``sin(f x)``.  Bit ``k`` is the frequency ``(k + 1) / 2``, for ``k`` from 0 to
@@ -50,8 +50,8 @@ class FrequencyBits:
     Attributes:
         NONE: the bits of a parameter that does not change the results.
         ONE: the bits of the frequency 1, of a phase of some amplitudes.
-        AMPLITUDE: the bits of the real or imaginary part of an amplitude, which has no frequencies.
-        UNKNOWN: the bits of a parameter without a rule.
+        AMPLITUDE: the code, instead of frequencies, for the real or imaginary part of an amplitude.
+        UNKNOWN: the code for a parameter without a shift rule.
     """
 
     NONE = 0
@@ -128,8 +128,10 @@ def _find_eigenvalues(gate: Any, n_wires: int) -> Any:
 class ShiftRules:
     """Rules for the derivative with respect to each parameter of a circuit.
 
-    A rule is a linear combination of the circuit's values at shifted parameters. The runtime gets
-    the rules as attributes.
+    A rule is a linear combination of the circuit's values at shifted parameters: ``RX(x)`` has the
+    rule ``0.5 f(x + pi/2) - 0.5 f(x - pi/2)``. Parameters of gates in loops with a dynamic trip
+    count are *dynamic-count*, as their number is not known during tracing; all other parameters are
+    *static-count*.
 
     Attributes:
         rule_indices: int32 array ``[n_params]``, the index in ``terms`` of each static-count
@@ -146,12 +148,13 @@ class ShiftRules:
         """Make exact parameter-shift rules.
 
         Args:
-            parameters: a byte per static-count parameter, its frequencies as `FrequencyBits`.
-            dynamic_bits: the frequencies of all dynamic-count parameters together, as such bits.
+            parameters: for each static-count parameter a byte that encodes its frequencies, see
+                `FrequencyBits`.
+            dynamic_bits: the code of the frequencies of all dynamic-count parameters together.
 
         Returns:
-            rules of which parameters with equal frequencies share one; the last rule is for
-            ``dynamic_bits``.
+            the rules. Parameters with equal frequencies share a rule; the last rule is for the
+            dynamic-count parameters.
         """
         return cls._make_rules(parameters, dynamic_bits, _compute_exact_terms)
 
@@ -163,7 +166,8 @@ class ShiftRules:
         terms, as for a derivative of zero, so the caller must reject circuits with such parameters.
 
         Args:
-            parameters: a byte per static-count parameter, its frequencies as `FrequencyBits`.
+            parameters: for each static-count parameter a byte that encodes its frequencies, see
+                `FrequencyBits`.
             shifts: the shifts of each parameter, one per frequency.
 
         Raises:
@@ -199,10 +203,10 @@ class ShiftRules:
         """Make finite-difference rules for all parameters that change the results.
 
         Args:
-            parameters: a byte per static-count parameter, its frequencies as `FrequencyBits`; the
-                derivative is zero for the bits ``NONE``. For SPSA a byte per direction, not
-                ``NONE``.
-            dynamic_bits: the frequencies of all dynamic-count parameters together, as such bits.
+            parameters: for each static-count parameter a byte that encodes its frequencies, see
+                `FrequencyBits`; the derivative is zero for ``NONE``. For SPSA a byte per direction,
+                not ``NONE``.
+            dynamic_bits: the code of the frequencies of all dynamic-count parameters together.
             terms: ``[n_terms, 2]``, the rule of every parameter, see `compute_difference_terms`.
         """
         return cls._make_rules(
@@ -235,12 +239,13 @@ class ShiftRules:
         Static-count parameters with equal frequencies share a rule.
 
         Args:
-            parameters: a byte per static-count parameter, its frequencies as `FrequencyBits`.
-            dynamic_bits: the frequencies of all dynamic-count parameters together, as such bits.
-            find_rule_terms: maps the bits of frequencies to a rule ``[n_terms, 2]``.
+            parameters: for each static-count parameter a byte that encodes its frequencies, see
+                `FrequencyBits`.
+            dynamic_bits: the code of the frequencies of all dynamic-count parameters together.
+            find_rule_terms: maps the code of frequencies to a rule ``[n_terms, 2]``.
 
         Returns:
-            the rules in ascending order of the bits, and last the rule for ``dynamic_bits``.
+            the rules in ascending order of the codes, and last the rule for ``dynamic_bits``.
         """
         distinct, rule_indices = np.unique(np.frombuffer(parameters, np.uint8), return_inverse=True)
         terms = (*map(find_rule_terms, map(int, distinct)), find_rule_terms(dynamic_bits))
@@ -251,6 +256,8 @@ class ShiftRules:
         """Draw random directions of ones and minus ones for SPSA.
 
         Args:
+            n_params: the number of parameters.
+            num_directions: the number of directions.
             sampler_rng: a seed, to draw PennyLane's directions for it during tracing; None to draw
                 new directions whenever the program runs.
 
@@ -266,12 +273,12 @@ class ShiftRules:
         return jnp.asarray(np.stack(rows), Precision.real_type())
 
     def attributes(self) -> dict[str, Any]:
-        """Return these rules as attributes for the runtime, which has no nested lists.
+        """Encode these rules as flat lists, the attributes that the runtime gets.
 
         Returns:
             lists by attribute name: ``coefficients`` and ``amounts`` (shifts) have an entry for
-            each term of all rules, one rule after the other; ``ends`` has the end of each rule in
-            them.
+            each term of all rules, one rule after the other; rule ``i`` ends before the index
+            ``ends[i]`` of these lists.
         """
         together = np.concatenate(self.terms)
         return {
@@ -300,4 +307,5 @@ def _compute_exact_terms(bits: int) -> np.ndarray:
 
 
 def _list_frequencies(bits: int) -> tuple[float, ...]:
+    """Decode the frequencies in `FrequencyBits`: the bits 3 give ``(0.5, 1.0)``."""
     return tuple((k + 1) / 2 for k in range(7) if bits >> k & 1)

@@ -12,10 +12,10 @@ from jax.extend.core import ClosedJaxpr
 
 
 class ControlFlow(qml.operation.Operation):
-    """A loop or conditional, as an operation on PennyLane's queue or a tape.
+    """A loop or conditional, represented as an operation on PennyLane's queue or a tape.
 
-    It is created when control flow is recorded where a tape collects operations, and lives until
-    the circuit applies it.
+    It is created for control flow inside a ``QuantumTape``, such as a decomposition's, and exists
+    until the circuit applies it.
 
     Args:
         gates: the jaxpr of the loop or conditional.
@@ -34,7 +34,7 @@ class ControlFlow(qml.operation.Operation):
 
     @staticmethod
     def is_instance(op: qml.operation.Operator) -> bool:
-        """Return whether an operation is a `ControlFlow` under any adjoints and controls."""
+        """Return whether an operation is a `ControlFlow`, ignoring adjoints and controls."""
         while isinstance(op, (qml.ops.Adjoint, qml.ops.Controlled)):
             op = op.base
         return isinstance(op, ControlFlow)

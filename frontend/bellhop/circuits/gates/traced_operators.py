@@ -32,8 +32,8 @@ _Constructor = Callable[[Sequence[Any], dict[Any, Any]], Any]
 class TracedOperator:
     """A static template of PennyLane objects, with placeholders for their tracers.
 
-    It is a parameter of an equation whose operands are the tracers. ``partition`` creates it, and
-    ``with_values`` rebuilds the objects when the equation is interpreted.
+    The template is a parameter of a jaxpr equation, and the tracers are its operands. ``partition``
+    creates the template, and ``with_values`` rebuilds the objects when the equation is interpreted.
 
     Args:
         name: the name to print in a jaxpr.
@@ -86,15 +86,16 @@ class TracedOperator:
     def decompose_functions(
         op: qml.operation.Operator, where: str, depth: int = 0
     ) -> Iterator[Any]:
-        """Decompose an operation until no function in the gates refers to a tracer.
+        """Decompose an operation until no function stored in an operation refers to a tracer.
 
-        Must be called in the trace of the tracers. An operation is kept if it has no decomposition
-        or if a parameter is a mid-circuit outcome, which tapes reject later.
+        ``qml.TTN``, for example, stores its argument ``block``. Must be called in the trace of the
+        tracers. An operation is kept if it has no decomposition or if a parameter is a mid-circuit
+        outcome, which tapes reject later.
 
         Args:
             op: the operation.
             where: the QNode's name and line, for error messages.
-            depth: how many decompositions the operation results from.
+            depth: the number of decomposition steps that led to the operation.
 
         Yields:
             PennyLane operations, in order; ``op`` itself if none of its functions refers to a
@@ -153,9 +154,9 @@ _PAULIS = frozenset((qml.X, qml.Y, qml.Z, qml.Identity))
 
 
 def _is_pauli_expression(op: qml.operation.Operator) -> bool:
-    """Return whether an operation has only sums, products and multiples of Paulis.
+    """Return whether an operator is built from Paulis by sums, products and multiples only.
 
-    Such an operation is defined by its Pauli representation.
+    Such an operator is defined by its Pauli representation.
     """
     kind = type(op)
     if kind in _PAULIS:
@@ -201,9 +202,10 @@ def _is_surely_static(value: Any) -> bool:
 
 
 class _OperandCollector:
-    """Searches objects for values of a type and finds how to rebuild the objects.
+    """Extracts values of a type from nested objects, and finds how to rebuild the objects.
 
-    ``TracedOperator.partition`` uses an instance for one search.
+    ``TracedOperator.partition`` uses an instance for one search. The extracted values are called
+    operands.
 
     Args:
         leaf_type: the type of the values to extract.
@@ -221,14 +223,15 @@ class _OperandCollector:
         self._constructors: dict[int, tuple[Any, _Constructor | None]] = {}
 
     def find_constructor(self, value: object) -> _Constructor | None:
-        """Search an object, and return a function that rebuilds it from new operands.
+        """Search an object, and return a function that rebuilds it with new operands.
 
-        The object's operands are appended to ``operands``, and its functions to ``functions``. An
-        object that was searched before has the same constructor.
+        The operands in the object are appended to ``operands``, and its functions to ``functions``.
+        An object that was searched before has the same constructor.
 
         Returns:
-            ``(values, memo) -> object``, see `_Constructor`; None if the object contains no
-            operand.
+            ``(values, memo) -> object``: rebuilds the object with a value for each entry of
+            ``operands``; ``memo`` stores the objects that were rebuilt before by their constructor.
+            None if the object contains no operand.
         """
         key = id(value)
         if key not in self._constructors:
@@ -236,13 +239,13 @@ class _OperandCollector:
         return self._constructors[key][1]
 
     def _make_constructor(self, value: Any) -> _Constructor | None:
-        """Search an object that was not searched before; see ``find_constructor``.
+        """Search an object that was not searched before; return a function that rebuilds it.
 
         Only lists, tuples, dictionaries and PennyLane's objects are searched for components.
 
         Returns:
-            ``(values, memo) -> object``, see `_Constructor`; None if the object contains no
-            operand.
+            ``(values, memo) -> object``, as for ``find_constructor``; None if the object contains
+            no operand.
         """
         if isinstance(value, list | tuple):
             return self._combine_constructors(
@@ -281,13 +284,13 @@ class _OperandCollector:
         """Make a function that rebuilds an object from its components.
 
         Args:
-            parts: pairs of name or index, and component.
+            parts: the components, in pairs of name or index, and component.
             make_assembler: receives the constructors of the components with operands, by name or
                 index; returns a function from the rebuilt components to the object.
 
         Returns:
-            ``(values, memo) -> object``, see `_Constructor`; None if no component contains an
-            operand.
+            ``(values, memo) -> object``, as for ``find_constructor``; None if no component contains
+            an operand.
         """
         makes = {
             name: found
@@ -299,6 +302,7 @@ class _OperandCollector:
         whole = make_assembler(makes)
 
         def make(values: Sequence[Any], made: dict[Any, Any]) -> Any:
+            """Rebuild the object with new operands; ``made`` has the objects rebuilt so far."""
             if make not in made:
                 made[make] = whole({name: each(values, made) for name, each in makes.items()})
             return made[make]
@@ -325,6 +329,7 @@ def _assemble_sequence(like: Any, makes: Any) -> _Assembler:
     rest = [None if place in makes else part for place, part in enumerate(like)]
 
     def whole(parts: dict[int, Any]) -> Any:
+        """Return the sequence with the given components; other components are reused."""
         items = [parts.get(place, part) for place, part in enumerate(rest)]
         return kind(*items) if hasattr(kind, "_fields") else kind(items)
 
@@ -332,12 +337,23 @@ def _assemble_sequence(like: Any, makes: Any) -> _Assembler:
 
 
 def _assemble_dict(like: Any, makes: Any) -> _Assembler:
+    """Make a function that rebuilds a dictionary with new values of the keys in ``makes``."""
     kind = type(like)
     rest = {name: None if name in makes else part for name, part in like.items()}
     return lambda parts: kind(rest | parts)
 
 
 def _assemble_pairs(kind: type, pairs: Any, makes: Any) -> _Assembler:
+    """Make a function that rebuilds a dictionary whose keys may be traced.
+
+    Args:
+        kind: the class of the dictionary.
+        pairs: its pairs of key and value, in order.
+        makes: the constructors of the pairs with operands, by index; only the indices are read.
+
+    Returns:
+        a function from the new pairs, by index, to the dictionary.
+    """
     every = range(len(pairs))
     rest = {place: pair for place, pair in enumerate(pairs) if place not in makes}
     return lambda parts: kind(dict((rest | parts)[place] for place in every))
@@ -372,5 +388,6 @@ def _assemble_object(like: Any, makes: Any) -> _Assembler:
 
 
 def _describe(objects: Any) -> str:
+    """Return the name of an object, or the names in a list of objects, for printing."""
     each = objects if isinstance(objects, list | tuple) else [objects]
     return " ".join(str(getattr(part, "name", type(part).__name__)) for part in each)

@@ -25,8 +25,8 @@ _TOLERANCE = 1e-12
 def decompose_traced_power(op: qml.operation.Operator) -> list[Any] | None:
     """Decompose a power with a traced exponent into rotations.
 
-    The gates apply the principal power: its eigenvalues have the phases ``z * a`` with ``a`` in
-    (-pi, pi].
+    The gates apply the principal power: an eigenvalue ``exp(i a)`` of the base, with ``a`` in
+    (-pi, pi], becomes ``exp(i z a)``.
 
     Returns:
         the gates in order, or None if ``op`` is not a power with one traced exponent, or if the
@@ -54,7 +54,7 @@ def decompose_traced_power(op: qml.operation.Operator) -> list[Any] | None:
 
 
 def _find_static_matrix(base: qml.operation.Operator) -> np.ndarray | None:
-    """Return the matrix of a small static unitary gate.
+    """Return the matrix of a gate, or None unless it is static, unitary and small.
 
     Returns:
         complex array ``[2**wires, 2**wires]``; None if the matrix is traced, not unitary, unknown
@@ -76,7 +76,7 @@ def _find_static_matrix(base: qml.operation.Operator) -> np.ndarray | None:
 
 
 def _make_diagonal_gates(angles: np.ndarray, z: Any, wires: Any) -> list[Any]:
-    """Decompose ``diag(exp(i z angles))`` into rotations about Pauli words of Z.
+    """Decompose the diagonal matrix ``diag(exp(i z angles))`` into rotations about words of Z.
 
     Args:
         angles: ``[2**n]``, static.
