@@ -30,7 +30,11 @@ def assert_(test: Any, message: Callable[[], Any] | None = None) -> None:
 
 
 def transform(node: Any, context: Any) -> Any:
-    """Rewrite the assertions of a function; AutoGraph defines the interface."""
+    """Rewrite the ``assert`` statements of a function to calls of `assert_`.
+
+    This is a step of AutoGraph's conversion of a function: it changes the syntax tree `node`, and
+    returns it.
+    """
     return _Assertions(context).visit(node)
 
 

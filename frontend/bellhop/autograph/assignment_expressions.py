@@ -30,10 +30,10 @@ def transform(node: ast.AST) -> Any:
 
 
 class _AssignmentExpressions(ast.NodeTransformer):
-    """Syntax tree visitor that takes ``:=`` out of the conditions of ``while`` loops.
+    """Syntax tree visitor that rewrites ``while`` loops with ``:=`` in their conditions.
 
-    It raises `AutoGraphError` for ``:=`` in ``and``, ``or`` and conditional expressions, which
-    become functions later.
+    It raises `AutoGraphError` for ``:=`` in ``and``, ``or`` and conditional expressions, whose
+    parts AutoGraph makes functions later.
     """
 
     def visit_While(self, node: ast.While) -> Any:
@@ -55,17 +55,20 @@ class _AssignmentExpressions(ast.NodeTransformer):
         return node
 
     def visit_BoolOp(self, node: ast.BoolOp) -> Any:
+        """Raise `AutoGraphError` if an operand of ``and`` or ``or`` contains ``:=``."""
         for part in node.values:
             _check_absent(part, node, "an expression with 'and' or 'or'")
         return self.generic_visit(node)
 
     def visit_IfExp(self, node: ast.IfExp) -> Any:
+        """Raise `AutoGraphError` if a value of a conditional expression contains ``:=``."""
         for part in (node.body, node.orelse):
             _check_absent(part, node, "a conditional expression")
         return self.generic_visit(node)
 
 
 def _find_first(node: ast.AST) -> ast.NamedExpr | None:
+    """Return the first ``:=`` expression in a syntax tree, or None."""
     return next((part for part in ast.walk(node) if isinstance(part, ast.NamedExpr)), None)
 
 
@@ -73,9 +76,9 @@ def _check_absent(part: ast.AST, node: ast.AST, label: str) -> NoReturn | None:
     """Raise `AutoGraphError` if an expression contains ``:=``.
 
     Args:
-        part: the expression, an operand or a branch.
-        node: the expression around it, for its location.
-        label: name of the construct around it, for the error.
+        part: the expression, such as an operand of ``and``.
+        node: the expression that contains `part`, for the source line in the error.
+        label: description of `node` for the error, such as ``"a conditional expression"``.
     """
     found = _find_first(part)
     if found is None:

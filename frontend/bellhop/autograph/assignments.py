@@ -34,33 +34,34 @@ _UPDATES: dict[str, tuple[str, Callable[[Any, Any], Any]]] = {
 
 
 def set_element(target: object, path: Sequence[Any], value: object) -> Any:
-    """Assign to a nested element, as ``x[i][j] = value``.
+    """Execute ``x[i][j] = value``, where ``x`` may be a JAX array.
 
     Rewritten code calls it as ``x = ag__.set_element(x, (i, j), value)``.
 
     Args:
         target: the container or array ``x``; Python containers are changed in place.
-        path: indices, outermost first.
+        path: the indices ``(i, j)``, outermost first.
+        value: the assigned value.
 
     Returns:
-        the container, or the array that replaces it.
+        the container, or a new array that replaces the array ``x``.
     """
     return _change_element(target, path, lambda container, key: _set_item(container, key, value))
 
 
 def update_element(target: object, path: Sequence[Any], update: str, value: object) -> Any:
-    """Update a nested element by an operator, as ``x[i] += value``.
+    """Execute ``x[i][j] += value`` or another update, where ``x`` may be a JAX array.
 
-    Rewritten code calls it as ``x = ag__.update_element(x, (i,), "add", value)``.
+    Rewritten code calls it as ``x = ag__.update_element(x, (i, j), "add", value)``.
 
     Args:
         target: the container or array ``x``; Python containers are changed in place.
-        path: indices, outermost first.
+        path: the indices ``(i, j)``, outermost first.
         update: name of the operator's class in ``ast``, in lower case, a key of ``_UPDATES``.
         value: the operand.
 
     Returns:
-        the container, or the array that replaces it.
+        the container, or a new array that replaces the array ``x``.
     """
     return _change_element(
         target, path, lambda container, key: _update_item(container, key, update, value)
@@ -68,12 +69,13 @@ def update_element(target: object, path: Sequence[Any], update: str, value: obje
 
 
 def check_same_object(name: str, before: Any, after: Any) -> None:
-    """Raise an error if an element assignment would have to replace an outer variable.
+    """Raise an error if an assignment ``x[i] = y`` created a new array for an outer variable ``x``.
 
     Rewritten code calls it for a variable that it cannot assign: a global variable, or a variable
     of an enclosing function.
 
     Args:
+        name: the name of the variable.
         before: value of the variable before the assignment.
         after: the value that would replace it: the same container, or a new array.
 
@@ -109,7 +111,7 @@ def _change_element(target: Any, path: Sequence[Any], change: Callable[[Any, Any
 
 
 def _set_item(target: Any, key: Any, value: Any) -> Any:
-    """Set ``target[key] = value``: in place, or in a copy of an array of the program.
+    """Execute ``target[key] = value``: in place, or in a copy if the result is a JAX array.
 
     The copy is made for a JAX array, and for a NumPy array if the key or the value is traced.
 
@@ -123,11 +125,13 @@ def _set_item(target: Any, key: Any, value: Any) -> Any:
 
 
 def _update_item(target: Any, key: Any, update: str, value: Any) -> Any:
-    """Update ``target[key]`` by an operator: in place, or in a copy of an array.
+    """Execute ``target[key] += value`` or another update: in place, or in a copy of an array.
 
     The copy is made for a JAX array, and for a NumPy array if the key or the value is traced.
 
     Args:
+        target: the container or array.
+        key: the index of the element.
         update: name of the operator, such as ``"add"`` for ``+=``, a key of ``_UPDATES``.
         value: right-hand side of the assignment.
 
@@ -143,17 +147,20 @@ def _update_item(target: Any, key: Any, update: str, value: Any) -> Any:
 
 
 def _is_program_array(target: object, key: object, value: object) -> bool:
+    """Return whether ``target[key] = value`` must create a new JAX array.
+
+    True for a JAX array, and for a NumPy array if the key or the value is traced.
+    """
     if isinstance(target, jax.Array):
         return True
     return isinstance(target, np.ndarray) and any(map(is_traced, jax.tree.leaves((key, value))))
 
 
 def transform(node: Any, context: Any) -> Any:
-    """Rewrite the assignments of a function to elements and to several targets.
+    """Rewrite assignments to elements, so that they also work for JAX arrays.
 
-    This is a step of AutoGraph's conversion of a function: it changes the syntax tree `node`, and
-    returns it. ``x[i] = y`` becomes ``x = ag__.set_element(x, (i,), y)``, so that it works for
-    arrays of the program.
+    ``x[i] = y`` becomes ``x = ag__.set_element(x, (i,), y)``. This is a step of AutoGraph's
+    conversion of a function: it changes the syntax tree `node`, and returns it.
     """
     return _Assignments(context).visit(node)
 
@@ -174,8 +181,8 @@ class _Assignments(converter.Base):  # type: ignore[misc]
     def visit_FunctionDef(self, node: Any) -> Any:
         """Rewrite the body of a function, which may be nested in another function.
 
-        `_store` needs the names that the function owns, which are noted while its body is
-        rewritten.
+        While the body is rewritten, the names that the function may assign are the last entry of
+        ``self._owned``.
         """
         self._owned.append(_owned_names(node))
         node = self.generic_visit(node)
@@ -232,23 +239,23 @@ class _Assignments(converter.Base):  # type: ignore[misc]
         return self._store(base, call)
 
     def _assign_to_several(self, target: object, value: Any) -> Any:
-        """Rewrite an unpacking assignment with elements among its targets.
+        """Build the statements for an unpacking assignment, ``x[i], y = z``.
 
-        ``x[i], y = z`` becomes ``item, y = z`` and an assignment of ``item`` to ``x[i]``.
+        They are ``item, y = z`` and an assignment of ``item`` to ``x[i]``.
 
         Args:
             target: a tuple or list of targets.
             value: expression of the value.
 
         Returns:
-            the list of statements; None if no target is an element.
+            the list of statements; None to keep the assignment, if no target is an element.
         """
         items: list[tuple[Any, Any]] = []
 
         def replace_element(part: Any) -> Any:
-            """Return an unpacking target in which new names replace the elements.
+            """Replace each element in an unpacking target, such as ``x[i]``, by a new name.
 
-            Each element is appended to `items` with its new name, to be assigned afterwards.
+            The element and its new name are appended to `items`, to be assigned afterwards.
 
             Args:
                 part: the target, or a part of it: a tuple, a list, ``*x``, an element or a name.
@@ -272,7 +279,7 @@ class _Assignments(converter.Base):  # type: ignore[misc]
         return statements
 
     def _store(self, base: Any, changed: Any) -> Any:
-        """Build the statement that stores a changed container in its variable.
+        """Build the statement that assigns a changed container or array to its variable.
 
         For a variable of an enclosing function or a global variable, the statement checks instead
         that the container was changed in place. For other expressions, such as calls, it only
@@ -280,7 +287,7 @@ class _Assignments(converter.Base):  # type: ignore[misc]
 
         Args:
             base: expression of the container, such as a variable's name.
-            changed: expression that changes it and returns it or its replacement.
+            changed: expression that changes the container and returns it, or returns a new array.
         """
         if isinstance(base, ast.Name) and base.id not in self._owned[-1]:
             name = ast.Constant(value=base.id, kind=None)
@@ -316,10 +323,10 @@ def _index_expression(index: Any) -> Any:
 
 
 def _owned_names(function: Any) -> set[str]:
-    """Collect the names that a function definition may assign.
+    """Collect the names that the body of a function definition may assign.
 
-    These are its arguments, local variables, and global and nonlocal names. Of nested functions and
-    classes only their own names are included.
+    These are its arguments, local variables, and global and nonlocal names. A nested function or
+    class adds its name, but no names in its body.
     """
     names: set[str] = set()
     arguments = function.args
@@ -343,4 +350,5 @@ def _owned_names(function: Any) -> set[str]:
 
 
 def _argument_name(argument: Any) -> str:
+    """Return the name of an argument in a syntax tree of Python or of malt."""
     return str(argument.id if isinstance(argument, ast.Name) else argument.arg)

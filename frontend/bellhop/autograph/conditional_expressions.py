@@ -23,5 +23,9 @@ class _NestedConditionals(ConditionalExpressionTransformer):  # type: ignore[mis
 
 
 def transform(node: ast.AST, context: Any) -> Any:
-    """Rewrite the conditional expressions of a function, also nested expressions."""
+    """Rewrite ``a if test else b``, also nested, to calls of ``ag__.if_exp``.
+
+    This is a step of AutoGraph's conversion of a function: it changes the syntax tree `node`, and
+    returns it.
+    """
     return _NestedConditionals(context).visit(node)

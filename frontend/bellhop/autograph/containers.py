@@ -19,10 +19,10 @@ _KINDS = (list, dict, set)
 
 @contextlib.contextmanager
 def check_not_mutated(label: str, *bodies: Callable[..., Any]) -> Iterator[None]:
-    """Raise an error if a traced statement leaves tracers in an outer container.
+    """Raise an error if code in a ``with`` block leaves tracers in an outer container.
 
-    The statement is traced in the ``with`` block. If it raises an exception, the contents of the
-    containers are restored, since Python may run the statement instead.
+    The block traces a statement. If it raises an exception, the contents of the containers are
+    restored, since Python may run the statement instead.
 
     Args:
         label: name of the statement, for errors.
@@ -54,7 +54,7 @@ def check_not_mutated(label: str, *bodies: Callable[..., Any]) -> Iterator[None]
 
 
 def _find_containers(body: Callable[..., Any]) -> Iterator[tuple[str, Any]]:
-    """Yield name and value of each list, dictionary and set that a function names.
+    """Yield name and value of each list, dictionary and set that a function refers to.
 
     These are the variables in its closure and its global variables. Containers inside of other
     containers are not listed.
@@ -69,10 +69,12 @@ def _find_containers(body: Callable[..., Any]) -> Iterator[tuple[str, Any]]:
 
 
 def _elements(container: Any) -> list[Any]:
+    """List the values of a dictionary, or the elements of a list or set."""
     return list(container.values() if isinstance(container, dict) else container)
 
 
 def _differ(container: Any, copy: Any) -> bool:
+    """Return whether a container has other elements, by identity, than its earlier copy."""
     if len(container) != len(copy):
         return True
     pairs = zip(_elements(container), _elements(copy), strict=True)
@@ -80,5 +82,6 @@ def _differ(container: Any, copy: Any) -> bool:
 
 
 def _restore(container: Any, copy: Any) -> None:
+    """Replace the contents of a container, in place, by the contents of a copy."""
     container.clear()
     getattr(container, "extend" if isinstance(container, list) else "update")(copy)

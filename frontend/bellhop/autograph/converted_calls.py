@@ -50,7 +50,7 @@ _CALLING: tuple[Any, ...] = (map, filter, functools.reduce)
 def with_autograph_modules(
     modules: Sequence[str], function: Callable[..., Any]
 ) -> Callable[..., Any]:
-    """Wrap a function so that autograph converts more modules while it runs.
+    """Wrap a function so that autograph also converts functions of some modules while it runs.
 
     Args:
         modules: names of modules whose functions are converted too, such as modules of a library.
@@ -69,13 +69,14 @@ def with_autograph_modules(
 def converted_call(
     function: Any, args: tuple[Any, ...], kwargs: Any, scope: Any = None, options: Any = None
 ) -> Any:
-    """Call a function from rewritten code; convert it first if it is a user's.
+    """Call a function from rewritten code; convert it by autograph first if it is a user's.
 
     AutoGraph replaces every call ``f(x)`` in a converted function by
     ``ag__.converted_call(f, (x,), None, scope)``.
 
     Args:
         function: the called function, or any callable.
+        args: positional arguments.
         kwargs: keyword arguments, or None.
         scope: AutoGraph's scope of the caller, for ``eval``, ``super``, ``globals`` and ``locals``.
         options: not used.
@@ -105,7 +106,7 @@ transformer = Transformer(converted_call)
 def call_converted(
     function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Any:
-    """Call a function, converting it first if it is a user's; return the result.
+    """Call a function, converting it by autograph first if it is a user's; return the result.
 
     Functions inside of partials and QNodes, methods ``__call__`` of users' objects, and functions
     that are passed to JAX, PennyLane, Bellhop, ``map``, ``filter`` and ``functools.reduce``, are
@@ -216,12 +217,13 @@ def is_user_function(function: Callable[..., Any]) -> bool:
 
 
 def _is_within(module: str, name: Any) -> bool:
+    """Return whether a module, by its name, is the module or package `name` or in it."""
     name = getattr(name, "__name__", name)
     return module == name or module.startswith(f"{name}.")
 
 
 def _is_tracing_function(function: Callable[..., Any]) -> bool:
-    """Return whether a library function traces functions that it gets as arguments.
+    """Return whether a library function traces the functions that are passed to it.
 
     True for functions of Bellhop, JAX and PennyLane, except callbacks, whose arguments run in
     Python.

@@ -51,6 +51,7 @@ def if_stmt(
     Rewritten code calls it for the statement. Python runs a branch if `pred` is not traced.
 
     Args:
+        pred: the condition.
         body: runs the first branch.
         orelse: runs the second branch, which may be empty.
         get_state: returns the values of the variables that the branches assign.
@@ -78,12 +79,13 @@ def if_stmt(
 
 
 class FunctionResult(NamedTuple):
-    """The result of a converted function's ``return``, without its traced values.
+    """Structure of a result that a converted function returns, with types in place of arrays.
 
-    It serves to trace a branch or a loop again in which the function does not return.
+    If only one branch of an ``if`` returns from the function, the other branch needs a result of
+    the same structure: zeros, which are never read.
 
     Attributes:
-        leaves: types in place of arrays; other leaves as they are.
+        leaves: `jax.ShapeDtypeStruct` in place of arrays; other leaves as they are.
         tree: structure of the leaves, a ``PyTreeDef``, in which measurements are nodes.
     """
 
@@ -102,7 +104,7 @@ class FunctionResult(NamedTuple):
 
 
 def _rebuild(tree: PyTree, leaves: list[Any]) -> Any:
-    """Unflatten a pytree; do not queue measurements in it as part of the circuit."""
+    """Unflatten a pytree, without queuing PennyLane's measurements that it contains."""
     if "pennylane" not in sys.modules:
         return jax.tree.unflatten(tree, leaves)
     from pennylane import QueuingManager
@@ -112,12 +114,14 @@ def _rebuild(tree: PyTree, leaves: list[Any]) -> Any:
 
 
 def _leaf_shape(leaf: object) -> Any:
+    """Return a `jax.ShapeDtypeStruct` for an array; return another leaf unchanged."""
     if not isinstance(leaf, jax.Array):
         return leaf
     return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype)
 
 
 def _leaf_zeros(leaf: object) -> Any:
+    """Return zeros for a `jax.ShapeDtypeStruct`; return another leaf unchanged."""
     if not isinstance(leaf, jax.ShapeDtypeStruct):
         return leaf
     return jnp.zeros(leaf.shape, leaf.dtype)
@@ -125,10 +129,11 @@ def _leaf_zeros(leaf: object) -> Any:
 
 @dataclass(eq=False)
 class KnownResult(Exception):
-    """Exception that makes `if_stmt` or a loop trace its statement once more.
+    """Exception that makes `if_stmt` or a loop trace its statement again, with a known result type.
 
-    It is raised when one branch, or the body of a loop, returns from the function, and the other
-    branch needs a result of the same type.
+    It is raised when the type of the function's result becomes known, because one branch, or the
+    body of a loop, returns from the function. Where the function does not return, it then gets
+    zeros of this type as result.
 
     Attributes:
         position: index of the variable with the function's result.
@@ -141,10 +146,10 @@ class KnownResult(Exception):
 
 @dataclass(eq=False)
 class _DifferingResults(Exception):
-    """Exception that makes `if_stmt` trace its branches once more.
+    """Exception that makes `if_stmt` trace its branches again, for results with two measurements.
 
-    It is raised when the branches return different measurements. Each branch then returns both,
-    with zeros for the measurement of the other branch.
+    It is raised when the branches return different measurements. Each branch then returns the
+    values of both measurements, with zeros for the measurement of the other branch.
 
     Attributes:
         position: index of the variable with the function's result.
@@ -157,7 +162,7 @@ class _DifferingResults(Exception):
 
 @dataclass(eq=False)
 class _UnsetVariables(Exception):
-    """Exception that makes `if_stmt` trace its branches once more.
+    """Exception that makes `if_stmt` trace its branches again, without some variables.
 
     It is raised when variables have incompatible values after the branches. The branches then do
     not return these variables, which become `Unset`.
@@ -170,9 +175,10 @@ class _UnsetVariables(Exception):
 
 
 class _IfStatement:
-    """One execution of an ``if`` statement with a traced condition.
+    """Traces an ``if`` statement with a traced condition into a conditional.
 
-    `if_stmt` makes it and calls `run`, again and with more information after each signal exception.
+    `if_stmt` creates it and calls `run`. If `run` raises `KnownResult`, `_DifferingResults` or
+    `_UnsetVariables`, `if_stmt` stores the information in an attribute and calls `run` again.
 
     Args:
         pred: the condition, a tracer or an outcome of a measurement.
@@ -180,8 +186,8 @@ class _IfStatement:
         bodies: functions that run the two branches.
 
     Attributes:
-        results: for branches that do not return from the function, the result of the other branch,
-            by index of the result variable.
+        results: for a branch that does not return from the function, the result's structure in the
+            other branch, by index of the variable with the result.
         sides: measurements of each branch if they differ, by index of the result variable.
         unset: messages for variables with incompatible values, by index of the variable.
     """
@@ -198,7 +204,7 @@ class _IfStatement:
         self._negated = negated if negation is pred else None
 
     def run(self) -> State:
-        """Trace the statement into a conditional; return the variables after it.
+        """Trace both branches as a `cond`; return the values of the variables after the statement.
 
         Raises:
             KnownResult, _DifferingResults, _UnsetVariables: to trace the branches again.
@@ -207,10 +213,10 @@ class _IfStatement:
         states: list[State] = []
 
         def branch(index: int) -> Callable[[], Any]:
-            """Return the function of branch 0 (`pred` is true) or branch 1, for `cond`."""
+            """Make the function of branch 0 (`pred` is true) or branch 1 that `cond` traces."""
 
             def run() -> Any:
-                """Trace the branch; list for each variable its leaves, or None if not selected."""
+                """Trace the branch; return the result of `_leaves` for each variable."""
                 # A circuit traces both branches a second time if one has a loop with a dynamic trip
                 # count.
                 del states[index:]
@@ -241,15 +247,16 @@ class _IfStatement:
         return after
 
     def _leaves(self, index: int, position: int, value: object) -> list[Any] | None:
-        """List the arrays in a variable's value that the conditional must return.
+        """List the arrays in a variable's value that a branch of the conditional must return.
 
         Args:
             index: index of the branch, 0 or 1.
             position: index of the variable.
+            value: the variable's value after the branch.
 
         Returns:
             the leaves of the value; for different measurements, the leaves of both branches'
-            values, with zeros for the other branch. None if the program does not select the
+            values, with zeros for the other branch. None if the branch does not return the
             variable, since it becomes `Unset` or has other leaves than arrays.
         """
         if position in self.unset or not is_array_like(value):
@@ -261,7 +268,7 @@ class _IfStatement:
         return jax.tree.leaves(values)
 
     def _merge_variable(self, position: int, a: Any, b: Any, leaves: Any) -> Any:
-        """Build a variable's value after the whole ``if`` statement.
+        """Return a variable's value after the whole ``if`` statement.
 
         Args:
             position: index of the variable.
@@ -284,9 +291,10 @@ class _IfStatement:
         return _find_measurements().select_measurements(self._pred, *sides)
 
     def _refine_variables(self, index: int) -> State:
-        """Return the variables at the start of branch 0 (`pred` is true) or 1 (false).
+        """Return the variables at the start of a branch, using the known truth of the condition.
 
-        A variable that is the condition itself, or was negated to give it, becomes True or False.
+        In branch 0 of ``if x:``, the variable ``x`` is True, and in branch 1 False; in branch 0 of
+        ``if not x:`` it is False.
         """
 
         def value(variable: Any) -> Any:
@@ -300,15 +308,19 @@ class _IfStatement:
         return tuple(map(value, self._before))
 
     def _complete_result(self, after: State, states: list[State]) -> State:
-        """Return the variables after a branch, with zeros for values that are never read.
+        """Replace missing values after a branch, which are never read, by zeros.
 
         Such values are the result of a function that has not returned, and missing variables after
         a ``return`` (`_is_never_read`). A value whose type is not known from the other branch stays
         missing.
 
         Args:
+            after: the variables after the branch.
             states: the variables after each branch that has been traced already; empty for the
                 first branch.
+
+        Returns:
+            the variables after the branch, with the zeros.
         """
         completed = list(after)
         for position, value in enumerate(after):
@@ -322,10 +334,14 @@ class _IfStatement:
         return tuple(completed)
 
     def _is_never_read(self, value: object, after: State) -> bool:
-        """Return whether a variable has no value after a branch and does not need one.
+        """Return whether a variable has no value after a branch, and the value is never read.
 
         True for the result of a function that has not returned, and for all variables without a
         value once the function has returned.
+
+        Args:
+            value: the variable's value after the branch.
+            after: all variables after the branch, among them AutoGraph's flag for a ``return``.
         """
         if isinstance(value, UndefinedReturnValue):
             return True
@@ -335,7 +351,11 @@ class _IfStatement:
         )
 
     def _check(self, one: State, other: State) -> None:
-        """Check that the program can select between the variables after each branch.
+        """Check that a conditional can select between the variables after each branch.
+
+        Args:
+            one: the variables after the first branch.
+            other: the variables after the second branch.
 
         Raises:
             AutoGraphError: if it cannot, for a variable that needs a value.
@@ -359,7 +379,7 @@ class _IfStatement:
             raise _UnsetVariables(unset)
 
     def _find_problem(self, position: int, label: str, a: Any, b: Any) -> str | None:
-        """Find out why the program cannot select between two values of a variable.
+        """Find out why a conditional cannot select between two values of a variable.
 
         Args:
             position: index of the variable.
@@ -423,7 +443,10 @@ def _describe_value(value: object) -> str:
 
 
 def _is_known(one: object, other: object) -> bool:
-    """Return whether a variable has the same objects or numbers after both branches."""
+    """Return whether two values, of a variable after each branch, are identical or equal numbers.
+
+    The values may be pytrees, which are compared leaf by leaf.
+    """
     return is_same(one, other) or (
         jax.tree.structure(one) == jax.tree.structure(other)
         and all(map(is_same, jax.tree.leaves(one), jax.tree.leaves(other)))
@@ -431,7 +454,7 @@ def _is_known(one: object, other: object) -> bool:
 
 
 def _find_measurements() -> Any:
-    """Return the module `returned_measurements`; None if PennyLane is not imported."""
+    """Import the module `returned_measurements`; None if PennyLane is not imported."""
     if "pennylane" not in sys.modules:
         return None
     from bellhop.circuits.front import returned_measurements
@@ -445,6 +468,7 @@ def if_exp(pred: Any, if_true: Callable[[], Any], if_false: Callable[[], Any], _
     Rewritten code calls it in place of ``a if pred else b``.
 
     Args:
+        pred: the condition.
         if_true: returns the value of ``a``.
         if_false: returns the value of ``b``.
         _: source of the expression, from AutoGraph; not used.
@@ -500,7 +524,8 @@ def or_(a: Callable[[], Any], b: Callable[[], Any]) -> Any:
 def not_(a: Any) -> Any:
     """Evaluate ``not a`` in rewritten code.
 
-    The last traced operand is remembered, so that an ``if not a`` knows ``a`` in its branches.
+    If ``a`` is traced, it is stored with the result, so that in the branches of ``if not a`` the
+    value of ``a`` is known.
     """
     if not is_traced(a):
         return not a

@@ -79,7 +79,7 @@ def range_(*bounds: Any) -> Any:
 
 @dataclass
 class TracedEnumerate:
-    """An ``enumerate`` in converted code, which compiled loops can take apart.
+    """An ``enumerate`` in converted code, whose iterable compiled loops can read.
 
     In Python it iterates like ``enumerate``.
 
@@ -97,11 +97,11 @@ class TracedEnumerate:
 
 @dataclass
 class _Elements:
-    """The elements over which a compiled ``for`` loop iterates.
+    """The elements over which a compiled ``for`` loop iterates, accessible by index.
 
     Attributes:
         length: number of elements, possibly traced.
-        element: returns the element with an index, which may be traced.
+        element: function that returns the element with an index, which may be traced.
         progress: description of the loop's progress bar; None for no bar.
     """
 
@@ -111,6 +111,7 @@ class _Elements:
 
     @property
     def is_static(self) -> bool:
+        """Whether the number of elements is known during tracing."""
         return not is_traced(self.length)
 
 
@@ -251,6 +252,7 @@ def _compile_for_loop(
         elements: the elements of the iterable.
         extra_test: returns whether to continue, for loops with ``break`` or ``return``; or None.
         body: runs the body for one element.
+        variables: the variables that the body assigns.
 
     Raises:
         AutoGraphError: if a variable cannot be carried by the loop.
@@ -267,12 +269,13 @@ def _compile_for_loop(
     carried = CarriedVariables(variables, before)
 
     def iterate(i: Any, leaves: Sequence[Any]) -> list[Any]:
-        """Trace an iteration; return the carried arrays after it, given the arrays before."""
+        """Trace an iteration; return the loop-carried arrays after it, given the arrays before."""
         after = variables.run(carried.values(leaves), body, elements.element(i))
         _find_result(before, after)
         return carried.find_arrays(after)
 
     def is_unfinished(leaves: Sequence[Any]) -> Any:
+        """Trace the test whether to continue, for the loop-carried arrays `leaves`."""
         assert extra_test is not None
         variables.set(carried.values(leaves))
         return extra_test()
@@ -280,7 +283,7 @@ def _compile_for_loop(
     if extra_test is None or elements.is_static:
 
         def guarded(i: Any, *leaves: Any) -> Any:
-            """Trace an iteration of a loop with static trip count, skipped after a ``break``.
+            """Trace an iteration of a loop with static trip count, a no-op after a ``break``.
 
             The carried arrays are returned in the form that `for_loop` expects.
             """
@@ -303,6 +306,7 @@ def _compile_for_loop(
             progress=elements.progress,
         )
         def loop(i: Any, *leaves: Any) -> Any:
+            """Trace an iteration of a loop with dynamic trip count; also increment the index."""
             return (i + 1, *iterate(i, leaves))
 
         ended = loop(first, *carried.leaves)
@@ -365,13 +369,14 @@ def while_stmt(
 
 
 def _trace_and_discard(test: Test) -> Any:
-    """Return the condition of a loop; its operations do not become part of the program."""
+    """Trace the condition of a loop, without adding its operations to the program; return it."""
     conditions: list[Any] = []
     jax.make_jaxpr(lambda: conditions.append(test()))()
     return conditions[0]
 
 
 def _run_python_while(test: Test, body: Body) -> None:
+    """Run a ``while`` statement in Python."""
     while test():
         body()
 
@@ -381,6 +386,8 @@ def _compile_while(test: Test, body: Body, variables: Variables) -> State:
 
     Args:
         test: returns the condition.
+        body: runs the body once.
+        variables: the variables that the body assigns.
 
     Raises:
         AutoGraphError: if a variable cannot be carried by the loop.
@@ -391,11 +398,13 @@ def _compile_while(test: Test, body: Body, variables: Variables) -> State:
     carried = CarriedVariables(variables, before)
 
     def condition(*leaves: Any) -> Any:
+        """Trace the condition for the loop-carried arrays."""
         variables.set(carried.values(leaves))
         return test()
 
     @while_loop(condition)
     def loop(*leaves: Any) -> Any:
+        """Trace an iteration; return the loop-carried arrays after it."""
         after = variables.run(carried.values(leaves), body)
         _find_result(before, after)
         return unwrap_carry(tuple(carried.find_arrays(after)))
@@ -417,9 +426,11 @@ def _compile_with_result(variables: Variables, compile_loop: Callable[[], State]
     """Compile a loop in which the function may return; return the variables after it.
 
     If the function returns in the loop, the loop is compiled again with zeros as the function's
-    result. The zeros are never read: later statements run only if the function has not returned.
+    result before the loop. The zeros are never read: later statements run only if the function has
+    not returned.
 
     Args:
+        variables: the variables that the loop's body assigns.
         compile_loop: compiles the loop; returns the variables after it, or raises `KnownResult`.
     """
     before = variables.get()
@@ -432,16 +443,17 @@ def _compile_with_result(variables: Variables, compile_loop: Callable[[], State]
 
 
 def _finish_endless_loop(test: Test, variables: Variables, after: State) -> State:
-    """Set the return flag after a loop that can only end by a ``return``.
+    """After a loop that can only end by a ``return``, make AutoGraph's return flag True.
 
     The statements after such a loop, for instance ``while True``, are then known not to run.
 
     Args:
         test: returns the condition of the loop.
+        variables: the variables that the loop's body assigns.
         after: values of the variables after the loop.
 
     Returns:
-        `after`, with True for the return flag if the loop is endless.
+        `after`, with True in place of the traced return flag if the loop is endless.
     """
     for position, name in enumerate(variables.names):
         if is_return_flag(name) and is_traced(after[position]):
@@ -452,14 +464,16 @@ def _finish_endless_loop(test: Test, variables: Variables, after: State) -> Stat
 
 
 def _replace_item(state: State, position: int, value: object) -> State:
+    """Return a copy of a tuple with another item at one position."""
     return (*state[:position], value, *state[position + 1 :])
 
 
 def _define_variables(label: str, variables: Variables, values: State) -> State:
-    """Replace missing values of variables before a loop by `Unset`.
+    """Replace values of variables that are missing before a loop by `Unset`.
 
     Args:
         label: name of the statement, for errors.
+        variables: the variables that the loop's body assigns.
         values: values of the variables before the loop.
 
     Returns:
@@ -470,7 +484,7 @@ def _define_variables(label: str, variables: Variables, values: State) -> State:
     """
 
     def define(name: str, define: object) -> Any:
-        """Return a variable's value, or `Unset` with the error for a use of the variable."""
+        """Return a variable's value, or `Unset` if it is missing."""
         if not is_undefined(define) or isinstance(define, UndefinedReturnValue):
             return define
         error = (
@@ -486,7 +500,10 @@ def _define_variables(label: str, variables: Variables, values: State) -> State:
 
 
 def _as_sequence(result: PyTree, count: int) -> Sequence[Any]:
-    """Convert the result of a loop or conditional to a sequence of values."""
+    """Convert the result of a loop to a sequence of `count` values.
+
+    `for_loop` and `while_loop` return a single value without a tuple, and None for no values.
+    """
     if count == 0:
         return ()
     return (result,) if count == 1 else result

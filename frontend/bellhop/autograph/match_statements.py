@@ -32,7 +32,8 @@ def transform(node: ast.AST) -> Any:
 class _Matches(ast.NodeTransformer):
     """Syntax tree visitor that rewrites ``match`` statements to chains of ``if``.
 
-    There is one for each converted function; it numbers the variables for the matched values.
+    There is one for each converted function. It stores the matched values in new variables,
+    ``matched_1``, ``matched_2``, ...
     """
 
     def __init__(self) -> None:
@@ -72,6 +73,7 @@ def _pattern_condition(pattern: ast.pattern, value: Callable[[], ast.expr], node
     For example the pattern ``1 | 2`` gives ``matched_1 == 1 or matched_1 == 2``.
 
     Args:
+        pattern: the syntax tree of the pattern.
         value: returns a new expression of the matched value.
         node: the ``match`` statement, for errors.
 
@@ -102,4 +104,5 @@ def _pattern_condition(pattern: ast.pattern, value: Callable[[], ast.expr], node
 
 
 def _join_tests(operator: ast.boolop, tests: list[ast.expr]) -> ast.expr:
+    """Build the expression that joins conditions by ``and`` or ``or``."""
     return ast.BoolOp(op=operator, values=tests)

@@ -53,7 +53,7 @@ def run_autograph(fn: Callable[..., Any], *modules: str) -> Any:
     check_modules(f"run_autograph of '{function_name(fn)}'", modules)
 
     def convert(function: Callable[..., Any]) -> Callable[..., Any]:
-        """Convert a user's function, or wrap another callable: for `run_autograph`.
+        """Convert a user's function; wrap a library callable to convert user functions in it.
 
         Raises:
             AutoGraphError: if the function cannot be converted; names the function.
@@ -75,7 +75,7 @@ def run_autograph(fn: Callable[..., Any], *modules: str) -> Any:
 
 
 def _wrap_call(fn: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap a callable that is not a user's function, such as a gradient of a function.
+    """Wrap a callable that is not a user's function, such as ``jax.grad(f)``.
 
     When the wrapper is called, the user's functions that the callable contains are converted.
 

@@ -41,14 +41,14 @@ _given_warnings: set[str] = set()
 
 
 def is_disabled() -> bool:
-    """Return whether conversion is disabled here."""
+    """Return whether the current code runs under ``disable_autograph``."""
     return trace_state().disabled > 0
 
 
 def check_not_strict(label: str, why: str, cause: BaseException | None = None) -> None:
-    """Raise an error for a statement that is not converted, if conversion is strict.
+    """Raise an error for a statement that is not converted, if strict conversion is on.
 
-    Conversion is strict if ``bellhop.autograph_strict_conversion`` is true; otherwise nothing
+    Strict conversion is on if ``bellhop.autograph_strict_conversion`` is true; otherwise nothing
     happens.
 
     Args:
@@ -68,9 +68,9 @@ def check_not_strict(label: str, why: str, cause: BaseException | None = None) -
 
 
 def fall_back(label: str, error: BaseException) -> None:
-    """Warn that Python runs a statement or function that cannot be converted.
+    """Warn that a statement or function cannot be converted, and that Python runs it.
 
-    The same warning is given once in a process, as each trace runs the statement again. It is left
+    Each warning is given once in a process, as each trace runs the statement again. It is left
     out if ``bellhop.autograph_ignore_fallbacks`` is true. The caller runs the statement afterwards.
 
     Args:

@@ -72,13 +72,13 @@ _STEPS = (
 
 
 class _Scope(FunctionScope):
-    """AutoGraph's scope of a converted function's body, with a check of results.
+    """AutoGraph's scope of a converted function's body, with a check of the function's result.
 
     Rewritten code enters it at each call of the function.
     """
 
     def ret(self, value: object, did_return: Any) -> Any:
-        """Return the result of a converted function; rewritten code calls this last.
+        """Check and return the result of a converted function; rewritten code calls this last.
 
         Args:
             value: the result, or AutoGraph's marker if the function did not return.
@@ -88,8 +88,8 @@ class _Scope(FunctionScope):
             `value`; None for AutoGraph's marker.
 
         Raises:
-            AutoGraphError: if `did_return` is traced and `value` is a result, so that some path
-                returns no value.
+            AutoGraphError: if `did_return` is traced and `value` is a result: some path through the
+                function then returns no value.
         """
         if is_traced(did_return) and not is_undefined(value):
             raise AutoGraphError(
@@ -158,7 +158,7 @@ class Transformer(PyToPy):
         return node
 
     def source(self, function: Callable[..., Any]) -> str | None:
-        """Return the source of a converted function; None if it was not converted."""
+        """Return the generated source of a function; None if it was not converted."""
         if not self._cache.has(function, _OPTIONS):
             return None
         converted, *_ = self.transform_function(function, converter.ProgramContext(_OPTIONS))

@@ -20,14 +20,15 @@ _NUMBERS = (bool, int, float, complex, np.generic)
 
 @dataclass(frozen=True)
 class Variables:
-    """The variables that a converted statement assigns, with AutoGraph's accessors.
+    """The variables that a converted statement assigns, with functions to read and set them.
 
-    AutoGraph makes the functions in the rewritten code, where the variables are local variables.
+    The variables are local variables of the rewritten code, in which AutoGraph defines the
+    functions.
 
     Attributes:
         names: names of the variables.
-        get: returns their values, in the order of the names.
-        set: sets their values.
+        get: returns their values as a tuple, in the order of the names.
+        set: sets their values from such a tuple.
     """
 
     names: Sequence[str]
@@ -35,7 +36,7 @@ class Variables:
     set: Callable[[State], None]
 
     def run(self, values: State, body: Callable[..., Any], *args: Any) -> State:
-        """Set the variables, run a part of the statement, and return the variables.
+        """Set the variables, run a part of the statement, and return the variables' new values.
 
         Args:
             values: values of the variables before.
@@ -48,13 +49,14 @@ class Variables:
 
 
 class Unset(Undefined):  # type: ignore[misc]
-    """Value of a variable for which the compiled program would have no value.
+    """Value of a variable that has no value in the compiled program; an error if it is read.
 
     A variable gets it after a conditional or a loop, for example if only one branch assigns it. The
     error is raised only if the variable is read, since AutoGraph's analysis overestimates which
     variables are read later.
 
     Args:
+        name: the name of the variable.
         error: message of the error, one or more sentences.
     """
 
@@ -74,10 +76,10 @@ class Unset(Undefined):  # type: ignore[misc]
 
 
 def can_be_unset(name: str) -> bool:
-    """Return whether a variable may become `Unset`, with an error only if it is read.
+    """Return whether a variable may become `Unset`, so that an error is raised if it is read.
 
-    Rewritten code checks a variable for `Unset` when it reads the variable, except for elements,
-    attributes and the function's result: false for ``x[0]``, ``x.y`` and ``retval_``.
+    False for ``x[0]``, ``x.y`` and the function's result ``retval_``, for which rewritten code does
+    not check for `Unset` at a read.
     """
     return name.isidentifier() and not name.startswith("retval_")
 
@@ -88,18 +90,18 @@ def is_undefined(value: object) -> bool:
 
 
 def describe_variable(name: str, value: object) -> str:
-    """Describe a variable for errors."""
+    """Describe a variable for errors, as ``'x'`` or ``the result of the function``."""
     is_result = isinstance(value, UndefinedReturnValue) or name.startswith("retval_")
     return "the result of the function" if is_result else f"'{name}'"
 
 
 def is_return_flag(name: str) -> bool:
-    """Return whether a variable records that the function has returned."""
+    """Return whether a variable is AutoGraph's flag that the function has returned."""
     return name.startswith("do_return")
 
 
 def is_array_like(value: object) -> bool:
-    """Return whether a value is a pytree of arrays and numbers."""
+    """Return whether all leaves of a pytree are arrays or numbers."""
     leaves = jax.tree.leaves(value)
     return all(isinstance(leaf, (jax.Array, np.ndarray, *_NUMBERS)) for leaf in leaves)
 
@@ -112,7 +114,10 @@ def is_same(one: object, other: object) -> bool:
 
 
 def is_traced(value: object) -> bool:
-    """Return whether a value is a tracer or outcome, on which Python cannot branch."""
+    """Return whether a value is a tracer or PennyLane's ``MeasurementValue``.
+
+    Python cannot branch on such a value.
+    """
     return isinstance(value, jax.core.Tracer) or type(value).__name__ == "MeasurementValue"
 
 
@@ -122,6 +127,7 @@ class CarriedVariables:
     Pytrees of arrays and numbers are carried; the loop must not change other variables.
 
     Args:
+        variables: the variables that the loop's body assigns.
         values: values of the variables before the loop.
 
     Attributes:
@@ -136,10 +142,11 @@ class CarriedVariables:
         self.leaves = [jnp.asarray(leaf) for leaf in leaves]
 
     def _arrays(self, values: State) -> list[Any]:
+        """Return the values of carried variables, and None for each other variable."""
         return [v if is_array else None for v, is_array in zip(values, self._is_array, strict=True)]
 
     def values(self, leaves: Sequence[Any]) -> State:
-        """Return the values of all variables of the loop, given the carried arrays.
+        """Return the values of all variables, given the loop-carried arrays.
 
         Args:
             leaves: the carried arrays, in the order of the attribute `leaves`.
