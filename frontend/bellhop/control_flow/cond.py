@@ -120,7 +120,7 @@ def cond(
 
 
 class Conditional(Generic[P, R]):
-    """Conditions and branches; a call runs the branch of the first true condition.
+    """A list of conditions and branches; a call runs the branch of the first true condition.
 
     ``cond`` returns it. It is called with the arguments of its branches, and returns the result of
     the branch that runs. If all conditions are static, Python chooses the branch while tracing. If
@@ -129,7 +129,7 @@ class Conditional(Generic[P, R]):
 
     Args:
         pred: the first condition: a bool, a number, or PennyLane's ``MeasurementValue``.
-        true_fn: its branch.
+        true_fn: the branch of the first condition.
     """
 
     def __init__(self, pred: Any, true_fn: Callable[P, R]) -> None:
@@ -137,7 +137,9 @@ class Conditional(Generic[P, R]):
         self._otherwise: Function | None = None
 
     def else_if(self, pred: Any) -> Callable[[Callable[P, R]], "Conditional[P, R]"]:
-        """Return a decorator that adds a branch, and returns this conditional.
+        """Return a decorator that adds a branch to this conditional.
+
+        The decorator returns this conditional.
 
         Args:
             pred: condition, tested if all earlier conditions are false.
@@ -163,7 +165,7 @@ class Conditional(Generic[P, R]):
 
     @hide_internal_frames
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        """Run the branch of the first condition that is true, with these arguments."""
+        """Run the branch of the first true condition with these arguments; return its result."""
         dequeue_arguments(args, kwargs)
         if any(is_outcome(pred) for pred, _ in self._branches):
             self._record(args, kwargs)
@@ -201,11 +203,11 @@ class Conditional(Generic[P, R]):
         return cast(R, run_branch("cond", index, [*names, name], branches))
 
     def _record(self, args: Args, kwargs: Kwargs) -> None:
-        """Append gates conditioned on mid-circuit outcomes to a PennyLane tape.
+        """Append the branches' gates, conditioned on mid-circuit outcomes, to a PennyLane tape.
 
-        For circuits whose outcomes are PennyLane's ``MeasurementValue``. A tape has no else-if, so
-        each branch gets the combined condition that it is true and all earlier conditions are
-        false.
+        Used if a condition is PennyLane's ``MeasurementValue``. A tape has no else-if, so the gates
+        of each branch get the combined condition that its condition is true and all earlier
+        conditions are false.
         """
         previous: Any = None
         for pred, function in [*self._branches, (True, self._otherwise)]:
@@ -227,8 +229,9 @@ def check_branch(construct: str, name: str, function: Function, args: Args, kwar
     """Raise a `TypeError` if a branch does not accept the arguments of the call.
 
     Args:
-        construct: name of the construct, for the error.
+        construct: name of the construct, such as ``cond``, for the error.
         name: the branch with its line, for the error.
+        function: the branch.
         args: positional arguments of the conditional's call.
         kwargs: keyword arguments of the conditional's call.
     """
@@ -242,6 +245,9 @@ def _record_if(outcome: Any, function: Function, args: Args, kwargs: Kwargs) -> 
 
     Args:
         outcome: PennyLane's ``MeasurementValue``.
+        function: the branch.
+        args: positional arguments of the branch.
+        kwargs: keyword arguments of the branch.
 
     Raises:
         TypeError: in a Bellhop program, if the branch contains a measurement; elsewhere PennyLane
@@ -266,7 +272,7 @@ def _record_if(outcome: Any, function: Function, args: Args, kwargs: Kwargs) -> 
 
 
 def _is_pair(value: object) -> bool:
-    """Return whether a value is a pair of a condition and its branch, for ``cond(elifs=...)``."""
+    """Return whether a value is a sequence of two items, of which the second is callable."""
     return isinstance(value, Sequence) and len(value) == 2 and callable(value[1])
 
 

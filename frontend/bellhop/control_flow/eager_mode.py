@@ -8,7 +8,7 @@ from bellhop.tracing.state import is_tracing, override_trace_state, trace_state
 
 
 def is_interpreted() -> bool:
-    """Return whether Python runs Bellhop's loops and conditionals, not the compiler.
+    """Return whether Python executes Bellhop's loops and conditionals eagerly.
 
     True if nothing is being traced, and while PennyLane records the tape of an uncompiled QNode, on
     which a JAX loop would put tracers.
@@ -19,12 +19,12 @@ def is_interpreted() -> bool:
 
 
 def is_unrolling() -> bool:
-    """Return whether Python runs loops with static trip counts, also in programs."""
+    """Return whether loops with static trip counts are unrolled while a program is traced."""
     return trace_state().unrolls
 
 
 def force_unrolling() -> AbstractContextManager[None]:
-    """Return a context in which Python runs loops with static trip counts."""
+    """Return a context in which loops with static trip counts are unrolled."""
     return override_trace_state(unrolls=True)
 
 

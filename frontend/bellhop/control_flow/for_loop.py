@@ -103,7 +103,10 @@ def for_loop(
         raise ValueError("for_loop: the step must not be zero.")
 
     def decorate(*given: Any) -> Callable[..., Any]:
-        """Return the loop around ``body(i, *carried)``, a function of the initial values."""
+        """Wrap ``body(i, *carried)`` in a function that runs the loop.
+
+        ``given`` is the body alone, else an error is raised.
+        """
         body = get_decorated_body("for_loop", given, "@bellhop.for_loop(0, n, 1)")
         label = describe_derived_function("for_loop", body)
 
@@ -120,6 +123,7 @@ def for_loop(
             check_no_carried_references(label, init)
 
             def run_body(carried: tuple[Any, ...], iteration: Operand) -> tuple[Any, ...]:
+                """Trace one iteration, counted from 0; return the next carried values."""
                 return as_carry_arrays(label, body(_loop_index(iteration, bounds), *carried), init)
 
             set_function_name(body, run_body)
@@ -131,6 +135,7 @@ def for_loop(
                 return unwrap_carry(run(count, run_body, init))
 
             def run_with_bar(carried: tuple[Any, ...], iteration: Operand) -> tuple[Any, ...]:
+                """Trace one iteration, and a progress bar update after it."""
                 after = run_body(carried, iteration)
                 bar.advance(after=after)
                 return after
@@ -147,7 +152,7 @@ def for_loop(
 
 
 def _loop_index(iteration: Operand, bounds: Bounds) -> Any:
-    """Return the loop index of an iteration."""
+    """Compute the loop index of an iteration, counted from 0: ``lower + iteration * step``."""
     lower, _, step = bounds
     return range_element(iteration, lower, step)
 
@@ -155,8 +160,12 @@ def _loop_index(iteration: Operand, bounds: Bounds) -> Any:
 def range_element(iteration: Operand, lower: Any, step: Any) -> Any:
     """Compute an element of a range: ``lower + iteration * step``.
 
-    Emits no equations that change nothing: for a lower bound of 0 and a step of 1 it returns
-    `iteration`, the traced index of the iteration, from 0.
+    A lower bound of 0 and a step of 1 emit no equations; for both, `iteration` is returned.
+
+    Args:
+        iteration: position of the element in the range, from 0; may be traced.
+        lower: lower bound, an int or a tracer.
+        step: step, an int or a tracer.
     """
     stride = iteration if isinstance(step, int) and step == 1 else iteration * step
     return stride if isinstance(lower, int) and lower == 0 else lower + stride
@@ -187,12 +196,13 @@ def count_iterations(bounds: Bounds) -> Any:
 
 
 def run_scan(step: TracedStep, carried: tuple[Any, ...], count: int) -> tuple[Any, ...]:
-    """Run a static number of iterations by ``scan``; return the final carried values.
+    """Run a loop with static trip count by ``lax.scan``; return the final carried values.
 
-    Unlike a ``while`` loop, ``scan`` has a reverse mode.
+    Unlike ``lax.while_loop``, ``lax.scan`` has a reverse mode.
 
     Args:
         step: traced body, which takes the carried values and the index of the iteration.
+        carried: initial carried values.
         count: number of iterations.
     """
     return jax.lax.scan(lambda *args: step(*args), carried, jnp.arange(count))[0]
@@ -204,9 +214,9 @@ def run_for_loop(
     carried: tuple[Any, ...],
     run: Callable[[TracedStep, tuple[Any, ...], int], tuple[Any, ...]] = run_scan,
 ) -> tuple[Any, ...]:
-    """Run a loop outside of circuits; return the final carried values.
+    """Run a counted loop outside of circuits; return the final carried values.
 
-    The interface is the same as in ``GateRecorder.for_loop``.
+    The interface is the same as in ``GateRecorder.for_loop``, which runs loops inside of circuits.
 
     Args:
         count: number of iterations: an ``int``, or a tracer.

@@ -8,7 +8,7 @@ from bellhop.control_flow.trace_body import check_same_structure, classical_resu
 
 
 def as_carry_arrays(construct: str, result: PyTree, carried: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Convert a loop body's result to a tuple of arrays, and check its types.
+    """Convert the result of a loop body to a tuple of arrays, and check their structure.
 
     Args:
         construct: name of the loop, for errors.
@@ -30,7 +30,7 @@ def as_carry_arrays(construct: str, result: PyTree, carried: tuple[Any, ...]) ->
 
 
 def as_carry_values(construct: str, result: PyTree, carried: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Convert a loop body's result to a tuple of carried values.
+    """Convert the result of a loop body to a tuple of carried values.
 
     Args:
         construct: name of the loop, for errors.
@@ -39,7 +39,7 @@ def as_carry_values(construct: str, result: PyTree, carried: tuple[Any, ...]) ->
         carried: carried values before the loop.
 
     Returns:
-        a tuple of as many values as `carried`; ``(result,)`` for one carried value.
+        a tuple of the same length as `carried`: ``(result,)`` for one carried value.
 
     Raises:
         TypeError: if several values are carried, and `result` is not a tuple or list of this
@@ -61,7 +61,10 @@ def as_carry_values(construct: str, result: PyTree, carried: tuple[Any, ...]) ->
 
 
 def unwrap_carry(carried: tuple[Any, ...]) -> Any:
-    """Return carried values in the user's form: None, one value, or a tuple."""
+    """Convert a tuple of carried values to the value that a loop returns to the user.
+
+    It is None for an empty tuple, the value itself for one value, and otherwise the tuple.
+    """
     if len(carried) == 0:
         return None
     return carried[0] if len(carried) == 1 else carried

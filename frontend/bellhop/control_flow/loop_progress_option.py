@@ -42,7 +42,7 @@ def make_loop_progress(description: str | None) -> "LoopProgress | None":
 
 
 def wrap_loop(construct: str, loop: Callable[..., Any], progress: str | None) -> Callable[..., Any]:
-    """Mark the function that ``for_loop`` or ``while_loop`` returns.
+    """Mark a function as a loop, and compile a loop with a progress bar as one program.
 
     The mark is an attribute that `find_construct` reads, so that ``progress`` rejects a loop in
     place of a loop's body.
@@ -50,7 +50,7 @@ def wrap_loop(construct: str, loop: Callable[..., Any], progress: str | None) ->
     Args:
         construct: name of the loop construct, such as ``for_loop``.
         loop: takes the initial and returns the final carried values.
-        progress: description of its progress bar; None for no bar.
+        progress: description of the loop's progress bar; None for no bar.
 
     Returns:
         `loop` itself; with a progress bar a wrapper of it, which is compiled as one ``jax.jit``
@@ -62,11 +62,14 @@ def wrap_loop(construct: str, loop: Callable[..., Any], progress: str | None) ->
 
 
 def report_iterations(items: Iterable[T], progress: str | None) -> Iterator[T]:
-    """Yield the items of a loop that Python runs, and report the progress of the loop.
+    """Iterate over the items of a loop that Python executes, and advance its progress bar.
 
     Args:
         items: an item for each iteration; the bar shows their number if they have a length.
         progress: description of the progress bar; None for no bar.
+
+    Yields:
+        the items.
     """
     bar = make_loop_progress(progress)
     if bar is None:
@@ -87,17 +90,18 @@ def report_iterations(items: Iterable[T], progress: str | None) -> Iterator[T]:
 
 
 def find_construct(function: Callable[..., Any]) -> str | None:
-    """Return the construct that made a loop function; None for other functions."""
+    """Return the name in the mark of `wrap_loop`, such as ``for_loop``; None if unmarked."""
     return getattr(function, _CONSTRUCT, None)
 
 
 def _compile_as_one_program(loop: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap a loop with a progress bar, so that a call outside of programs compiles it."""
+    """Wrap a loop with a progress bar, so that ``jax.jit`` compiles it outside of programs."""
 
     def run(*init: Any) -> Any:
         """Run the loop as one ``jax.jit`` program, wait for it, and show the finished bar.
 
-        While JAX is tracing, and while PennyLane records a tape, just call the loop.
+        While JAX is tracing, and while PennyLane records a tape, the loop is called without
+        ``jax.jit``.
         """
         if not trace_state_clean() or is_recording():
             return loop(*init)

@@ -8,10 +8,11 @@ from bellhop.base.types import Args, Kwargs
 
 
 def dequeue_arguments(args: Args, kwargs: Kwargs) -> None:
-    """Remove operators in a call's arguments, pytrees, from PennyLane's active queue.
+    """Remove operators in a call's arguments from PennyLane's active queue.
 
-    Creating an operator queues it as a gate. But ``qml.adjoint(qml.evolve)(qml.X(0), 0.3)`` shall
-    apply an evolution by ``X`` alone, and not the gate ``X`` before it.
+    The arguments are pytrees. Creating an operator queues it as a gate, but
+    ``qml.adjoint(qml.evolve)(qml.X(0), 0.3)`` shall apply an evolution by ``X`` alone, and not the
+    gate ``X`` before it.
     """
     # Operators exist only if PennyLane was imported.
     if "pennylane" not in sys.modules:

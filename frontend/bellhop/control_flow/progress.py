@@ -17,7 +17,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class TrackedIterable(Iterable[T]):
-    """An iterable for a ``for`` statement that autograph compiles with a progress bar.
+    """An iterable with a progress bar, for a ``for`` statement that autograph compiles.
 
     ``progress`` returns it in converted code. If autograph does not compile the loop, iterating
     shows a ``tqdm`` bar.
@@ -83,12 +83,15 @@ def progress(over: Any, desc: str = "") -> Any:
 
 
 def track_progress(over: Any, desc: str = "") -> Any:
-    """Implement ``progress`` in code that autograph has converted."""
+    """Do the same as ``progress``, in code that autograph has converted.
+
+    For an iterable it returns a `TrackedIterable`, over which a compiled loop can iterate.
+    """
     return _progress(over, desc, TrackedIterable)
 
 
 def _progress(over: Any, desc: str, wrap_iterable: Callable[[Any, str], Any]) -> Any:
-    """Return a decorator of a loop body for a number, or a wrapped iterable.
+    """Return a loop body's decorator if `over` is a number, else an iterable with a bar.
 
     Args:
         over: number of iterations, or an iterable.
@@ -129,10 +132,10 @@ def _decorate_body(over: Any, desc: str) -> Callable[[F], F]:
     loop = LoopProgress(desc)
 
     def decorate(body: F) -> F:
-        """Return the body with a progress update after each call.
+        """Wrap a loop's body to advance the bar after each call.
 
         Raises:
-            TypeError: if it is a ``for_loop`` or ``while_loop`` itself.
+            TypeError: if `body` is a ``for_loop`` or ``while_loop`` itself.
         """
         if construct := find_construct(body):
             raise TypeError(
@@ -143,6 +146,7 @@ def _decorate_body(over: Any, desc: str) -> Callable[[F], F]:
 
         @functools.wraps(body)
         def step(*args: Any, **kwargs: Any) -> Any:
+            """Call the body, advance the bar, and return the body's result."""
             result = body(*args, **kwargs)
             loop.advance(total, after=result)
             return result
@@ -153,6 +157,7 @@ def _decorate_body(over: Any, desc: str) -> Callable[[F], F]:
 
 
 def _tqdm(iterable: Iterable[T], description: str) -> Iterable[T]:
+    """Wrap an iterable in a ``tqdm`` bar."""
     from tqdm.auto import tqdm
 
     bar: Iterable[T] = tqdm(iterable, desc=description or None)

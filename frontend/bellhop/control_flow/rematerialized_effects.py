@@ -22,7 +22,7 @@ from bellhop.tracing.repeated_calls import get_call_key, get_call_keys, remove_c
 
 
 def repeated_effects_error(where: str) -> DifferentiableCompileError:
-    """Return the error for recomputed side effects whose results a derivative needs.
+    """Make the error for a call with side effects whose result a recomputed loop needs.
 
     Args:
         where: description of the derivative, which begins the message.
@@ -40,7 +40,7 @@ def repeated_effects_error(where: str) -> DifferentiableCompileError:
 def remove_duplicate_effects(
     recomputed: ClosedJaxpr, first: ClosedJaxpr, where: str
 ) -> ClosedJaxpr:
-    """Remove from a jaxpr the side effects that an earlier jaxpr has executed.
+    """Remove calls with side effects from a jaxpr, if another jaxpr has executed them before.
 
     Args:
         recomputed: jaxpr that recomputes values of ``first``.

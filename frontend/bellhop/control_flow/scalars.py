@@ -13,11 +13,11 @@ from bellhop.control_flow.eager_mode import is_interpreted, is_outcome
 def as_predicate(construct: str, value: Any) -> Any:
     """Convert a condition to a bool if it is static, else to a traced bool scalar.
 
-    A number counts as true if it is not zero. A tracer is converted to a bool too while Python runs
-    the control flow.
+    A number counts as true if it is not zero. While Python executes control flow eagerly, a tracer
+    is converted to a bool too, which raises JAX's error unless its value is known.
 
     Args:
-        construct: name of the construct, for errors.
+        construct: name of the construct, such as ``cond``, for errors.
         value: the condition: a bool or number, an array, or a tracer.
 
     Returns:
@@ -40,7 +40,10 @@ def as_predicate(construct: str, value: Any) -> Any:
 
 
 def _not_scalar_error(construct: str, value: object) -> TypeError:
-    """Return the error for a condition that is not a scalar, such as an outcome or a string."""
+    """Make the error for a condition of a wrong type, such as a string.
+
+    For PennyLane's ``MeasurementValue`` it advises to compile the QNode.
+    """
     remedy = (
         "Compile the QNode with bellhop.qjit, where mid-circuit outcomes are such conditions."
         if is_outcome(value)
@@ -62,7 +65,7 @@ def as_integer(label: str, value: Any) -> Any:
         value: the number: an int, a scalar array, or a tracer.
 
     Returns:
-        an ``int``, also for a tracer while Python runs the control flow; else the tracer.
+        an ``int``, also for a tracer while Python executes control flow eagerly; else the tracer.
 
     Raises:
         TypeError: if it is not a scalar integer.

@@ -62,9 +62,9 @@ def switch(index: Any) -> Callable[[Function], "Switch"]:
 
 
 class Switch:
-    """Cases and their branches; a call runs the branch of the selected case.
+    """A dictionary of cases and branches; a call runs the branch of the selected case.
 
-    ``switch`` returns it as the result of its decorator. It is called with the arguments of its
+    The decorator that ``switch`` returns creates it. It is called with the arguments of its
     branches, and returns the result of the branch that runs.
 
     Args:
@@ -78,7 +78,9 @@ class Switch:
         self._cases: dict[int, Function] = {}
 
     def branch(self, case: int) -> Callable[[Function], "Switch"]:
-        """Return a decorator that adds the branch of a case, and returns this switch.
+        """Return a decorator that adds the branch of a case to this switch.
+
+        The decorator returns this switch.
 
         Args:
             case: value of the index for which the branch runs.
@@ -104,7 +106,7 @@ class Switch:
 
     @hide_internal_frames
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Run the branch of the case that equals the index, with these arguments."""
+        """Run the branch of the selected case with these arguments; return its result."""
         functions = [*self._cases.values(), self._default]
         which = [*(f"the branch of case {case}" for case in self._cases), "the default branch"]
         names = [

@@ -21,10 +21,11 @@ tagged_p.def_abstract_eval(lambda value, *_, **__: value)
 
 
 class ValueTag:
-    """Transformation rules of a tagged value, which hashable subclasses override.
+    """Base class of tags, which give a value JVP, batching and lowering rules.
 
     A tag is the parameter ``mark`` of an equation of the identity primitive ``tagged_p``. The first
     operand of the equation is the value that it returns; further operands are for the rules only.
+    Hashable subclasses override the rules.
 
     Attributes:
         box: lines that describe a circuit whose state is tagged, for drawings and for the module's
@@ -34,7 +35,7 @@ class ValueTag:
     box: tuple[str, ...] = ()
 
     def tag(self, value: Any, *operands: Any) -> Any:
-        """Return a value unchanged, through an equation with the rules of this tag.
+        """Return a value, through an identity equation that has the rules of this tag.
 
         Args:
             value: array or tracer.
@@ -48,16 +49,16 @@ class ValueTag:
         return eqn.primitive is tagged_p and isinstance(eqn.params["mark"], cls)
 
     def compute_tangent(self, operands: Sequence[Operand], tangents: Sequence[Any]) -> Any:
-        """Return the tangent of the tagged value; by default, the value's own tangent.
+        """Compute the tangent of the tagged value; by default, the value's tangent.
 
         Args:
             operands: the value and further operands.
-            tangents: their tangents, some of them symbolic zeros.
+            tangents: the tangents of the operands, some of them symbolic zeros.
         """
         return tangents[0]
 
     def batch(self, operands: Sequence[Operand], dims: Sequence[int | None]) -> Operand:
-        """Return the tagged value under ``vmap``, batched along the same axis.
+        """Apply this tag to a batched value; the result has the value's batch axis.
 
         Args:
             operands: the value and further operands.
@@ -67,10 +68,12 @@ class ValueTag:
 
 
 def _jvp(primals: Sequence[Operand], tangents: Sequence[Any], *, mark: ValueTag) -> tuple[Any, Any]:
+    """JVP rule of ``tagged_p``, which uses the tag's `compute_tangent`."""
     return mark.tag(*primals), mark.compute_tangent(primals, tangents)
 
 
 def _lower(ctx: mlir.LoweringRuleContext, value: Any, *_: Any, mark: ValueTag) -> list[Any]:
+    """Lower ``tagged_p`` to its first operand; record a tagged circuit in the module."""
     if mark.box and current_lowering() is not None:
         record_circuit(ctx.module_context.module, mark.box)
     return [value]

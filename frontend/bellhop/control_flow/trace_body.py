@@ -24,21 +24,21 @@ Step = Callable[..., tuple[Any, Any]]
 
 
 class Gates:
-    """Result of a function that applied gates and returned no value."""
+    """Placeholder for the result of a function that applied gates and returned no value."""
 
 
 _PYTHON_TYPES = {"b": bool, "i": int, "u": int, "f": float, "c": complex}
 
 
 class TracedStep:
-    """A traced iteration of a loop, called like the function it was traced from.
+    """One iteration of a loop as a jaxpr, which is called like the traced function.
 
-    `trace_step` makes it. ``step(carried, *others)`` returns the next carried values, and the other
-    results of the iteration.
+    `trace_step` creates it. ``step(carried, *others)`` evaluates the jaxpr, and returns the next
+    carried values and the other results of the iteration.
 
     Args:
-        closed: jaxpr of the leaves of carried values and other arguments.
-        out_tree: structure of its results: carried values, and other results.
+        closed: jaxpr, ``(*leaves of carried, *leaves of others) -> leaves of the results``.
+        out_tree: structure of the pair of results.
 
     Attributes:
         has_effects: whether the iteration has effects.
@@ -51,7 +51,7 @@ class TracedStep:
         self._out_tree = out_tree
 
     def __call__(self, carried: tuple[Any, ...], *others: Any) -> tuple[Any, Any]:
-        """Run the iteration.
+        """Evaluate the iteration's jaxpr.
 
         Args:
             carried: carried values in the types that the iteration was traced for.
@@ -81,8 +81,8 @@ def trace_step(
 ) -> tuple[tuple[Any, ...], TracedStep]:
     """Trace one iteration of a loop, promoting the types of carried values.
 
-    A carried value that starts as an integer and becomes a float is a float from the start. So
-    `step` is traced again until the types no longer change.
+    A carried value that is an integer before the loop and a float after an iteration becomes a
+    float before the loop. So `step` is traced again until the types no longer change.
 
     Args:
         construct: name of the loop, for errors.
@@ -148,7 +148,7 @@ def trace_branches(branches: Branches, *others: Any) -> tuple[list[Step], list[A
     common = _map_leaves(_common_dtype, *results)
 
     def runner(closed: ClosedJaxpr, out_tree: PyTreeDef) -> Step:
-        """Return a traced branch as a function with results of common types.
+        """Make a function that evaluates a branch's jaxpr, with a result of the common types.
 
         Args:
             closed: jaxpr of the branch.
@@ -156,6 +156,7 @@ def trace_branches(branches: Branches, *others: Any) -> tuple[list[Step], list[A
         """
 
         def run(*others: Any) -> tuple[Any, Any]:
+            """Evaluate the branch; return its result in the common types, and other results."""
             leaves = eval_jaxpr(closed.jaxpr, closed.consts, *jax.tree.leaves(others))
             result, rest = jax.tree.unflatten(out_tree, leaves)
             return None if are_gates else _map_leaves(_cast, result, common).unflatten(), rest
@@ -169,7 +170,7 @@ def trace_branches(branches: Branches, *others: Any) -> tuple[list[Step], list[A
 def run_branch(
     construct: str, index: Any, names: Sequence[str], branches: Sequence[Callable[[], Any]]
 ) -> Any:
-    """Run the branch with an index, and only that branch; return its result.
+    """Select a branch by a traced index, and run only this branch; return its result.
 
     Outside of circuits, ``jax.vmap`` over the index runs all branches and selects results; circuits
     are batched one by one, so their conditionals stay conditionals.
@@ -185,7 +186,7 @@ def run_branch(
     """
 
     def check_result(name: str, branch: Callable[[], Any]) -> Callable[[], Any]:
-        """Return a branch that converts its result to arrays, with the name of the user's branch.
+        """Wrap a branch to convert its result to arrays, and give it the name of the user's branch.
 
         Args:
             name: description of the branch, for errors.
@@ -203,9 +204,10 @@ def run_branch(
 
 
 def run_chosen_branch(branches: Branches) -> Any:
-    """Run one branch of a conditional outside of circuits; return its result.
+    """Trace a conditional outside of circuits as ``lax.switch``; return the result.
 
-    The functions in `branches` take no arguments.
+    Args:
+        branches: the index and the branches, functions without arguments.
     """
     runners, _ = trace_branches(branches.map_functions(lambda branch: lambda: (branch(), ())))
     return jax.lax.switch(branches.index, runners)[0]
@@ -215,6 +217,7 @@ def _trace_flat(step: Step, *args: Any) -> tuple[ClosedJaxpr, tuple[FlatTree, An
     """Trace a function that returns a pair of pytrees.
 
     Args:
+        step: the function.
         *args: example arguments, pytrees of arrays.
 
     Returns:
@@ -223,6 +226,7 @@ def _trace_flat(step: Step, *args: Any) -> tuple[ClosedJaxpr, tuple[FlatTree, An
     """
 
     def flat(*args: Any) -> tuple[FlatTree, Any]:
+        """Call the function; return its first result as a ``FlatTree``."""
         result, rest = step(*args)
         return FlatTree.flatten(result), rest
 
@@ -239,6 +243,7 @@ def _to_initial_array(construct: str, name: str, value: object) -> Any:
     Args:
         construct: name of the loop, for errors.
         name: name of the leaf in errors, such as ``"init[0]['a']"``.
+        value: the leaf.
 
     Raises:
         TypeError: if JAX does not accept the leaf.
@@ -253,7 +258,7 @@ def _to_initial_array(construct: str, name: str, value: object) -> Any:
 
 
 def _map_leaves(change: Callable[..., Any], first: FlatTree, *others: FlatTree) -> FlatTree:
-    """Apply a function to corresponding leaves of trees with equally many leaves.
+    """Apply a function to corresponding leaves of trees with the same number of leaves.
 
     Args:
         change: takes one leaf of each tree.
@@ -265,7 +270,7 @@ def _map_leaves(change: Callable[..., Any], first: FlatTree, *others: FlatTree) 
 
 
 def classical_result(construct: str, name: str, result: PyTree) -> Any:
-    """Convert a body's or branch's result to arrays, leaving out PennyLane's gates.
+    """Convert the result of a loop body or branch to arrays, with None in place of gates.
 
     Functions that apply gates often return them; a gate was queued when it was created. Outside of
     circuits an operator is an ordinary pytree.
@@ -353,6 +358,7 @@ def check_same_structure(
 
 
 def _format_leaves(flat: FlatTree) -> str:
+    """Format dtypes and shapes of a tree's leaves for errors, as ``float64[2], int64[]``."""
     return ", ".join(f"{jnp.result_type(x)}{list(jnp.shape(x))}" for x in flat.leaves)
 
 
@@ -372,6 +378,7 @@ def _common_dtype(*leaves: Operand) -> Any:
 
 
 def _promote(value: object, returned: Any) -> Any:
+    """Cast a carried value to the type promoted from its type and the returned type."""
     common = _common_dtype(value, returned)
     return value if _same_dtype(value, common) else _cast(value, common)
 
@@ -381,7 +388,10 @@ def _same_dtype(one: Any, other: Any) -> bool:
 
 
 def _cast(value: object, like: Any) -> Any:
-    """Convert a value to the dtype of `like`, not weakly typed; keep random keys."""
+    """Convert a value to the dtype of `like`, as an array that is not weakly typed.
+
+    If this is the dtype of random keys, the value is returned unchanged.
+    """
     if jnp.issubdtype(like.dtype, jax.dtypes.extended):
         return value
     # The result is not weakly typed, as a variable of the program has a fixed type.

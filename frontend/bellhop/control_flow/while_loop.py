@@ -77,7 +77,10 @@ def while_loop(
     check_no_resizing("while_loop", allow_array_resizing)
 
     def decorate(*given: Any) -> Callable[..., Any]:
-        """Return the loop around ``body(*carried)``, a function of the initial values."""
+        """Wrap ``body(*carried)`` in a function that runs the loop.
+
+        ``given`` is the body alone, else an error is raised.
+        """
         body = get_decorated_body("while_loop", given, "@bellhop.while_loop(condition)")
         label = describe_derived_function("while_loop", body)
 
@@ -90,9 +93,11 @@ def while_loop(
             check_parameters(label, "the body", body, len(init), passed)
 
             def condition(carried: tuple[Any, ...]) -> Any:
+                """Call the user's condition; return a bool or a traced bool scalar."""
                 return as_predicate(condition_label, cond_fn(*carried))
 
             def run_body(carried: tuple[Any, ...]) -> tuple[Any, ...]:
+                """Trace one iteration; return the next carried values."""
                 return as_carry_arrays(label, body(*carried), init)
 
             if is_interpreted():
@@ -111,6 +116,7 @@ def while_loop(
                 return unwrap_carry(run(condition, run_body, init))
 
             def run_with_bar(carried: tuple[Any, ...]) -> tuple[Any, ...]:
+                """Trace one iteration and a progress update; also carry the iterations' count."""
                 count, *before = carried
                 after = run_body(tuple(before))
                 bar.advance(after=after)
@@ -130,9 +136,10 @@ def while_loop(
 def run_while_loop(
     condition: Callable[..., Any], body: Callable[..., Any], carried: tuple[Any, ...]
 ) -> tuple[Any, ...]:
-    """Run a loop outside of circuits; return the final carried values.
+    """Run a ``while`` loop outside of circuits; return the final carried values.
 
-    The interface is the same as in ``GateRecorder.while_loop``.
+    The interface is the same as in ``GateRecorder.while_loop``, which runs loops inside of
+    circuits.
 
     Args:
         condition: takes the tuple of carried values; returns a bool or a bool scalar.

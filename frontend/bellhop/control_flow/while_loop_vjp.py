@@ -75,9 +75,9 @@ def enable_while_transpose(where: str) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class _ReversibleTag(ValueTag):
-    """Tag of loop-carried values, which gives their loop a reverse mode.
+    """Identity tag on loop-carried values, by which the transpose rule recognizes a loop.
 
-    `make_loops_reversible` adds it to the loops of circuits.
+    The rule gives tagged loops a reverse mode. `make_loops_reversible` tags the loops of circuits.
 
     Attributes:
         where: description of the loop's owner, such as a QNode and its line; for errors.
@@ -87,11 +87,12 @@ class _ReversibleTag(ValueTag):
 
 
 def make_loops_reversible(closed: ClosedJaxpr, where: str) -> ClosedJaxpr:
-    """Tag the dynamic loops of a jaxpr so that they always have a reverse mode.
+    """Tag the ``while`` loops of a jaxpr, so that reverse mode always supports them.
 
     The first use patches JAX's transpose rule of ``while``.
 
     Args:
+        closed: the jaxpr.
         where: description of the loops' owner, such as a QNode and its line; for errors.
 
     Returns:
@@ -100,7 +101,7 @@ def make_loops_reversible(closed: ClosedJaxpr, where: str) -> ClosedJaxpr:
     patch_while_transpose(_transpose_with_fallback)
 
     def loop(eqn: JaxprEqn, *operands: Operand) -> Sequence[Any]:
-        """Bind a ``while`` equation with tagged carried values: a rule for `rewrite`."""
+        """Emit a ``while`` equation again, with tagged carried values: a rule for `rewrite`."""
         body, n_consts = eqn.params["body_jaxpr"], eqn.params["body_nconsts"]
 
         def step(*args: Any) -> list[Any]:
@@ -119,9 +120,9 @@ def make_loops_reversible(closed: ClosedJaxpr, where: str) -> ClosedJaxpr:
 
 
 def _reversible_site(body: ClosedJaxpr) -> str | None:
-    """Return the QNode and line of a reversible loop, for errors, or None.
+    """Return the QNode and line of a tagged loop, for errors; None if the loop is not tagged.
 
-    A `_ReversibleTag` in the loop's body stores it.
+    ``body`` is the jaxpr of the loop's body, which contains the tag.
     """
     marks = (
         eqn.params["mark"]
@@ -138,21 +139,20 @@ def has_dynamic_loop(closed: ClosedJaxpr) -> bool:
 
 @dataclass(frozen=True)
 class _SplitLoop:
-    """A loop split into a nonlinear part, which computes residuals, and a linear part.
+    """A ``while`` loop split into a nonlinear part, which computes residuals, and a linear part.
 
-    `_transpose` makes it for one loop, and `_run_reversed` transposes the loop with these four
-    fields. `forward` takes and returns carried values of the nonlinear part, and `reverse`
-    cotangents of carried values of the linear part.
+    In the derivative of a loop, the linear part computes the tangents. `_transpose` makes the
+    object, and `_run_reversed` transposes the linear part.
 
     Attributes:
-        first: carried values before the first iteration.
-        is_unfinished: takes carried values; returns whether another iteration follows, a bool
+        first: carried values of the nonlinear part before the first iteration.
+        is_unfinished: takes these carried values; returns whether another iteration follows, a bool
             scalar.
-        forward: takes the carried values before an iteration; returns the values after it, and its
-            residuals.
-        reverse: takes the residuals of an iteration, and the cotangents of the carried values after
-            it; returns its contributions to the cotangents of the linear constants, and the
-            cotangents of the carried values before it.
+        forward: takes these carried values before an iteration; returns the values after it, and
+            its residuals.
+        reverse: takes the residuals of an iteration, and the cotangents of the linear carried
+            values after it; returns its contributions to the cotangents of the linear constants,
+            and the cotangents of the linear carried values before it.
     """
 
     first: list[Any]
@@ -162,14 +162,14 @@ class _SplitLoop:
 
 
 def _transpose_with_fallback(transpose_with_jax: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the transpose rule of ``while``: Bellhop's, or JAX's for ordinary loops.
+    """Make the transpose rule of ``while``, which calls JAX's rule for ordinary loops.
 
     Args:
         transpose_with_jax: JAX's rule, which raises an error for most loops.
     """
 
     def transpose(cotangents: Sequence[Any], *args: Any, **params: Any) -> list[Any]:
-        """Transpose a loop that is tagged or inside of `enable_while_transpose`: the rule.
+        """Transpose a loop by checkpoints if it is tagged or inside of `enable_while_transpose`.
 
         JAX's rule transposes all other loops.
         """
@@ -234,13 +234,16 @@ def _transpose(where: str, cotangents: Sequence[Any], *args: Any, **params: Any)
     known_cond_consts = _where(used[:n_cond], cond_consts)
 
     def is_unfinished(values: list[Any]) -> Any:
+        """Evaluate the loop's condition; for a batched loop, whether any element continues."""
         return jnp.any(eval_jaxpr(cond.jaxpr, cond.consts, *known_cond_consts, *values)[0])
 
     def forward(values: list[Any]) -> tuple[list[Any], list[Any]]:
+        """Evaluate the nonlinear part of an iteration; return carried values and residuals."""
         results = eval_jaxpr(known.jaxpr, known.consts, *known_consts, *values)
         return results[: len(values)], results[len(values) :]
 
     def reverse(residuals: list[Any], after: list[Any]) -> tuple[list[Any], list[Any]]:
+        """Transpose the linear part of an iteration; return cotangents of constants and values."""
         undefined = [ad.UndefinedPrimal(aval) for aval in linear.in_avals[len(residuals) :]]
         found = transpose_jaxpr(linear, [*residuals, *undefined], after)[len(residuals) :]
         before = [_instantiate(ct, x.aval) for ct, x in zip(found, undefined, strict=True)]
@@ -274,18 +277,21 @@ def _transpose(where: str, cotangents: Sequence[Any], *args: Any, **params: Any)
 
 
 def _count(params: dict[str, Any]) -> int:
+    """Return the number of operands of a ``while`` equation, from its parameters."""
     return len(params["cond_jaxpr"].in_avals) + params["body_nconsts"]
 
 
 def _run_reversed(
     loop: _SplitLoop, const_cts: list[Any], carried_cts: list[Any]
 ) -> tuple[list[Any], list[Any]]:
-    """Reverse a loop: compute the cotangents of linear constants and initial values.
+    """Transpose a loop: compute the cotangents of linear constants and initial values.
 
     Emits a loop that counts iterations, and a loop that reverses them from the last to the first,
-    recomputing residuals from checkpoints.
+    recomputing residuals from checkpoints. A checkpoint is the carried values before an iteration,
+    with the index of the iteration; checkpoints are stored in a stack of arrays of fixed length.
 
     Args:
+        loop: the loop, split into its nonlinear and its linear part.
         const_cts: zeros in the types of the linear constants.
         carried_cts: cotangents of the final carried values.
 
@@ -294,17 +300,19 @@ def _run_reversed(
     """
 
     def advance(values: list[Any]) -> list[Any]:
+        """Compute the carried values after an iteration, without residuals."""
         return loop.forward(values)[0]
 
     # A checkpoint has the index of an iteration and the carried values before it.
     def find_state(top: Any, checkpoints: list[Any]) -> list[Any]:
+        """Read the checkpoint at the index `top`: an iteration's index and carried values."""
         return [
             lax.dynamic_index_in_dim(stack, top, keepdims=False, allow_negative_indices=False)
             for stack in checkpoints
         ]
 
     def advance_checkpoint(target: Any, checkpoint_stack: Any) -> Any:
-        """Advance from the last checkpoint towards an iteration; push a new checkpoint.
+        """Compute iterations from the last checkpoint towards ``target``; push a new checkpoint.
 
         Args:
             target: index of the iteration to reverse next.
@@ -327,7 +335,7 @@ def _run_reversed(
         ]
 
     def reverse_iteration(state: Any) -> Any:
-        """Reverse the last iteration that is left.
+        """Reverse the last iteration that has not been reversed yet.
 
         Args:
             state: tuple of the number of iterations left, the checkpoint stack as in
@@ -335,7 +343,8 @@ def _run_reversed(
                 so far, and of the carried values after this iteration.
 
         Returns:
-            the same tuple before this iteration, with one iteration less.
+            the tuple for the next call: one iteration less, and cotangents of the carried values
+            before this iteration.
         """
         n_left, checkpoint_stack, const_cts, carried_cts = state
         target = n_left - 1
@@ -371,7 +380,7 @@ def _run_reversed(
 def _count_checkpoints(values: Sequence[Any]) -> int:
     """Return how many checkpoints of these carried values fit the memory limit.
 
-    The number is at least `_FEWEST` and at most `_MOST`.
+    The number is at least `_FEWEST`, also if these exceed the limit, and at most `_MOST`.
     """
     size = sum(math.prod(value.shape) * value.dtype.itemsize for value in values)
     return min(max(_CHECKPOINT_BYTES // max(size, 1), _FEWEST), _MOST)
@@ -380,10 +389,11 @@ def _count_checkpoints(values: Sequence[Any]) -> int:
 def _split_body(
     body: ClosedJaxpr, are_linear_consts: list[bool], are_linear: list[bool]
 ) -> tuple[ClosedJaxpr, ClosedJaxpr, list[bool]]:
-    """Split a loop body into its known and its linear part, to a fixed point.
+    """Split a loop body into a nonlinear (known) and a linear part.
 
     A value is linear if it depends on the loop's linear inputs: tangents, in the derivative of a
-    loop.
+    loop. A carried value that becomes linear in an iteration is linear from the start, so the split
+    is repeated until it no longer changes.
 
     Args:
         body: jaxpr of one iteration: takes constants and carried values.
@@ -404,7 +414,9 @@ def _split_body(
 
 
 def _make_batched_body(cond: ClosedJaxpr, n_cond: int, body: ClosedJaxpr) -> ClosedJaxpr:
-    """Return a body that keeps the finished elements of a batched loop unchanged.
+    """Make a loop body with a batch axis, which changes only elements that are not finished.
+
+    An element is finished if the loop's condition is false for it.
 
     Args:
         cond: jaxpr of the loop's condition, whose result has a batch axis.
@@ -417,6 +429,7 @@ def _make_batched_body(cond: ClosedJaxpr, n_cond: int, body: ClosedJaxpr) -> Clo
     n_consts = len(body.in_avals) - len(body.out_avals)
 
     def step(*args: Any) -> list[Any]:
+        """Run the body, and select the previous carried values for finished elements."""
         cond_consts, consts, carried = _split(args, n_cond, n_consts)
         (is_unfinished,) = eval_jaxpr(cond.jaxpr, cond.consts, *cond_consts, *carried)
         after = eval_jaxpr(body.jaxpr, body.consts, *consts, *carried)
@@ -426,21 +439,27 @@ def _make_batched_body(cond: ClosedJaxpr, n_cond: int, body: ClosedJaxpr) -> Clo
 
 
 def _split(values: Sequence[Any], *sizes: int) -> list[list[Any]]:
+    """Split a sequence into lists of the given sizes, and a last list of the rest."""
     ends = [0, *itertools.accumulate(sizes), len(values)]
     return [list(values[start:end]) for start, end in itertools.pairwise(ends)]
 
 
 def _where(chosen: Iterable[bool], values: Iterable[Any]) -> list[Any]:
+    """List the values whose flag in `chosen` is True."""
     return [value for value, yes in zip(values, chosen, strict=True) if yes]
 
 
 def _scatter_values(values: Iterable[Any], places: Sequence[bool]) -> list[Any]:
-    """Return a list with the next value where `places` is True, and None elsewhere."""
+    """List for each flag the next of `values` if the flag is True, else None.
+
+    The values ``a, b`` and flags ``[True, False, True]`` give ``[a, None, b]``.
+    """
     rest = iter(values)
     return [next(rest) if yes else None for yes in places]
 
 
 def _flags(chosen: Iterable[bool], places: Sequence[bool]) -> list[bool]:
+    """Scatter the flags `chosen` to the places that are True; all other flags are False."""
     return [bool(yes) for yes in _scatter_values(chosen, places)]
 
 
@@ -449,9 +468,11 @@ def _invert_flags(flags: Iterable[bool]) -> list[bool]:
 
 
 def _zeros(aval: Aval) -> Any:
+    """Return zeros with the shape and dtype of an abstract value."""
     return jnp.zeros(aval.shape, aval.dtype)
 
 
 def _instantiate(cotangent: Operand, aval: Aval) -> Any:
+    """Replace a symbolic zero or None by zeros of the type `aval`."""
     is_zero = cotangent is None or type(cotangent) is ad.Zero
     return _zeros(aval) if is_zero else cotangent
