@@ -154,6 +154,7 @@ def with_converted_function(fn: Any, converted: Callable[[Any], Any]) -> Any:
 
 
 def _is_qnode(value: object) -> bool:
+    """Return whether a value is a QNode, without importing PennyLane."""
     qml = sys.modules.get("pennylane")
     return qml is not None and isinstance(value, getattr(qml, "QNode", ()))
 

@@ -146,6 +146,7 @@ class Conditional(Generic[P, R]):
         """
 
         def decorate(function: Callable[P, R]) -> "Conditional[P, R]":
+            """Add the branch to the conditional, and return the conditional."""
             self._branches.append((pred, function))
             return self
 

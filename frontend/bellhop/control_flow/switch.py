@@ -95,6 +95,7 @@ class Switch:
             raise ValueError(f"switch: there are two branches for the case {case}. Remove one.")
 
         def decorate(function: Function) -> "Switch":
+            """Add the branch to the switch, and return the switch."""
             self._cases[int(case)] = function
             return self
 

@@ -384,6 +384,7 @@ def _promote(value: object, returned: Any) -> Any:
 
 
 def _same_dtype(one: Any, other: Any) -> bool:
+    """Return whether two arrays, or types with a dtype, have the same dtype."""
     return bool(one.dtype == other.dtype)
 
 

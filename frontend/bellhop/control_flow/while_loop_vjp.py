@@ -464,6 +464,7 @@ def _flags(chosen: Iterable[bool], places: Sequence[bool]) -> list[bool]:
 
 
 def _invert_flags(flags: Iterable[bool]) -> list[bool]:
+    """Negate each bool of a list."""
     return [not flag for flag in flags]
 
 

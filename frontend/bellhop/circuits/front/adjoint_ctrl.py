@@ -130,6 +130,7 @@ def _drop_result(function: Callable[..., Any]) -> Callable[..., None]:
     """Wrap a function so that it returns None."""
 
     def run(*args: Any, **kwargs: Any) -> None:
+        """Call the function and return None."""
         function(*args, **kwargs)
 
     return run

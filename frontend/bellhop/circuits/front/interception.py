@@ -96,6 +96,7 @@ def _intercept_call(uncompiled: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(uncompiled)
     def call(self: qml.QNode, *args: Any, **kwargs: Any) -> Any:
+        """Trace the call into the program if a program is traced, else let PennyLane run it."""
         if is_tracing():
             return call_qnode(self, args, kwargs)
         return uncompiled(self, *args, **kwargs)
@@ -313,8 +314,8 @@ def _decline_transforms(function: TracedQuantumFunction, where: str) -> Declined
 def _prepare_twirling(qnode: qml.QNode, config: CircuitConfig) -> None:
     """Check that a circuit supports Pauli twirling, and seed the program's random numbers.
 
-    Without shots, a seed is drawn from the device's random generator, and is used if no other seed
-    was offered to the program before. With shots, no seed is drawn here.
+    Without shots, the device's random generator draws a seed, unless the program has a seed
+    already. With shots, this function draws no seed.
 
     Raises:
         CompileError: if the QNode has a noise model that needs a tape, because twirling must come

@@ -146,6 +146,7 @@ def _execute_in_program(execute: Tool) -> Tool:
             """Trace a tape as a circuit, by calling a QNode that applies it."""
 
             def tape_of_execute() -> Any:
+                """Apply the tape to the current circuit: the quantum function of the QNode."""
                 return apply_tape(tape)
 
             return qml.set_shots(qml.QNode(tape_of_execute, device, **qnode_options), tape.shots)()

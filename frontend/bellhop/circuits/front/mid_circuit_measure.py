@@ -86,6 +86,7 @@ def wrap_pauli_measure(uncompiled: Callable[..., Any]) -> Callable[..., Any]:
     """
 
     def measure(wires: Any, pauli_word: str, postselect: int | None = None) -> Any:
+        """Measure by Bellhop while a program is traced, else by PennyLane."""
         call = _measure_pauli_word if is_tracing() else uncompiled
         return call(wires, pauli_word=pauli_word, postselect=postselect)
 

@@ -58,7 +58,8 @@ class ExpvalProcess(Process):
 
         Returns:
             a function from the result of ``rounds.sample()`` to the ``Statistic`` of the estimated
-            expectation values, an array ``[shot groups]``.
+            expectation values, an array ``[shot groups]``. Backends combine its values over all
+            executions of the circuit, and then compute the result.
         """
         means = [
             (
@@ -86,7 +87,8 @@ class VarProcess(Process):
 
         Returns:
             a function from the result of ``rounds.sample()`` to the ``Statistic`` of the variances,
-            whose values are the mean and the mean square, arrays ``[shot groups]``.
+            whose values are the mean and the mean square, arrays ``[shot groups]``. Backends
+            combine its values over all executions of the circuit, and then compute the result.
         """
         coefficient, diagonals = as_diagonals(self._expand_dynamic_wires(), self._where)
         mean, square = (
@@ -117,7 +119,8 @@ class ProbabilitiesProcess(Process):
 
         Returns:
             a function from the result of ``asked.compute()`` to the ``Statistic`` of the
-            probabilities.
+            probabilities. Backends combine its values over all executions of the circuit, and then
+            compute the result.
         """
         if self.process.obs is None:
             return self._make_marginal_statistic(
@@ -135,7 +138,8 @@ class ProbabilitiesProcess(Process):
 
         Returns:
             a function from the result of ``rounds.sample()`` to the ``Statistic`` of the
-            frequencies, with an axis of shot groups.
+            frequencies, with an axis of shot groups. Backends combine its values over all
+            executions of the circuit, and then compute the result.
         """
         if self.process.obs is None:
             known = self._get_static_labels()

@@ -37,7 +37,8 @@ class _ShotProcess(Process):
 
         Returns:
             a function from the result of ``rounds.sample()`` to the ``Statistic`` of the samples or
-            counts.
+            counts. Backends combine its values over all executions of the circuit, and then compute
+            the result.
         """
         if self.process.obs is None and self.process.eigvals() is None:
             return self._request_wires(rounds)
@@ -55,7 +56,8 @@ class _ShotProcess(Process):
 
         Returns:
             a function from the result of ``rounds.sample()`` to the ``Statistic`` of the samples or
-            counts.
+            counts. Backends combine its values over all executions of the circuit, and then compute
+            the result.
         """
         labels = self._get_labels()
         if any(map(is_dynamic, labels)):
@@ -161,6 +163,8 @@ class CountsProcess(_ShotProcess):
 
         Returns:
             a function from the result of ``rounds.sample()`` to the ``Statistic`` of the counts.
+            Backends combine its values over all executions of the circuit, and then compute the
+            result.
         """
         if not self._has_exact_frequencies() or any(map(is_dynamic, self._get_labels())):
             return super()._request_samples(rounds)

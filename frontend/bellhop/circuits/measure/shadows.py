@@ -84,7 +84,8 @@ class ShadowExpval(_ShadowProcess):
 
         Returns:
             a function from the result of ``rounds.sample()`` to the ``Statistic`` of the
-            expectation values, which has values ``[groups, k, words]``.
+            expectation values, which has values ``[groups, k, words]``. Backends combine its values
+            over all executions of the circuit, and then compute the result.
         """
         observables = list_observables(self.process.H)
         of_each = [list(to_pauli_words(find_terms(each, self._where))) for each in observables]

@@ -64,7 +64,10 @@ def apply_tape(tape: qml.tape.QuantumScript) -> Any:
         return outcomes[mid.meas_uid]
 
     def evaluate_outcome(measured: Any) -> Any:
-        """Compute PennyLane's ``MeasurementValue`` from the traced outcomes."""
+        """Compute a ``MeasurementValue``, an expression of outcomes, from the traced outcomes.
+
+        If a transform has removed a ``MidMeasure`` from the operations, it is measured now.
+        """
         # Transforms may remove a `MidMeasure` from the operations; it is measured on first use.
         known = [outcomes.get(mid.meas_uid) for mid in measured.measurements]
         pairs = zip(known, measured.measurements, strict=True)
@@ -103,6 +106,7 @@ def _apply_conditionally(condition: Any, operation: Any) -> None:
     """Apply an operation if a traced condition is True, as a ``cond`` of the circuit."""
 
     def branch() -> None:
+        """Apply the operation."""
         qml.apply(operation)
 
     cond(condition, branch)()

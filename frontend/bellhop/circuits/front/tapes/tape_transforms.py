@@ -255,6 +255,7 @@ def _make_tape_qnode(tape: qml.tape.QuantumScript, qnode: qml.QNode) -> qml.QNod
 
     @functools.wraps(qnode.func)
     def function() -> Any:
+        """Apply the tape to the current circuit."""
         return apply_tape(tape)
 
     changed = copy.copy(qnode)
