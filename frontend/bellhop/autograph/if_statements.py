@@ -94,12 +94,12 @@ class FunctionResult(NamedTuple):
 
     @classmethod
     def from_value(cls, value: object) -> "FunctionResult":
-        """Build from a result, replacing arrays by their types."""
+        """Describe a result, a pytree, by replacing its arrays by their types."""
         leaves, tree = jax.tree.flatten(value)
         return cls(list(map(_leaf_shape, leaves)), tree)
 
     def with_zeros(self) -> Any:
-        """Return the result with zeros in place of arrays."""
+        """Build a result of this structure, with zeros in place of arrays."""
         return _rebuild(self.tree, list(map(_leaf_zeros, self.leaves)))
 
 

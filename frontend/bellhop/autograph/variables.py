@@ -85,7 +85,11 @@ def can_be_unset(name: str) -> bool:
 
 
 def is_undefined(value: object) -> bool:
-    """Return whether a variable has no value."""
+    """Return whether a variable's value is AutoGraph's marker for a missing value.
+
+    There is a marker for variables that were not assigned, and a marker for a function's result
+    before its ``return``.
+    """
     return isinstance(value, Undefined | UndefinedReturnValue)
 
 
@@ -158,7 +162,7 @@ class CarriedVariables:
         )
 
     def find_arrays(self, values: State) -> list[Any]:
-        """Return the carried arrays after an iteration of the loop.
+        """Return the loop-carried arrays, given the values of all variables after an iteration.
 
         Variables that had no value before the loop (`Unset`) are not carried, and may be assigned.
 

@@ -396,7 +396,11 @@ def find_outcomes(
 
 
 def _as_process(leaf: object, answers: Answers) -> Process:
-    """Wrap a return value of a quantum function in Bellhop's class for its kind.
+    """Create Bellhop's measurement object for a return value of a quantum function.
+
+    Args:
+        leaf: PennyLane's measurement process, or a number or array.
+        answers: the traced circuit after its last gate, which is sampled and checks wires.
 
     Returns:
         a new object of a class of ``CLASSES`` for PennyLane's measurement process; a
