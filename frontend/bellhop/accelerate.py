@@ -437,7 +437,7 @@ def accelerate(
     Args:
         func: the function of pytrees of arrays.
         dev: a ``jax.Device``; ``"platform"`` or ``"platform:id"``; a list of these, over which the
-            region is sharded along the first axes of its arguments, as over a
+            region is sharded along the first axis of its arguments, as over a
             ``jax.sharding.Mesh``; or a ``jax.sharding.Sharding`` of its arguments.  Arguments that
             cannot be sharded this way are copied to each device.  The function may contain a
             ``jax.shard_map`` or ``with_sharding_constraint`` over a mesh with equally many devices,

@@ -51,7 +51,7 @@ def verify_number_of_members(content: bytes) -> None:
     """
     # Twice as many: compressed data may contain the bytes too.
     if content.count(_ENTRY) > 2 * _MOST_MEMBERS:
-        raise Malformed(f"the file has more than {_MOST_MEMBERS} members")
+        raise Malformed(f"the file has more than {2 * _MOST_MEMBERS} signatures of members")
 
 
 def read_members(file: zipfile.ZipFile, size: int) -> dict[str, bytes]:

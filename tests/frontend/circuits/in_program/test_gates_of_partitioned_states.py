@@ -6,10 +6,14 @@ import numpy as np
 import pennylane as qml
 import pytest
 from jax.sharding import Mesh
+from scipy.linalg import block_diag
+from scipy.stats import unitary_group
 
 import bellhop
 
 N_WIRES = 6
+# Diagonal on its first wire.
+TWO_BLOCKS = block_diag(*(unitary_group.rvs(8, random_state=seed) for seed in (1, 2)))
 
 
 def over(function):
@@ -43,6 +47,29 @@ def test_several_controls_and_computed_angles(controls):
         qml.ctrl(qml.Rot(x, 0.3, 2 * x, wires=5), controls)
         qml.ctrl(qml.U3(x, 2 * x, 0.1, wires=4), controls)
         return observable()
+
+    np.testing.assert_allclose(over(circuit)(0.7), circuit(0.7), atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "apply",
+    [
+        lambda x: qml.PauliRot(x, "XXZX", [0, 2, 4, 3]),
+        lambda x: qml.ctrl(qml.PauliRot(x, "XXZX", [1, 2, 4, 5]), 3, control_values=[0]),
+        lambda x: qml.ctrl(qml.PauliRot(x, "ZXY", [4, 2, 5]), [0, 3], control_values=[0, 1]),
+        lambda x: qml.ctrl(qml.MultiRZ(x, [1, 4]), [0, 3, 5]),
+        lambda x: qml.QubitUnitary(TWO_BLOCKS, [4, 3, 0, 5]),
+    ],
+    ids=["Pauli rotation", "controlled", "two controls", "phase", "matrix"],
+)
+def test_matrices_that_are_diagonal_on_some_wires(apply):
+    """The devices encode wire 4 here, on which the matrices of these gates are diagonal."""
+
+    @qnode
+    def circuit(x):
+        entangled()
+        apply(x)
+        return qml.state()
 
     np.testing.assert_allclose(over(circuit)(0.7), circuit(0.7), atol=1e-12)
 
