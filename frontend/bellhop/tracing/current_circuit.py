@@ -92,7 +92,7 @@ class CurrentCircuit(Protocol):
     def has_users_callbacks(self) -> bool:
         """Whether callbacks that are called now are the user's, which must apply no gates.
 
-        False while PennyLane's transforms execute tapes in their own callbacks.
+        False while PennyLane's transforms are applied to a tape.
         """
 
     @property
@@ -180,5 +180,6 @@ class RecordingCircuit(CurrentCircuit, GateRecorder, Protocol):
     ) -> Any:
         """Measure a wire before the circuit's end, as ``CurrentCircuit.mid_measure``.
 
-        If `is_joint`, several wires are measured together, and `label` is a sequence of wires.
+        If `is_joint`, gates before it make the outcome the parity of several wires, and `label` is
+        one of the wires.
         """
