@@ -38,7 +38,6 @@ from bellhop.compiler.program import Program
 from bellhop.devices.devices import Target
 from bellhop.errors import CompileError
 from bellhop.tracing.dce import drop_unused_calls
-from bellhop.tracing.idle_loops import drop_idle_loops
 from bellhop.tracing.program_order import order_effects
 from bellhop.tracing.traced_value_errors import ADVICE_ON_LEAKS
 from bellhop_mlir._walk import find_functions
@@ -178,7 +177,7 @@ def compile_program(
         # Do not reference the function: JAX's caches would keep its trace alive.
         name, site = function.__name__, callable_site(function)
         return make_classical_program(closed, functools.partial(_lower_again, name, site))
-    used = drop_unused_calls(drop_idle_loops(traced.jaxpr))
+    used = drop_unused_calls(traced.jaxpr)
     if not is_merged:
         # In a ``jax.jit`` program, JAX threads the tokens.
         used = order_effects(used)

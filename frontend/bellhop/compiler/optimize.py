@@ -57,6 +57,7 @@ from bellhop_mlir._meshes import count_mesh_devices, find_meshes
 from bellhop_mlir._runtime_calls import find_runtime_calls
 from bellhop_mlir._walk import (
     find_functions,
+    find_operations,
     find_symbols,
     function_type,
     string_attribute,
@@ -89,6 +90,9 @@ if TYPE_CHECKING:
 
 # Name of the stage before the first pass.
 LOWERED = "lowered"
+
+# The runtime's call that begins a circuit.
+_CIRCUIT = "bellhop_circuit_begin"
 
 
 def optimize(
@@ -200,20 +204,23 @@ def optimize(
         run(DELEGATED_CALLS if delegates else CALLS, verified=True)
         delegate_functions = Delegates(targets, callbacks, device) if delegates else None
         tokens, operands = _drop_unused_arguments(module)
+        bytecode = mlir.module_to_bytecode(module)
+        runtime_calls = find_runtime_calls(module)
         code = Code(
-            mlir.module_to_bytecode(module),
+            bytecode,
             tokens,
             out_avals,
             operands,
             out_targets,
             dialect.find_handle_results(module),
             delegates=None if delegate_functions is None else weakref.ref(delegate_functions),
-            runtime_calls=find_runtime_calls(module),
+            runtime_calls=runtime_calls,
             delegates_calls=any(
                 MARK in each.attributes for each in find_functions(module).values()
             ),
             takes_arguments=dialect.TAKES_ARGUMENTS in module.operation.attributes,
             uses_older_generator=HAS_BOTH and _suits_older_generator(optimized, module),
+            simplifies_loops=not (_CIRCUIT in runtime_calls and _has_several_loops(module)),
         )
         return Program(
             code,
@@ -252,6 +259,11 @@ def _check_meshes(module: ir.Module, device: str) -> None:
             f"jax.shard_map or a sharding over {count_mesh_devices(mesh)} devices. Use "
             "accelerate(dev=jax.sharding.NamedSharding(mesh, spec)) with a mesh of these devices."
         )
+
+
+def _has_several_loops(module: ir.Module) -> bool:
+    """Return whether a module has more than one ``stablehlo.while``, nested or not."""
+    return len(find_operations(module.operation, "stablehlo.while")) > 1
 
 
 def _suits_older_generator(optimized: str, module: ir.Module) -> bool:

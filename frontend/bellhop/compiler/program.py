@@ -32,6 +32,7 @@ from bellhop.compiler.host_placement import check_lowering_on_host
 from bellhop.compiler.jax_callback_lowering import Delegates
 from bellhop.devices.devices import Target
 from bellhop.settings.code_generation import OLDER_GENERATOR
+from bellhop.settings.loop_simplification import WITHOUT_SIMPLIFICATION
 from bellhop_mlir._meshes import find_meshes
 from bellhop_mlir._walk import string_attribute
 from bellhop_mlir.dialects.callback_kinds import KINDS
@@ -74,6 +75,7 @@ class Code:
         delegates_calls: whether the module declares functions that `delegates` defines.
         takes_arguments: whether its regions read the caller's arguments directly.
         uses_older_generator: whether to use XLA's older code generator.
+        simplifies_loops: whether XLA's pass that simplifies loops can run without a crash.
         jaxpr: for classical programs, the jaxpr to lower at the call (``classical``); a weak
             reference, since rules of ``jax.custom_jvp`` in it are Python functions. None for other
             programs.
@@ -90,12 +92,18 @@ class Code:
     delegates_calls: bool = False
     takes_arguments: bool = False
     uses_older_generator: bool = False
+    simplifies_loops: bool = True
     jaxpr: "weakref.ref[ClosedJaxpr] | None" = None
 
     @property
-    def compiler_options(self) -> dict[str, bool] | None:
+    def compiler_options(self) -> dict[str, bool | str] | None:
         """XLA's options for the ``jax.jit`` that contains the program; None for defaults."""
-        return OLDER_GENERATOR if self.uses_older_generator else None
+        options: dict[str, bool | str] = {}
+        if self.uses_older_generator:
+            options |= OLDER_GENERATOR
+        if not self.simplifies_loops:
+            options |= WITHOUT_SIMPLIFICATION
+        return options or None
 
     @property
     def calls_runtime(self) -> bool:
