@@ -13,8 +13,8 @@ SOURCES := pyproject.toml CMakeLists.txt $(shell find frontend mlir runtime -typ
   lint format bench wheels gpu-bundle release-check clean
 help:
 	@echo "make demo    set up and run the main example, a VQE of H2"
-	@echo "make test    set up and run every behaviour once: at most 5 minutes on two cores"
-	@echo "make test-full  the same, and then what it leaves out: at most 18 minutes"
+	@echo "make test    set up and run every behaviour once, but the slowest: 5 minutes on two cores"
+	@echo "make test-full  the same, and then what it leaves out: some 75 minutes on two cores"
 	@echo "make test-gpu  what is marked gpu, on a GPU or on a stand-in for one"
 	@echo "make test-optional  what needs PyTorch, Kokkos, Qrack, Graphviz, in an environment with them"
 	@echo "make test-deletion  delete abilities in a copy of the tree, and check what remains"
@@ -22,7 +22,7 @@ help:
 	@echo "make test-tpu  compile regions for a TPU, by libtpu, which needs none"
 	@echo "make test-oldest-jax  some of the tests on the oldest JAX that is supported"
 	@echo "make test-newest-jax  some of the tests on the newest, which needs Python 3.13"
-	@echo "make durations  record what quick tests take, for make lint"
+	@echo "make durations  measure quick tests, and leave the slowest to make test-rest"
 	@echo "make stress  run programs that hang elsewhere 200 times, from 16 threads at once, and random nested calls"
 	@echo "make soak    run millions of callbacks and look at the memory that they leave"
 	@echo "make fuzz    draw programs for MINUTES=10 and hold them against plain Python,"
@@ -74,7 +74,8 @@ demo: $(VENV)/.installed-demo
 	$(BIN)/python examples/h2_vqe.py
 
 # CONTRIBUTING.md and doc/contributing/testing.md describe the tiers of tests.
-QUICK := quick or not (matrix or subprocess or memory or hessian or large or long)
+PROPERTIES := matrix or subprocess or memory or hessian or large or long
+QUICK := quick or not ($(PROPERTIES) or slow)
 WORKERS ?= 2
 PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 # Small programs that run once: it costs more to optimize them than to run them.  test-rest has
@@ -186,7 +187,7 @@ environments:
 	$(MAKE) VENV=$(OPTIONAL) WHEEL=$(WHEEL) $(OPTIONAL)/.needs-docs
 
 durations: $(VENV)/.installed-dev
-	$(PYTEST) --record-durations -m "$(QUICK)"
+	$(PYTEST) --record-durations -m "quick or not ($(PROPERTIES))"
 
 stress soak: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest -m long --durations=0 -vs tests/integration/under_load/test_$@.py

@@ -4,6 +4,7 @@ import argparse
 import itertools
 
 import pytest
+from tests.durations import choose_slow_tests
 from tests.shares import parse_share, select_share
 from tests.tiers import choose_covering
 
@@ -50,3 +51,12 @@ def test_each_test_is_in_one_of_the_shares():
     for wrong in ("3", "0/3", "4/3", "a/b"):
         with pytest.raises(argparse.ArgumentTypeError, match="expected a share"):
             parse_share(wrong)
+
+
+def test_the_slowest_tests_are_chosen_until_the_rest_fit():
+    seconds = {"x.py::a": 1.0, "x.py::b": 4.0, "x.py::c": 2.0, "x.py::d": 3.0, "y.py::e": 5.0}
+    assert choose_slow_tests(seconds, kept=[], budget=15.0) == []
+    assert choose_slow_tests(seconds, kept=[], budget=14.0) == ["x.py::b"]
+    assert choose_slow_tests(seconds, kept=["x.py::b"], budget=10.0) == ["x.py::d", "x.py::c"]
+    # The fastest tests of files may exceed the budget alone.
+    assert choose_slow_tests(seconds, kept=[], budget=1.0) == ["x.py::b", "x.py::d", "x.py::c"]

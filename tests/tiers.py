@@ -1,4 +1,4 @@
-"""Which tests a tier leaves out: cells of matrices, and tests that start a process.
+"""Which tests a tier leaves out: cells of matrices, tests that start a process, and slow tests.
 
 A test with several parametrized arguments is a matrix.  In some of its cells every value of each
 argument stands at least once; the others are marked ``matrix``.  Every two values of different
@@ -15,6 +15,7 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Hashable, Iterable, Sequence
 
 import pytest
+from tests.durations import read_slow_tests
 
 # Cells that run only on some machines or in some tiers must not stand for those that run in all.
 _CONDITIONAL = {"gpu", "needs", "skipif", "subprocess", "memory", "hessian", "large"}
@@ -30,6 +31,8 @@ def mark_tiers(items: Iterable[pytest.Item]) -> None:
             continue
         if _STARTS_A_PROCESS & set(item.fixturenames):
             item.add_marker(pytest.mark.subprocess)
+        if item.nodeid in read_slow_tests():
+            item.add_marker(pytest.mark.slow)
         marks = {mark.name for mark in item.iter_markers()}
         if hasattr(item, "callspec") and "long" not in marks:
             conditional = not marks.isdisjoint(_CONDITIONAL)

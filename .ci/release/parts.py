@@ -53,8 +53,8 @@ def make_parts(make: str, python: str, minutes: float, jax_versions: list[str]) 
             r"^(ok|missing): ",
         ),
         Part("lint", "style, types, contracts and schemas", f"{make} lint", 0.2, r"KEPT|kept|^\d+"),
-        Part("quick", "every behaviour once", f"{make} test", 0.2),
-        Part("rest", "the other cells of matrices, and what is slow", f"{make} test-rest", 0.3),
+        Part("quick", "every behaviour once, without the slowest", f"{make} test", 0.2),
+        Part("rest", "the other cells of matrices, and what is slow", f"{make} test-rest", 1),
         Part("optional", "PyTorch, Kokkos, Qrack, Stim, Graphviz", f"{make} test-optional", 0.3),
         Part(
             "gpu",
@@ -74,7 +74,7 @@ def make_parts(make: str, python: str, minutes: float, jax_versions: list[str]) 
     parts += [
         Part(
             f"jax-{version}",
-            f"JAX {version}: every behaviour once, and {number}/{count} of the rest",
+            f"JAX {version}: the quick tests, and {number}/{count} of the rest",
             f"{make} test-with-jax-{version} SHARE={number}/{count}",
             0.8,
         )
