@@ -237,7 +237,7 @@ def call(
         the function's result, which must have the declared shapes and dtypes.
 
     Raises:
-        ValueError: if ``result_shape`` has leaves without a shape, or ``device_index`` is not 0.
+        ValueError: if ``result_shape`` has leaves without a dtype, or ``device_index`` is not 0.
         NotImplementedError: when traced, under differentiation and ``vmap``.
         TypeError: if ``callback_func`` is not callable, or a dtype of ``result_shape`` is not
             supported; when called, if the result differs from its declaration.
@@ -350,11 +350,11 @@ def _result_aval(
 
     Args:
         function: the user's function, for errors.
-        leaf: a number, or an object with ``shape`` and ``dtype``.
+        leaf: a number, a dtype of a scalar, or an object with ``shape`` and ``dtype``.
         result_shape: the whole declaration, for errors.
 
     Raises:
-        ValueError: if the leaf has no shape.
+        ValueError: if the leaf has no dtype.
         ResultTypeError: if the dtype is not supported.
     """
     where = f"host_callback.call '{function_name(function)}' ({definition_site(function)})"

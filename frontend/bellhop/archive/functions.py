@@ -152,10 +152,10 @@ class Allowed:
         return getattr(found, "__wrapped__", found) if function.wrapped else found
 
     def _find_c_function(self, function: CFunction) -> NativeSymbol:
-        """Load the shared library of a trusted file's C function; return the function.
+        """Find a C function that a saved program calls, in its shared library.
 
         Raises:
-            CompileError: if the file is not trusted, or the function cannot be loaded.
+            CompileError: if the saved program is not trusted, or the function cannot be loaded.
         """
         name = f"the C function {function.symbol} of {function.library}"
         if not self.trust:

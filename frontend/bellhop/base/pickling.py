@@ -148,9 +148,10 @@ def _make_functions(whole: PickledByName, name: str) -> _PickledFunctions:
 
 
 def _find_or_allocate(kind: type[PickledByName], here: Callable[[], None]) -> PickledByName:
-    """Find the object of a pickled marker function, or allocate a new object.
+    """Find the object that a pickle refers to by name, or allocate a new object.
 
-    Unpickling calls it first, and then sets the state of the result.
+    Unpickling calls it first, and then sets the state of the result. The pickle contains a marker
+    function, whose module and qualified name are the object's name.
 
     Args:
         kind: class of a new object.

@@ -173,12 +173,12 @@ class _HostCallback:
     """The Python function of a JAX callback; it calls a `Callback` of Bellhop's runtime.
 
     Args:
-        callback: returns the `Callback`, which takes a list of arguments and a list of arrays to
-            write the results into.
+        callback: function without arguments that returns the `Callback`, which takes a list of
+            arguments and a list of arrays to write the results into.
         result_avals: types of the results.
         kind: kind of the callback, a key of ``KINDS`` such as ``"pure"``.
-        delegated: for plain ``jax.jit``: collects the exceptions of the program's calls. None for a
-            Bellhop program.
+        delegated: for plain ``jax.jit``: collects the exceptions of the program's calls, which then
+            return zeros. None for a Bellhop program.
         device: name of the device that waits for the call; None if unknown.
     """
 

@@ -125,9 +125,9 @@ def _flush_at_exit() -> None:
 
 
 def _report_failures() -> None:
-    """Print the exceptions of taps that no ``barrier_wait`` has raised, to stderr.
+    """Print exceptions of asynchronous callbacks that no ``barrier_wait`` has raised, to stderr.
 
-    The runtime forgets them. Nothing is printed if there are none.
+    Called at the end of the process. Nothing is printed if there are none.
     """
     if (failure := _take_failure()) is not None:
         print(

@@ -27,9 +27,10 @@ from bellhop._patching import original, patch
 def choose_jit_platforms(
     choose: Callable[[str], tuple[str, dict[str, Any]] | None],
 ) -> None:
-    """Lower some nested ``jit`` functions for another platform than their module.
+    """Patch the lowering rule of ``jit``: some nested functions get another platform.
 
-    Used for regions: parts of a program for the CPU that run on another device, such as a GPU.
+    From then on, JAX lowers a nested ``jit`` function for the platform that `choose` returns. Used
+    for regions: parts of a program for the CPU that run on another device, such as a GPU.
 
     Args:
         choose: takes the name of a nested ``jit``; returns None to use the module's platform, or a

@@ -349,10 +349,11 @@ def _assemble_pairs(kind: type, pairs: Any, makes: Any) -> _Assembler:
     Args:
         kind: the class of the dictionary.
         pairs: its pairs of key and value, in order.
-        makes: the constructors of the pairs with operands, by index; only the indices are read.
+        makes: a mapping whose keys are the indices of the pairs that contain traced values; its
+            values are not used.
 
     Returns:
-        a function from the new pairs, by index, to the dictionary.
+        a function from new versions of these pairs, by index, to a dictionary with all pairs.
     """
     every = range(len(pairs))
     rest = {place: pair for place, pair in enumerate(pairs) if place not in makes}

@@ -229,10 +229,16 @@ _MATRIX_DECOMPOSITIONS = ("decompose", "unitary_to_rot")
 
 
 def _make_transform_rewrite(transform: Any, has_shots: bool) -> Rewrite:
-    """Convert a piecewise transform to a function of operations.
+    """Convert a transform to a function from a list of operations to the transformed list.
 
-    For a transform that decomposes matrices, the function is differentiable with respect to traced
-    matrices; with shots, it inserts no matrices for this.
+    If the transform decomposes matrices, the function adds gates that are the identity, so that the
+    circuit has derivatives with respect to traced matrices.
+
+    Args:
+        transform: a PennyLane transform that may see each piece of a circuit alone, by
+            `_is_piecewise`.
+        has_shots: whether the circuit has shots; the added gates then are Pauli rotations, not
+            ``QubitUnitary``, which devices with shots cannot apply.
     """
     apply, name = _make_tape_rewrite(transform), _get_name(transform)
     if name not in _MATRIX_DECOMPOSITIONS:

@@ -253,12 +253,13 @@ class _ConcatenatedPlan(VectorPlan):
 
 
 class VectorPlanner:
-    """Plans how to compute lists of values of a jaxpr as vectors.
+    """Plans how to compute many values of a jaxpr by few equations of vectors.
 
-    One object serves one jaxpr. Plans read its inputs, and the results of equations that are not
-    elementwise.  The depth of a value is the longest chain of elementwise equations from there to
-    the value.  Only values of the same depth are planned together: none depends on another through
-    elementwise equations alone, and their operands have a smaller depth, so the plan is finite.
+    For instance ``sin(x[0])`` and ``sin(x[1])`` become one ``sin`` of a vector. One object serves
+    one jaxpr. A plan begins with inputs of the jaxpr, and with results of equations that are not
+    elementwise. The depth of a value is the length of the longest chain of elementwise equations
+    that ends in the value. Only values of the same depth are planned together: none depends on
+    another, and their operands have a smaller depth, so the plan is finite.
 
     Args:
         equations: the equations of the jaxpr, in order.

@@ -77,10 +77,10 @@ class _MatrixStep:
 
 @dataclass
 class MatrixSequence:
-    """Applies operations on few, static qubits to a state, with few equations.
+    """Applies operations on few, static qubits to a state, by few equations of a jaxpr.
 
-    It multiplies neighbouring matrices to larger matrices, and applies these as an `Evolution`. A
-    new instance is used for each sequence of operations.
+    It multiplies neighbouring matrices to larger matrices, and applies these in a loop (an
+    `Evolution`). A new instance is used for each sequence of operations.
 
     Args:
         base: number of entries of a qubit's axis: 2 for amplitudes, 4 for Pauli expectation values.
@@ -92,8 +92,8 @@ class MatrixSequence:
         devices: devices over which the state is partitioned, or None.
 
     Attributes:
-        is_orthogonal: whether all matrices applied so far were differentiated by the adjoint
-            method, as orthogonal real matrices on the state.
+        is_orthogonal: whether each matrix applied so far is orthogonal on the real components of
+            the state, so that the adjoint method differentiates it.
     """
 
     base: int

@@ -272,21 +272,21 @@ def _append_to_direction(cursor: Sequence[Any], tangents: Sequence[Any]) -> list
 def _direction_transpose(
     result: ShapedArray, cursor: Sequence[Any], cotangents: Sequence[Any]
 ) -> list[Any]:
-    """Read the cotangents of parameters from a vector in the runtime.
+    """Transpose of `_append_to_direction`: read cotangents of gate parameters from the runtime.
 
-    The vector has the cotangents of all gate parameters in loops with a dynamic trip count. This is
-    the transpose of `_append_to_direction`.
+    The runtime has a vector with the cotangents of all gate parameters in loops with a dynamic trip
+    count. In the jaxpr, the cotangent of one scalar, the perturbation, represents the vector.
 
     Args:
         result: the type of the parameters' cotangents, with an axis of length one in front.
         cursor: a handle by which the runtime finds the circuit's data, and the number of the first
             parameter.
-        cotangents: a list of one scalar, which identifies the vector: the cotangent of the new
-            perturbation.
+        cotangents: a list of one scalar, the cotangent of the perturbation, by which the runtime
+            identifies the vector.
 
     Returns:
-        a list: the same scalar, as the cotangent of the old perturbation, and the cotangents of the
-        parameters.
+        a list: the same scalar, as the cotangent of the perturbation before
+        `_append_to_direction`, and the cotangents of the parameters.
     """
     session, number = cursor
     (bar,) = cotangents
