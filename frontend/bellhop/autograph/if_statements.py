@@ -70,11 +70,11 @@ def if_stmt(
                 after = conditional.run()
             variables.set(after)
             return
-        except KnownResult as missing:
+        except RetraceWithResult as missing:
             conditional.results[missing.position] = missing.value
-        except _DifferingResults as differing:
+        except _RetraceWithBothResults as differing:
             conditional.sides[differing.position] = differing.sides
-        except _UnsetVariables as unset:
+        except _RetraceWithUnset as unset:
             conditional.unset |= unset.errors
 
 
@@ -128,7 +128,7 @@ def _leaf_zeros(leaf: object) -> Any:
 
 
 @dataclass(eq=False)
-class KnownResult(Exception):
+class RetraceWithResult(Exception):
     """Exception that makes `if_stmt` or a loop trace its statement again, with a known result type.
 
     It is raised when the type of the function's result becomes known, because one branch, or the
@@ -145,7 +145,7 @@ class KnownResult(Exception):
 
 
 @dataclass(eq=False)
-class _DifferingResults(Exception):
+class _RetraceWithBothResults(Exception):
     """Exception that makes `if_stmt` trace its branches again, for results with two measurements.
 
     It is raised when the branches return different measurements. Each branch then returns the
@@ -161,7 +161,7 @@ class _DifferingResults(Exception):
 
 
 @dataclass(eq=False)
-class _UnsetVariables(Exception):
+class _RetraceWithUnset(Exception):
     """Exception that makes `if_stmt` trace its branches again, without some variables.
 
     It is raised when variables have incompatible values after the branches. The branches then do
@@ -177,8 +177,9 @@ class _UnsetVariables(Exception):
 class _IfStatement:
     """Traces an ``if`` statement with a traced condition into a conditional.
 
-    `if_stmt` creates it and calls `run`. If `run` raises `KnownResult`, `_DifferingResults` or
-    `_UnsetVariables`, `if_stmt` stores the information in an attribute and calls `run` again.
+    `if_stmt` creates it and calls `run`. If `run` raises `RetraceWithResult`,
+    `_RetraceWithBothResults` or `_RetraceWithUnset`, `if_stmt` stores the information in an
+    attribute and calls `run` again.
 
     Args:
         pred: the condition, a tracer or an outcome of a measurement.
@@ -207,7 +208,8 @@ class _IfStatement:
         """Trace both branches as a `cond`; return the values of the variables after the statement.
 
         Raises:
-            KnownResult, _DifferingResults, _UnsetVariables: to trace the branches again.
+            RetraceWithResult, _RetraceWithBothResults, _RetraceWithUnset: to trace the branches
+                again.
             AutoGraphError: if the program cannot select between the branches' values.
         """
         states: list[State] = []
@@ -283,7 +285,7 @@ class _IfStatement:
         if position in self.unset:
             return Unset(self._variables.names[position], self.unset[position])
         # A value that both branches share is static.
-        if not is_array_like(a) or _is_known(a, b):
+        if not is_array_like(a) or _is_same_pytree(a, b):
             return a
         if position not in self.sides:
             return _rebuild(jax.tree.structure(a), leaves or [])
@@ -359,7 +361,8 @@ class _IfStatement:
 
         Raises:
             AutoGraphError: if it cannot, for a variable that needs a value.
-            KnownResult, _DifferingResults, _UnsetVariables: to trace the statement again.
+            RetraceWithResult, _RetraceWithBothResults, _RetraceWithUnset: to trace the statement
+                again.
         """
         unset = {}
         names = self._variables.names
@@ -367,7 +370,7 @@ class _IfStatement:
             if position in self.unset:
                 continue
             if self._is_never_read(a, one) and is_array_like(b):
-                raise KnownResult(position, FunctionResult.from_value(b))
+                raise RetraceWithResult(position, FunctionResult.from_value(b))
             problem = self._find_problem(position, describe_variable(name, a), a, b)
             if problem is None:
                 continue
@@ -376,7 +379,7 @@ class _IfStatement:
                 raise AutoGraphError(error)
             unset[position] = error
         if unset:
-            raise _UnsetVariables(unset)
+            raise _RetraceWithUnset(unset)
 
     def _find_problem(self, position: int, label: str, a: Any, b: Any) -> str | None:
         """Find out why a conditional cannot select between two values of a variable.
@@ -391,7 +394,7 @@ class _IfStatement:
             sentences for an error; None if the values can be selected or are the same.
 
         Raises:
-            _DifferingResults: if the values are different measurements that can be selected.
+            _RetraceWithBothResults: if the values are different measurements that can be selected.
         """
         if is_undefined(a) != is_undefined(b):
             value = b if is_undefined(a) else a
@@ -420,7 +423,7 @@ class _IfStatement:
         known = _find_measurements()
         is_measured = known is not None and known.has_measurements(a)
         if is_measured and known.can_select_between(a, b):
-            raise _DifferingResults(
+            raise _RetraceWithBothResults(
                 position, [FunctionResult.from_value(a), FunctionResult.from_value(b)]
             )
         if is_measured and known.has_measurements(b):
@@ -442,7 +445,7 @@ def _describe_value(value: object) -> str:
     return f"{format_value(value)} of type {type(value).__name__}"
 
 
-def _is_known(one: object, other: object) -> bool:
+def _is_same_pytree(one: object, other: object) -> bool:
     """Return whether two values, of a variable after each branch, are identical or equal numbers.
 
     The values may be pytrees, which are compared leaf by leaf.

@@ -10,7 +10,7 @@ import numpy as np
 from malt.operators.variables import UndefinedReturnValue
 
 from bellhop.autograph.containers import check_not_mutated
-from bellhop.autograph.if_statements import FunctionResult, KnownResult
+from bellhop.autograph.if_statements import FunctionResult, RetraceWithResult
 from bellhop.autograph.settings import check_not_strict, fall_back, is_disabled
 from bellhop.autograph.variables import (
     CarriedVariables,
@@ -256,8 +256,8 @@ def _compile_for_loop(
 
     Raises:
         AutoGraphError: if a variable cannot be carried by the loop.
-        KnownResult: if the body returns from the function, to compile the loop again with a value
-            for the result.
+        RetraceWithResult: if the body returns from the function, to compile the loop again with a
+            value for the result.
     """
     before, first = variables.get(), 0
     if elements.is_static and elements.length == 0:
@@ -391,8 +391,8 @@ def _compile_while(test: Test, body: Body, variables: Variables) -> State:
 
     Raises:
         AutoGraphError: if a variable cannot be carried by the loop.
-        KnownResult: if the body returns from the function, to compile the loop again with a value
-            for the result.
+        RetraceWithResult: if the body returns from the function, to compile the loop again with a
+            value for the result.
     """
     before = _define_variables("while loop", variables, variables.get())
     carried = CarriedVariables(variables, before)
@@ -413,13 +413,13 @@ def _compile_while(test: Test, body: Body, variables: Variables) -> State:
 
 
 def _find_result(before: State, after: State) -> None:
-    """Raise `KnownResult` if an iteration of a loop returned from the function.
+    """Raise `RetraceWithResult` if an iteration of a loop returned from the function.
 
     `before` and `after` are the loop's variables before and after the iteration.
     """
     for position, (old, new) in enumerate(zip(before, after, strict=True)):
         if isinstance(old, UndefinedReturnValue) and new is not old and is_array_like(new):
-            raise KnownResult(position, FunctionResult.from_value(new))
+            raise RetraceWithResult(position, FunctionResult.from_value(new))
 
 
 def _compile_with_result(variables: Variables, compile_loop: Callable[[], State]) -> State:
@@ -431,14 +431,15 @@ def _compile_with_result(variables: Variables, compile_loop: Callable[[], State]
 
     Args:
         variables: the variables that the loop's body assigns.
-        compile_loop: compiles the loop; returns the variables after it, or raises `KnownResult`.
+        compile_loop: compiles the loop; returns the variables after it, or raises
+            `RetraceWithResult`.
     """
     before = variables.get()
     while True:
         variables.set(before)
         try:
             return compile_loop()
-        except KnownResult as result:
+        except RetraceWithResult as result:
             before = _replace_item(before, result.position, result.value.with_zeros())
 
 
