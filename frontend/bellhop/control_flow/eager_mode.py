@@ -7,7 +7,7 @@ from bellhop._jax.private import trace_state_clean
 from bellhop.tracing.state import is_tracing, override_trace_state, trace_state
 
 
-def is_interpreted() -> bool:
+def is_eager() -> bool:
     """Return whether Python executes Bellhop's loops and conditionals eagerly.
 
     True if nothing is being traced, and while PennyLane records the tape of an uncompiled QNode, on

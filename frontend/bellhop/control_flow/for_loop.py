@@ -11,7 +11,7 @@ from bellhop.arguments.mutable_references import check_no_carried_references
 from bellhop.base.public_function import hide_internal_frames, public_function
 from bellhop.base.source import describe_derived_function, function_name, set_function_name
 from bellhop.base.types import Operand
-from bellhop.control_flow.eager_mode import is_interpreted, is_unrolling
+from bellhop.control_flow.eager_mode import is_eager, is_unrolling
 from bellhop.control_flow.loop_carry import (
     as_carry_arrays,
     as_carry_values,
@@ -115,7 +115,7 @@ def for_loop(
             """Run the loop from initial carried values; return the final carried values."""
             passed = f"the index and {format_count(len(init), 'carried value')}"
             check_parameters(label, "the body", body, 1 + len(init), passed)
-            if is_interpreted() or (is_static and is_unrolling()):
+            if is_eager() or (is_static and is_unrolling()):
                 carried = init
                 for index in report_iterations(range(*bounds), progress):
                     carried = as_carry_values(label, body(index, *carried), init)

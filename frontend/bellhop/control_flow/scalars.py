@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from bellhop.control_flow.eager_mode import is_interpreted, is_outcome
+from bellhop.control_flow.eager_mode import is_eager, is_outcome
 
 
 def as_predicate(construct: str, value: Any) -> Any:
@@ -29,7 +29,7 @@ def as_predicate(construct: str, value: Any) -> Any:
     if not isinstance(value, bool | int | float | complex) and not hasattr(value, "dtype"):
         raise _not_scalar_error(construct, value)
     is_traced = isinstance(value, jax.core.Tracer)
-    if is_traced and is_interpreted():
+    if is_traced and is_eager():
         return bool(value)
     array = value if is_traced else np.asarray(value)
     if not is_traced and array.dtype.kind not in "biufc":
@@ -71,7 +71,7 @@ def as_integer(label: str, value: Any) -> Any:
         TypeError: if it is not a scalar integer.
     """
     is_traced = isinstance(value, jax.core.Tracer)
-    if is_traced and is_interpreted():
+    if is_traced and is_eager():
         return operator.index(value)
     array = value if is_traced else np.asarray(value)
     if array.shape or not jnp.issubdtype(array.dtype, jnp.integer):

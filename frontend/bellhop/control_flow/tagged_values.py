@@ -1,8 +1,8 @@
 """Identity primitive with customisable transformation rules.
 
-    y = quantum_marked[mark=Undifferentiable(...)] x
+    y = quantum_marked[tag=Undifferentiable(...)] x
 
-The parameter ``mark`` (a `ValueTag`) defines the JVP, batching and lowering of the equation.
+The parameter ``tag`` (a `ValueTag`) defines the JVP, batching and lowering of the equation.
 """
 
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ tagged_p.def_abstract_eval(lambda value, *_, **__: value)
 class ValueTag:
     """Base class of tags, which give a value JVP, batching and lowering rules.
 
-    A tag is the parameter ``mark`` of an equation of the identity primitive ``tagged_p``. The first
+    A tag is the parameter ``tag`` of an equation of the identity primitive ``tagged_p``. The first
     operand of the equation is the value that it returns; further operands are for the rules only.
     Hashable subclasses override the rules.
 
@@ -41,12 +41,12 @@ class ValueTag:
             value: array or tracer.
             *operands: further operands for the rules.
         """
-        return tagged_p.bind(value, *operands, mark=self)
+        return tagged_p.bind(value, *operands, tag=self)
 
     @classmethod
     def is_tagging(cls, eqn: JaxprEqn) -> bool:
         """Return whether an equation tags a value with a tag of this class."""
-        return eqn.primitive is tagged_p and isinstance(eqn.params["mark"], cls)
+        return eqn.primitive is tagged_p and isinstance(eqn.params["tag"], cls)
 
     def compute_tangent(self, operands: Sequence[Operand], tangents: Sequence[Any]) -> Any:
         """Compute the tangent of the tagged value; by default, the value's tangent.
@@ -67,21 +67,21 @@ class ValueTag:
         return self.tag(*operands)
 
 
-def _jvp(primals: Sequence[Operand], tangents: Sequence[Any], *, mark: ValueTag) -> tuple[Any, Any]:
+def _jvp(primals: Sequence[Operand], tangents: Sequence[Any], *, tag: ValueTag) -> tuple[Any, Any]:
     """JVP rule of ``tagged_p``, which uses the tag's `compute_tangent`."""
-    return mark.tag(*primals), mark.compute_tangent(primals, tangents)
+    return tag.tag(*primals), tag.compute_tangent(primals, tangents)
 
 
-def _lower(ctx: mlir.LoweringRuleContext, value: Any, *_: Any, mark: ValueTag) -> list[Any]:
+def _lower(ctx: mlir.LoweringRuleContext, value: Any, *_: Any, tag: ValueTag) -> list[Any]:
     """Lower ``tagged_p`` to its first operand; record a tagged circuit in the module."""
-    if mark.box and current_lowering() is not None:
-        record_circuit(ctx.module_context.module, mark.box)
+    if tag.box and current_lowering() is not None:
+        record_circuit(ctx.module_context.module, tag.box)
     return [value]
 
 
 mlir.register_lowering(tagged_p, _lower)
 ad.primitive_jvps[tagged_p] = _jvp
-batching.primitive_batchers[tagged_p] = lambda args, dims, *, mark: (
-    mark.batch(args, dims),
+batching.primitive_batchers[tagged_p] = lambda args, dims, *, tag: (
+    tag.batch(args, dims),
     dims[0],
 )

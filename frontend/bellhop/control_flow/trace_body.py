@@ -145,7 +145,7 @@ def trace_branches(branches: Branches, *others: Any) -> tuple[list[Step], list[A
         check_same_structure(
             branches.construct, f"{names[0]} has", results[0], f"{name} returns", result
         )
-    common = _map_leaves(_common_dtype, *results)
+    common = _map_leaves(_promote_types, *results)
 
     def runner(closed: ClosedJaxpr, out_tree: PyTreeDef) -> Step:
         """Make a function that evaluates a branch's jaxpr, with a result of the common types.
@@ -362,7 +362,7 @@ def _format_leaves(flat: FlatTree) -> str:
     return ", ".join(f"{jnp.result_type(x)}{list(jnp.shape(x))}" for x in flat.leaves)
 
 
-def _common_dtype(*leaves: Operand) -> Any:
+def _promote_types(*leaves: Operand) -> Any:
     """Return the ``ShapeDtypeStruct`` to which JAX promotes arrays of the same shape.
 
     Args:
@@ -379,7 +379,7 @@ def _common_dtype(*leaves: Operand) -> Any:
 
 def _promote(value: object, returned: Any) -> Any:
     """Cast a carried value to the type promoted from its type and the returned type."""
-    common = _common_dtype(value, returned)
+    common = _promote_types(value, returned)
     return value if _same_dtype(value, common) else _cast(value, common)
 
 

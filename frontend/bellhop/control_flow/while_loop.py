@@ -10,7 +10,7 @@ from bellhop.arguments.accepted_arguments import check_parameters, format_count,
 from bellhop.arguments.mutable_references import check_no_carried_references
 from bellhop.base.public_function import hide_internal_frames, public_function
 from bellhop.base.source import describe_derived_function, set_function_name
-from bellhop.control_flow.eager_mode import is_interpreted
+from bellhop.control_flow.eager_mode import is_eager
 from bellhop.control_flow.loop_carry import (
     as_carry_arrays,
     as_carry_values,
@@ -100,7 +100,7 @@ def while_loop(
                 """Trace one iteration; return the next carried values."""
                 return as_carry_arrays(label, body(*carried), init)
 
-            if is_interpreted():
+            if is_eager():
                 carried = init
                 # One item for each condition that holds.
                 iterations = iter(lambda: bool(condition(carried)), False)

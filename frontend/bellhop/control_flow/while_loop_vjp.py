@@ -124,12 +124,10 @@ def _reversible_site(body: ClosedJaxpr) -> str | None:
 
     ``body`` is the jaxpr of the loop's body, which contains the tag.
     """
-    marks = (
-        eqn.params["mark"]
-        for eqn in iterate_equations(body.jaxpr)
-        if _ReversibleTag.is_tagging(eqn)
+    tags = (
+        eqn.params["tag"] for eqn in iterate_equations(body.jaxpr) if _ReversibleTag.is_tagging(eqn)
     )
-    return next((mark.where for mark in marks), None)
+    return next((tag.where for tag in tags), None)
 
 
 def has_dynamic_loop(closed: ClosedJaxpr) -> bool:
@@ -224,14 +222,14 @@ def _transpose(where: str, cotangents: Sequence[Any], *args: Any, **params: Any)
         linear, [True] * len(linear.out_avals), [False] * n_residuals + [True] * n_linear
     )
     _, cond_inputs = eliminate_dead_code(cond, [True])
-    needed = _where(is_known, cond_inputs[n_cond:])
+    needed = _select(is_known, cond_inputs[n_cond:])
     known, used_consts, needed = prune_loop_body(
         known, sum(is_known_const), needed, used[:n_residuals]
     )
-    is_needed = _flags(needed, is_known)
+    is_needed = _scatter_flags(needed, is_known)
     cond, used = eliminate_dead_code(cond, [True], [False] * n_cond + is_needed)
-    known_consts = _where(used_consts, _where(is_known_const, consts))
-    known_cond_consts = _where(used[:n_cond], cond_consts)
+    known_consts = _select(used_consts, _select(is_known_const, consts))
+    known_cond_consts = _select(used[:n_cond], cond_consts)
 
     def is_unfinished(values: list[Any]) -> Any:
         """Evaluate the loop's condition; for a batched loop, whether any element continues."""
@@ -251,13 +249,13 @@ def _transpose(where: str, cotangents: Sequence[Any], *args: Any, **params: Any)
 
     const_cts, carried_cts = _run_reversed(
         _SplitLoop(
-            list(map(jnp.asarray, _where(is_needed, init))), is_unfinished, forward, reverse
+            list(map(jnp.asarray, _select(is_needed, init))), is_unfinished, forward, reverse
         ),
-        [_zeros(const.aval) for const in _where(are_linear_consts, consts)],
+        [_zeros(const.aval) for const in _select(are_linear_consts, consts)],
         [
             _instantiate(ct, aval)
             for ct, aval in zip(
-                _where(are_linear, cotangents), _where(are_linear, body.out_avals), strict=True
+                _select(are_linear, cotangents), _select(are_linear, body.out_avals), strict=True
             )
         ],
     )
@@ -273,10 +271,10 @@ def _transpose(where: str, cotangents: Sequence[Any], *args: Any, **params: Any)
         ct if ad.is_undefined_primal(arg) else None for ct, arg in zip(results, args, strict=True)
     ]
     # For a batched condition, copies of its constants precede all arguments.
-    return results[len(args) - _count(params) :]
+    return results[len(args) - _count_operands(params) :]
 
 
-def _count(params: dict[str, Any]) -> int:
+def _count_operands(params: dict[str, Any]) -> int:
     """Return the number of operands of a ``while`` equation, from its parameters."""
     return len(params["cond_jaxpr"].in_avals) + params["body_nconsts"]
 
@@ -444,7 +442,7 @@ def _split(values: Sequence[Any], *sizes: int) -> list[list[Any]]:
     return [list(values[start:end]) for start, end in itertools.pairwise(ends)]
 
 
-def _where(chosen: Iterable[bool], values: Iterable[Any]) -> list[Any]:
+def _select(chosen: Iterable[bool], values: Iterable[Any]) -> list[Any]:
     """List the values whose flag in `chosen` is True."""
     return [value for value, yes in zip(values, chosen, strict=True) if yes]
 
@@ -458,7 +456,7 @@ def _scatter_values(values: Iterable[Any], places: Sequence[bool]) -> list[Any]:
     return [next(rest) if yes else None for yes in places]
 
 
-def _flags(chosen: Iterable[bool], places: Sequence[bool]) -> list[bool]:
+def _scatter_flags(chosen: Iterable[bool], places: Sequence[bool]) -> list[bool]:
     """Scatter the flags `chosen` to the places that are True; all other flags are False."""
     return [bool(yes) for yes in _scatter_values(chosen, places)]
 

@@ -334,8 +334,8 @@ def _describe_box(eqn: JaxprEqn) -> tuple[BoxKind, list[str]] | None:
         )
     if linear and linear.callback:
         return BoxKind.CALLBACK, list(linear.callback)
-    if name == "quantum_marked" and params["mark"].box:
-        return BoxKind.CIRCUIT, list(params["mark"].box)
+    if name == "quantum_marked" and params["tag"].box:
+        return BoxKind.CIRCUIT, list(params["tag"].box)
     if name.startswith("bellhop_") and "target" in params:
         target = params["target"]
         return BoxKind.CALLBACK, list(dict.fromkeys((target.name, target.public_name)))
