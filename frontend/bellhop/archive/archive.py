@@ -30,7 +30,7 @@ from bellhop.archive.callback_targets import (
 )
 from bellhop.archive.escaping import escape_controls
 from bellhop.archive.files import as_path, read_file, replace_file
-from bellhop.archive.functions import Allowed
+from bellhop.archive.functions import NameResolver
 from bellhop.archive.members import MOST_PROGRAMS, digest, read_members, verify_number_of_members
 from bellhop.archive.modules import decode_module, encode_module, find_local_device
 from bellhop.archive.schema import Malformed, read
@@ -224,7 +224,7 @@ def read_programs(
         TypeError, ValueError: if the path, the key or a value of `functions` is not valid.
         OSError: if the file cannot be read.
     """
-    allowed = Allowed(functions, trust=trust)
+    resolver = NameResolver(functions, trust=trust)
     key = None if key is None else as_key(key, "Pass the key of f.save(path, key=key).")
     content = read_file(as_path("bellhop.load", path))
     with name_file_errors(path):
@@ -233,7 +233,7 @@ def read_programs(
             verify(content, key)
         _check_is_saved_function(content)
         metadata, modules, executables = _unpack(content, trust=trust)
-        if lacking := allowed.find_missing(metadata):
+        if lacking := resolver.find_missing(metadata):
             given = ", ".join(f"{name!r}: ..." for name in lacking)
             others = f" (load got {', '.join(functions)})" if functions else ""
             raise CompileError(
@@ -243,7 +243,7 @@ def read_programs(
                 "a script that you run."
             )
         programs = [
-            _decode(*each, allowed)
+            _decode(*each, resolver)
             for each in zip(metadata["programs"], modules, executables, strict=True)
         ]
         if not metadata["name"].isprintable():
@@ -257,7 +257,7 @@ def read_programs(
                 f"the file says that program {described.declared} has the annotated argument "
                 f"types, expected a program from 0 to {len(programs) - 1}"
             )
-        signature = decode_signature(described, allowed)
+        signature = decode_signature(described, resolver)
         doc = None if described.doc is None else escape_controls(described.doc)
     options = {name: metadata[name] for name in ("seed", "concurrent_callbacks")}
     function = SavedFunction(metadata["name"], doc, signature, described.declared)
@@ -445,7 +445,7 @@ def _encode(program: Program, signature: Any, out_tree: PyTreeDef, what: str) ->
 
 
 def _decode(
-    record: dict[str, Any], module: str, executable: bytes | None, allowed: Allowed
+    record: dict[str, Any], module: str, executable: bytes | None, resolver: NameResolver
 ) -> SavedProgram:
     """Build a `SavedProgram` from its data in a file, and validate its module.
 
@@ -453,14 +453,14 @@ def _decode(
         record: data of the program by name; ``_PROGRAM`` has their types.
         module: MLIR text of the program's module.
         executable: the program's machine code, or None.
-        allowed: resolves the names of functions and classes.
+        resolver: resolves the names of functions and classes.
 
     Raises:
         Malformed: if arguments, callbacks and module do not match.
         CompileError: for a function, class or PennyLane device that this process cannot use.
     """
-    in_tree, in_avals = decode_typed(record, "in_tree", "in_avals", allowed)
-    out_tree, out_avals = decode_typed(record, "out_tree", "out_avals", allowed)
+    in_tree, in_avals = decode_typed(record, "in_tree", "in_avals", resolver)
+    out_tree, out_avals = decode_typed(record, "out_tree", "out_avals", resolver)
     match record["in_tree"]:
         case Sequence("tuple", (Sequence("tuple"), Dictionary(keys=names))) if all(
             type(name) is str for name in names
@@ -471,8 +471,8 @@ def _decode(
                 "the program's arguments have the wrong structure, expected a tuple of positional "
                 "and a dictionary of keyword arguments"
             )
-    targets = tuple(decode_target(target, allowed) for target in record["targets"])
-    bytecode = decode_module(module, targets, in_avals, out_avals, trust=allowed.trust)
+    targets = tuple(decode_target(target, resolver) for target in record["targets"])
+    bytecode = decode_module(module, targets, in_avals, out_avals, trust=resolver.trust)
     names = record["out_devices"]
     if len(names) not in (0, len(out_avals)):
         raise Malformed(

@@ -8,7 +8,7 @@ from typing import Any, Literal
 import jax
 
 from bellhop.archive.escaping import escape_controls
-from bellhop.archive.functions import Allowed
+from bellhop.archive.functions import NameResolver
 from bellhop.archive.schema import Malformed
 from bellhop.archive.trees import Tree, decode_tree, encode_tree
 from bellhop.errors import CompileError
@@ -139,7 +139,7 @@ def encode_signature(function: Callable[..., Any], declared: int | None) -> Save
     )
 
 
-def decode_signature(saved: SavedSignature, allowed: Allowed) -> inspect.Signature | None:
+def decode_signature(saved: SavedSignature, resolver: NameResolver) -> inspect.Signature | None:
     """Convert a signature in a file to `inspect.Signature`.
 
     The annotations bool, int, float, complex, str and object become these types. Other annotations,
@@ -147,7 +147,7 @@ def decode_signature(saved: SavedSignature, allowed: Allowed) -> inspect.Signatu
 
     Args:
         saved: the signature in the file.
-        allowed: resolves the classes of named tuples in default values.
+        resolver: resolves the classes of named tuples in default values.
 
     Returns:
         the signature; None if the function had none.
@@ -162,7 +162,7 @@ def decode_signature(saved: SavedSignature, allowed: Allowed) -> inspect.Signatu
         inspect.Parameter(
             each.name,
             inspect._ParameterKind[each.kind],
-            default=empty if each.default is None else _decode_default(each.default, allowed),
+            default=empty if each.default is None else _decode_default(each.default, resolver),
             annotation=_decode_annotation(each.annotation),
         )
         for each in saved.parameters
@@ -186,17 +186,17 @@ def _encode_default(default: object) -> PlainDefault | ShownDefault:
     return ShownDefault("text", repr(default))
 
 
-def _decode_default(default: PlainDefault | ShownDefault, allowed: Allowed) -> Any:
+def _decode_default(default: PlainDefault | ShownDefault, resolver: NameResolver) -> Any:
     """Convert a parameter's default value in a file to the value, or to a `Shown` placeholder.
 
-    ``allowed`` resolves the classes of named tuples in the value.
+    ``resolver`` resolves the classes of named tuples in the value.
 
     Raises:
         Malformed: if the numbers of leaves in structure and data differ.
     """
     if isinstance(default, ShownDefault):
         return Shown(escape_controls(default.text))
-    tree = decode_tree(default.tree, allowed)
+    tree = decode_tree(default.tree, resolver)
     if tree.num_leaves != len(default.leaves):
         raise Malformed(
             f"the file has a default value with {len(default.leaves)} leaves, expected "

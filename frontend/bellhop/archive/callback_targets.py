@@ -11,7 +11,7 @@ import numpy as np
 from jax.core import ShapedArray
 
 from bellhop.archive.escaping import escape_controls
-from bellhop.archive.functions import Allowed, Function, encode_function
+from bellhop.archive.functions import Function, NameResolver, encode_function
 from bellhop.archive.schema import Malformed
 from bellhop.archive.trees import Tree, decode_tree, encode_tree
 from bellhop.base.types import Aval
@@ -105,23 +105,23 @@ def encode_target(target: CallbackTarget) -> dict[str, Any]:
     )
 
 
-def decode_target(record: dict[str, Any], allowed: Allowed) -> CallbackTarget:
+def decode_target(record: dict[str, Any], resolver: NameResolver) -> CallbackTarget:
     """Build a `CallbackTarget`, or an object of a subclass, from its data in a file.
 
     A C function gives a `NativeTarget`, and fields of buffers give a `BufferCallbackTarget`.
 
     Args:
         record: fields of the callback by name; ``TARGET`` has their types.
-        allowed: resolves the names of functions and classes.
+        resolver: resolves the names of functions and classes.
 
     Raises:
         Malformed: if a parameter of a C function is missing, or a type or structure is invalid.
         CompileError: if the function is not allowed, or cannot be found.
     """
-    out_tree, result_avals = decode_typed(record, "out_tree", "result_avals", allowed)
+    out_tree, result_avals = decode_typed(record, "out_tree", "result_avals", resolver)
     fields = record | {
-        "function": allowed.function(record["function"]),
-        "in_tree": decode_tree(record["in_tree"], allowed),
+        "function": resolver.resolve_function(record["function"]),
+        "in_tree": decode_tree(record["in_tree"], resolver),
         "out_tree": out_tree,
         "result_avals": result_avals,
     }
@@ -139,7 +139,7 @@ def decode_target(record: dict[str, Any], allowed: Allowed) -> CallbackTarget:
         kind, names = NativeTarget, names | _NATIVE_FIELDS.keys()
         fields["argument_avals"] = tuple(map(decode_aval, record["argument_avals"]))
     elif all(fields[name] is not None for name in _BUFFER_FIELDS):
-        kind = BufferCallbackTarget if allowed.trust else ZeroedBufferCallbackTarget
+        kind = BufferCallbackTarget if resolver.trust else ZeroedBufferCallbackTarget
         names |= _BUFFER_FIELDS.keys()
     target = kind(**{name: fields[name] for name in names})
     _verify_own_function(target)
@@ -227,19 +227,19 @@ def _has_axes(target: CallbackTarget, inputs: Sequence[ShapedArray]) -> bool:
     return True
 
 
-def decode_typed(record: dict[str, Any], tree: str, avals: str, allowed: Allowed) -> Any:
+def decode_typed(record: dict[str, Any], tree: str, avals: str, resolver: NameResolver) -> Any:
     """Read a ``PyTreeDef`` and the tuple of its leaves' types from a record of a file.
 
     Args:
         record: data of a program or callback.
         tree: key of the structure in the record, such as ``"in_tree"``.
         avals: key of the leaves' types in the record, such as ``"in_avals"``.
-        allowed: resolves the classes of named tuples.
+        resolver: resolves the classes of named tuples.
 
     Raises:
         Malformed: if the numbers of leaves and of types differ.
     """
-    structure = decode_tree(record[tree], allowed)
+    structure = decode_tree(record[tree], resolver)
     if structure.num_leaves != len(record[avals]):
         raise Malformed(
             f"the file's field {avals} does not have one entry for each leaf of the field {tree}: "

@@ -18,7 +18,7 @@ from bellhop.errors import CompileError
 
 
 @dataclass(frozen=True)
-class Named:
+class ImportedRecord:
     """A function or class in a file, stored as the name by which it can be imported.
 
     Attributes:
@@ -34,7 +34,7 @@ class Named:
 
 
 @dataclass(frozen=True)
-class Ours:
+class BuiltinRecord:
     """A function of Bellhop, or ``print``, in a file; ``load`` accepts it without ``trust=True``.
 
     Attributes:
@@ -63,7 +63,7 @@ class CFunction:
     symbol: str
 
 
-Function: TypeAlias = Named | Ours | CFunction
+Function: TypeAlias = ImportedRecord | BuiltinRecord | CFunction
 
 # Python's print needs no trust.
 _PRINT = "builtins:print"
@@ -91,7 +91,7 @@ def _find_linalg_type(name: str) -> type[Any] | None:
     return _get_linalg_types().get(name) if is_one else None
 
 
-class Allowed:
+class NameResolver:
     """Resolves the names of functions and classes in a file, if ``load`` allows them.
 
     JAX's named tuples and Bellhop's own functions are always allowed.
@@ -132,7 +132,7 @@ class Allowed:
         names = {named.name for named in _iterate_names(record)} - self._given.keys()
         return sorted(name for name in names if _find_linalg_type(name) is None)
 
-    def function(self, function: Function) -> Callable[..., Any]:
+    def resolve_function(self, function: Function) -> Callable[..., Any]:
         """Resolve a callback's function in a file to the Python or C function itself.
 
         Args:
@@ -142,8 +142,8 @@ class Allowed:
             CompileError: if the function is not allowed, or cannot be imported or loaded.
             Malformed: if it is not a function of Bellhop but claims to be.
         """
-        if isinstance(function, Ours):
-            if function == Ours("bellhop", _PRINT, None):
+        if isinstance(function, BuiltinRecord):
+            if function == BuiltinRecord("bellhop", _PRINT, None):
                 return print
             return make_own_function(function.name, function.arguments, trust=self.trust)
         if isinstance(function, CFunction):
@@ -172,7 +172,7 @@ class Allowed:
                 "a version of the library that has this function."
             ) from error
 
-    def get_tuple_class(self, named: Named) -> type[Any]:
+    def get_tuple_class(self, named: ImportedRecord) -> type[Any]:
         """Resolve a class of named tuples in a file to the class itself.
 
         Raises:
@@ -216,7 +216,7 @@ class Allowed:
             ) from error
 
 
-def _iterate_names(record: Any) -> Iterator[Named]:
+def _iterate_names(record: Any) -> Iterator[ImportedRecord]:
     """Yield all functions and classes that a file stores by name, in any order.
 
     C functions and functions of Bellhop are stored in other classes and are left out.
@@ -224,7 +224,7 @@ def _iterate_names(record: Any) -> Iterator[Named]:
     Args:
         record: data of the file: nested dictionaries, sequences and dataclasses.
     """
-    if isinstance(record, Named):
+    if isinstance(record, ImportedRecord):
         yield record
     elif isinstance(record, list | tuple):
         for each in record:
@@ -296,7 +296,7 @@ def encode_function(function: Callable[..., Any], what: str) -> Function:
         what: description of the callback, for errors.
 
     Returns:
-        a `Named`, `CFunction` or `Ours` for the saved file.
+        an `ImportedRecord`, `CFunction` or `BuiltinRecord` for the saved file.
 
     Raises:
         CompileError: if another process cannot find the function.
@@ -315,15 +315,17 @@ def encode_function(function: Callable[..., Any], what: str) -> Function:
             )
         return CFunction("C", function.library, function.name)
     if isinstance(function, BuiltinFunction):
-        return Ours("bellhop", get_importable_name(type(function), what), function.arguments)
+        return BuiltinRecord(
+            "bellhop", get_importable_name(type(function), what), function.arguments
+        )
     name = get_importable_name(function, what)
     if name == _PRINT:
-        return Ours("bellhop", name, None)
+        return BuiltinRecord("bellhop", name, None)
     # The name of a decorated function refers to the callback.
-    return Named("named", name, wrapped=import_by_name(name) is not function)
+    return ImportedRecord("named", name, wrapped=import_by_name(name) is not function)
 
 
-def encode_type(type_: type[Any], what: str) -> Named:
+def encode_type(type_: type[Any], what: str) -> ImportedRecord:
     """Convert a class of named tuples to its name, for a saved file.
 
     Args:
@@ -335,8 +337,8 @@ def encode_type(type_: type[Any], what: str) -> Named:
     """
     name = _LINALG_PREFIX + type_.__name__
     if _find_linalg_type(name) is type_:
-        return Named("named", name, wrapped=False)
-    return Named("named", get_importable_name(type_, what), wrapped=False)
+        return ImportedRecord("named", name, wrapped=False)
+    return ImportedRecord("named", get_importable_name(type_, what), wrapped=False)
 
 
 def _is_or_wraps(found: Any, function: Callable[..., Any]) -> bool:

@@ -6,7 +6,7 @@ from typing import Any, Literal, TypeAlias
 import jax
 from jax.tree_util import PyTreeDef
 
-from bellhop.archive.functions import Allowed, Named, encode_type
+from bellhop.archive.functions import ImportedRecord, NameResolver, encode_type
 from bellhop.archive.schema import Malformed
 from bellhop.arguments.flat_tree import FlatTree
 from bellhop.errors import CompileError
@@ -54,7 +54,7 @@ class NamedTuple:
     """
 
     kind: Literal["namedtuple"]
-    type: Named
+    type: ImportedRecord
     children: "tuple[Tree, ...]"
 
 
@@ -109,19 +109,19 @@ def encode_tree(tree: PyTreeDef, what: str) -> Tree:
     )
 
 
-def decode_tree(tree: Tree, allowed: Allowed) -> PyTreeDef:
+def decode_tree(tree: Tree, resolver: NameResolver) -> PyTreeDef:
     """Convert a pytree structure in a file to a `PyTreeDef`.
 
     Args:
         tree: the structure as `encode_tree` stored it.
-        allowed: resolves the classes of named tuples.
+        resolver: resolves the classes of named tuples.
 
     Raises:
         Malformed: if it is not a valid structure, such as a named tuple with too many fields.
         CompileError: if it names a class that is not allowed.
     """
     try:
-        return jax.tree.structure(_example(tree, allowed), is_leaf=lambda x: x is _LEAF)
+        return jax.tree.structure(_example(tree, resolver), is_leaf=lambda x: x is _LEAF)
     except (TypeError, ValueError) as error:
         raise Malformed(f"the file has a pytree that is not valid: {error}") from error
 
@@ -129,15 +129,15 @@ def decode_tree(tree: Tree, allowed: Allowed) -> PyTreeDef:
 _LEAF = object()
 
 
-def _example(tree: Tree, allowed: Allowed) -> Any:
+def _example(tree: Tree, resolver: NameResolver) -> Any:
     """Build a pytree that has a saved structure and `_LEAF` as its leaves."""
     if tree is None:
         return None
     if isinstance(tree, str):
         return _LEAF
-    children = [_example(child, allowed) for child in tree.children]
+    children = [_example(child, resolver) for child in tree.children]
     if isinstance(tree, Dictionary):
         return dict(zip(tree.keys, children, strict=True))
     if isinstance(tree, NamedTuple):
-        return allowed.get_tuple_class(tree.type)(*children)
+        return resolver.get_tuple_class(tree.type)(*children)
     return _CONTAINERS[tree.kind](children)
