@@ -42,7 +42,7 @@ from bellhop.callbacks.spmd_errors import split_call
 from bellhop.callbacks.vmap_method import call_each, call_with_batch
 from bellhop.compiler.builtin_function import BuiltinFunction
 from bellhop.compiler.callback_target import CallbackTarget, flatten_arguments
-from bellhop.compiler.jax_callback_lowering import is_delegated, lower_to_jax_callback
+from bellhop.compiler.jax_callback_lowering import lower_to_jax_callback, uses_jax_callbacks
 from bellhop.compiler.lower_in_jax_jit import check_single_platform, lower_callback
 from bellhop.compiler.lowering_context import current_lowering
 from bellhop.jaxprs.symbolic_zero import make_symbolic_zero
@@ -329,7 +329,7 @@ class CallbackType:
             lower_to_jax_callback(ctx, target, kind, operands, None)
             ctx.set_tokens_out(ctx.tokens_in)
             return []
-        delegates = lowering is None and is_delegated(ctx.module_context.platforms[0])
+        delegates = lowering is None and uses_jax_callbacks(ctx.module_context.platforms[0])
         if lowering is None and not delegates and is_partitioned(ctx.module_context):
             if not target.asynchronous:
                 call, combine = split_call(

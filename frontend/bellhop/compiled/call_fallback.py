@@ -119,7 +119,7 @@ class CallInterface(AheadOfTime, CompiledCall):
             masked_arrays=np.ma.MaskedArray,
             flatten=_FLATTEN,
             make_ready=prepare_arguments,
-            table=self._table if runner.needs_call else None,
+            table=self._table if runner.needs_call_handle else None,
         )
         # Assign once, as other threads may be calling; keep an equal object, since a new one resets
         # caches.

@@ -14,7 +14,11 @@ from bellhop.base.exception_attributes import set_exception_attribute
 from bellhop.compiler.callback_hints import add_argument_hint
 from bellhop.concurrency.caller_context import save_context
 from bellhop.errors import CircuitError
-from bellhop.mesh.joint_runs import Delegated, has_joint_devices, run_jointly
+from bellhop.mesh.joint_runs import (
+    JaxCallbackExceptions,
+    has_local_collectives,
+    run_and_raise_at_end,
+)
 from bellhop_runtime import CallbackTable, keep_failure, take_failure
 
 T = TypeVar("T")
@@ -68,7 +72,7 @@ def strip_xla_context(error: BaseException) -> None:
         set_exception_attribute(error, "__context__", None)
 
 
-def _plain_failure(text: str) -> BaseException | None:
+def _take_plain_jit_failure(text: str) -> BaseException | None:
     """Return the exception whose id is in an error message of a plain ``jax.jit``, or None.
 
     The runtime keeps the exception of a callback or circuit; each can be taken once.
@@ -99,7 +103,7 @@ def raise_plain_jit_failures() -> None:
 
     Otherwise it would raise XLA's error, whose message only has the id of the exception.
     """
-    patch_runtime_error(_plain_failure)
+    patch_runtime_error(_take_plain_jit_failure)
 
 
 class JitCalls:
@@ -109,15 +113,15 @@ class JitCalls:
 
     Attributes:
         table: published table of the callbacks; None if there are none.
-        delegated: collects the exceptions of calls that JAX's own callback mechanism makes.
-        has_joint_devices: whether the executable's devices wait for each other; None before the
+        exceptions: collects the exceptions of calls that JAX's own callback mechanism makes.
+        has_local_collectives: whether the executable's devices wait for each other; None before the
             first execution.
     """
 
     def __init__(self) -> None:
         self.table: CallbackTable | None = None
-        self.delegated = Delegated()
-        self.has_joint_devices: bool | None = None
+        self.exceptions = JaxCallbackExceptions()
+        self.has_local_collectives: bool | None = None
 
     def __reduce__(self) -> Any:
         """Pickle as an empty object, since JAX pickles it with a serialized executable."""
@@ -125,7 +129,7 @@ class JitCalls:
         return JitCalls, ()
 
 
-def _run_to_the_end(executable: Any, kept: Sequence[Any], run: Callable[[], T]) -> T:
+def _run_with_delayed_failures(executable: Any, kept: Sequence[Any], run: Callable[[], T]) -> T:
     """Execute a program; raise a callback's exception when all devices have finished.
 
     Devices wait in collectives, and a device that stopped early would block all other devices for
@@ -143,11 +147,13 @@ def _run_to_the_end(executable: Any, kept: Sequence[Any], run: Callable[[], T]) 
     calls = next((each for each in kept if isinstance(each, JitCalls)), None)
     if calls is None:
         return run()
-    if calls.has_joint_devices is None:
-        calls.has_joint_devices = has_joint_devices(executable)
-    if not calls.has_joint_devices:
+    if calls.has_local_collectives is None:
+        calls.has_local_collectives = has_local_collectives(executable)
+    if not calls.has_local_collectives:
         return run()
-    return run_jointly(calls.table, calls.delegated, executable, run, _plain_failure)
+    return run_and_raise_at_end(
+        calls.table, calls.exceptions, executable, run, _take_plain_jit_failure
+    )
 
 
 def find_or_keep(context: mlir.ModuleContext, kind: type[T]) -> T:
@@ -177,7 +183,9 @@ def preserve_exceptions(context: mlir.ModuleContext) -> JitCalls:
         the data of Bellhop's calls in this module.
     """
     # JAX's fast path would raise only the message.
-    run_without_fast_calls(lambda kept: isinstance(kept, JitCalls), save_context, _run_to_the_end)
+    run_without_fast_calls(
+        lambda kept: isinstance(kept, JitCalls), save_context, _run_with_delayed_failures
+    )
     raise_plain_jit_failures()
     return find_or_keep(context, JitCalls)
 

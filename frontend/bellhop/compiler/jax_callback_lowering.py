@@ -28,7 +28,7 @@ from bellhop.compiler.deadlock_check import mark_waiting, propagate_waits_to_thr
 from bellhop.compiler.failures import pass_by_failure_id, preserve_exceptions
 from bellhop.compiler.lowering_context import lowering_state, override_lowering_state
 from bellhop.devices.devices import host_device
-from bellhop.mesh.joint_runs import Delegated
+from bellhop.mesh.joint_runs import JaxCallbackExceptions
 from bellhop_mlir._walk import function_type, string_attribute
 from bellhop_mlir.dialects.callback import is_token
 from bellhop_mlir.dialects.callback_kinds import KINDS
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from bellhop.compiler.callback_target import CallbackTarget
 
 
-def is_delegated(platform: str) -> bool:
+def uses_jax_callbacks(platform: str) -> bool:
     """Return whether programs for a platform call Python by JAX's own callbacks.
 
     True for all platforms but ``"cpu"``, where the calls go to Bellhop's runtime, except inside of
@@ -54,7 +54,7 @@ def delegate_everywhere() -> contextlib.AbstractContextManager[None]:
     return override_lowering_state(delegates=True)
 
 
-class Delegates:
+class DelegatedCallbacks:
     """The callbacks of one program for a GPU or TPU, which JAX's own callback mechanism calls.
 
     Made for each such program when its passes have run. Bellhop's runtime runs on CPUs only.
@@ -100,7 +100,7 @@ class Delegates:
         function: ir.Operation,
         index: int,
         kind: str,
-        keepalive: weakref.ref["Delegates"],
+        keepalive: weakref.ref["DelegatedCallbacks"],
     ) -> None:
         """Build the body of one declared callback function: a custom call of a JAX callback.
 
@@ -162,8 +162,8 @@ def _check_delegated(target: "CallbackTarget") -> None:
         )
 
 
-def _live_delegates(keepalive: weakref.ref[Delegates]) -> Delegates:
-    """Dereference a weak reference to a `Delegates`, which the program's `Region` keeps alive."""
+def _live_delegates(keepalive: weakref.ref[DelegatedCallbacks]) -> DelegatedCallbacks:
+    """Dereference a weak reference to an object that the program's `Region` keeps alive."""
     delegates = keepalive()
     assert delegates is not None, "a region keeps its functions alive"
     return delegates
@@ -177,8 +177,8 @@ class _HostCallback:
             arguments and a list of arrays to write the results into.
         result_avals: types of the results.
         kind: kind of the callback, a key of ``KINDS`` such as ``"pure"``.
-        delegated: for plain ``jax.jit``: collects the exceptions of the program's calls, which then
-            return zeros. None for a Bellhop program.
+        exceptions: for plain ``jax.jit``: collects the exceptions of the program's calls, which
+            then return zeros. None for a Bellhop program.
         device: name of the device that waits for the call; None if unknown.
     """
 
@@ -188,13 +188,13 @@ class _HostCallback:
         result_avals: Sequence[jax.core.ShapedArray],
         kind: str,
         *,
-        delegated: Delegated | None = None,
+        exceptions: JaxCallbackExceptions | None = None,
         device: str | None = None,
     ) -> None:
         self._callback = callback
         self._is_tap = not KINDS[kind].is_awaited
         self._result_avals = result_avals
-        self._delegated = delegated
+        self._exceptions = exceptions
         self._device = device
         if device is not None:
             propagate_waits_to_threads()
@@ -233,13 +233,13 @@ class _HostCallback:
         # As in JAX's callbacks, JAX code inside uses the host: the program's device is busy.
         with (
             mark_waiting(self._device),
-            pass_by_failure_id(self._delegated is not None),
+            pass_by_failure_id(self._exceptions is not None),
             jax.default_device(host_device()),
             without_mesh(),
         ):
-            if self._delegated is None:
+            if self._exceptions is None:
                 call()
-            elif not self._delegated.call(call):
+            elif not self._exceptions.call(call):
                 return tuple(map(np.zeros_like, results))
         return tuple(results)
 
@@ -380,8 +380,8 @@ def lower_to_python_call(
     Returns:
         the list of results, and the token after the call or None.
     """
-    delegated = preserve_exceptions(ctx.module_context).delegated
-    run = _HostCallback(lambda: call, ctx.avals_out, kind, delegated=delegated)
+    exceptions = preserve_exceptions(ctx.module_context).exceptions
+    run = _HostCallback(lambda: call, ctx.avals_out, kind, exceptions=exceptions)
     ctx = _with_key_data_types(ctx, operands)
     return _emit_call(ctx, run, kind, operands, token, partitioned=partitioned)
 

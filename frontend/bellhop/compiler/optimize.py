@@ -34,7 +34,7 @@ from bellhop.base.ir_display import ModuleText, Snapshot, WrittenText
 from bellhop.base.types import to_aval
 from bellhop.compiler.compile_timing import Stopwatch
 from bellhop.compiler.device_buffers import DeviceBuffers
-from bellhop.compiler.jax_callback_lowering import Delegates, is_delegated
+from bellhop.compiler.jax_callback_lowering import DelegatedCallbacks, uses_jax_callbacks
 from bellhop.compiler.lowering_context import find_recorded_circuits
 from bellhop.compiler.native_target import NativeTarget
 from bellhop.compiler.program import Code, Program
@@ -202,7 +202,7 @@ def optimize(
         if not delegates:
             table.set_program(key, callbacks)
         run(DELEGATED_CALLS if delegates else CALLS, verified=True)
-        delegate_functions = Delegates(targets, callbacks, device) if delegates else None
+        delegate_functions = DelegatedCallbacks(targets, callbacks, device) if delegates else None
         tokens, operands = _drop_unused_arguments(module)
         bytecode = mlir.module_to_bytecode(module)
         runtime_calls = find_runtime_calls(module)
@@ -351,7 +351,7 @@ def _extract_regions(module: ir.Module, targets: Sequence["CallbackTarget"]) -> 
             table,
             device=target_name(target),
             out_avals=tuple(map(to_aval, type_.results)),
-            delegates=is_delegated(target_platform(target)),
+            delegates=uses_jax_callbacks(target_platform(target)),
             elide_constants=True,
         )
         inputs = tuple(map(to_aval, type_.inputs))

@@ -29,7 +29,7 @@ from bellhop._jax.private import hold_weakly_in_caches, ir_type
 from bellhop.base.ir_display import LazyText, Snapshot, WrittenText
 from bellhop.base.types import Aval
 from bellhop.compiler.host_placement import check_lowering_on_host
-from bellhop.compiler.jax_callback_lowering import Delegates
+from bellhop.compiler.jax_callback_lowering import DelegatedCallbacks
 from bellhop.devices.devices import Target
 from bellhop.settings.code_generation import OLDER_GENERATOR
 from bellhop.settings.loop_simplification import WITHOUT_SIMPLIFICATION
@@ -87,7 +87,7 @@ class Code:
     arguments: tuple[int, ...]
     targets: tuple[Target | None, ...] = ()
     handle_result_indices: tuple[int, ...] = ()
-    delegates: "weakref.ref[Delegates] | None" = None
+    delegates: "weakref.ref[DelegatedCallbacks] | None" = None
     runtime_calls: frozenset[str] = frozenset()
     delegates_calls: bool = False
     takes_arguments: bool = False
@@ -121,7 +121,7 @@ class Code:
         return self.calls_python or not self.runtime_calls.isdisjoint(_REGIONS)
 
     @property
-    def needs_call(self) -> bool:
+    def needs_call_handle(self) -> bool:
         """Whether each call needs a handle for its arguments and device-resident results.
 
         True if regions read the caller's arguments, or keep results on their device.
@@ -174,7 +174,7 @@ class Program:
     optimized: LazyText | WrittenText
     stages: dict[str, str]
     targets: tuple["CallbackTarget", ...]
-    delegates: Delegates | None = None
+    delegates: DelegatedCallbacks | None = None
     concurrent: int = 1
     circuits: tuple[tuple[str, ...], ...] = ()
 

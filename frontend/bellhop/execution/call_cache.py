@@ -32,8 +32,9 @@ class CallCache:
     With static arguments, ``Static.key`` comes first.
 
     Attributes:
-        needs_call: whether a program has regions (parts on other devices) that read the caller's
-            arguments or keep results on their device, so that each call has its own handle.
+        needs_call_handle: whether a program has regions (parts on other devices) that read the
+            caller's arguments or keep results on their device, so that each call has its own
+            handle.
     """
 
     def __init__(
@@ -56,7 +57,7 @@ class CallCache:
             get_handle: returns the table's handle.
             has_static: whether the function has static arguments.
         """
-        self.needs_call = False
+        self.needs_call_handle = False
         self._has_static = has_static
         self._compile_once = compile_once
         self._get_handle = get_handle
@@ -80,9 +81,12 @@ class CallCache:
             has_static=has_static,
             has_handle=False,
         )
-        # A cache from before `needs_call` must not run programs that need a call's handle.
+        # A cache from before `needs_call_handle` must not run programs that need a call's handle.
         self._with_handle = make_fast_call(
-            call_uncompiled, self._compile, lambda: not self.needs_call, has_static=has_static
+            call_uncompiled,
+            self._compile,
+            lambda: not self.needs_call_handle,
+            has_static=has_static,
         )
         self._with_call_handle = make_fast_call(
             call_uncompiled, self._compile, lambda: True, has_static=has_static
@@ -94,7 +98,7 @@ class CallCache:
         At the first call of a signature, the function compiles the program and returns
         ``UnexecutedProgram``.
         """
-        if self.needs_call:
+        if self.needs_call_handle:
             return self._with_call_handle, True
         if self._uses_handle is False:
             return self._without_handle, False

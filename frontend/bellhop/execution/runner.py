@@ -112,8 +112,8 @@ class Runner:
             self._generator_options[signature] = code.compiler_options
             if code.jaxpr is not None:
                 self._jaxprs[code] = code.jaxpr()
-            if code.needs_call:
-                self._call_cache.needs_call = True
+            if code.needs_call_handle:
+                self._call_cache.needs_call_handle = True
             return code, out_tree
 
         def uncompiled(first: Any, /, *args: Any, **kwargs: Any) -> Any:
@@ -162,13 +162,13 @@ class Runner:
         self._call_cache.clear_cache()
 
     @property
-    def needs_call(self) -> bool:
+    def needs_call_handle(self) -> bool:
         """Whether each call passes a handle made for it, in place of the function's handle.
 
         True if a program has regions (parts on other devices) that read the caller's arguments or
         keep results on their device.
         """
-        return self._call_cache.needs_call
+        return self._call_cache.needs_call_handle
 
     def choose_fast_call(self) -> tuple[Any, Any]:
         """Return JAX's C++ function for the next call, and the handle to pass to it or None.
@@ -237,7 +237,7 @@ class Runner:
 
         False before `handle` is first read, and if arguments may have to be copied first.
         """
-        copies = self.needs_call and self._donated
+        copies = self.needs_call_handle and self._donated
         return self.given_handle is not None and not self._gathers and not copies
 
     def run(self, call: CallArgs, begun: Any = None, failed: BaseException | None = None) -> Any:
@@ -368,14 +368,14 @@ class Runner:
 
         Args:
             run: takes the handle; runs the program, or only compiles it.
-            handle: handle of the callback table, used unless `needs_call` is set.
+            handle: handle of the callback table, used unless `needs_call_handle` is set.
             call: the call's arguments, which regions (parts of the program on other devices) read
                 through the handle of this call.
 
         Returns:
             the result of `run`; with a handle of this call, after the execution has finished.
         """
-        if not self.needs_call:
+        if not self.needs_call_handle:
             return run(handle)
         # It must live as long as the execution, which may start late.
         call_handle = CallWithArguments(self._table, self._copy_donated_leaves(call))

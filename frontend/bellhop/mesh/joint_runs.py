@@ -9,8 +9,8 @@ for it until XLA aborts the process.  So the runtime (``runtime/ffi/joint_runs.h
 callback return zeros, skips further calls in that execution, and the exception is raised here when
 all devices have finished.  A program without collectives stops where its callback raises.
 
-For JAX's own callbacks (``compiler/jax_callback_lowering.py``), ``Delegated`` does the same in
-Python.
+For JAX's own callbacks (``compiler/jax_callback_lowering.py``), ``JaxCallbackExceptions`` does the
+same in Python.
 """
 
 import contextlib
@@ -35,7 +35,7 @@ _COLLECTIVE = re.compile(
 _DEVICES = re.compile(r"(?:num_partitions|replica_count)=(\d+)")
 
 
-def has_joint_devices(executable: Any) -> bool:
+def has_local_collectives(executable: Any) -> bool:
     """Return whether a program has collectives and all its devices in this process.
 
     Then an exception of a callback must be delayed until all devices have finished. With devices in
@@ -54,7 +54,7 @@ def has_joint_devices(executable: Any) -> bool:
     return _COLLECTIVE.search(text) is not None
 
 
-class Delegated:
+class JaxCallbackExceptions:
     """Collects the exceptions of callbacks that JAX's own mechanism calls.
 
     The exceptions are raised when the program's execution ends. On GPUs and TPUs, Bellhop's
@@ -109,9 +109,9 @@ class Delegated:
         return True
 
 
-def run_jointly(
+def run_and_raise_at_end(
     table: CallbackTable | None,
-    delegated: Delegated,
+    exceptions: JaxCallbackExceptions,
     executable: Any,
     run: Callable[[], T],
     find_exception: Callable[[str], BaseException | None],
@@ -121,7 +121,7 @@ def run_jointly(
     Args:
         table: the runtime's table of the program's callbacks; None if JAX's own callbacks make all
             calls.
-        delegated: collects the exceptions of calls that JAX's own callbacks make.
+        exceptions: collects the exceptions of calls that JAX's own callbacks make.
         executable: XLA's ``LoadedExecutable``.
         run: executes the program and waits until all devices have finished.
         find_exception: takes the message of an error from the runtime; returns the exception that
@@ -135,7 +135,7 @@ def run_jointly(
     """
     joint = None if table is None else JointRun(table, len(executable.local_devices()))
     error, result = None, None
-    with delegated.collect_exceptions() as failures:
+    with exceptions.collect_exceptions() as failures:
         try:
             result = run()
         except BaseException as raised:
