@@ -186,7 +186,11 @@ def verify_call(target: CallbackTarget, kind: str, inputs: Sequence[ShapedArray]
             target.out_tree == jax.tree.structure(0)
             and target.in_tree == jax.tree.structure(((0,) * len(inputs), {}))
         )
-        if kind not in function.kinds or not has_plain_types or not function.takes(inputs, results):
+        if (
+            kind not in function.kinds
+            or not has_plain_types
+            or not function.accepts_types(inputs, results)
+        ):
             types = ", ".join(aval.str_short() for aval in (*inputs, *results))
             raise Malformed(
                 f"the file calls Bellhop's '{target.name}' by a call of kind '{kind}' with the "

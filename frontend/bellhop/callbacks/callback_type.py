@@ -321,7 +321,7 @@ class CallbackType:
                 the mesh axes.
         """
         lowering = current_lowering()
-        kind = target.find_runtime_kind(self.kind)
+        kind = target.to_call_kind(self.kind)
         if lowering is None:
             check_single_platform(ctx.module_context, str(target))
         if target.partitioned and lowering is None and is_partitioned(ctx.module_context):

@@ -61,7 +61,7 @@ class BufferCallbackTarget(CallbackTarget):
     # Otherwise the dataclass would generate a new hash.
     __hash__ = CallbackTarget.__hash__
 
-    def _leaf_function(self) -> Callable[..., Any]:
+    def _as_leaf_function(self) -> Callable[..., Any]:
         """Return the function that the runtime calls.
 
         It takes the output buffers and then the leaves of the arguments, and calls the user's
@@ -123,9 +123,9 @@ class ZeroedBufferCallbackTarget(BufferCallbackTarget):
 
     __hash__ = CallbackTarget.__hash__
 
-    def _leaf_function(self) -> Callable[..., Any]:
+    def _as_leaf_function(self) -> Callable[..., Any]:
         """Return the function that the runtime calls, which zeroes the output buffers first."""
-        function = super()._leaf_function()
+        function = super()._as_leaf_function()
         # An output that reuses an argument's memory holds the argument.
         reused = {result for _, result in self.aliases}
         fresh = [i for i in range(self.out_tree.num_leaves) if i not in reused]

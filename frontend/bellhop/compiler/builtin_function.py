@@ -38,11 +38,11 @@ class BuiltinFunction:
     format_text: Callable[..., str] | None = None
 
     def __init__(self, *arguments: str) -> None:
-        self.check_strings(*arguments)
+        self.check_init_args(*arguments)
         self.arguments = arguments
 
     @staticmethod
-    def check_strings(*arguments: str) -> None:
+    def check_init_args(*arguments: str) -> None:
         """Raise an error if the function cannot work with these constructor arguments.
 
         Subclasses define it; here all strings are accepted.
@@ -52,7 +52,9 @@ class BuiltinFunction:
             ValueError: for a string that is not valid, such as a level that is not a number.
         """
 
-    def takes(self, arguments: Sequence[ShapedArray], results: Sequence[ShapedArray]) -> bool:
+    def accepts_types(
+        self, arguments: Sequence[ShapedArray], results: Sequence[ShapedArray]
+    ) -> bool:
         """Return whether the function supports arguments and declared results of these types.
 
         Args:

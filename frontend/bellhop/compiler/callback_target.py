@@ -144,7 +144,7 @@ class CallbackTarget:
         return replace(self, result_avals=avals, loops=self.loops[1:])
 
     @property
-    def can_start(self) -> bool:
+    def can_run_on_thread_pool(self) -> bool:
         """Whether a thread pool may run a call while the program continues, to await it later.
 
         False for functions that write into output buffers or take the device, and for asynchronous
@@ -152,7 +152,7 @@ class CallbackTarget:
         """
         return not (self.writes or self.takes_device or self.asynchronous)
 
-    def find_runtime_kind(self, kind: str) -> str:
+    def to_call_kind(self, kind: str) -> str:
         """Return the kind of call in MLIR: ``"tap"`` for an asynchronous callback, else `kind`.
 
         A tap copies the arguments to a queue, and the program continues.
@@ -166,8 +166,8 @@ class CallbackTarget:
         """Wrap this function in a new `Callback`, the C++ object that a program calls at run time.
 
         Args:
-            workers: thread pool; if given, and if `can_start`, the runtime may start calls on it
-                and await them later. None if each call runs on the program's thread.
+            workers: thread pool; if given, and if `can_run_on_thread_pool`, the runtime may start
+                calls on it and await them later. None if each call runs on the program's thread.
         """
         function: Callable[..., Any]
         if self.loops != self.program_loops:
@@ -175,13 +175,13 @@ class CallbackTarget:
                 self._unbatched().bind(), self.loops, self.result_avals
             )
         else:
-            function = self._leaf_function()
+            function = self._as_leaf_function()
             if is_searching():
                 n_outputs = len(self.result_avals) if self.writes else None
                 function = check_results_in_search(function, self.name_and_site, n_outputs)
         if not isinstance(self.function, BuiltinFunction):
             function = forbid_gates(function, self.circuit)
-        if workers is not None and self.can_start:
+        if workers is not None and self.can_run_on_thread_pool:
             function = StartableFunction(function, workers)
         return Callback(
             function=function,
@@ -232,7 +232,7 @@ class CallbackTarget:
         """Whether each argument is a positional array or number, so that no pytrees are needed."""
         return self.in_tree == jax.tree.structure(((0,) * self.in_tree.num_leaves, {}))
 
-    def _leaf_function(self) -> Callable[..., Any]:
+    def _as_leaf_function(self) -> Callable[..., Any]:
         """Return the user's function as a function of leaves, for the runtime.
 
         It takes the leaves of the arguments and returns the result's leaf, or a tuple of its leaves

@@ -219,7 +219,7 @@ def _to_canonical_array(value: object) -> np.ndarray:
     return array.astype(jax.dtypes.canonicalize_dtype(array.dtype), copy=False)
 
 
-def _emit(
+def _lower_jax_callback(
     ctx: mlir.LoweringRuleContext,
     function: Callable[..., Sequence[Any]],
     token: ir.Value | None,
@@ -261,7 +261,7 @@ def _emit(
         vmap_method=None,
     )
     call_ctx = ctx.replace(avals_in=operand_avals, avals_out=result_avals)
-    results, token = _call(call_ctx, target, operands, token, has_side_effect)
+    results, token = _emit_bellhop_call(call_ctx, target, operands, token, has_side_effect)
     return results, token, None
 
 
@@ -296,11 +296,11 @@ def _lower_buffer_callback(
         command_buffer_compatible=command_buffer_compatible,
         circuit=circuit,
     )
-    results, _token = _call(ctx, target, operands, None, has_side_effect)
+    results, _token = _emit_bellhop_call(ctx, target, operands, None, has_side_effect)
     return results
 
 
-def _call(
+def _emit_bellhop_call(
     ctx: mlir.LoweringRuleContext,
     target: CallbackTarget,
     operands: Sequence[Any],
@@ -341,7 +341,7 @@ def lower_for_program(traced: Any) -> ir.Module:
         CompileError: if a primitive stores a Python function in JAX's executable; names the
             function and the line of the call.
     """
-    patch_callback_lowering(_emit, lambda: current_lowering() is not None)
+    patch_callback_lowering(_lower_jax_callback, lambda: current_lowering() is not None)
     if (lowering := current_lowering()) is not None:
         lowering.jaxpr = traced.jaxpr.jaxpr
     lowered = lower_with_rules(traced, ((buffer_callback_p, _lower_buffer_callback),))

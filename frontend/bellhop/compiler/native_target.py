@@ -136,7 +136,7 @@ class NativeTarget(CallbackTarget):
         return ()
 
     @property
-    def can_start(self) -> bool:
+    def can_run_on_thread_pool(self) -> bool:
         """Whether a thread pool may run a call while the program continues: always False."""
         return False
 
@@ -147,7 +147,7 @@ class NativeTarget(CallbackTarget):
         results = tuple(ShapedArray(aval.shape[n_axes:], aval.dtype) for aval in self.result_avals)
         return *self.argument_avals, *results
 
-    def find_runtime_kind(self, kind: str) -> str:
+    def to_call_kind(self, kind: str) -> str:
         """Return the kind of call in MLIR: `kind`, unless JAX searches for a NaN or infinity.
 
         During that search, Python calls the C function and checks its results, so ``"native"``

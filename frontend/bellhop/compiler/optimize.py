@@ -51,7 +51,7 @@ from bellhop.devices.devices import (
     target_platform,
 )
 from bellhop.errors import CompileError
-from bellhop.settings.code_generation import FEW_KERNELS, HAS_BOTH, is_small, repeats_kernels
+from bellhop.settings.code_generation import FEW_KERNELS, HAS_BOTH, is_equally_fast, repeats_kernels
 from bellhop_mlir._call_graph import prune_signature
 from bellhop_mlir._meshes import count_mesh_devices, find_meshes
 from bellhop_mlir._runtime_calls import find_runtime_calls
@@ -191,7 +191,7 @@ def optimize(
             options[ConvertQuantumToRuntime] = {"program": key}
         workers = Workers(concurrent) if concurrent > 1 and not delegates else None
         if workers is not None:
-            starting = (str(i) for i, target in enumerate(targets) if target.can_start)
+            starting = (str(i) for i, target in enumerate(targets) if target.can_run_on_thread_pool)
             options[OverlapCalls] = {"ids": ",".join(starting)}
         run(
             [pass_ for pass_ in REGIONS if not (is_merged and pass_ is TakeArguments)],
@@ -277,7 +277,7 @@ def _suits_older_generator(optimized: str, module: ir.Module) -> bool:
         module: the module after all passes.
     """
     calls = optimized.count('"callback.') + optimized.count('"quantum.')
-    if not calls or not is_small(optimized):
+    if not calls or not is_equally_fast(optimized):
         return False
     # Check cheap bounds first: few programs have many kernels, and printing the module is slow.
     kernels = min(calls, optimized.count("= stablehlo."))

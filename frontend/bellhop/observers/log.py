@@ -155,7 +155,7 @@ class LogRecorder(BuiltinFunction):
     is_formatter = True
 
     @staticmethod
-    def check_strings(fmt: str, level: str, name: str, site: str, function: str) -> None:  # type: ignore[override]
+    def check_init_args(fmt: str, level: str, name: str, site: str, function: str) -> None:  # type: ignore[override]
         """Raise a ValueError unless ``level`` is a number; the other strings may be any."""
         del fmt, name, site, function
         int(level)
@@ -204,7 +204,7 @@ class LogCounter(LogRecorder):
         self._calls = 0
 
     @staticmethod
-    def check_strings(*arguments: str) -> None:
+    def check_init_args(*arguments: str) -> None:
         """Raise an error unless the level and the number of calls are numbers.
 
         Raises:
@@ -212,7 +212,7 @@ class LogCounter(LogRecorder):
             ValueError: for a level that is not a number, or fewer than one call.
         """
         *others, every = arguments
-        LogRecorder.check_strings(*others)
+        LogRecorder.check_init_args(*others)
         if int(every) < 1:
             raise ValueError(f"log: every is {every}, expected an integer of at least 1.")
 
@@ -236,12 +236,14 @@ class LevelCheck(BuiltinFunction):
     kinds = ("pure",)
 
     @staticmethod
-    def check_strings(level: str, name: str) -> None:  # type: ignore[override]
+    def check_init_args(level: str, name: str) -> None:  # type: ignore[override]
         """Raise a ValueError unless the level is a number."""
         del name
         int(level)
 
-    def takes(self, arguments: Sequence[ShapedArray], results: Sequence[ShapedArray]) -> bool:
+    def accepts_types(
+        self, arguments: Sequence[ShapedArray], results: Sequence[ShapedArray]
+    ) -> bool:
         """Return whether programs may call the function with these types.
 
         That is, with zero arguments and one result, a scalar bool.

@@ -142,10 +142,12 @@ class _MemrefPrinter(BuiltinFunction):
     prints = True
 
     @staticmethod
-    def check_strings() -> None:  # type: ignore[override]
+    def check_init_args() -> None:  # type: ignore[override]
         """Accept no strings: the constructor has no arguments."""
 
-    def takes(self, arguments: Sequence[ShapedArray], results: Sequence[ShapedArray]) -> bool:
+    def accepts_types(
+        self, arguments: Sequence[ShapedArray], results: Sequence[ShapedArray]
+    ) -> bool:
         """Return whether a call has one argument and no result, as the function requires."""
         return len(arguments) == 1 and not results
 
@@ -172,7 +174,7 @@ class _Formatter(BuiltinFunction):
     has_print_options = True
 
     @staticmethod
-    def check_strings(fmt: str, options: str = "{}") -> None:  # type: ignore[override]
+    def check_init_args(fmt: str, options: str = "{}") -> None:  # type: ignore[override]
         """Raise an error unless the options are JSON that NumPy accepts.
 
         Raises:

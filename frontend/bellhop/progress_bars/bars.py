@@ -61,7 +61,9 @@ class LoopLabel(BuiltinFunction):
         self.bars = Bars()
         self._python_bar: Any = None
 
-    def takes(self, arguments: Sequence[ShapedArray], results: Sequence[ShapedArray]) -> bool:
+    def accepts_types(
+        self, arguments: Sequence[ShapedArray], results: Sequence[ShapedArray]
+    ) -> bool:
         """Return whether a progress report has valid types.
 
         It is called when a program is loaded from a file. Valid are two arguments (iterations done,

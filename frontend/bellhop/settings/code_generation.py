@@ -40,7 +40,7 @@ _OPERATION = re.compile(r"%\w+(:\d+)? = (?!stablehlo\.custom_call).*[^{]$")
 _VALUE = re.compile(r"%\w+")
 
 
-def is_small(module: str) -> bool:
+def is_equally_fast(module: str) -> bool:
     """Return whether a module runs equally fast with both code generators for CPUs.
 
     This is so for small arrays; then the older generator is chosen, as it compiles faster. False

@@ -71,10 +71,12 @@ class DrawCheck(BuiltinFunction):
     kinds = ("pure",)
 
     @staticmethod
-    def check_strings(where: str) -> None:  # type: ignore[override]
+    def check_init_args(where: str) -> None:  # type: ignore[override]
         """Accept one string, the QNode's name and line."""
 
-    def takes(self, arguments: Sequence[ShapedArray], results: Sequence[ShapedArray]) -> bool:
+    def accepts_types(
+        self, arguments: Sequence[ShapedArray], results: Sequence[ShapedArray]
+    ) -> bool:
         """Return whether the callback has one float array and returns a bool for each element.
 
         Args:
@@ -110,10 +112,12 @@ class MeanCheck(BuiltinFunction):
     kinds = ("pure",)
 
     @staticmethod
-    def check_strings(where: str, name: str) -> None:  # type: ignore[override]
+    def check_init_args(where: str, name: str) -> None:  # type: ignore[override]
         """Accept two strings: the QNode's name and line, and the measurement's class."""
 
-    def takes(self, arguments: Sequence[ShapedArray], results: Sequence[ShapedArray]) -> bool:
+    def accepts_types(
+        self, arguments: Sequence[ShapedArray], results: Sequence[ShapedArray]
+    ) -> bool:
         """Return whether the callback has a float array ``[..., 3]`` and returns bools ``[...]``.
 
         Args:
@@ -323,12 +327,14 @@ class FaultCheck(BuiltinFunction):
     kinds = ("pure",)
 
     @staticmethod
-    def check_strings(where: str, locations: str, n_wires: str) -> None:  # type: ignore[override]
+    def check_init_args(where: str, locations: str, n_wires: str) -> None:  # type: ignore[override]
         """Raise a ValueError unless ``n_wires``, the number of wires, is an integer as text."""
         del where, locations
         int(n_wires)
 
-    def takes(self, arguments: Sequence[ShapedArray], results: Sequence[ShapedArray]) -> bool:
+    def accepts_types(
+        self, arguments: Sequence[ShapedArray], results: Sequence[ShapedArray]
+    ) -> bool:
         """Return whether the callback has faults ``i32[..., 2]`` and returns bools ``[...]``.
 
         Args:

@@ -77,7 +77,7 @@ class StimSampler(BuiltinFunction):
     kinds = ("pure",)
 
     @staticmethod
-    def check_strings(where: str, steps: str, shots: str) -> None:  # type: ignore[override]
+    def check_init_args(where: str, steps: str, shots: str) -> None:  # type: ignore[override]
         """Check the sampler's static arguments: the steps as JSON, and the number of shots.
 
         Raises:
@@ -87,7 +87,9 @@ class StimSampler(BuiltinFunction):
         int(shots)
         _check_steps(json.loads(steps))
 
-    def takes(self, arguments: Sequence[ShapedArray], results: Sequence[ShapedArray]) -> bool:
+    def accepts_types(
+        self, arguments: Sequence[ShapedArray], results: Sequence[ShapedArray]
+    ) -> bool:
         """Return whether a call has the right types.
 
         The arguments must be a key (uint32 ``[2]``) and scalars, and the result uint8 ``[shots,
