@@ -268,7 +268,7 @@ def flatten_result(where: str, result: PyTree) -> tuple[list[Any], Any]:
             if _is_numpy_data(leaf):
                 advice = _dtype_advice(leaf.dtype)
             elif callable(leaf):
-                advice = f"{advice[:-1]}{uncalled_loop_hint(leaf)}."
+                advice = f"{advice[:-1]}{uncalled_function_hint(leaf)}."
             raise TypeError(
                 f"{where}: the result{part} is {_describe_non_array(leaf)}. {advice}"
             ) from None
@@ -298,7 +298,7 @@ def as_array(value: object) -> Any:
     return jnp.asarray(value)
 
 
-def uncalled_loop_hint(value: object) -> str:
+def uncalled_function_hint(value: object) -> str:
     """Return the end of an error that advises to call a function, as in ``f()``, not return it.
 
     A decorated loop that was not called is such a function. Empty if ``value`` is not callable.

@@ -6,7 +6,7 @@ from types import CodeType
 _STORES = ("STORE_SUBSCR", "STORE_SLICE")
 
 
-def stores_item(code: CodeType, offset: int) -> bool:
+def is_in_place_assignment(code: CodeType, offset: int) -> bool:
     """Return whether a bytecode instruction assigns to an item or is an augmented assignment.
 
     For example ``x[0] = 1``, ``x[1:] = y`` and ``x += 1``.

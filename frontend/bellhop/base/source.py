@@ -61,7 +61,7 @@ def original_location(file: str, line: int) -> str | None:
     return f"{origin[0]}:{origin[1]}"
 
 
-def map_site(site: str) -> str:
+def to_user_site(site: str) -> str:
     """Map ``file:line`` of generated or notebook code to the user's source.
 
     For example ``In[3]:14`` for a line of a notebook cell. Lines of ordinary files are returned

@@ -4,7 +4,7 @@ import jax
 import numpy as np
 
 from bellhop.base.exception_attributes import add_note
-from bellhop.base.instructions import stores_item
+from bellhop.base.instructions import is_in_place_assignment
 
 _COPY = (
     "bellhop: the arguments of a callback are read-only. To write to one, copy it first: "
@@ -42,7 +42,7 @@ def _find_hint(error: BaseException) -> str | None:
     while traceback.tb_next is not None:
         traceback = traceback.tb_next
     # NumPy's own frames are C: the innermost Python frame is the line that writes the array.
-    if not stores_item(traceback.tb_frame.f_code, traceback.tb_lasti):
+    if not is_in_place_assignment(traceback.tb_frame.f_code, traceback.tb_lasti):
         return None
     values = traceback.tb_frame.f_locals.values()
     has_read_only = any(

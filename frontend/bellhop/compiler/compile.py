@@ -28,7 +28,7 @@ from jax.interpreters.mlir import ir
 
 from bellhop._jax.jaxprs import find_leaked_values, forget_lowering
 from bellhop._jax.private import without_mesh
-from bellhop.base.source import PACKAGE, callable_site, definition_site, map_site
+from bellhop.base.source import PACKAGE, callable_site, definition_site, to_user_site
 from bellhop.compiler.classical import is_classical, make_classical_program
 from bellhop.compiler.compile_timing import Stopwatch
 from bellhop.compiler.jax_callbacks import lower_for_program
@@ -147,8 +147,8 @@ def compile_program(
         traced = jax.jit(function, keep_unused=True).trace(*args)
     where = f"'{function.__name__}' ({definition_site(function)})"
     for leaked in find_leaked_values(traced):
-        used = f", at {map_site(leaked.used)}" if leaked.used else ""
-        created = f", computed at {map_site(leaked.created)}" if leaked.created else ""
+        used = f", at {to_user_site(leaked.used)}" if leaked.used else ""
+        created = f", computed at {to_user_site(leaked.created)}" if leaked.created else ""
         made = ", an argument of its body" if leaked.is_argument else created
         owner = leaked.owner or "the function"
         if PACKAGE in owner:

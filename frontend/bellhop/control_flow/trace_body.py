@@ -12,7 +12,7 @@ from jax.extend.core import ClosedJaxpr, JaxprEqn
 from jax.tree_util import PyTreeDef
 
 from bellhop.arguments.flat_tree import FlatTree
-from bellhop.arguments.signature import as_array, uncalled_loop_hint
+from bellhop.arguments.signature import as_array, uncalled_function_hint
 from bellhop.arguments.structure_difference import describe_structures
 from bellhop.base.source import set_function_name
 from bellhop.base.types import Operand, PyTree
@@ -312,7 +312,7 @@ def classical_result(construct: str, name: str, result: PyTree) -> Any:
         except TypeError:
             raise TypeError(
                 f"{construct}: {name} returns a {type(leaf).__name__}, expected arrays and "
-                f"numbers{uncalled_loop_hint(leaf)}."
+                f"numbers{uncalled_function_hint(leaf)}."
             ) from None
 
     leaves, tree = flatten_sortable(

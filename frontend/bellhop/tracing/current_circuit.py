@@ -166,7 +166,7 @@ class RecordingCircuit(CurrentCircuit, GateRecorder, Protocol):
     def apply(self, operations: Sequence[Any], /) -> None:
         """Record PennyLane operations, in order."""
 
-    def append_region(self, gates: Any, controls: tuple[Any, Any] | None, /) -> None:
+    def append_adjoint_or_ctrl(self, gates: Any, controls: tuple[Any, Any] | None, /) -> None:
         """Record the adjoint or the controlled form of a quantum function.
 
         Args:

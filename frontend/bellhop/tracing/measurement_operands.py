@@ -18,10 +18,10 @@ def reject_operand(measurement: Any, _: object) -> Any:
     Raises:
         TypeError: while a Bellhop program is traced; names the user's line and the remedy.
     """
-    return reject_only_operand(measurement) if is_tracing() else NotImplemented
+    return reject_unary_operand(measurement) if is_tracing() else NotImplemented
 
 
-def reject_only_operand(measurement: Any) -> NoReturn:
+def reject_unary_operand(measurement: Any) -> NoReturn:
     """Raise an error for a measurement that is the operand of a unary operator.
 
     PennyLane's measurement processes have it as the method ``__neg__`` etc. A measurement has no

@@ -6,7 +6,7 @@ import jax
 
 from bellhop._jax.private import is_traced_size_error
 from bellhop.base.exception_attributes import find_hidden_exception
-from bellhop.base.instructions import stores_item
+from bellhop.base.instructions import is_in_place_assignment
 from bellhop.base.source import error_site, innermost_user_frame, is_in_users_project
 from bellhop.tracing.library_calls import find_library_call
 from bellhop.tracing.state import CONCRETIZATION_ERRORS
@@ -119,7 +119,7 @@ def _is_item_assignment(error: Exception) -> bool:
         error: an exception of tracing, with its traceback.
     """
     found = innermost_user_frame(error)
-    if found is None or not stores_item(found.tb_frame.f_code, found.tb_lasti):
+    if found is None or not is_in_place_assignment(found.tb_frame.f_code, found.tb_lasti):
         return False
     # NumPy raises a second error, whose cause is the error of JAX.
     if any(isinstance(each, CONCRETIZATION_ERRORS) for each in (error, error.__cause__)):

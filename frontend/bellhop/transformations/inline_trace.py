@@ -9,7 +9,7 @@ from bellhop._jax.patches.callbacks_in_programs import wrap_jax_callbacks
 from bellhop._jax.patches.loop_hoisting import keep_effects_in_loops
 from bellhop.compiler.jax_callbacks import wrap_for_programs
 from bellhop.tracing.calls_in_operations import forbid_calls_in_operations
-from bellhop.tracing.measurement_operands import reject_only_operand, reject_operand
+from bellhop.tracing.measurement_operands import reject_operand, reject_unary_operand
 from bellhop.tracing.repeated_calls import drop_repeated_effects
 from bellhop.tracing.state import is_converting, override_trace_state
 from bellhop.tracing.traced_formatting import explain_formatting
@@ -62,6 +62,6 @@ def _install_patches() -> contextlib.AbstractContextManager[None]:
 
     intercept_qnodes()
     process_type = sys.modules["pennylane.measurements"].MeasurementProcess
-    patch_measurement_operators(process_type, reject_operand, reject_only_operand)
+    patch_measurement_operators(process_type, reject_operand, reject_unary_operand)
     use_thread_queues()
     return allow_tracer_lists()

@@ -82,7 +82,7 @@ def apply_adjoint(circuit: RecordingCircuit, function: Callable[[], Any]) -> App
         a description of the applied gates, which the user may inspect.
     """
     tracing = TracingCircuit(circuit.where, circuit, is_inverted=True)
-    return _append_region(circuit, tracing.trace_gates(_drop_result(function)), None)
+    return _append_adjoint_or_ctrl(circuit, tracing.trace_gates(_drop_result(function)), None)
 
 
 def apply_controlled(
@@ -106,10 +106,10 @@ def apply_controlled(
     is_single = not isinstance(values, Sequence) and np.ndim(values) == 0
     controls = labels, [values] * len(labels) if is_single else list(values)
     tracing = TracingCircuit(circuit.where, circuit)
-    return _append_region(circuit, tracing.trace_gates(_drop_result(function)), controls)
+    return _append_adjoint_or_ctrl(circuit, tracing.trace_gates(_drop_result(function)), controls)
 
 
-def _append_region(
+def _append_adjoint_or_ctrl(
     circuit: RecordingCircuit, gates: GateJaxpr, controls: tuple[Any, Any] | None
 ) -> AppliedFunction:
     """Append the adjoint or controlled form of a traced function to a circuit.
@@ -122,7 +122,7 @@ def _append_region(
     Returns:
         a description of the applied gates, which the user may inspect.
     """
-    circuit.append_region(gates, controls)
+    circuit.append_adjoint_or_ctrl(gates, controls)
     return AppliedFunction(circuit, gates, controls)
 
 

@@ -255,7 +255,7 @@ class TracingCircuit:
         allocates = any(map(Allocations.is_allocation, operations))
         GateJaxpr.bind_operations(operator, operands, sites=sites, allocates=allocates)
 
-    def append_region(self, gates: GateJaxpr, controls: tuple[Any, Any] | None) -> None:
+    def append_adjoint_or_ctrl(self, gates: GateJaxpr, controls: tuple[Any, Any] | None) -> None:
         """Append an equation for the adjoint of a function, or for a controlled function.
 
         Args:
