@@ -52,7 +52,7 @@ class UnexecutedProgram(NamedTuple):
 def make_fast_call(
     uncompiled: Callable[..., Any],
     compile_: Callable[..., jax.stages.Compiled],
-    may_enter: Callable[[], bool],
+    should_cache: Callable[[], bool],
     *,
     has_static: bool = False,
     has_handle: bool = True,
@@ -65,17 +65,18 @@ def make_fast_call(
         uncompiled: the Python function; under ``jax.disable_jit`` and ``jax.debug_nans`` it is
             evaluated eagerly.
         compile_: takes the call's arguments; compiles the program for them without executing it.
-        may_enter: called after each compilation; returns whether to keep the program in the cache.
+        should_cache: called after each compilation; returns whether to keep the program in the
+            cache.
         has_static: whether the first argument is static: a hashable object, part of the cache key.
         has_handle: whether calls pass the program's first array, the handle, which is the address
-            of a table of callbacks. Without it, only programs that do not use it may enter.
+            of a table of callbacks. Without it, only programs that do not use it are cached.
 
     Returns:
         a function that executes a cached program and returns its results. On a cache miss it
         compiles the program and returns an `UnexecutedProgram`.
     """
 
-    def enter(*args: Any, **kwargs: Any) -> tuple[UnexecutedProgram, Any, bool]:
+    def compile_on_miss(*args: Any, **kwargs: Any) -> tuple[UnexecutedProgram, Any, bool]:
         """Compile the program for a call that missed the C++ cache, and make its cache entry.
 
         JAX's C++ dispatch calls this function with the arguments of the call.
@@ -91,13 +92,13 @@ def make_fast_call(
             dispatch.check_arg(leaf)
         core.check_eval_args(leaves)
         compiled = compile_(*args, **kwargs)
-        entry = _make_entry(compiled, has_handle=has_handle) if may_enter() else None
+        entry = _make_entry(compiled, has_handle=has_handle) if should_cache() else None
         return UnexecutedProgram(compiled), entry, False
 
     calls = _jax.pjit(
         getattr(uncompiled, "__name__", "program"),
         uncompiled,
-        enter,
+        compile_on_miss,
         (0,) if has_static else (),
         (),
         pxla.JitGlobalCppCacheKeys(),

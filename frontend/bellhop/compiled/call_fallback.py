@@ -127,7 +127,7 @@ class CallInterface(AheadOfTime, CompiledCall):
             self._fast = fast
 
     def _call_slow_path(
-        self, begun: Any, failed: BaseException | None, args: Any, kwargs: Any
+        self, fast_result: Any, fast_error: BaseException | None, args: Any, kwargs: Any
     ) -> Any:
         """Call the function through Python code, if C++ could not call it or finish the call.
 
@@ -135,9 +135,9 @@ class CallInterface(AheadOfTime, CompiledCall):
         PennyLane tensors, and reports, and translates exceptions.
 
         Args:
-            begun: value that the call from C++ returned, if it needs conversion; None if there was
-                no such call, or it raised.
-            failed: exception of the call from C++, or None.
+            fast_result: value that the call from C++ returned, if it needs conversion; None if
+                there was no such call, or it raised.
+            fast_error: exception of the call from C++, or None.
             args: positional arguments of the user's call.
             kwargs: keyword arguments of the user's call.
 
@@ -152,14 +152,14 @@ class CallInterface(AheadOfTime, CompiledCall):
             if is_from_autograd(args, kwargs):
                 return call_from_autograd(self, args, kwargs)
         call = self._split_static(args, kwargs)
-        if begun is None and failed is None:
+        if fast_result is None and fast_error is None:
             self._traced.check_numpy_arrays(call.args, call.kwargs)
         if self._programs.print:
             save_context()
         begin_run()
         try:
-            if begun is not None or failed is not None:
-                result = self._runner.run(call, begun, failed)
+            if fast_result is not None or fast_error is not None:
+                result = self._runner.run(call, fast_result, fast_error)
             elif self.compile_options.verbose or observers or runs_under_way() > RUNS_PER_CLIENT:
                 result = self._run_slow_path(call)
             else:
@@ -186,7 +186,7 @@ class CallInterface(AheadOfTime, CompiledCall):
                 raise
         finally:
             # Break the reference cycle of exception and frame.
-            failed = None
+            fast_error = None
             end_run()
             if self._programs.print_asynchronously:
                 wait_for_taps()

@@ -130,7 +130,7 @@ class LoadedFunction(QJIT[Any, Any]):
         return CallArgs.from_caller(NO_STATIC, *self._calls.arrange(args, kwargs))
 
     def _call_slow_path(
-        self, begun: Any, failed: BaseException | None, args: Args, kwargs: Kwargs
+        self, fast_result: Any, fast_error: BaseException | None, args: Args, kwargs: Kwargs
     ) -> Any:
         """Call the loaded program through Python code, if C++ could not call it or finish the call.
 
@@ -147,7 +147,7 @@ class LoadedFunction(QJIT[Any, Any]):
                 "function instead, such as qjit(jax.grad(f))."
             )
         try:
-            return super()._call_slow_path(begun, failed, args, kwargs)
+            return super()._call_slow_path(fast_result, fast_error, args, kwargs)
         except (*RUN_ERRORS, CircuitError) as error:
             self._check_executable(args, kwargs, error)
             raise

@@ -205,10 +205,12 @@ class PinnedRunner(Runner):
 
     has_fast_calls = False
 
-    def run(self, call: CallArgs, begun: Any = None, failed: BaseException | None = None) -> Any:
+    def run(
+        self, call: CallArgs, fast_result: Any = None, fast_error: BaseException | None = None
+    ) -> Any:
         """Run the executable with the arguments of a call, as `run_uncached` does.
 
-        `begun` and `failed`, the outcome of a call that C++ began, are always None here.
+        `fast_result` and `fast_error`, the outcome of a call that C++ began, are always None here.
         """
         return self.run_uncached(call)
 
@@ -243,7 +245,7 @@ class PinnedRunner(Runner):
             *call.args,
             **call.kwargs,
         )
-        return self._run_on_handle(run, self.given_handle, call)
+        return self._run_on_handle(run, self.current_handle, call)
 
     def _operand_indices(self, call: CallArgs) -> tuple[int, ...] | None:
         """Return the indices of the argument leaves that the executable uses; None for all."""

@@ -113,7 +113,7 @@ class CallCache:
         """Compile the program of a call that passed a handle, on a miss of its cache."""
         compiled = self._compile_once(*self._pack_first_input(args), **kwargs)
         if self._uses_handle is None and not uses_handle(compiled):
-            self._enter_without_handle(compiled, args, kwargs)
+            self._cache_without_handle(compiled, args, kwargs)
         self._record_program(compiled)
         return compiled
 
@@ -121,7 +121,7 @@ class CallCache:
         """Record whether any program so far uses the handle; all later calls then pass it."""
         self._uses_handle = bool(self._uses_handle) or uses_handle(compiled)
 
-    def _enter_without_handle(
+    def _cache_without_handle(
         self, compiled: jax.stages.Compiled, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> None:
         """Insert a function's first program into the cache for calls without a handle.
@@ -145,7 +145,7 @@ class CallCache:
     def _compile_without_handle(self, *args: Any, **kwargs: Any) -> jax.stages.Compiled:
         """Compile the program of a call without a handle, on a miss of its cache.
 
-        While `_enter_without_handle` inserts a program, return that program instead.
+        While `_cache_without_handle` inserts a program, return that program instead.
         """
         compiled = getattr(self._compiled_now, "program", None)
         if compiled is None:

@@ -57,7 +57,7 @@ class Runner:
     function's callbacks. A "fast call" goes through JAX's C++ dispatch.
 
     Attributes:
-        given_handle: handle that fast calls pass, as returned by `handle`; None until `handle` is
+        current_handle: handle that fast calls pass, as returned by `handle`; None until `handle` is
             first read, which initialises JAX's devices.
     """
 
@@ -67,8 +67,8 @@ class Runner:
         table: CallbackTable,
         compile_: Compile,
         run_uncompiled: Callable[[Static, Any, Any], Any],
-        refuse: Callable[..., None],
-        finish: Callable[
+        explain_rejected_arguments: Callable[..., None],
+        make_executable: Callable[
             [jax.stages.Lowered, Any, Any, dict[str, Any] | None], jax.stages.Compiled
         ],
         jit_options: JitOptions,
@@ -83,9 +83,10 @@ class Runner:
             compile_: takes static, positional and keyword arguments of a new signature and compiles
                 its program; returns the code and the ``PyTreeDef`` of the result.
             run_uncompiled: takes the same arguments as pytrees; calls the user's function eagerly.
-            refuse: raises a clear error for arguments that JAX rejected, if it finds the reason.
-            finish: takes JAX's ``Lowered``, flat arguments on the host and XLA's options or None;
-                compiles the executable.
+            explain_rejected_arguments: raises a clear error for arguments that JAX rejected, if it
+                finds the reason.
+            make_executable: takes JAX's ``Lowered``, flat arguments on the host and XLA's options
+                or None; compiles the executable.
             jit_options: options of the ``jax.jit`` that contains the programs.
             has_static: whether the function has static arguments.
         """
@@ -102,7 +103,7 @@ class Runner:
             Raises:
                 _StaleDeviceError: if JAX has dropped the handle's device since this call began.
             """
-            handle = self.given_handle
+            handle = self.current_handle
             if handle is not self.handle:
                 raise _StaleDeviceError
             code, out_tree = compile_(*arguments)
@@ -142,7 +143,7 @@ class Runner:
             name,
             uncompiled,
             self._compile_once,
-            self._get_call_handle,
+            self._get_handle_unchecked,
             has_static=has_static,
         )
         self._table = table
@@ -150,9 +151,9 @@ class Runner:
         self._jit_options = jit_options
         # Options of Lowered.compile, in addition to the ``jax.jit``'s.
         self._compile_options: dict[str, Any] | None = None
-        self.given_handle: Any = None
-        self._refuse = refuse
-        self._finish = finish
+        self.current_handle: Any = None
+        self._explain_rejected_arguments = explain_rejected_arguments
+        self._make_executable = make_executable
         # Whether JAX ever would have run a program on other devices.
         self._gathers = False
 
@@ -178,7 +179,7 @@ class Runner:
         compiles the program without executing it, and returns ``UnexecutedProgram``.
         """
         function, has_handle = self._call_cache.choose()
-        return function, self.given_handle if has_handle else None
+        return function, self.current_handle if has_handle else None
 
     def _compile_once(self, first: Any, /, *args: Any, **kwargs: Any) -> Any:
         """Compile the program for some arguments without running it; return JAX's ``Compiled``.
@@ -194,7 +195,7 @@ class Runner:
             """Lower the ``jax.jit`` for these arguments, and compile the executable."""
             lowered = self._embedding.lower(first, *args, **kwargs)
             options = self._get_compiler_options(signature)
-            return run_with_failures(lambda: self._finish(lowered, args, kwargs, options))
+            return run_with_failures(lambda: self._make_executable(lowered, args, kwargs, options))
 
         return within("is compiled for new types of arguments", compile_program)
 
@@ -219,17 +220,17 @@ class Runner:
         # A handle on a dropped device would be copied when a program begins, which would then run
         # on a thread of XLA: signals are not handled there, and at the end of the process it cannot
         # call Python functions.
-        given = self.given_handle
+        given = self.current_handle
         if given is None or (isinstance(given, jax.Array) and given.devices() != {host_device()}):
-            self.given_handle = self._new_handle()
-        return self.given_handle
+            self.current_handle = self._new_handle()
+        return self.current_handle
 
-    def _get_call_handle(self) -> Any:
+    def _get_handle_unchecked(self) -> Any:
         """Return the present handle, even if JAX has dropped its device; create the first handle.
 
         `compile_here` raises `_StaleDeviceError` for the handle of a dropped device.
         """
-        return self.handle if self.given_handle is None else self.given_handle
+        return self.handle if self.current_handle is None else self.current_handle
 
     @property
     def has_fast_calls(self) -> bool:
@@ -238,16 +239,18 @@ class Runner:
         False before `handle` is first read, and if arguments may have to be copied first.
         """
         copies = self.needs_call_handle and self._donated
-        return self.given_handle is not None and not self._gathers and not copies
+        return self.current_handle is not None and not self._gathers and not copies
 
-    def run(self, call: CallArgs, begun: Any = None, failed: BaseException | None = None) -> Any:
+    def run(
+        self, call: CallArgs, fast_result: Any = None, fast_error: BaseException | None = None
+    ) -> Any:
         """Run the program for a call, or finish a call that JAX's C++ function began.
 
         Args:
             call: the call's arguments.
-            begun: value that the C++ function returned for this call: the results, or
+            fast_result: value that the C++ function returned for this call: the results, or
                 `UnexecutedProgram`; None if it was not called, or it raised.
-            failed: exception that the C++ function raised for this call, which is handled as if
+            fast_error: exception that the C++ function raised for this call, which is handled as if
                 this method had called it; None if there was none.
 
         Returns:
@@ -258,17 +261,17 @@ class Runner:
         """
         is_uncached = False
         # Read once, as another call may set it meanwhile.
-        gathers = self._gathers and begun is None and failed is None
+        gathers = self._gathers and fast_result is None and fast_error is None
         try:
-            if failed is not None:
+            if fast_error is not None:
                 try:
-                    raise failed
+                    raise fast_error
                 finally:
-                    failed = None
+                    fast_error = None
             if gathers:
                 return self._run_gathered(call)
             with default_to_host():
-                return self._run(call, begun)
+                return self._run(call, fast_result)
         except RecursionError as error:
             # JAX's C++ raises RecursionError for a program that is being compiled; other recursion
             # errors have more frames.
@@ -283,13 +286,13 @@ class Runner:
             self._gathers = True
         except ValueError:
             # JAX cannot flatten a dictionary whose keys have no order.
-            self._refuse(*call.caller_arguments, are_values=True)
+            self._explain_rejected_arguments(*call.caller_arguments, are_values=True)
             # JAX raises for arguments on several devices before anything runs.
             if gathers or has_single_device((call.args, call.kwargs)):
                 raise
             self._gathers = True
         except (TypeError, OverflowError, INVALID_ARGUMENT):
-            self._refuse(*call.caller_arguments, are_values=True)
+            self._explain_rejected_arguments(*call.caller_arguments, are_values=True)
             raise
         return self.run_uncached(call) if is_uncached else self.run(call)
 
@@ -331,16 +334,16 @@ class Runner:
         }
         return options or None
 
-    def _run(self, call: CallArgs, begun: Any = None) -> Any:
+    def _run(self, call: CallArgs, fast_result: Any = None) -> Any:
         """Call JAX's C++ function; if it only compiled the program, execute the program.
 
         Args:
             call: the call's arguments.
-            begun: value that the C++ function returned before, results or `UnexecutedProgram`; None
-                to call it here.
+            fast_result: value that the C++ function returned before, results or
+                `UnexecutedProgram`; None to call it here.
         """
-        handle = self._get_call_handle()
-        if begun is None:
+        handle = self._get_handle_unchecked()
+        if fast_result is None:
             function, has_handle = self._call_cache.choose()
             key = (call.static.key,) if self._has_static else ()
 
@@ -349,19 +352,19 @@ class Runner:
                 first = (*key, handle) if has_handle else key
                 return function(*first, *call.args, **call.kwargs)
 
-            begun = self._run_on_handle(run_fast, handle, call)
-        if type(begun) is UnexecutedProgram:
+            fast_result = self._run_on_handle(run_fast, handle, call)
+        if type(fast_result) is UnexecutedProgram:
             call = call.flattened
             args, kwargs = prepare_arguments(call.args, call.kwargs)
             run = lambda handle: run_compiled(
-                begun.compiled,
+                fast_result.compiled,
                 self._uncompiled,
                 pack_first_input(handle, call.static),
                 *args,
                 **kwargs,
             )
             return self._run_on_handle(run, handle, call)
-        return begun
+        return fast_result
 
     def _run_on_handle(self, run: Callable[[Any], Any], handle: Any, call: CallArgs) -> Any:
         """Call `run` with the function's handle, or with a handle made for this call.
@@ -499,14 +502,16 @@ class Runner:
             call: the call's arguments.
             handle: first argument of the program, the address of the callback table, on another CPU
                 device, for which XLA compiles the program. None for the usual device, whose
-                executable comes from the function's `finish`: for a loaded function, from the saved
-                machine code if there is any.
+                executable comes from the function's `make_executable`: for a loaded function, from
+                the saved machine code if there is any.
         """
         call = call.flattened
         lowered = self.lower(call, handle)
         options = self.get_lowered_options(call)
         if handle is None or handle is self.handle:
-            return run_with_failures(lambda: self._finish(lowered, call.args, call.kwargs, options))
+            return run_with_failures(
+                lambda: self._make_executable(lowered, call.args, call.kwargs, options)
+            )
         return run_with_failures(lambda: lowered.compile(options))
 
     def trace(self, call: CallArgs) -> Any:
@@ -529,7 +534,7 @@ class Runner:
             try:
                 return getattr(self._embedding, stage)(first, *call.args, **call.kwargs)
             except (TypeError, OverflowError, INVALID_ARGUMENT):
-                self._refuse(*unflatten_call(call.args, call.kwargs))
+                self._explain_rejected_arguments(*unflatten_call(call.args, call.kwargs))
                 raise
 
 
