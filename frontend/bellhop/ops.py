@@ -135,7 +135,10 @@ def ctrl(
     """
     from pennylane.ops.op_math.controlled import create_controlled_op
 
-    wires, values = _length(control, one=1), _length(control_values, one=None)
+    wires, values = (
+        _count_controls(control, default=1),
+        _count_controls(control_values, default=None),
+    )
     if values is not None and values != wires:
         raise ValueError(
             f"ctrl: there are {wires} control wires and {values} control_values. Pass a value for "
@@ -185,19 +188,19 @@ def ctrl(
     return controlled
 
 
-def _length(value: Any, *, one: int | None) -> int | None:
+def _count_controls(value: Any, *, default: int | None) -> int | None:
     """Count the control wires or control values that a user passed to `ctrl`.
 
     Args:
         value: a sequence, or a single wire or value.
-        one: result for a single value: a string, None, or a value without a length.
+        default: result for a single value: a string, None, or a value without a length.
     """
     if isinstance(value, str):
-        return one
+        return default
     try:
         return len(value)
     except TypeError:
-        return one
+        return default
 
 
 def _is_function(value: Any) -> bool:

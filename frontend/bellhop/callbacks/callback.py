@@ -12,18 +12,18 @@ from bellhop.arguments.mutable_references import check_no_references
 from bellhop.base.public_function import public_function
 from bellhop.base.source import function_name
 from bellhop.base.types import Operand, PyTree
-from bellhop.callbacks.callback_type import Report
+from bellhop.callbacks.callback_type import DebugCall
 from bellhop.compiler.builtin_function import BuiltinFunction
 from bellhop.compiler.callback_target import describe_call, is_array_like
 
-CALLBACK = Report("callback")
+CALLBACK = DebugCall("callback")
 
 
 def call_for_effect(
     function: Callable[..., Any],
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
-    callback_type: Report,
+    callback_type: DebugCall,
     *,
     asynchronous: bool = False,
     partitioned: bool = False,

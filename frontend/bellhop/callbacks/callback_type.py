@@ -26,7 +26,7 @@ from jax.tree_util import PyTreeDef
 
 from bellhop._jax.patches.batched_while_cond import patch_batched_while
 from bellhop._jax.patches.checkpoint_effects import keep_effects_under_checkpoint
-from bellhop._jax.patches.loop_hoisting import keep_effects_in_loops, keep_rules_around
+from bellhop._jax.patches.loop_hoisting import keep_effects_in_loops, register_custom_jvp_primitive
 from bellhop._jax.private import (
     InputOutputEffect,
     hold_weakly_in_caches,
@@ -275,7 +275,7 @@ class CallbackType:
     def check_tangents(self, tangents: Sequence[Any], target: CallbackTarget) -> None:
         """Raise an error if an argument of a call with side effects is differentiated.
 
-        The JVP rule calls it; `Pure` and `Report` override it.
+        The JVP rule calls it; `Pure` and `DebugCall` override it.
 
         Args:
             tangents: tangents of the operands, some of them symbolic zeros.
@@ -363,7 +363,7 @@ class Pure(CallbackType):
 
     def __init__(self, name: str, **options: Any) -> None:
         super().__init__(name, **options)
-        keep_rules_around(self.primitive)
+        register_custom_jvp_primitive(self.primitive)
 
     def check_tangents(self, tangents: Sequence[Any], target: CallbackTarget) -> None:
         """Raise an error if an argument is differentiated and a result is inexact.
@@ -419,7 +419,7 @@ class Ordered(_InProgramOrder):
         raise target.order_error()
 
 
-class Report(CallbackType):
+class DebugCall(CallbackType):
     """Callback type of calls that only look at values, such as printing and assertions.
 
     The calls have no results and keep program order. If arguments are differentiated, the function

@@ -22,7 +22,7 @@ from bellhop_runtime import keep_failure, look_at_failure
 
 # Type of an exception id in a program: two words, as 64-bit integers may be disabled. Zero: no
 # exception.
-_NUMBER = ShapedArray((2,), np.dtype(np.uint32))
+_EXCEPTION_ID = ShapedArray((2,), np.dtype(np.uint32))
 
 
 def _call_and_record(target: CallbackTarget, *leaves: Operand) -> tuple[Any, ...]:
@@ -34,10 +34,10 @@ def _call_and_record(target: CallbackTarget, *leaves: Operand) -> tuple[Any, ...
         the id, uint32[2], zero without an exception; then the result leaves.
     """
     try:
-        return np.zeros(_NUMBER.shape, _NUMBER.dtype), *call_with_arrays(target, leaves)
+        return np.zeros(_EXCEPTION_ID.shape, _EXCEPTION_ID.dtype), *call_with_arrays(target, leaves)
     except BaseException as exception:
-        number = np.array([keep_failure(exception)], np.uint64).view(_NUMBER.dtype)
-    return number, *[np.zeros(aval.shape, aval.dtype) for aval in target.result_avals]
+        exception_id = np.array([keep_failure(exception)], np.uint64).view(_EXCEPTION_ID.dtype)
+    return exception_id, *[np.zeros(aval.shape, aval.dtype) for aval in target.result_avals]
 
 
 def _raise_recorded(exception_id: Any) -> None:
@@ -67,7 +67,7 @@ def split_call(
         the two functions.
     """
 
-    def part(
+    def make_target(
         function: Callable[..., Any], arity: int, out_tree: PyTreeDef, *result_avals: Any
     ) -> CallbackTarget:
         """Return a callback that calls `function` under the name and site of `target`.
@@ -86,14 +86,14 @@ def split_call(
             site=target.site,
         )
 
-    number_and_results = _NUMBER, *target.result_avals
+    id_and_results = _EXCEPTION_ID, *target.result_avals
     attempt = functools.partial(_call_and_record, target)
-    outcome = part(attempt, arity, (0,) * len(number_and_results), *number_and_results)
-    combining = part(functools.partial(_raise_recorded), 1, None)
+    outcome = make_target(attempt, arity, (0,) * len(id_and_results), *id_and_results)
+    combining = make_target(functools.partial(_raise_recorded), 1, None)
 
-    def combine(number: Any, *results: Any) -> Sequence[Any]:
-        """Raise the exception with the id ``number``, if it is not zero; return the results."""
-        combining_p.bind(number, target=combining)
+    def combine(exception_id: Any, *results: Any) -> Sequence[Any]:
+        """Raise the exception with the given id, if it is not zero; return the results."""
+        combining_p.bind(exception_id, target=combining)
         return results
 
     return functools.partial(primitive.bind, target=outcome), combine

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import jax
 from jax.interpreters import mlir
 
-from bellhop._jax.patches.fast_calls import run_without_fast_calls
+from bellhop._jax.patches.fast_calls import patch_fast_calls
 from bellhop._jax.patches.runtime_error import patch_runtime_error
 from bellhop.base.exception_attributes import set_exception_attribute
 from bellhop.compiler.callback_hints import add_argument_hint
@@ -183,7 +183,7 @@ def preserve_exceptions(context: mlir.ModuleContext) -> JitCalls:
         the data of Bellhop's calls in this module.
     """
     # JAX's fast path would raise only the message.
-    run_without_fast_calls(
+    patch_fast_calls(
         lambda kept: isinstance(kept, JitCalls), save_context, _run_with_delayed_failures
     )
     raise_plain_jit_failures()

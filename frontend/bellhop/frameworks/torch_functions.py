@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from bellhop.frameworks.torch_modes import TorchModes, leave_ambient_modes
+from bellhop.frameworks.torch_modes import TorchModes, disable_ambient_modes
 from bellhop.frameworks.torch_tensors import import_torch, to_array, to_tensor
 
 
@@ -82,7 +82,7 @@ class TensorFunction:
         Compiled programs call it. Raises `RuntimeError` if an argument changes and `mutates` is
         false.
         """
-        with leave_ambient_modes():
+        with disable_ambient_modes():
             tensors = [to_tensor(array) for array in arrays]
             before = [tensor._version for tensor in tensors]
             results = [to_array(value) for value in self.apply(*tensors)]

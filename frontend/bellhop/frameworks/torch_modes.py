@@ -56,7 +56,7 @@ class TorchModes:
         return _enter_all(contexts)
 
 
-def leave_ambient_modes() -> AbstractContextManager[Any]:
+def disable_ambient_modes() -> AbstractContextManager[Any]:
     """Return a context manager without gradients, autocast and inference mode.
 
     It surrounds each call of a PyTorch function from a program. The program determines the
@@ -83,11 +83,11 @@ def _enter_all(contexts: list[AbstractContextManager[Any]]) -> AbstractContextMa
     """Combine contexts, entered in this order, into one context manager."""
     if len(contexts) < 2:
         return contexts[0] if contexts else _NOTHING
-    return _several(contexts)
+    return _enter_in_order(contexts)
 
 
 @contextlib.contextmanager
-def _several(contexts: list[AbstractContextManager[Any]]) -> Iterator[None]:
+def _enter_in_order(contexts: list[AbstractContextManager[Any]]) -> Iterator[None]:
     """Enter context managers in this order, and exit them in reverse order."""
     with contextlib.ExitStack() as stack:
         for context in contexts:

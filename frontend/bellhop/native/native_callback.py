@@ -315,7 +315,7 @@ class NativeCallback(PureCallback[..., Any]):
         for position, (leaf, shape, expected) in enumerate(zip(leaves, shapes, types, strict=True)):
             aval = jax.typeof(leaf)
             if expected is not None:
-                if aval.dtype != expected and not _converts(aval, expected):
+                if aval.dtype != expected and not _can_cast(aval, expected):
                     raise TypeError(
                         f"{self._describe_argument(position)} has type {describe_value(aval)}, "
                         f"expected {expected.name}. Cast it: C functions do not convert arguments."
@@ -448,7 +448,7 @@ class NativeCallback(PureCallback[..., Any]):
         )
 
 
-def _converts(aval: Any, dtype: np.dtype) -> bool:
+def _can_cast(aval: Any, dtype: np.dtype) -> bool:
     """Return whether an argument may be cast to the dtype of a C parameter.
 
     NumPy's safe casts are allowed, such as float32 to float64. A Python number, whose type is weak,

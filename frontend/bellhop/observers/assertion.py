@@ -7,12 +7,12 @@ import numpy as np
 
 from bellhop.base.public_function import public_function
 from bellhop.callbacks.callback import call_for_effect
-from bellhop.callbacks.callback_type import Report
+from bellhop.callbacks.callback_type import DebugCall
 from bellhop.compiler.builtin_function import BuiltinFunction
 from bellhop.compiler.callback_target import describe_value, is_array_like
 from bellhop.tracing.state import current_options
 
-ASSERTION = Report("debug_assert")
+ASSERTION = DebugCall("debug_assert")
 
 
 @public_function

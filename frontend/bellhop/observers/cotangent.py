@@ -20,13 +20,13 @@ from bellhop.base.public_function import public_function
 from bellhop.base.source import name_with_site, user_site
 from bellhop.base.types import PyTree
 from bellhop.callbacks.callback import call_for_effect
-from bellhop.callbacks.callback_type import Report
+from bellhop.callbacks.callback_type import DebugCall
 from bellhop.callbacks.linear_map import LinearMap
 from bellhop.compiler.builtin_function import BuiltinFunction
 from bellhop.compiler.callback_target import describe_value, is_array_like
 from bellhop.observers.print import print as print_when_run
 
-_CHECK = Report("debug.cotangent")
+_CHECK = DebugCall("debug.cotangent")
 
 
 @public_function

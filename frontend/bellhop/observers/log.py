@@ -18,7 +18,7 @@ from bellhop.base.public_function import public_function
 from bellhop.base.source import user_function, user_site
 from bellhop.base.types import Aval, Operand
 from bellhop.callbacks.callback import bind_static_arguments
-from bellhop.callbacks.callback_type import Pure, Report, ordered_effect
+from bellhop.callbacks.callback_type import DebugCall, Pure, ordered_effect
 from bellhop.compiler.builtin_function import BuiltinFunction
 from bellhop.compiler.callback_target import CallbackTarget, is_array_like
 from bellhop.compiler.lowering_context import current_lowering
@@ -288,7 +288,7 @@ class LogTarget(CallbackTarget):
         return CallbackTarget(**{**fields, "function": function})
 
 
-class _LogCall(Report):
+class _LogCall(DebugCall):
     """Callback type of the call that a log statement makes if it is enabled.
 
     `qjit` programs make only the first of every n calls; n is the primitive's parameter ``every``.
@@ -317,7 +317,7 @@ class _LogCall(Report):
         return results
 
 
-class _LogType(Report):
+class _LogType(DebugCall):
     """Callback type of log statements, by which JAX traces, batches and lowers them.
 
     A statement is lowered to a conditional around the call that logs the message.

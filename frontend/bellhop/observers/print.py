@@ -15,7 +15,7 @@ from bellhop.arguments.declared_types import MISSING
 from bellhop.base.public_function import public_function
 from bellhop.base.source import user_site
 from bellhop.callbacks.callback import call_for_effect
-from bellhop.callbacks.callback_type import Report
+from bellhop.callbacks.callback_type import DebugCall
 from bellhop.callbacks.infer import make_zeros
 from bellhop.compiler.builtin_function import BuiltinFunction
 from bellhop.compiler.callback_target import describe_value, is_array_like
@@ -24,8 +24,8 @@ from bellhop.errors import suggest_name
 from bellhop.tracing.state import trace_state
 
 _OPTIONS = ("asynchronous", "ordered", "partitioned", "skip_format_check")
-PRINT = Report("print")
-PRINT_MEMREF = Report("print_memref")
+PRINT = DebugCall("print")
+PRINT_MEMREF = DebugCall("print_memref")
 
 
 @public_function

@@ -13,14 +13,14 @@ from jax.interpreters.mlir import ir
 from bellhop.base.types import Aval, Operand
 from bellhop.callbacks.callback_type import (
     CallbackType,
-    Report,
+    DebugCall,
     checkpoint_residuals,
     ordered_effect,
 )
 from bellhop.compiler.callback_target import CallbackTarget
 
 # Callback type of the call that a tap is lowered to.
-_WITHOUT_RESULTS = Report("tap_without_results")
+_WITHOUT_RESULTS = DebugCall("tap_without_results")
 
 
 class Tap(CallbackType):

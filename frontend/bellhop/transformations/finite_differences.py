@@ -128,22 +128,37 @@ def with_finite_differences(function: Callable[..., Any], h: float | None) -> Ca
             return sorted({find_step(leaf) for leaf in jax.tree.leaves(tree)} - {_NONE})
 
         slope = jax.tree.map(zero_tangent, value)
-        for own in find_steps(primals):
-            for step in sorted({max(own, other) for other in find_steps(value)}):
+        for argument_step in find_steps(primals):
+            for step in sorted({max(argument_step, other) for other in find_steps(value)}):
 
-                def move(x: Any, tangent: PyTree, own: float = own, step: float = step) -> Any:
-                    """Add `step` times its tangent to an argument leaf whose step is `own`."""
-                    return x + step * tangent if find_step(x) == own else x
+                def shift_argument(
+                    x: Any,
+                    tangent: PyTree,
+                    argument_step: float = argument_step,
+                    step: float = step,
+                ) -> Any:
+                    """Add `step` times its tangent to a leaf whose step is `argument_step`."""
+                    return x + step * tangent if find_step(x) == argument_step else x
 
-                def add(slope: Any, to: Any, at: Any, own: float = own, step: float = step) -> Any:
+                def add_quotient(
+                    slope: Any,
+                    to: Any,
+                    at: Any,
+                    argument_step: float = argument_step,
+                    step: float = step,
+                ) -> Any:
                     """Add the difference quotient to the tangent of a result leaf with this step.
 
                     `to` and `at` are the leaf's values at the shifted and the original arguments.
                     """
-                    return slope + (to - at) / step if max(own, find_step(at)) == step else slope
+                    return (
+                        slope + (to - at) / step
+                        if max(argument_step, find_step(at)) == step
+                        else slope
+                    )
 
-                moved = flat_function(*jax.tree.map(move, primals, tangents))
-                slope = jax.tree.map(add, slope, moved, value)
+                shifted = flat_function(*jax.tree.map(shift_argument, primals, tangents))
+                slope = jax.tree.map(add_quotient, slope, shifted, value)
         return value, slope
 
     return lambda *args: approximated(*map(FlatTree.flatten, args)).unflatten()

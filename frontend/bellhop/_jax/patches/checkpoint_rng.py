@@ -28,7 +28,7 @@ from bellhop.errors import CompileError
 
 
 @patch("the split of while under jax.checkpoint", "what is drawn there is drawn once")
-def draw_once_in_checkpoints(random_effect: Any) -> None:
+def patch_while_checkpoint(random_effect: Any) -> None:
     """Save the results of ``while`` loops that draw samples under ``jax.checkpoint``.
 
     JAX would recompute such a loop for the derivative, with other samples. This patch replaces

@@ -49,7 +49,7 @@ def keeps_alive(executable: Any, predicate: Callable[[Any], bool]) -> bool:
 @patch(
     "the fast calls of jit and of Compiled", "exceptions of callbacks in a plain jax.jit stay whole"
 )
-def run_without_fast_calls(
+def patch_fast_calls(
     predicate: Callable[[Any], bool],
     before_run: Callable[[], None],
     around: Callable[[Any, Sequence[Any], Callable[[], Any]], Any],

@@ -39,7 +39,7 @@ from bellhop._patching import original, patch, replace, replace_item
 _custom_jvp_primitives: set[Any] = set()
 
 
-def keep_rules_around(primitive: Any) -> None:
+def register_custom_jvp_primitive(primitive: Any) -> None:
     """Register a primitive whose derivative is a rule of the ``jax.custom_jvp`` around it.
 
     JAX then hoists nothing out of a ``scan`` whose body has such a ``jax.custom_jvp`` function:
@@ -52,7 +52,7 @@ def _must_not_split(jaxpr: ClosedJaxpr) -> bool:
     """Return whether JAX must not hoist equations out of a loop body.
 
     True if the body has a callback of Bellhop or JAX, or a ``jax.custom_jvp`` function around a
-    primitive that was passed to `keep_rules_around`.
+    primitive that was passed to `register_custom_jvp_primitive`.
 
     Args:
         jaxpr: body of a ``scan`` loop.
@@ -63,7 +63,7 @@ def _must_not_split(jaxpr: ClosedJaxpr) -> bool:
 def _needs_rule(jaxpr: Any, *, has_rule: bool) -> bool:
     """Return whether a jaxpr has a registered primitive in a ``jax.custom_jvp`` function.
 
-    `keep_rules_around` registers primitives. Nested jaxprs are searched too.
+    `register_custom_jvp_primitive` registers primitives. Nested jaxprs are searched too.
 
     Args:
         has_rule: whether the jaxpr itself is inside of a ``jax.custom_jvp`` function.
@@ -201,7 +201,7 @@ def keep_effects_in_loops() -> None:
     """Replace JAX's functions that hoist equations out of ``scan`` loops.
 
     Nothing is then hoisted out of loops with callbacks, or with ``jax.custom_jvp`` functions whose
-    rules must be kept (see `keep_rules_around`).
+    rules must be kept (see `register_custom_jvp_primitive`).
     """
     hoist = original(loops, "_scan_known_hoisting")
     replace(loops, "_scan_known_hoisting", functools.partial(_hoist_without_effects, hoist))

@@ -70,7 +70,7 @@ def _install() -> None:
     for name in ("array", "asarray", "multiply"):
         for backend in ("builtins", "numpy"):
             known = autoray.get_lib_fn(backend, name)
-            autoray.register_function(backend, name, functools.partial(_make, name))
+            autoray.register_function(backend, name, functools.partial(_call_numpy_or_jax, name))
             _restore.callback(autoray.register_function, backend, name, known)
 
 
@@ -82,7 +82,7 @@ def as_array(value: Any) -> Any:
     return jnp.array(value) if _has_tracer(value) else value
 
 
-def _make(name: str, *values: Any, **options: Any) -> Any:
+def _call_numpy_or_jax(name: str, *values: Any, **options: Any) -> Any:
     """Call ``jnp.<name>`` if an argument is a list with tracers, else ``np.<name>``.
 
     Args:

@@ -71,11 +71,11 @@ def use_thread_queues() -> None:
         contexts = _Contexts()
         contexts.data = recording
         QueuingManager._active_contexts = contexts
-        _remove_lock()
+        _patch_recording()
 
 
 @patch("PennyLane's queues", "threads record circuits at once")
-def _remove_lock() -> None:
+def _patch_recording() -> None:
     """Replace PennyLane's function ``stop_recording``, and the lock of its queues."""
     # Functions decorated with stop_recording() reference the function object, so its code is
     # replaced.

@@ -8,7 +8,7 @@ from jax.core import ShapedArray
 from jax.extend.core import Effect, Primitive
 from jax.interpreters import ad, mlir
 
-from bellhop._jax.patches.checkpoint_rng import draw_once_in_checkpoints
+from bellhop._jax.patches.checkpoint_rng import patch_while_checkpoint
 from bellhop._jax.patches.loop_hoisting import keep_effects_in_loops
 from bellhop._jax.private import register_effect
 from bellhop.base.types import PyTree
@@ -68,7 +68,7 @@ def make_random_key(*anchors: Any) -> Any:
         anchors: arrays that the key depends on, which have no other effect. Under ``jax.vmap`` over
             an anchor, each batch element gets a different key.
     """
-    draw_once_in_checkpoints(random_effect)
+    patch_while_checkpoint(random_effect)
     (words,) = _seed_p.bind(*anchors)
     key = jax.random.wrap_key_data(words[:2], impl="threefry2x32")
     return jax.random.fold_in(jax.random.fold_in(key, words[2]), words[3])

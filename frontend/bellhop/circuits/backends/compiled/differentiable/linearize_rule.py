@@ -40,7 +40,7 @@ import jax
 from jax.extend.core import ClosedJaxpr, JaxprEqn
 from jax.interpreters import ad
 
-from bellhop._jax.patches.checkpoint_rng import draw_once_in_checkpoints
+from bellhop._jax.patches.checkpoint_rng import patch_while_checkpoint
 from bellhop._jax.patches.loop_hoisting import keep_effects_in_loops
 from bellhop._jax.patches.while_transpose import patch_while_jvp
 from bellhop.base.types import Operand, to_structs
@@ -95,7 +95,7 @@ def bind_circuit(
     keep_effects_in_loops()
     forbid_calls_in_operations()
     patch_while_jvp()
-    draw_once_in_checkpoints(random_effect)
+    patch_while_checkpoint(random_effect)
     return circuit_p.bind(*vary_like(inputs, inputs), body=body, batch=batch)
 
 
