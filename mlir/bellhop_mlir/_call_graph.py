@@ -21,7 +21,7 @@ _WITHOUT_SYMBOLS = ("quantum.", "stablehlo.")
 _WITH_SYMBOLS = frozenset({"stablehlo.composite", "stablehlo.custom_call"})
 
 
-def build_call_graph(module: ir.Module, *, into_regions: bool = True) -> CallGraph:
+def build_call_graph(module: ir.Module, *, follows_accelerate: bool = True) -> CallGraph:
     """Map the symbol of each ``func.func`` to the functions that it refers to.
 
     A function refers to another with a call, or with any other symbol in an attribute, such as the
@@ -29,8 +29,9 @@ def build_call_graph(module: ir.Module, *, into_regions: bool = True) -> CallGra
 
     Args:
         module: the module.
-        into_regions: whether a ``callback.accelerate``, which runs a function on another device,
-            counts as a call. If False, the graph contains only calls on the program's own device.
+        follows_accelerate: whether a ``callback.accelerate``, which runs a function on another
+            device, counts as a call. If False, the graph contains only calls on the program's own
+            device.
     """
     by_name = find_functions(module)
     return {
@@ -38,7 +39,7 @@ def build_call_graph(module: ir.Module, *, into_regions: bool = True) -> CallGra
         & {
             callee
             for op in list_operations(function)
-            if into_regions or op.name != "callback.accelerate"
+            if follows_accelerate or op.name != "callback.accelerate"
             for callee in iterate_references(op)
         }
         for name, function in by_name.items()
@@ -110,12 +111,14 @@ def find_functions_reaching(graph: CallGraph, targets: Iterable[str]) -> set[str
     return find_reachable(defaultdict(set, callers), targets)
 
 
-def find_functions_containing(module: ir.Module, holds: Callable[[ir.Operation], bool]) -> set[str]:
+def find_functions_containing(
+    module: ir.Module, is_selected: Callable[[ir.Operation], bool]
+) -> set[str]:
     """Find the functions that contain, directly or in callees, a selected operation.
 
     Args:
         module: the module.
-        holds: predicate that selects operations, such as ``lambda op: op.name ==
+        is_selected: predicate that selects operations, such as ``lambda op: op.name ==
             "callback.call"``. The function of a ``callback.accelerate``, which runs on another
             device, counts as a callee.
 
@@ -125,7 +128,7 @@ def find_functions_containing(module: ir.Module, holds: Callable[[ir.Operation],
     found = (
         name
         for name, function in find_functions(module).items()
-        if any(map(holds, list_operations(function)))
+        if any(map(is_selected, list_operations(function)))
     )
     return find_functions_reaching(build_call_graph(module), found)
 
@@ -136,7 +139,9 @@ def find_host_functions(module: ir.Module) -> list[ir.Operation]:
     They are the public functions, and the functions that these reach by calls. A call by
     ``callback.accelerate`` does not count, since its callee runs on another device.
     """
-    here = find_reachable(build_call_graph(module, into_regions=False), find_entry_points(module))
+    here = find_reachable(
+        build_call_graph(module, follows_accelerate=False), find_entry_points(module)
+    )
     return [op for name, op in find_functions(module).items() if name in here]
 
 

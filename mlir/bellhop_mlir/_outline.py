@@ -58,7 +58,7 @@ def outline_region(module: ir.Module, members: Sequence[ir.Operation], device: s
                 _replace_by_call(op)
 
 
-def get_region_name(symbol: str) -> str:
+def strip_fused_prefix(symbol: str) -> str:
     """Return a symbol without the prefix ``fused__`` and the final number.
 
     ``fused__expm_2``, a function that `outline_region` makes, gives ``expm``.
@@ -157,7 +157,7 @@ def inline_call(call: ir.Operation, function: ir.Operation) -> list[ir.Operation
 
 
 def inline_containing_functions(
-    module: ir.Module, is_held: Callable[[ir.Operation], bool], *, most: int = 1
+    module: ir.Module, is_selected: Callable[[ir.Operation], bool], *, max_uses: int = 1
 ) -> bool:
     """Inline functions that contain selected operations and have few call sites.
 
@@ -168,9 +168,9 @@ def inline_containing_functions(
 
     Args:
         module: the module, which is changed in place.
-        is_held: predicate that selects operations, such as ``callback.accelerate``. A function is
-            inlined if the predicate holds for an operation in the function itself.
-        most: maximum number of operations in the module that refer to an inlined function.
+        is_selected: predicate that selects operations, such as ``callback.accelerate``. A function
+            is inlined if the predicate holds for an operation in the function itself.
+        max_uses: maximum number of operations in the module that refer to an inlined function.
 
     Returns:
         whether a function was inlined.
@@ -185,9 +185,9 @@ def inline_containing_functions(
             op
             for function in find_host_functions(module)
             for op in find_operations(function, "func.call")
-            if uses[symbol_attribute(op)] <= most
+            if uses[symbol_attribute(op)] <= max_uses
             and not is_outlined_call(op)
-            and any(map(is_held, list_operations(by_name[symbol_attribute(op)])))
+            and any(map(is_selected, list_operations(by_name[symbol_attribute(op)])))
         ]
         if not calls:
             return has_inlined

@@ -51,7 +51,8 @@ class _Comparator:
         """Describe how a comparator's value is computed from the two elements.
 
         Two values with equal expressions are the same function, of the left or of the right
-        element; `keys` uses this to check that both sides of a comparison have the same key.
+        element; `verify_comparison` uses this to check that both sides of a comparison have the
+        same key.
 
         Args:
             value: a value in the comparator's block.
@@ -90,7 +91,7 @@ class _Comparator:
         Raises:
             VerificationError: for an operation that is not supported in keys.
         """
-        op = _operation(value)
+        op = _get_producer(value)
         name = op.name.removeprefix("stablehlo.")
         if name == "constant":
             return (str(op.attributes["value"]),), frozenset()
@@ -107,7 +108,7 @@ class _Comparator:
             return self.expressions.setdefault(expression, len(self.expressions)), sides
         raise _refusal(f"stablehlo.{name} in a key")
 
-    def keys(self, value: ir.Value, directions: tuple[str, ...]) -> object:
+    def verify_comparison(self, value: ir.Value, directions: tuple[str, ...]) -> object:
         """Check that a value compares the same function of both elements; return it.
 
         A function of an element that is compared is a key, such as the element's absolute value.
@@ -125,7 +126,7 @@ class _Comparator:
                 compare the same key of the left and the right element, or if the key has no total
                 order (floats without ``TOTALORDER``, complex numbers).
         """
-        op = _operation(value)
+        op = _get_producer(value)
         if op.name != "stablehlo.compare":
             raise _refusal(op.name)
         direction = str(op.attributes["comparison_direction"])
@@ -152,28 +153,30 @@ class _Comparator:
                 order again.
         """
         while True:
-            op = _operation(value)
+            op = _get_producer(value)
             if op.name == "stablehlo.compare":
-                self.keys(value, ("LT", "GT"))
+                self.verify_comparison(value, ("LT", "GT"))
                 return
             if op.name != "stablehlo.or":
                 raise _refusal(op.name)
             first, rest = op.operands
-            if _operation(first).name != "stablehlo.compare":
+            if _get_producer(first).name != "stablehlo.compare":
                 first, rest = rest, first
-            both = _operation(rest)
+            both = _get_producer(rest)
             if both.name != "stablehlo.and":
                 raise _refusal(both.name)
             equal, value = both.operands
             if not self._is_equality(equal):
                 equal, value = value, equal
-            if self.keys(first, ("LT", "GT")) != self.keys(equal, ("EQ",)):
+            if self.verify_comparison(first, ("LT", "GT")) != self.verify_comparison(
+                equal, ("EQ",)
+            ):
                 raise _refusal("a test of equality of other keys than the first comparison")
 
     @staticmethod
     def _is_equality(value: ir.Value) -> bool:
         """Return whether a value is the result of a comparison with direction ``EQ``."""
-        op = _operation(value)
+        op = _get_producer(value)
         is_comparison = op.name == "stablehlo.compare"
         return is_comparison and " EQ>" in str(op.attributes["comparison_direction"])
 
@@ -190,7 +193,7 @@ def verify_comparator(op: ir.Operation) -> None:
     comparator.verify_order(end.operation.operands[0])
 
 
-def _operation(value: ir.Value) -> ir.Operation:
+def _get_producer(value: ir.Value) -> ir.Operation:
     """Return the operation that defines a value.
 
     Raises:

@@ -20,7 +20,7 @@ from bellhop_mlir.comparators import verify_comparator
 from bellhop_mlir.dialects import callback, find_attribute_types
 from bellhop_mlir.dialects._attributes import require_attributes
 from bellhop_mlir.dialects.callback_kinds import KINDS
-from bellhop_mlir.dialects.gate import verify_table
+from bellhop_mlir.dialects.gate import verify_gates
 from bellhop_mlir.errors import VerificationError
 from bellhop_mlir.lapack import verify_call
 from bellhop_mlir.module_structure import is_own, verify_structure
@@ -67,7 +67,7 @@ def parse_untrusted(text: str, *, any_operation: bool = False) -> ir.Module:
         VerificationError: if the text is not a module, or has a part that is not allowed, which the
             message names.
     """
-    verify_text(text, may_name_attributes=False)
+    verify_text(text, allows_unsaved_syntax=False)
     try:
         with make_context(), ir.Location.unknown():
             module = ir.Module.parse(text)
@@ -310,7 +310,7 @@ def _verify_operation(op: ir.Operation, *, any_element: bool) -> None:
     if name == "callback.func" and callback.FuncOp(op).module is not None:
         raise VerificationError("callback.func has a module, which saved programs do not have")
     if name in ("quantum.gates", "quantum.run"):
-        verify_table(op)
+        verify_gates(op)
 
 
 def _iterate_types(op: ir.Operation) -> Iterator[ir.Type]:

@@ -42,14 +42,14 @@ _CLOSING = {")": "(", "]": "[", "}": "{", ">": "<"}
 _NOT_IN_FILES = re.compile(r"\b(?:affine_map|affine_set|loc)\b(?=[ \t\n]*+[(<])", re.A)
 
 
-def verify_text(text: str, *, may_name_attributes: bool = True) -> None:
+def verify_text(text: str, *, allows_unsaved_syntax: bool = True) -> None:
     """Check that MLIR's parser can read a text without crashing or hanging.
 
     Args:
         text: text of a module.
-        may_name_attributes: whether the text may have syntax that saved files do not have: aliases
-            of attributes and types, as in ``#a = [1]``, resources (``{-#``), comments, locations
-            and affine maps.
+        allows_unsaved_syntax: whether the text may have syntax that saved files do not have:
+            aliases of attributes and types, as in ``#a = [1]``, resources (``{-#``), comments,
+            locations and affine maps.
 
     Raises:
         VerificationError: for control characters other than newline and tab, for a string without
@@ -60,7 +60,7 @@ def verify_text(text: str, *, may_name_attributes: bool = True) -> None:
     control = _CONTROL.search(text)
     if control:
         raise VerificationError(f"the module has the control character {control[0]!r}")
-    code = _blank_strings_and_comments(text, may_comment=may_name_attributes)
+    code = _blank_strings_and_comments(text, may_comment=allows_unsaved_syntax)
     if any(len(match[0].removeprefix("0x")) > _MAX_DIGITS for match in _NUMBER.finditer(code)):
         raise VerificationError(f"the module has a number of more than {_MAX_DIGITS} digits")
     axes = max((match[0].count("x") for match in _AXES.finditer(code)), default=0)
@@ -68,12 +68,12 @@ def verify_text(text: str, *, may_name_attributes: bool = True) -> None:
         raise VerificationError(
             f"the module has an array type of {axes} axes, expected {_MAX_AXES} at most"
         )
-    unexpected = None if may_name_attributes else _NOT_IN_FILES.search(code)
+    unexpected = None if allows_unsaved_syntax else _NOT_IN_FILES.search(code)
     if unexpected:
         raise VerificationError(
             f"the module has '{unexpected[0]}', which saved programs do not have"
         )
-    _verify_nesting(code, may_name_attributes=may_name_attributes)
+    _verify_nesting(code, allows_unsaved_syntax=allows_unsaved_syntax)
 
 
 def _blank_strings_and_comments(text: str, *, may_comment: bool) -> str:
@@ -100,12 +100,12 @@ def _blank_strings_and_comments(text: str, *, may_comment: bool) -> str:
     return _STRING_OR_COMMENT.sub(blank, text)
 
 
-def _verify_nesting(code: str, *, may_name_attributes: bool) -> None:
+def _verify_nesting(code: str, *, allows_unsaved_syntax: bool) -> None:
     """Check the nesting of brackets, also of brackets in aliases.
 
     Args:
         code: text of a module, with blank strings and comments.
-        may_name_attributes: whether the text may define aliases and resources.
+        allows_unsaved_syntax: whether the text may define aliases and resources.
 
     Raises:
         VerificationError: for brackets nested deeper than 400, and for a definition that is not
@@ -123,7 +123,7 @@ def _verify_nesting(code: str, *, may_name_attributes: bool) -> None:
             depths[opening] = max(0, depths[opening] - 1)
             continue
         if match["defined"] or token == "{-#":
-            if not may_name_attributes:
+            if not allows_unsaved_syntax:
                 what = f"the alias {match['defined']}" if match["defined"] else "resources ({-#)"
                 raise VerificationError(f"the module defines {what}, which is not supported")
             name = match["defined"] or ""

@@ -78,10 +78,10 @@ def iterate_gates(run: ir.Operation) -> Iterator[Gate]:
     The inverse of `encode_gates`, except that each gate has its own constants only.
 
     Raises:
-        VerificationError: for a table that `verify_table` rejects, at the first faulty gate.
+        VerificationError: for gates that `verify_gates` rejects, at the first faulty gate.
     """
     constants = list(run.attributes["constants"])
-    for gate in _read_table(run):
+    for gate in _read_gates(run):
         slots = gate.slots
         if isinstance(slots, range):
             first = -1 - slots.start
@@ -92,7 +92,7 @@ def iterate_gates(run: ir.Operation) -> Iterator[Gate]:
         yield replace(gate, slots=_localize_slots(slots), constants=tuple(own))
 
 
-def verify_table(run: ir.Operation) -> None:
+def verify_gates(run: ir.Operation) -> None:
     """Check the encoded gates of an untrusted ``quantum.gates`` or ``quantum.run``.
 
     The rules are the rules by which the runtime decodes the attributes ``names``, ``code`` and
@@ -102,18 +102,18 @@ def verify_table(run: ir.Operation) -> None:
     Raises:
         VerificationError: for an index, a count or a value out of range.
     """
-    for _ in _read_table(run):
+    for _ in _read_gates(run):
         pass
 
 
-def _read_table(run: ir.Operation) -> Iterator[Gate]:
+def _read_gates(run: ir.Operation) -> Iterator[Gate]:
     """Decode the gates of a ``quantum.gates`` or ``quantum.run``, without their constants.
 
     Slots of constants are indices into all constants of the operation, as in its attribute
     ``code``; `_localize_slots` converts them to indices into the gate's own constants.
 
     Raises:
-        VerificationError: as in `verify_table`, at the first faulty gate.
+        VerificationError: as in `verify_gates`, at the first faulty gate.
     """
     text = run.attributes["names"].value
     names = text.removesuffix("\n").split("\n") if text else []

@@ -5,7 +5,7 @@ from itertools import islice
 from bellhop_mlir._bindings import ir
 from bellhop_mlir.dialects.gate import Gate, iterate_gates
 
-_TABLE = '"quantum.gates"('
+_GATES = '"quantum.gates"('
 # Maximum number of gates in comments; more would be slow and long.
 _MAX_GATES = 100
 
@@ -25,22 +25,22 @@ def print_module(module: ir.Module, large_elements_limit: int | None = None) -> 
         large_elements_limit: elide constants with more elements; None for no limit.
     """
     lines = module.operation.get_asm(large_elements_limit=large_elements_limit).split("\n")
-    runs = iter(_find_tables(module.operation))
+    runs = iter(_find_gate_operations(module.operation))
     shown: list[str] = []
     for line in lines:
         shown.append(line)
-        if _TABLE in line:
+        if _GATES in line:
             indentation = line[: -len(line.lstrip())]
             shown += (f"{indentation}// {comment}" for comment in _format_comments(next(runs)))
     return "\n".join(shown)
 
 
-def _find_tables(module: ir.Operation) -> list[ir.Operation]:
+def _find_gate_operations(module: ir.Operation) -> list[ir.Operation]:
     """Find all ``quantum.gates``, also in nested modules, in printed order."""
     found: list[ir.Operation] = []
 
     def visit(op: ir.Operation) -> ir.WalkResult:
-        """Append a ``quantum.gates`` operation to the result of `_find_tables`."""
+        """Append a ``quantum.gates`` operation to the result of `_find_gate_operations`."""
         if op.name == "quantum.gates":
             found.append(op)
         return ir.WalkResult.ADVANCE

@@ -78,7 +78,7 @@ class OverlapCalls(Pass):
         names = self._find_splittable(module)
         if not names:
             return False
-        inline_containing_functions(module, lambda op: _may_split(op, names), most=MOST_COPIES)
+        inline_containing_functions(module, lambda op: _may_split(op, names), max_uses=MOST_COPIES)
         # Innermost blocks first: operations that overlap with a call are outlined to functions.
         for block in reversed(list_blocks(module.operation)):
             places = {i for i, op in enumerate(block.operations) if _may_split(op.operation, names)}
@@ -159,8 +159,8 @@ class _BlockScheduler:
         self._beside: list[OperationGroup] = []
         # Futures of calls in progress, by index of the call.
         self._futures: dict[int, ir.Value] = {}
-        self._stretch: list[ir.Operation] = []
-        self._stretch_cost = 0.0
+        self._group: list[ir.Operation] = []
+        self._group_cost = 0.0
 
     def _find_overlapping_calls(self) -> Iterator[int]:
         """Yield the indices of the calls that are worth splitting into start and wait.
@@ -191,20 +191,20 @@ class _BlockScheduler:
         waited: list[ir.Value] = []
         for step, cost in zip(self._steps, self._costs, strict=True):
             if isinstance(step, RunStep):
-                self._run_operations([self._ops[i] for i in step.indices], cost)
+                self._append_operations([self._ops[i] for i in step.indices], cost)
             elif step.index not in self._split:
                 # The start step of a call that is not split is ignored.
                 if isinstance(step, WaitStep):
-                    self._run_operations([self._ops[step.index]], 0)
+                    self._append_operations([self._ops[step.index]], 0)
             elif isinstance(step, StartStep):
                 self._start_call(step.index)
                 started.append(step.index)
             else:
-                self._outline_stretch()
+                self._end_group()
                 behind = [self._futures[i] for i in started if i in self._futures]
                 started = []
                 waited = self._wait_for_call(step.index, behind, waited)
-        self._outline_stretch(self._ops[-1])
+        self._end_group(self._ops[-1])
         compute_inputs_and_outputs(self._parts)
         for part in reversed(self._parts):
             if part in self._beside:
@@ -212,10 +212,10 @@ class _BlockScheduler:
             else:
                 keep_in_place(part)
 
-    def _run_operations(self, ops: Sequence[ir.Operation], cost: float) -> None:
+    def _append_operations(self, ops: Sequence[ir.Operation], cost: float) -> None:
         """Put operations next in the new order of the block.
 
-        They join the group of operations since the last start or wait, which `_outline_stretch`
+        They join the group of operations since the last start or wait, which `_end_group`
         ends.
 
         Args:
@@ -224,15 +224,15 @@ class _BlockScheduler:
         """
         for op in ops:
             op.move_before(self._ops[-1])
-        self._stretch += ops
-        self._stretch_cost += cost
+        self._group += ops
+        self._group_cost += cost
 
     def _start_call(self, index: int) -> None:
         """Insert the start of a call next in the block, and record its future.
 
         ``index`` is the call's index in the block.
         """
-        self._outline_stretch()
+        self._end_group()
         op = self._ops[index]
         with ir.InsertionPoint(self._ops[-1]), op.location:
             future = ir.Type.parse(callback.FUTURE)
@@ -265,7 +265,7 @@ class _BlockScheduler:
         self._parts.append(OperationGroup([call.operation]))
         return [call.operation.results[0]]
 
-    def _outline_stretch(self, *terminator: ir.Operation) -> None:
+    def _end_group(self, *terminator: ir.Operation) -> None:
         """End the current group: the operations since the last start or wait.
 
         If its cost is high and calls are in progress, `apply` outlines it to a function, and the
@@ -274,25 +274,25 @@ class _BlockScheduler:
         Args:
             *terminator: the block's terminator, which ends the last group; empty for other groups.
         """
-        is_beside = self._futures and self._stretch_cost >= WORTHWHILE
+        is_beside = self._futures and self._group_cost >= WORTHWHILE
         if is_beside:
             self._thread_futures()
-        part = OperationGroup([*self._stretch, *terminator])
+        part = OperationGroup([*self._group, *terminator])
         if part.operations:
             self._parts.append(part)
         if is_beside:
             self._beside.append(part)
-        self._stretch, self._stretch_cost = [], 0.0
+        self._group, self._group_cost = [], 0.0
 
     def _thread_futures(self) -> None:
         """Pass the futures of calls in progress through the current group of operations.
 
         The waits for these calls then depend on the group, and the group on their starts.
         """
-        with ir.InsertionPoint(self._ops[-1]), self._stretch[0].location:
+        with ir.InsertionPoint(self._ops[-1]), self._group[0].location:
             zero = stablehlo.constant(ir.Attribute.parse(f"dense<0> : {callback.FUTURE}"))
-            self._stretch.append(zero.owner)
+            self._group.append(zero.owner)
             for place, future in self._futures.items():
                 passed = stablehlo.or_(future, zero)
-                self._stretch.append(passed.owner)
+                self._group.append(passed.owner)
                 self._futures[place] = passed

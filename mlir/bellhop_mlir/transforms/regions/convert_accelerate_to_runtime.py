@@ -10,7 +10,7 @@ from bellhop_mlir._call_graph import (
     prune_signature,
 )
 from bellhop_mlir._meshes import drop_unused_meshes, find_meshes
-from bellhop_mlir._outline import get_region_name
+from bellhop_mlir._outline import strip_fused_prefix
 from bellhop_mlir._purity import find_impure_functions
 from bellhop_mlir._walk import (
     find_functions,
@@ -176,7 +176,7 @@ def _user_name(region: callback.AccelerateOp) -> str:
     """
     names = find_region_functions(str(region.operation.location))
     name = RegionName.parse(region.callee)
-    return ", ".join(names) or (name.function if name else get_region_name(region.callee))
+    return ", ".join(names) or (name.function if name else strip_fused_prefix(region.callee))
 
 
 def _drop_tokens(values: list[ir.Type]) -> list[ir.Type]:

@@ -89,7 +89,7 @@ class KeepOnDevice(Pass):
             module, list(map(int, filter(None, self.results.split(","))))
         )
         is_region = lambda op: kept_values.regions.find_device(op) is not None
-        has_inlined = inline_containing_functions(module, is_region, most=MOST_COPIES)
+        has_inlined = inline_containing_functions(module, is_region, max_uses=MOST_COPIES)
         for function in find_host_functions(module):
             kept_values.change_function(function)
         return kept_values.regions.finish() or has_inlined
@@ -134,7 +134,7 @@ class _DeviceValueTracker:
         if not any(map(self.regions.find_target, list_operations(function))):
             return
         for loop in reversed(loops):
-            self._use_values_from_above(loop)
+            self._replace_invariant_carries(loop)
         carried = [
             (loop, place, device)
             for loop in loops
@@ -143,9 +143,9 @@ class _DeviceValueTracker:
         ]
         devices = {loop.results[place]: device for loop, place, device in carried}
         self._held, self._by_regions, self._by_carries = set(), defaultdict(list), defaultdict(list)
-        self._collect(function, carried)
+        self._record_device_uses(function, carried)
         is_main = string_attribute(function, "sym_name") == "main"
-        given = self._return_handles(function) if is_main else []
+        given = self._record_handle_results(function) if is_main else []
         for op in list_operations(function):
             if op.name == "stablehlo.while":
                 self._change_loop(op, devices)
@@ -161,7 +161,7 @@ class _DeviceValueTracker:
             prune_signature(function, range(len(type_.inputs)), range(len(type_.results)))
             callback.set_handle_results(self._module, given)
 
-    def _use_values_from_above(self, loop: ir.Operation) -> None:
+    def _replace_invariant_carries(self, loop: ir.Operation) -> None:
         """Replace values that a loop carries unchanged by their values before the loop.
 
         Only values that a region, a nested module on another device, uses are replaced: they can
@@ -208,7 +208,7 @@ class _DeviceValueTracker:
             else None
         )
 
-    def _collect(self, function: ir.Operation, carried: Sequence[_Carry]) -> None:
+    def _record_device_uses(self, function: ir.Operation, carried: Sequence[_Carry]) -> None:
         """Record which operands become handles, and transfer values of the host.
 
         Operands of regions are recorded in ``_by_regions``, operands of loops and of their
@@ -261,7 +261,7 @@ class _DeviceValueTracker:
         for (value, device), uses in together.items():
             self._share_transfer(value, device, uses)
 
-    def _return_handles(self, main: ir.Operation) -> list[int]:
+    def _record_handle_results(self, main: ir.Operation) -> list[int]:
         """Record the results of ``main`` that are returned as handles.
 
         They are the allowed results that regions compute; their uses are added to ``_by_carries``.

@@ -141,7 +141,7 @@ class RegionVariants:
             {"held": held, "fetched": fetched, "kept": kept},
         )
 
-    def get_or_make_variant_holding(self, name: str, held: Sequence[int]) -> str:
+    def get_or_make_variant_with_handles(self, name: str, held: Sequence[int]) -> str:
         """Return a variant that takes more operands as handles; make it if needed.
 
         Args:

@@ -80,7 +80,7 @@ class TakeArguments(Pass):
                         handles[number] = callback.build_argument_handle(number)
                 call.operands[place] = handles[number]
             if places:
-                name = regions.get_or_make_variant_holding(
+                name = regions.get_or_make_variant_with_handles(
                     symbol_attribute(call), [place - is_ordered for place in places]
                 )
                 call.attributes["callee"] = ir.FlatSymbolRefAttr.get(name)

@@ -170,7 +170,7 @@ class _RegionUnnester:
         pending, group = list(ops), list[ir.Operation]()
         while pending:
             op = pending.pop(0)
-            if not self._is_taken_apart(op):
+            if not self._must_split(op):
                 group.append(op)
             elif op.name == "func.call":
                 pending = self._inline(op) + pending
@@ -207,7 +207,7 @@ class _RegionUnnester:
         with self._location:
             move_to_region(self._module, members, self._device, self._callee)
 
-    def _is_taken_apart(self, op: ir.Operation) -> bool:
+    def _must_split(self, op: ir.Operation) -> bool:
         """Return whether an operation is or contains one that cannot run on the device.
 
         Every ``callback.accelerate`` counts as such, also on the region's own device.
