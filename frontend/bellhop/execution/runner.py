@@ -136,7 +136,7 @@ class Runner:
         # Indices of the arguments that are operands, by signature.
         self._operands: dict[Hashable, tuple[int, ...]] = {}
         # Code generator options by signature, which are known after tracing.
-        self._generator_options: dict[Hashable, dict[str, bool] | None] = {}
+        self._generator_options: dict[Hashable, dict[str, bool | str] | None] = {}
         # Jaxprs of classical programs, kept as long as JAX may lower them.
         self._jaxprs: weakref.WeakKeyDictionary[Code, Any] = weakref.WeakKeyDictionary()
         self._call_cache = CallCache(

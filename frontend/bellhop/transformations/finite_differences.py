@@ -71,11 +71,13 @@ _inner: ContextVar[_InnerDifferences | None] = ContextVar("bellhop_inner_differe
 
 @contextlib.contextmanager
 def _count_differences() -> Iterator[_InnerDifferences]:
-    """Count the nesting depth of finite differences traced in a ``with`` block.
+    """Count how deep finite differences are nested that are traced in a ``with`` block.
+
+    The block is itself a finite difference, which is not counted.
 
     Yields:
-        the counter, whose value is final when the block ends. The depth of an enclosing block is
-        at least one more.
+        the counter, whose value is final when the block ends: 0 if the block contains no finite
+        difference. The counter of an enclosing block becomes at least this value plus one.
     """
     inner, outer = _InnerDifferences(), _inner.get()
     token = _inner.set(inner)

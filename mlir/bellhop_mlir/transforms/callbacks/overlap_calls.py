@@ -70,10 +70,13 @@ class OverlapCalls(Pass):
     ids: str = ""
 
     def apply(self, module: ir.Module) -> bool:
-        """Overlap calls with other operations, in place.
+        """Let calls of callbacks and regions run during independent operations, in place.
+
+        Each call is split into its start and a wait for its results; the operations between them
+        are outlined to a function.
 
         Returns:
-            False if the module has no callback or region whose calls may be split.
+            False if the module has no callback and no region with calls that can be split.
         """
         names = self._find_splittable(module)
         if not names:

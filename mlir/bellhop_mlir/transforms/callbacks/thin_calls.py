@@ -205,7 +205,9 @@ def _carry(op: ir.Operation, start: ir.Value, end: ir.Value) -> None:
 def _carry_through_loop(
     loop: ir.Operation, start: ir.Value, end: ir.Value
 ) -> tuple[ir.Operation, ir.Value, ir.Value]:
-    """Rebuild a loop so that it carries the count of its body.
+    """Rebuild a loop around a counted call so that its last carried value is the call's count.
+
+    The count is the number of executions of the call to skip before the next call is made.
 
     Args:
         loop: the ``stablehlo.while``, which is erased.
@@ -235,7 +237,9 @@ def _carry_through_loop(
 def _carry_through_conditional(
     conditional: ir.Operation, block: ir.Block, start: ir.Value, end: ir.Value
 ) -> tuple[ir.Operation, ir.Value, ir.Value]:
-    """Rebuild a conditional so that it returns the count of one of its branches.
+    """Rebuild a conditional around a counted call so that its last result is the call's count.
+
+    The count is the number of executions of the call to skip before the next call is made.
 
     Args:
         conditional: the ``stablehlo.if`` or ``stablehlo.case``, which is erased.

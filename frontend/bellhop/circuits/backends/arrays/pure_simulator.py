@@ -73,7 +73,9 @@ class PureSimulator(Simulator):
         return True
 
     def compute_matrix(self, op: Any) -> Any:
-        """Return the matrix of a gate, complex ``[2**wires, 2**wires]``.
+        """Return PennyLane's matrix of a gate, ``[2**wires, 2**wires]``, real or complex.
+
+        It is a NumPy array if the gate's parameters are static.
 
         Raises:
             CompileError: if the gate does not act on qubits.
@@ -180,7 +182,10 @@ class PureSimulator(Simulator):
     def _compute_mean(
         self, after: Callable[..., Any], amplitudes: Operand, coefficients: Operand
     ) -> Any:
-        """Return the expectation value of an observable, whose JVP saves only one state.
+        """Return the expectation value ``<psi|A|psi>`` of an observable, a real scalar.
+
+        Its derivative with respect to the state ``psi`` keeps only ``A psi`` in memory; the
+        derivative with respect to the coefficients keeps ``psi`` too.
 
         Args:
             after: ``after(amplitudes, coefficients)`` applies the observable, a Hermitian matrix

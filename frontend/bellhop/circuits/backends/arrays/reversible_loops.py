@@ -170,9 +170,8 @@ class _ReversibleLoop:
         Args:
             state: the initial state.
             numbers: indices of the iterations.
-            *given: the carried values besides the state, which are known for each iteration:
-                stacked over iterations where `is_scanned`, else constant; and the constants of the
-                jaxpr.
+            *given: the other carried values, which are known for each iteration: stacked over
+                iterations where `is_scanned`, else constant; and the constants of the jaxpr.
         """
         rows, rest = self._split_scanned(given)
 

@@ -270,11 +270,14 @@ class Evolution:
             def run_steps(
                 carried: Any, given: Sequence[Any], steps: Any = steps
             ) -> tuple[Any, Any]:
-                """Run the steps of one repetition of a subsequence; the body of the `lax.scan`.
+                """Call `step` for each placement of a subsequence; the body of the `lax.scan`.
 
                 Args:
                     carried: the value that `step` carries from placement to placement.
-                    given: the subsequence's tables of this repetition, arrays ``[matrices, ...]``.
+                    given: for each size of matrices, the matrices of this repetition, arrays
+                        ``[matrices, ...]``, in the order of the placements that use them.
+                    steps: the placements of the subsequence, in order; called in reverse order if
+                        `backwards`.
 
                 Returns:
                     the new carried value, and the results in the layout of `given`.

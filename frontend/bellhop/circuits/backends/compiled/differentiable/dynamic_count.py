@@ -245,20 +245,20 @@ def _count_exact_bits() -> int:
 
 
 def _append_to_direction(cursor: Sequence[Any], tangents: Sequence[Any]) -> list[Any]:
-    """Append parameters' tangents to a vector in the runtime.
+    """Append tangents of gate parameters to the direction that the runtime stores.
 
-    The vector has the tangents of all gate parameters in loops with a dynamic trip count. This
-    function evaluates the ``LinearMap`` of `DynamicParamsTag`.
+    The direction is a vector with the tangents of all gate parameters in loops with a dynamic trip
+    count. In the jaxpr a real scalar identifies it, the tangent of the perturbation. This function
+    evaluates the ``LinearMap`` of `DynamicParamsTag`.
 
     Args:
         cursor: a handle by which the runtime finds the circuit's data, and the number of the first
             parameter.
-        tangents: the number that identifies the vector so far (the tangent of the old
-            perturbation), and the vector of the parameters' tangents.
+        tangents: the scalar that identifies the direction so far, and an array with the tangents
+            of the parameters.
 
     Returns:
-        a list of one scalar, which identifies the longer vector: the tangent of the new
-        perturbation.
+        a list of one scalar, which identifies the longer direction.
     """
     session, number = cursor
     # Reshaping is faster to trace than indexing.
