@@ -55,12 +55,12 @@ class AveragingPass(Interpreter):
         self.where = target.where
         self.precision = target.precision
         self._unrolls = unrolls
-        self._collected: list[Any] = []
+        self._queued: list[Any] = []
         # Wire and outcome of each measurement so far.
         self._measured: list[tuple[Any, Any]] = []
         # By label, the channels that reset wires before the next gate on them.  Until then, the
         # wires may control gates.
-        self._resets: dict[Any, Any] = {}
+        self._postponed_resets: dict[Any, Any] = {}
 
     def apply(self, operations: Sequence[Any]) -> None:
         """Queue operations, which `flush` applies to the target.
@@ -70,9 +70,9 @@ class AveragingPass(Interpreter):
         for op in operations:
             self._reset_wires(op.wires)
             # A traced wire may be any wire of the operation.
-            if None in self._resets:
-                self._collected.append(self._resets.pop(None))
-            self._collected.append(op)
+            if None in self._postponed_resets:
+                self._queued.append(self._postponed_resets.pop(None))
+            self._queued.append(op)
 
     def _reset_wires(self, wires: Sequence[Any]) -> None:
         """Queue the resets of some wires that `mid_measure` postponed.
@@ -80,16 +80,24 @@ class AveragingPass(Interpreter):
         Args:
             wires: wire labels or tracers. A tracer may be any wire, so it causes all resets.
         """
-        labels = set(map(find_label, wires)) if self._resets else set()
-        due = set(self._resets) if None in labels else labels & self._resets.keys()
-        self._collected += [self._resets.pop(label) for label in list(self._resets) if label in due]
+        labels = set(map(find_label, wires)) if self._postponed_resets else set()
+        due = (
+            set(self._postponed_resets)
+            if None in labels
+            else labels & self._postponed_resets.keys()
+        )
+        self._queued += [
+            self._postponed_resets.pop(label)
+            for label in list(self._postponed_resets)
+            if label in due
+        ]
 
     def flush(self) -> None:
         """Apply the queued operations, then all postponed resets, to the target."""
-        collected = [*self._collected, *self._resets.values()]
-        self._collected, self._resets = [], {}
-        if collected:
-            self.target.apply(collected)
+        queued = [*self._queued, *self._postponed_resets.values()]
+        self._queued, self._postponed_resets = [], {}
+        if queued:
+            self.target.apply(queued)
 
     def mid_measure(
         self, label: Any, *, reset: bool, postselect: int, site: str, is_joint: bool = False
@@ -109,7 +117,9 @@ class AveragingPass(Interpreter):
         del postselect, is_joint
         self.apply([self._make_measurement(label, site, reset=False)])
         if reset:
-            self._resets[find_label(label)] = self._make_measurement(label, site, reset=True)
+            self._postponed_resets[find_label(label)] = self._make_measurement(
+                label, site, reset=True
+            )
         outcome = _AveragedTag().tag(jnp.asarray(False))
         self._measured.append((label, outcome))
         return outcome
@@ -136,7 +146,7 @@ class AveragingPass(Interpreter):
         used = find_deciding_inputs(branches.index, [outcome for _, outcome in self._measured])
         if not used:
             self.flush()
-            return self.target.branch(branches.map_functions(self._add_flush))
+            return self.target.branch(branches.map_functions(self._append_flush))
         wires, outcomes = zip(*(self._measured[number] for number in used), strict=True)
         combinations = list(itertools.product((0, 1), repeat=len(used)))
         indices = evaluate_static(branches.index, outcomes, combinations)
@@ -146,21 +156,21 @@ class AveragingPass(Interpreter):
             self._reset_wires([wire for op in gates for wire in op.wires])
             controls = Modifiers(adjoint=False, controls=list(zip(wires, bits, strict=True)))
             for op in gates:
-                self._collected.append(controls.apply(op))
-                self.record_site(self._collected[-1], self.find_site(op))
+                self._queued.append(controls.apply(op))
+                self.record_site(self._queued[-1], self.find_site(op))
         return ()
 
     def _collect_branch(self, branch: Callable[[], Any]) -> list[Any]:
         """Call a branch, which has no results; return its gates instead of queuing them."""
-        outer = self._collected, self._resets
-        self._collected, self._resets = [], {}
+        outer = self._queued, self._postponed_resets
+        self._queued, self._postponed_resets = [], {}
         results = branch()
         assert not jax.tree.leaves(results)
-        gates = self._collected
-        self._collected, self._resets = outer
+        gates = self._queued
+        self._queued, self._postponed_resets = outer
         return gates
 
-    def _add_flush(self, function: Callable[..., Any]) -> Callable[..., Any]:
+    def _append_flush(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """Wrap the body of a loop, or a branch, so that it ends with a `flush`."""
 
         def run(*args: Any) -> Any:
@@ -198,14 +208,16 @@ class AveragingPass(Interpreter):
                 carried = body(carried, np.asarray(number))
             return carried
         self.flush()
-        return self.target.for_loop(n_iterations, self._add_flush(body), carried, is_nest=is_nest)
+        return self.target.for_loop(
+            n_iterations, self._append_flush(body), carried, is_nest=is_nest
+        )
 
     def while_loop(
         self, condition: Callable[..., Any], body: Callable[..., Any], carried: tuple[Any, ...]
     ) -> tuple[Any, ...]:
         """Add a while loop to the target, with a `flush` after each iteration."""
         self.flush()
-        return self.target.while_loop(condition, self._add_flush(body), carried)
+        return self.target.while_loop(condition, self._append_flush(body), carried)
 
     def record_site(self, operation: Any, site: str) -> None:
         """Record the user's ``file:line`` that created an operation."""

@@ -110,7 +110,7 @@ def sum_over_outcomes(closed: ClosedJaxpr) -> ClosedJaxpr:
         return closed
 
     spanned = ClosedJaxpr(jaxpr.replace(eqns=_replace_spans(jaxpr, spans)), closed.consts)
-    run = lambda *inputs: interpret_with(spanned, _choose_rule, *inputs)
+    run = lambda *inputs: interpret_with(spanned, _get_span_rule, *inputs)
     return jax.make_jaxpr(run)(*closed.in_avals)
 
 
@@ -192,7 +192,7 @@ def _replace_spans(jaxpr: Jaxpr, spans: Sequence[_OutcomeSpan]) -> list[JaxprEqn
     return equations
 
 
-def _choose_rule(eqn: JaxprEqn) -> Rule:
+def _get_span_rule(eqn: JaxprEqn) -> Rule:
     """Return the rule that evaluates an equation; `_sum_span` for a replaced span."""
     return _sum_span if "summed" in eqn.params else bind_equation
 

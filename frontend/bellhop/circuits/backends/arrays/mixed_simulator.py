@@ -82,11 +82,11 @@ class MixedSimulator(Simulator):
         """
         n = len(self.wires)
         if preparation is None:
-            means = functools.reduce(np.multiply.outer, [np.array([1.0, 0.0, 0.0, 1.0])] * n)
+            pauli_values = functools.reduce(np.multiply.outer, [np.array([1.0, 0.0, 0.0, 1.0])] * n)
         else:
             amplitudes = prepare_amplitudes(preparation, self.wires).reshape(-1)
-            means = to_pauli_basis(amplitudes[:, None] * amplitudes.conj(), n).real
-        return jnp.asarray(means, self.dtype)
+            pauli_values = to_pauli_basis(amplitudes[:, None] * amplitudes.conj(), n).real
+        return jnp.asarray(pauli_values, self.dtype)
 
     def can_apply(self, op: qml.operation.Operator) -> bool:
         """Return whether an operation can be applied without decomposing it.
@@ -197,9 +197,9 @@ class MixedSimulator(Simulator):
             return lambda rows: jnp.asarray(matrix, rows.dtype) @ rows
         operators = get_kraus_operators(op, self.where)
 
-        def apply(means: Operand) -> Any:
+        def apply(pauli_values: Operand) -> Any:
             """Return one column ``[4**wires]`` after the Kraus operators, for `jax.vmap`."""
-            before = from_pauli_basis(means.reshape((4,) * k), k)
+            before = from_pauli_basis(pauli_values.reshape((4,) * k), k)
             after = sum(operator @ before @ operator.conj().T for operator in operators)
             return jnp.real(to_pauli_basis(after, k)).reshape(-1)
 
@@ -224,8 +224,8 @@ class MixedSimulator(Simulator):
             two real scalars; the second is None without `has_square`.
         """
         terms = find_terms(observable, self.where)
-        means = self._apply_readout_error(state)
-        mean = self._compute_terms_mean(means, terms)
+        pauli_values = self._apply_readout_error(state)
+        mean = self._compute_terms_mean(pauli_values, terms)
         if not has_square:
             return mean, None
         if len(terms) == 1:
@@ -235,9 +235,10 @@ class MixedSimulator(Simulator):
                 for f in factors
                 if not isinstance(f, NamedFactor)
             ]
-            return mean, jnp.real(coefficient) ** 2 * self._compute_mean(means, squares)
+            return mean, jnp.real(coefficient) ** 2 * self._compute_mean(pauli_values, squares)
         applied = sum(
-            jnp.real(coefficient) * functools.reduce(self._multiply_from_left, factors, means)
+            jnp.real(coefficient)
+            * functools.reduce(self._multiply_from_left, factors, pauli_values)
             for coefficient, factors in terms
         )
         return mean, self._compute_terms_mean(applied, terms)
@@ -252,18 +253,20 @@ class MixedSimulator(Simulator):
         shares = [np.array([1.0, *[self._readout_factor] * 3])] * state.ndim
         return state * jnp.asarray(functools.reduce(np.multiply.outer, shares), state.dtype)
 
-    def _compute_terms_mean(self, means: Operand, terms: Sequence[Any]) -> Any:
+    def _compute_terms_mean(self, pauli_values: Operand, terms: Sequence[Any]) -> Any:
         """Return the expectation value of a linear combination of products, a real scalar.
 
         Args:
-            means: expectation values of Pauli words, array ``[4] * qubits``.
+            pauli_values: expectation values of Pauli words, array ``[4] * qubits``.
             terms: pairs of a coefficient and the product's factors on different wires.
         """
         words = [self._find_pauli_letters(factors) for _, factors in terms]
-        places = [np.ravel_multi_index(word, means.shape) for word in words if word is not None]
-        of_words = iter(jnp.real(means.reshape(-1)[np.array(places, int)]))
+        places = [
+            np.ravel_multi_index(word, pauli_values.shape) for word in words if word is not None
+        ]
+        of_words = iter(jnp.real(pauli_values.reshape(-1)[np.array(places, int)]))
         values = [
-            self._compute_mean(means, factors) if word is None else next(of_words)
+            self._compute_mean(pauli_values, factors) if word is None else next(of_words)
             for word, (_, factors) in zip(words, terms, strict=True)
         ]
         coefficients = [jnp.real(coefficient) for coefficient, _ in terms]
@@ -285,33 +288,33 @@ class MixedSimulator(Simulator):
             letters[self.wires(factor.wire)] = _LETTERS[factor.name]
         return tuple(letters)
 
-    def _compute_mean(self, means: Operand, factors: Sequence[Factor]) -> Any:
+    def _compute_mean(self, pauli_values: Operand, factors: Sequence[Factor]) -> Any:
         """Return the expectation value of a product of factors on disjoint wires.
 
         Args:
-            means: expectation values of Pauli words, array ``[4] * qubits``.
+            pauli_values: expectation values of Pauli words, array ``[4] * qubits``.
             factors: Hermitian factors of an observable; none for the probability of the state.
         """
         qubits = [self.wires(wire) for factor in factors for wire in factor.wires]
-        rest = _trace_out(means, qubits)
+        rest = _trace_out(pauli_values, qubits)
         for factor in factors:
             k = len(factor.wires)
             shares = to_pauli_basis(get_factor_matrix(factor), k) / 2**k
             rest = jnp.tensordot(jnp.asarray(shares), rest, axes=k)
         return jnp.real(rest)
 
-    def _multiply_from_left(self, means: Operand, factor: Factor) -> Any:
+    def _multiply_from_left(self, pauli_values: Operand, factor: Factor) -> Any:
         """Return ``Tr(P factor rho)`` for all Pauli words P, given ``Tr(P rho)``.
 
         Both are arrays ``[4] * qubits``; the result is complex.
 
         Args:
-            means: ``Tr(P rho)``.
+            pauli_values: ``Tr(P rho)``.
             factor: a matrix on some wires.
         """
         qubits = list(map(self.wires, factor.wires))
         matrix = make_left_multiplication(get_factor_matrix(factor), len(qubits))
-        return _apply_to_leading_axes(lambda rows: jnp.asarray(matrix) @ rows, means, qubits)
+        return _apply_to_leading_axes(lambda rows: jnp.asarray(matrix) @ rows, pauli_values, qubits)
 
     def compute_probabilities(self, state: Any, qubits: Sequence[int]) -> Any:
         """Return the outcome probabilities of `qubits`, with the device's readout errors.
@@ -323,14 +326,14 @@ class MixedSimulator(Simulator):
         Returns:
             array ``[2**len(qubits)]``.
         """
-        means = _trace_out(state, qubits)[(slice(None, None, 3),) * len(qubits)]
+        pauli_values = _trace_out(state, qubits)[(slice(None, None, 3),) * len(qubits)]
         one = np.array([[0.5, 0.5 * self._readout_factor], [0.5, -0.5 * self._readout_factor]])
         for first in range(0, len(qubits), _QUBITS_PER_STEP):
             k = len(qubits[first : first + _QUBITS_PER_STEP])
             signs = functools.reduce(np.kron, [one] * k)
             # The transposition puts the processed qubits after the remaining qubits.
-            means = (jnp.asarray(signs, state.dtype) @ means.reshape(2**k, -1)).T
-        return means.reshape(-1)
+            pauli_values = (jnp.asarray(signs, state.dtype) @ pauli_values.reshape(2**k, -1)).T
+        return pauli_values.reshape(-1)
 
     def prepare_snapshot(self, state: Any, qubits: Sequence[int]) -> Any:
         """Return the state with `qubits` as leading axes."""
@@ -362,15 +365,17 @@ class MixedSimulator(Simulator):
         return self.compute_density_matrix(state, range(state.ndim))
 
 
-def _trace_out(means: Operand, qubits: Sequence[int]) -> Any:
+def _trace_out(pauli_values: Operand, qubits: Sequence[int]) -> Any:
     """Return the reduced state of some qubits, as Pauli expectation values.
 
     Args:
-        means: array with an axis of four for each qubit of the state.
+        pauli_values: array with an axis of four for each qubit of the state.
         qubits: qubits to keep, in the order of the result's axes.
     """
     kept = sorted(qubits)
-    rest = means[tuple(slice(None) if qubit in kept else 0 for qubit in range(means.ndim))]
+    rest = pauli_values[
+        tuple(slice(None) if qubit in kept else 0 for qubit in range(pauli_values.ndim))
+    ]
     return rest.transpose([kept.index(qubit) for qubit in qubits])
 
 

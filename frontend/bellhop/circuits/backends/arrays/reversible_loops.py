@@ -219,10 +219,10 @@ class _ReversibleLoop:
             inverse = lambda state: self._evaluate_iteration(self._plain_jaxpr, state, number, now)
             [before] = jax.vjp(inverse, jnp.zeros_like(state))[1](state)
 
-            def iteration(state: Operand, *moving: Any) -> Any:
+            def iteration(state: Operand, *new_values: Any) -> Any:
                 """Run the iteration as a function of the state and all differentiable values."""
                 return self._evaluate_iteration(
-                    self._jaxpr, state, number, _replace_differentiable(now, moving)
+                    self._jaxpr, state, number, _replace_differentiable(now, new_values)
                 )
 
             _, pull = jax.vjp(iteration, before, *filter(is_differentiable, now))
@@ -243,24 +243,24 @@ class _ReversibleLoop:
 
 
 def _replace_differentiable(
-    values: Sequence[Any], moving: Sequence[Any], like: Any = None
+    values: Sequence[Any], new_values: Sequence[Any], like: Any = None
 ) -> list[Any]:
     """Return a copy of a list with new floating-point and complex values.
 
     Args:
         values: the list; integers and booleans in it are kept.
-        moving: the new values, in order.
+        new_values: the new values, in order.
         like: values whose dtypes decide which positions are replaced; None for `values` themselves.
     """
-    others = iter(moving)
+    others = iter(new_values)
     which = map(is_differentiable, values if like is None else like)
     return [next(others) if yes else x for x, yes in zip(values, which, strict=True)]
 
 
-def _evaluate_plainly(eqn: JaxprEqn, *operands: Operand) -> list[Any]:
+def _inline_custom_jvp(eqn: JaxprEqn, *operands: Operand) -> list[Any]:
     """Evaluate the function of a ``custom_jvp_call`` equation, without its JVP rule."""
     closed = eqn.params["call_jaxpr"]
     return eval_jaxpr(closed.jaxpr, closed.consts, *operands)
 
 
-_PLAIN_RULES: Rules = {custom_jvp_call_p: _evaluate_plainly}
+_PLAIN_RULES: Rules = {custom_jvp_call_p: _inline_custom_jvp}

@@ -60,15 +60,17 @@ class BranchShots:
     n_accepted: Any
     _rounds: int = 0
 
-    def sample(self, simulator: Simulator, state: Any, asked: Sequence[SampleRequest]) -> list[Any]:
+    def sample(
+        self, simulator: Simulator, state: Any, requests: Sequence[SampleRequest]
+    ) -> list[Any]:
         """Sample the final state of this branch, once for all requests.
 
         Each call draws from a new PRNG key, derived from `key` and the number of earlier calls.
 
         Args:
             state: the branch's final state.
-            asked: the requests; either all are `ShadowSnapshots` or none is. Each snapshot request
-                draws its own samples, all other requests share the same samples.
+            requests: the requests; either all are `ShadowSnapshots` or none is. Each snapshot
+                request draws its own samples, all other requests share the same samples.
 
         Returns:
             a list with one array per request: for `Frequencies` ``[groups, outcomes]`` and for
@@ -77,7 +79,7 @@ class BranchShots:
         """
         self._rounds += 1
         key = jax.random.fold_in(self.key, self._rounds)
-        snapshots = [what for what in asked if isinstance(what, ShadowSnapshots)]
+        snapshots = [what for what in requests if isinstance(what, ShadowSnapshots)]
         if snapshots:
             keys = jax.random.split(key, len(snapshots))
             return [
@@ -90,7 +92,7 @@ class BranchShots:
             self._compute_frequencies(bits, weights, what)
             if isinstance(what, Frequencies)
             else bits
-            for what in asked
+            for what in requests
         ]
 
     def average_over_groups(self, value: Any, probability: Any) -> Any:

@@ -329,13 +329,13 @@ class SimulatedCircuit(ProgramCircuit):
         """The number of shots of each group over which results are averaged."""
         return () if self._shots is None else self._shots.groups
 
-    def sample(self, asked: Sequence[SampleRequest]) -> list[Any]:
+    def sample(self, requests: Sequence[SampleRequest]) -> list[Any]:
         """Sample the final state once for all shots, and return an array for each request.
 
         The requests and the arrays are as in `BranchShots.sample`.
         """
         assert self._shots is not None
-        return self._shots.sample(self.simulator, self.state, asked)
+        return self._shots.sample(self.simulator, self.state, requests)
 
     def average_over_groups(self, value: Any) -> Any:
         """Multiply a value by the fraction of each group's shots that are in this branch.

@@ -260,13 +260,13 @@ class AngleScan:
         n_qubits = (state.shape[1].bit_length() - 1) // _BITS
         in_order = tuple(range(n_qubits))
         width = min(n_qubits, max(len(block.qubits) for block in blocks))
-        whole = [_fill(block, width, in_order) for block in blocks]
+        whole = [_pad_block(block, width, in_order) for block in blocks]
         orders = [(*b.qubits, *(q for q in in_order if q not in b.qubits)) for b in whole]
         steps = ScanSteps(_BITS, (in_order, *orders, in_order))
         return steps.apply(state, _compute_matrices(whole, state.dtype))
 
 
-def _fill(block: _Block, width: int, in_order: tuple[int, ...]) -> _Block:
+def _pad_block(block: _Block, width: int, in_order: tuple[int, ...]) -> _Block:
     """Extend a block to `width` qubits, and its coefficients to all five terms.
 
     Args:
@@ -279,17 +279,17 @@ def _fill(block: _Block, width: int, in_order: tuple[int, ...]) -> _Block:
         a block with coefficients ``[5, 4**width, 4**width]``; terms that the block lacks are zero.
     """
     others = [qubit for qubit in in_order if qubit not in block.qubits]
-    filled = block.extend((*block.qubits, *others[: width - len(block.qubits)]))
-    n_missing = _N_TERMS - len(filled.coefficients)
-    filled.coefficients = np.pad(filled.coefficients, ((0, n_missing), (0, 0), (0, 0)))
-    return filled
+    padded = block.extend((*block.qubits, *others[: width - len(block.qubits)]))
+    n_missing = _N_TERMS - len(padded.coefficients)
+    padded.coefficients = np.pad(padded.coefficients, ((0, n_missing), (0, 0), (0, 0)))
+    return padded
 
 
 def _compute_matrices(blocks: Sequence[_Block], dtype: np.dtype) -> Any:
     """Return the matrices of blocks at their angles, ``[blocks, rows, rows]``.
 
     Args:
-        blocks: blocks on equally many qubits, with all five terms (`_fill`).
+        blocks: blocks on equally many qubits, with all five terms (`_pad_block`).
     """
     tables: dict[bytes, int] = {}
     numbers = [tables.setdefault(block.coefficients.tobytes(), len(tables)) for block in blocks]

@@ -376,8 +376,10 @@ class Evolution:
         def exchange_tiles(place: ExchangePlacement, state: Operand) -> Any:
             """Exchange qubits of this device's shard in a loop over tiles."""
             rows = MatrixRows(self.base, len(place.initial_order), place.positions)
-            at_once = max(_MIN_TILE_SIZE, state.size // _MAX_TILES)
-            return rows.map_tiles(lambda tile: devices.exchange_qubits(tile, place), state, at_once)
+            max_tile_size = max(_MIN_TILE_SIZE, state.size // _MAX_TILES)
+            return rows.map_tiles(
+                lambda tile: devices.exchange_qubits(tile, place), state, max_tile_size
+            )
 
         linear = LinearMap(
             lambda _, cotangents: [exchange_tiles(place.inverse, cotangents[0])],

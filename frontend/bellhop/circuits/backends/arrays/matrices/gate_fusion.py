@@ -49,7 +49,7 @@ class FusedBlock:
     @property
     def is_constant(self) -> bool:
         """Whether all factors are static matrices (NumPy arrays)."""
-        return all(isinstance(what, np.ndarray) for _, what in self.factors)
+        return all(isinstance(entry, np.ndarray) for _, entry in self.factors)
 
 
 def fuse_matrices(
@@ -69,7 +69,7 @@ def fuse_matrices(
     blocks: list[FusedBlock] = []
     # For each qubit, the index of the last block that acts on it.
     last = [-1] * n_qubits
-    for qubits, what, is_unitary in steps:
+    for qubits, entry, is_unitary in steps:
         first = max(last[qubit] for qubit in qubits)
         fitting = [
             (len(set(blocks[number].qubits) | set(qubits)), number)
@@ -82,7 +82,7 @@ def fuse_matrices(
             number = len(blocks)
             blocks.append(FusedBlock(is_unitary))
         block = blocks[number]
-        block.factors.append((qubits, what))
+        block.factors.append((qubits, entry))
         for qubit in qubits:
             last[qubit] = max(last[qubit], number)
             if qubit not in block.qubits:
@@ -115,23 +115,23 @@ def multiply_blocks(
     computed: dict[tuple[int, bool], list[_TracedFactor]] = defaultdict(list)
     known: dict[Any, np.ndarray] = {}
     for block, own in zip(blocks, factors, strict=True):
-        for qubits, what in block.factors:
+        for qubits, entry in block.factors:
             places = tuple(map(block.qubits.index, qubits))
-            if not isinstance(what, np.ndarray):
+            if not isinstance(entry, np.ndarray):
                 computed[len(qubits), places == tuple(range(k))].append(
-                    (own, len(own), places, what)
+                    (own, len(own), places, entry)
                 )
-                own.append(what)
+                own.append(entry)
                 continue
-            key = what.tobytes(), places
+            key = entry.tobytes(), places
             if key not in known:
-                known[key] = _embed(what[None], [places], base, k)[0]
+                known[key] = _embed(entry[None], [places], base, k)[0]
             if own and isinstance(own[-1], np.ndarray):
                 own[-1] = known[key] @ own[-1]
             else:
                 own.append(known[key])
     for (size, is_whole), some in computed.items():
-        matrices = gather_matrices(size, [what for *_, what in some])
+        matrices = gather_matrices(size, [entry for *_, entry in some])
         if not is_whole:
             matrices = _embed(matrices, [places for _, _, places, _ in some], base, k)
         row = table.append(matrices)

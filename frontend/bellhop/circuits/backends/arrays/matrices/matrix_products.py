@@ -65,18 +65,18 @@ class MatrixRows:
         """
         return _product_p.bind(*vary_like((matrix, state), (matrix, state)), rows=self)
 
-    def map_tiles(self, function: Callable[[Any], Any], state: Operand, at_once: int) -> Any:
+    def map_tiles(self, function: Callable[[Any], Any], state: Operand, max_tile_size: int) -> Any:
         """Apply a linear function of the rows to a state, one tile of columns at a time.
 
         Args:
             function: takes and returns an array ``[rows, columns]``, for any number of columns.
             state: array ``[components, base**n_qubits]``.
-            at_once: largest number of scalars of a tile with more than one column.
+            max_tile_size: largest number of scalars of a tile with more than one column.
 
         Returns:
             array of the shape of `state`.
         """
-        tiles = _Tiles(self, state.shape, at_once)
+        tiles = _Tiles(self, state.shape, max_tile_size)
 
         def step(number: Operand, state: Any) -> Any:
             return tiles.update_tile(state, number, function(tiles.read_tile(state, number)))
@@ -119,18 +119,20 @@ class _Tiles:
     Args:
         rows: the qubits that become rows.
         shape: shape of the state, which may have leading batch axes.
-        at_once: largest number of scalars of a tile with more than one column, in a state without
-            batch axes.
+        max_tile_size: largest number of scalars of a tile with more than one column, in a state
+            without batch axes.
 
     Attributes:
         n_tiles: number of tiles; 1 for a state that is not split.
         shape: shape to which the caller reshapes the state for all methods.
     """
 
-    def __init__(self, rows: MatrixRows, shape: tuple[int, ...], at_once: int) -> None:
+    def __init__(self, rows: MatrixRows, shape: tuple[int, ...], max_tile_size: int) -> None:
         columns = [place for place in range(rows.n_qubits) if place not in rows.positions]
         n_looped = 0
-        while n_looped < len(columns) and math.prod(shape[-2:]) > at_once * rows.base**n_looped:
+        while (
+            n_looped < len(columns) and math.prod(shape[-2:]) > max_tile_size * rows.base**n_looped
+        ):
             n_looped += 1
         self.n_tiles = rows.base**n_looped
         looped = columns[:n_looped]
@@ -202,12 +204,12 @@ def _matmul(left: Operand, right: Operand) -> Any:
     return jnp.matmul(left, right, precision=_PRECISION)
 
 
-def _multiply(matrix: Operand, state: Operand, *, rows: MatrixRows, at_once: int) -> Any:
+def _multiply(matrix: Operand, state: Operand, *, rows: MatrixRows, max_tile_size: int) -> Any:
     """Implement the primitive of `MatrixRows.multiply`, in a loop over tiles of columns."""
-    return rows.map_tiles(lambda rows: _matmul(matrix, rows), state, at_once)
+    return rows.map_tiles(lambda rows: _matmul(matrix, rows), state, max_tile_size)
 
 
-def _contract(one: Operand, other: Operand, *, rows: MatrixRows, at_once: int) -> Any:
+def _contract(one: Operand, other: Operand, *, rows: MatrixRows, max_tile_size: int) -> Any:
     """Implement the primitive of `MatrixRows.contract`, in a loop over tiles of columns.
 
     Both states are read as real matrices ``[rows, columns]``: the rows are the components and the
@@ -218,12 +220,12 @@ def _contract(one: Operand, other: Operand, *, rows: MatrixRows, at_once: int) -
         one: array ``[*batch, components, base**qubits]``.
         other: array of the same shape.
         rows: the qubits that become rows.
-        at_once: largest number of scalars of a tile; a tile of one column may be larger.
+        max_tile_size: largest number of scalars of a tile; a tile of one column may be larger.
 
     Returns:
         array ``[*batch, rows, rows]``.
     """
-    tiles = _Tiles(rows, one.shape, at_once)
+    tiles = _Tiles(rows, one.shape, max_tile_size)
     first, second = one.reshape(tiles.shape), other.reshape(tiles.shape)
 
     def step(number: Operand, total: Any) -> Any:
@@ -234,14 +236,14 @@ def _contract(one: Operand, other: Operand, *, rows: MatrixRows, at_once: int) -
 
 
 def _step_backwards(
-    inverse: Operand, state: Operand, cotangent: Operand, *, rows: MatrixRows, at_once: int
+    inverse: Operand, state: Operand, cotangent: Operand, *, rows: MatrixRows, max_tile_size: int
 ) -> list[Any]:
     """Implement the primitive of `MatrixRows.step_backwards`, tile by tile.
 
     Arguments and results are as of this method, with leading batch axes. A tile has at most
-    `at_once` scalars if it has more than one column.
+    `max_tile_size` scalars if it has more than one column.
     """
-    tiles = _Tiles(rows, state.shape, at_once)
+    tiles = _Tiles(rows, state.shape, max_tile_size)
 
     def step(number: Operand, carried: Any) -> Any:
         """Undo the gate for one tile; the body of the loop over tiles.
@@ -305,13 +307,16 @@ def _register(primitive: Primitive, function: Callable[..., Any]) -> None:
 
     Args:
         primitive: the primitive, with `multiple_results` set.
-        function: ``function(*operands, rows=..., at_once=...)``, which computes its results in JAX.
+        function: ``function(*operands, rows=..., max_tile_size=...)``, which computes its results
+            in JAX.
     """
     several = primitive.multiple_results
-    primitive.def_impl(partial(function, at_once=_CPU_TILE_SIZE))
+    primitive.def_impl(partial(function, max_tile_size=_CPU_TILE_SIZE))
     batching.primitive_batchers[primitive] = partial(_batch, primitive)
-    for platform, at_once in (("cpu", _CPU_TILE_SIZE), (None, _TILE_SIZE)):
-        lowering = mlir.lower_fun(partial(function, at_once=at_once), multiple_results=several)
+    for platform, max_tile_size in (("cpu", _CPU_TILE_SIZE), (None, _TILE_SIZE)):
+        lowering = mlir.lower_fun(
+            partial(function, max_tile_size=max_tile_size), multiple_results=several
+        )
         mlir.register_lowering(primitive, lowering, platform=platform)
 
 

@@ -248,22 +248,24 @@ class PartitionedSimulator(PureSimulator):
         sort = self._map_shards(lambda part: permute_qubits(part, state.local, local, self.base))
         return PartitionedState(sort(state.amplitudes), devices, local)
 
-    def _make_local(self, state: PartitionedState, footprint: GateWires) -> PartitionedState:
-        """Exchange qubits between devices so that `footprint.nondiagonal` are local qubits.
+    def _make_local(self, state: PartitionedState, gate_wires: GateWires) -> PartitionedState:
+        """Exchange qubits between devices so that `gate_wires.nondiagonal` are local qubits.
 
         Args:
             state: the state, whose device qubits are the bits of the device's index.
-            footprint: the qubits of an operation, and on which of them it is not diagonal.
+            gate_wires: the qubits of an operation, and on which of them it is not diagonal.
 
         Returns:
             the same state, with other device qubits if necessary.
         """
         plan = plan_segments(
-            [footprint], len(self.wires), state.devices, None, can_choose_start=state.is_zero
+            [gate_wires], len(self.wires), state.devices, None, can_choose_start=state.is_zero
         )
-        return self._reorder(self._choose_start(state, plan.start), plan.end)
+        return self._reorder(self._relabel_zero_state(state, plan.start), plan.end)
 
-    def _choose_start(self, state: PartitionedState, devices: tuple[int, ...]) -> PartitionedState:
+    def _relabel_zero_state(
+        self, state: PartitionedState, devices: tuple[int, ...]
+    ) -> PartitionedState:
         """Return the state ``|0...0>`` with other device qubits, without communication.
 
         Any other state must have the device qubits `devices` already, and is returned unchanged.
@@ -273,24 +275,24 @@ class PartitionedSimulator(PureSimulator):
         return replace(state, devices=devices, local=list_local_qubits(devices, len(self.wires)))
 
     def _apply_matrices(
-        self, matrices: Any, run: Sequence[tuple[Any, tuple[int, ...]]], state: Any
+        self, matrices: Any, sequence: Sequence[tuple[Any, tuple[int, ...]]], state: Any
     ) -> Any:
         """Apply operations as matrices, with exchanges of qubits between devices.
 
         Args:
             matrices: a `MatrixSequence`.
-            run: pairs of an operation and the indices of its qubits, in order.
+            sequence: pairs of an operation and the indices of its qubits, in order.
             state: the state before the operations.
 
         Returns:
             the state after the operations, which may have other device qubits.
         """
-        footprints = [find_gate_wires(op, qubits) for op, qubits in run]
+        gate_wires = [find_gate_wires(op, qubits) for op, qubits in sequence]
         plan = plan_segments(
-            footprints, len(self.wires), state.devices, None, can_choose_start=state.is_zero
+            gate_wires, len(self.wires), state.devices, None, can_choose_start=state.is_zero
         )
-        local = self._choose_start(state, plan.start).local
-        amplitudes, local = matrices.apply_plan(run, state.amplitudes, plan, local)
+        local = self._relabel_zero_state(state, plan.start).local
+        amplitudes, local = matrices.apply_plan(sequence, state.amplitudes, plan, local)
         return PartitionedState(amplitudes, plan.end, local)
 
     def can_apply(self, op: Any) -> bool:
@@ -326,12 +328,12 @@ class PartitionedSimulator(PureSimulator):
         """
         if any(map(is_dynamic, qubits)):
             return self._apply_on_dynamic_wires(op, qubits, state)
-        footprint = find_gate_wires(op, qubits)
-        if len(footprint.nondiagonal) > self._n_local:
+        gate_wires = find_gate_wires(op, qubits)
+        if len(gate_wires.nondiagonal) > self._n_local:
             # The matrix is replicated and larger than the state, so gathering the state is cheap.
             after = super().apply_single_operation(op, qubits, self._gather_amplitudes(state))
             return self._shard_amplitudes(self._to_complex(after), range(len(self.wires)))
-        state = self._make_local(state, footprint)
+        state = self._make_local(state, gate_wires)
         on_places = map_to_qubits(op, self.wires).map_wires(
             {qubit: place for place, qubit in enumerate(state.order)}
         )
@@ -493,14 +495,14 @@ class PartitionedSimulator(PureSimulator):
         """Return the pair of the state and the qubits, which `sample_in_bases` takes."""
         return state, qubits
 
-    def sample_in_bases(self, first: Any, places: Operand, bases: Operand) -> tuple[Any, Any]:
+    def sample_in_bases(self, first: Any, uniform: Operand, bases: Operand) -> tuple[Any, Any]:
         """Draw one outcome of several qubits, each in its own Pauli basis.
 
         The qubits are rotated to their bases, and then all qubits of the state are sampled.
 
         Args:
             first: the result of `prepare_snapshot`: the state, and the qubits to sample.
-            places: ``[qubits]``, uniform random numbers, of which only the first is used.
+            uniform: ``[qubits]``, uniform random numbers, of which only the first is used.
             bases: ``[qubits]``, 0, 1, 2 for X, Y, Z.
 
         Returns:
@@ -509,7 +511,7 @@ class PartitionedSimulator(PureSimulator):
         state, qubits = first
         labels = [self.wires.labels[qubit] for qubit in qubits]
         bits, probability = self._draw_samples(
-            self.apply_operations(make_basis_rotations(bases, labels), state), places[:1]
+            self.apply_operations(make_basis_rotations(bases, labels), state), uniform[:1]
         )
         return bits[0, np.array(qubits, int)], probability[0]
 
