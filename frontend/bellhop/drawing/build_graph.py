@@ -395,7 +395,9 @@ def _format_circuit(params: dict[str, Any], *, along: bool) -> list[str]:
     runner = str(body.plan)
     if along:
         runner = f"derivative along a tangent, {runner}"
-    elif any(CircuitEquation(eqn).is_sweep for eqn in iterate_equations(body.closed.jaxpr)):
+    elif any(
+        CircuitEquation(eqn).is_derivative_product for eqn in iterate_equations(body.closed.jaxpr)
+    ):
         runner = f"derivative along a cotangent, {runner}"
     elif order > 0:
         derivatives = "derivatives" if order == 1 else f"derivatives of order {order}"

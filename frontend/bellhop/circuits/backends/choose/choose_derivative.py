@@ -53,7 +53,7 @@ class CircuitFacts:
         return all(m.has_jacobian(executor) for m in self.measurements)
 
     @property
-    def is_swept_by_engine(self) -> bool:
+    def can_use_engine_adjoint(self) -> bool:
         """Whether the adjoint method of Bellhop's engine, also for probabilities, can be used.
 
         The engine must execute the circuit, without loops of dynamic trip count, and without a
@@ -62,12 +62,15 @@ class CircuitFacts:
         return self.in_engine and self.has_static_count and not self.needs_rerun
 
     @property
-    def is_swept_by_adjoint(self) -> bool:
+    def adjoint_supports_measurements(self) -> bool:
         """Whether the available adjoint method differentiates all measurements.
 
-        This is the engine's method if `is_swept_by_engine`, else the method of the device's plugin.
+        This is the engine's method if `can_use_engine_adjoint`, else the method of the device's
+        plugin.
         """
-        return self.offers_jacobian(Executor.ENGINE if self.is_swept_by_engine else Executor.PLUGIN)
+        return self.offers_jacobian(
+            Executor.ENGINE if self.can_use_engine_adjoint else Executor.PLUGIN
+        )
 
     @property
     def has_adjoint(self) -> bool:
@@ -78,7 +81,7 @@ class CircuitFacts:
         that need a rerun.
         """
         is_reversible = not (self.needs_rerun or self.may_change_norm)
-        return self.device_has_adjoint and self.is_swept_by_adjoint and is_reversible
+        return self.device_has_adjoint and self.adjoint_supports_measurements and is_reversible
 
     @property
     def is_sweep_cheaper(self) -> bool:
@@ -90,7 +93,7 @@ class CircuitFacts:
         """
         # A sweep gives all means of a plugin at once.
         are_means = self.offers_jacobian(Executor.PLUGIN)
-        return are_means or (self.is_swept_by_engine and self.n_values <= 2 * self.n_params)
+        return are_means or (self.can_use_engine_adjoint and self.n_values <= 2 * self.n_params)
 
 
 @dataclass(frozen=True)
@@ -157,7 +160,7 @@ def _choose_method(asked: str, facts: CircuitFacts) -> str:
     if asked != DiffMethod.BEST:
         return asked
     # Other methods do not differentiate all measurements, so the sweep's cost does not matter.
-    is_alone = facts.is_swept_by_engine and any(each.obstacle for each in facts.measurements)
+    is_alone = facts.can_use_engine_adjoint and any(each.obstacle for each in facts.measurements)
     is_best = facts.has_adjoint and (facts.is_sweep_cheaper or is_alone)
     return DiffMethod.ADJOINT if is_best else DiffMethod.PARAMETER_SHIFT
 
@@ -230,7 +233,7 @@ _ADJOINT_OBSTACLES: tuple[tuple[Callable[[CircuitFacts], bool], str], ...] = (
         "diff_method='best' or 'parameter-shift'.",
     ),
     (
-        lambda facts: not facts.is_swept_by_adjoint,
+        lambda facts: not facts.adjoint_supports_measurements,
         "the circuit measures var or probs and is differentiated with diff_method='adjoint', which "
         "differentiates expectation values only on this device. Use diff_method='best' or "
         "'parameter-shift'.",

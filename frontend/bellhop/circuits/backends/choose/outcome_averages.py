@@ -134,7 +134,7 @@ class OutcomeAverages(GateInterpreter):
         """
         self.is_possible &= not any(isinstance(value, _OutcomeTable) for value in values)
 
-    def _change_wires(self, wires: Sequence[Any]) -> None:
+    def _forget_outcomes(self, wires: Sequence[Any]) -> None:
         """Note that gates change wires, which then no longer hold their mid-circuit outcomes.
 
         A conditional on an outcome needs the measured wire as a control, so the wire must be
@@ -148,7 +148,7 @@ class OutcomeAverages(GateInterpreter):
         kept = {} if None in labels else self._holders
         self._holders = {number: label for number, label in kept.items() if label not in labels}
 
-    def _end_part(self) -> None:
+    def _forget_reset_outcomes(self) -> None:
         """Note that wires which are reset after their measurement no longer hold the outcome.
 
         Called at the ends of a loop's body or a branch: there, if not before, the compiler pass
@@ -163,9 +163,9 @@ class OutcomeAverages(GateInterpreter):
         ``is_possible`` is cleared if it returns a value that depends on outcomes. Wires that are
         reset after their measurement no longer hold the outcome where the part begins and ends.
         """
-        self._end_part()
+        self._forget_reset_outcomes()
         self._reject_tables(self.interpret(closed, *inputs))
-        self._end_part()
+        self._forget_reset_outcomes()
 
     def _interpret_classical(self, eqn: JaxprEqn, *operands: Any) -> Sequence[Any]:
         """Evaluate an equation without gates, for each combination of its operands' outcomes.
@@ -223,7 +223,7 @@ class OutcomeAverages(GateInterpreter):
             self.n_operations += 1
             self.is_possible &= not ControlFlow.is_instance(op)
             self.kinds.add(OperationKind.classify(op))
-            self._change_wires(op.wires)
+            self._forget_outcomes(op.wires)
         return []
 
     def _interpret_outcome(self, eqn: JaxprEqn, *operands: Any) -> list[Any]:
@@ -237,7 +237,7 @@ class OutcomeAverages(GateInterpreter):
         self._reject_tables(operands)
         self.is_possible &= eqn.params["postselect"] < 0
         wires = eqn.params["operator"].with_values(_mark_unknown(operands))
-        self._change_wires(wires)
+        self._forget_outcomes(wires)
         number = self._n_measurements
         self._n_measurements += 1
         self._are_reset |= {number} if eqn.params["reset"] else set()
@@ -260,7 +260,7 @@ class OutcomeAverages(GateInterpreter):
         self.interpret(body, *operands[:n])
         self.is_possible &= self.n_outcomes == before
         if controls is not None:
-            self._change_wires(controls.with_values(_mark_unknown(operands[n:]))[0])
+            self._forget_outcomes(controls.with_values(_mark_unknown(operands[n:]))[0])
         return []
 
     def _interpret_for_loop(self, eqn: JaxprEqn, *operands: Any) -> Sequence[Any]:

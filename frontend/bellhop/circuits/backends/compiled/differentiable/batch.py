@@ -324,7 +324,7 @@ def _measure_batch(
 
 
 def _directions_batch(
-    operands: MeasureOperands, of: MeasureOperands, **params: Any
+    operands: MeasureOperands, dims: MeasureOperands, **params: Any
 ) -> tuple[list[Any], list[int | None]]:
     """Batching rule of ``quantum_derivative`` whose operand ``directions`` is mapped.
 
@@ -333,15 +333,15 @@ def _directions_batch(
 
     Args:
         operands: the operands of ``derivative_p``.
-        of: the mapped axis of each operand; only ``directions`` may be mapped.
+        dims: the mapped axis of each operand; only ``directions`` may be mapped.
 
     Returns:
         the results and their mapped axes: the handle (None), the derivative with the mapped axis in
         front (0), and the number of the saved derivative (None).
     """
-    assert list(of.to_dict()) == ["directions"]
-    size = operands.directions.shape[of.directions]
-    directions = to_rows(operands.directions, of.directions, size)
+    assert list(dims.to_dict()) == ["directions"]
+    size = operands.directions.shape[dims.directions]
+    directions = to_rows(operands.directions, dims.directions, size)
     handle, derivative, saved = operands._replace(directions=directions).bind(
         derivative_p, **params
     )

@@ -228,7 +228,7 @@ class CircuitEquation:
         return is_call(self.eqn, "mid_measure")
 
     @property
-    def is_sweep(self) -> bool:
+    def is_derivative_product(self) -> bool:
         """Whether the equation computes a VJP or Hessian-vector product of measured values."""
         return is_derivative_product(self.eqn)
 

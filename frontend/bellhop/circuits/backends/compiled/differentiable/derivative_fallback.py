@@ -71,7 +71,7 @@ class FallbackFunction:
         closed = jax.make_jaxpr(self.primary)(*operands)
         # In reverse mode the values are unused, so dead code elimination removes a circuit.
         closed, _ = dce(closed, [True] * len(closed.out_avals), [True] * len(operands))
-        return two_forms_p.bind(*operands, call_jaxpr=closed, forms=self)
+        return fallback_p.bind(*operands, call_jaxpr=closed, forms=self)
 
     def map_forms(self, change: Callable[[Form], Form]) -> "FallbackFunction":
         """Apply a transformation such as ``jax.vmap`` to both forms: ``change(form)``.
@@ -95,11 +95,11 @@ class FallbackFunction:
 
 hold_weakly_in_caches(FallbackFunction)
 
-two_forms_p = Primitive("quantum_two_forms")
-two_forms_p.multiple_results = True
+fallback_p = Primitive("quantum_two_forms")
+fallback_p.multiple_results = True
 
 
-@two_forms_p.def_impl
+@fallback_p.def_impl
 def _evaluate_primary(
     *operands: Operand, call_jaxpr: ClosedJaxpr, forms: FallbackFunction
 ) -> list[Any]:
@@ -107,7 +107,7 @@ def _evaluate_primary(
     return eval_jaxpr(call_jaxpr.jaxpr, call_jaxpr.consts, *operands)
 
 
-@two_forms_p.def_abstract_eval
+@fallback_p.def_abstract_eval
 def _abstract_eval(*_: Any, call_jaxpr: ClosedJaxpr, forms: FallbackFunction) -> Sequence[Any]:
     return call_jaxpr.out_avals
 
@@ -131,7 +131,7 @@ def _jvp(
         the results and their tangents. The tangents come from a ``LinearMap``, whose evaluation and
         transpose are again functions with two forms: the JVPs and the VJPs of both forms.
     """
-    results = two_forms_p.bind(*primals, call_jaxpr=call_jaxpr, forms=forms)
+    results = fallback_p.bind(*primals, call_jaxpr=call_jaxpr, forms=forms)
     has_tangent = [type(tangent) is not ad.Zero for tangent in tangents]
     is_inexact = [jnp.issubdtype(result.dtype, jnp.inexact) for result in results]
     n = len(primals)
@@ -211,7 +211,7 @@ def _batch(
         the results and their mapped axes: 0, or None if no operand is mapped.
     """
     if all(dim is None for dim in dims):
-        results = two_forms_p.bind(*operands, call_jaxpr=call_jaxpr, forms=forms)
+        results = fallback_p.bind(*operands, call_jaxpr=call_jaxpr, forms=forms)
         return results, [None] * len(results)
     axis_options = {
         "axis_size": axis.size,
@@ -222,8 +222,8 @@ def _batch(
     return results, [0] * len(results)
 
 
-ad.primitive_jvps[two_forms_p] = _jvp
-batching.fancy_primitive_batchers[two_forms_p] = _batch
+ad.primitive_jvps[fallback_p] = _jvp
+batching.fancy_primitive_batchers[fallback_p] = _batch
 mlir.register_lowering(
-    two_forms_p, mlir.lower_fun(_evaluate_primary, multiple_results=True), cacheable=False
+    fallback_p, mlir.lower_fun(_evaluate_primary, multiple_results=True), cacheable=False
 )

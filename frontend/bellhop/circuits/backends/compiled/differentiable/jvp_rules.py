@@ -171,7 +171,7 @@ def _values_jvp(jvp: MeasurementJvp, measuring: MeasurementSet) -> tuple[Any, li
     if jvp.has_tangents and differentiation.obstacle:
         raise DifferentiableCompileError(differentiation.obstacle)
     if jvp.has_tangents and any(each.is_constant for each in measuring.measurements):
-        return _constants_jvp(jvp, measuring)
+        return _values_with_constants_jvp(jvp, measuring)
     if jvp.is_single_pass:
         handle, *values = jvp.bind_measurement(measuring, Query.VALUES)
         return handle, values, jvp.compute_single_pass_tangents(measuring)
@@ -186,7 +186,7 @@ def _values_jvp(jvp: MeasurementJvp, measuring: MeasurementSet) -> tuple[Any, li
     return handle, values, dots
 
 
-def _constants_jvp(
+def _values_with_constants_jvp(
     jvp: MeasurementJvp, measuring: MeasurementSet
 ) -> tuple[Any, list[Any], list[Any]]:
     """Measure values, some of which have a zero derivative, and compute their tangents.
@@ -392,7 +392,7 @@ def _correct_variance_jacobians(handle: Handle, jvp: MeasurementJvp, dot: Any) -
 
 
 def _compute_derivative_tangent(
-    handle: Handle, jvp: MeasurementJvp, order: int, more: Any = None, saved: Any = None
+    handle: Handle, jvp: MeasurementJvp, order: int, next_derivative: Any = None, saved: Any = None
 ) -> tuple[Any, Any]:
     """Compute the tangent of a derivative of any order.
 
@@ -403,7 +403,8 @@ def _compute_derivative_tangent(
         handle: the handle of the state.
         jvp: the measurements, and the tangents of operands.
         order: the order of the derivative; order 0 is the values themselves.
-        more: the derivative of the next order; None to compute it if ``params`` has a tangent.
+        next_derivative: the derivative of the next order; None to compute it if ``params`` has a
+            tangent.
         saved: the number by which the runtime finds the first derivative by gate parameters in
             loops with a dynamic trip count, if it has kept this derivative; else None.
 
@@ -416,9 +417,9 @@ def _compute_derivative_tangent(
         measuring.make_derivative_aval(rows, jvp.n_all_params, order).shape, Precision.real_type()
     )
     if jvp.params_tangent is not None:
-        if more is None:
-            handle, more, _ = jvp.bind_derivative(handle, measuring, order + 1)
-        dot += more @ jvp.params_tangent
+        if next_derivative is None:
+            handle, next_derivative, _ = jvp.bind_derivative(handle, measuring, order + 1)
+        dot += next_derivative @ jvp.params_tangent
     if jvp.perturbation_tangent is not None:
         if directions is None:
             handle, steps = call("steps", [handle], HANDLE, INTEGER)

@@ -99,12 +99,12 @@ def bind_circuit(
     return circuit_p.bind(*vary_like(inputs, inputs), body=body, batch=batch)
 
 
-def _linearize(body: CircuitBody, given: Sequence[bool], obstacle: str) -> LinearizedJaxpr:
+def _linearize(body: CircuitBody, has_tangent: Sequence[bool], obstacle: str) -> LinearizedJaxpr:
     """Linearize the jaxpr of one row of a circuit.
 
     Args:
         body: the circuit; its `make_differentiable_jaxpr` is used if it has one.
-        given: for each input, whether it has a tangent.
+        has_tangent: for each input, whether it has a tangent.
         obstacle: why gates have no derivative; empty if they have one.
 
     Returns:
@@ -119,7 +119,7 @@ def _linearize(body: CircuitBody, given: Sequence[bool], obstacle: str) -> Linea
                 body.closed
                 if body.make_differentiable_jaxpr is None
                 else body.make_differentiable_jaxpr(),
-                given,
+                has_tangent,
             )
     except DifferentiableCompileError as error:
         if error.where:
@@ -215,12 +215,14 @@ def _linearize_with_residuals(
     """
     nonzero = [type(tangent) is not ad.Zero for tangent in tangents]
     linearized = _linearize(body, nonzero, _find_obstacle(body))
-    closed, evaluate, again = linearized.make_residual_jaxpr(
+    closed, evaluate, make_differentiable_jaxpr = linearized.make_residual_jaxpr(
         body.where, is_summed=body.outcomes.is_summed, is_mapped=batch is not None
     )
     n_results = len(body.result_avals)
     perturbed_tangents = list(itertools.compress(tangents, nonzero))
-    outs = bind_circuit(_make_derivative_body(body, closed, again), primals, batch=batch)
+    outs = bind_circuit(
+        _make_derivative_body(body, closed, make_differentiable_jaxpr), primals, batch=batch
+    )
     results, residuals = outs[:n_results], outs[n_results:]
     if batch is not None:
         axes = [axis for axis, yes in zip(batch.axes, nonzero, strict=True) if yes]
@@ -230,20 +232,22 @@ def _linearize_with_residuals(
 
 
 def _make_derivative_body(
-    body: CircuitBody, closed: ClosedJaxpr, again: Callable[[], ClosedJaxpr] | None
+    body: CircuitBody,
+    closed: ClosedJaxpr,
+    make_differentiable_jaxpr: Callable[[], ClosedJaxpr] | None,
 ) -> CircuitBody:
     """Return a circuit's body with the jaxpr of its derivative, one order higher.
 
     Args:
         body: the circuit that is differentiated.
         closed: the jaxpr of the derivative.
-        again: makes a jaxpr with the same results as `closed`, which is differentiated in place of
-            `closed` for the next order; None to differentiate `closed`.
+        make_differentiable_jaxpr: makes a jaxpr with the same results as `closed`, which is
+            differentiated in place of `closed` for the next order; None to differentiate `closed`.
     """
     return replace(
         body,
         closed=closed,
-        make_differentiable_jaxpr=again,
+        make_differentiable_jaxpr=make_differentiable_jaxpr,
         derivative_order=body.derivative_order + 1,
     )
 
@@ -290,7 +294,7 @@ class _LinearProducts:
         _, dots = _linearize_with_residuals(primals, tangents, self.body, self.batch)
         return list(map(ad.instantiate_zeros, itertools.compress(dots, self.out_perturbed)))
 
-    def push_forward(self, primals: Sequence[Operand], moving: Sequence[Any]) -> list[Any]:
+    def push_forward(self, primals: Sequence[Operand], tangents_in: Sequence[Any]) -> list[Any]:
         """Return the tangents of the perturbed results, computed by one adjoint sweep.
 
         Only with a `jvp_body`: the circuit returns a gradient, and the tangents are Hessian-vector
@@ -298,14 +302,14 @@ class _LinearProducts:
 
         Args:
             primals: the inputs of the circuit.
-            moving: the tangents of the perturbed inputs only.
+            tangents_in: the tangents of the perturbed inputs only.
         """
         assert self.jvp_body is not None
         batch = self.batch
         if batch is not None:
             tangents_mapped = itertools.compress(batch.is_mapped, self.in_perturbed)
             batch = Batch(batch.size, (*batch.is_mapped, *tangents_mapped))
-        return bind_circuit(self.jvp_body, [*primals, *moving], batch=batch)
+        return bind_circuit(self.jvp_body, [*primals, *tangents_in], batch=batch)
 
     def pull_back(self, primals: Sequence[Operand], cotangents: Sequence[Any]) -> list[Any]:
         """Return the cotangents of the perturbed inputs, computed by one adjoint sweep.
@@ -328,7 +332,7 @@ class _LinearProducts:
 
 
 def _find_products(
-    body: CircuitBody, batch: Batch | None, given: tuple[bool, ...]
+    body: CircuitBody, batch: Batch | None, has_tangent: tuple[bool, ...]
 ) -> _LinearProducts | None:
     """Return the products with a circuit's derivative, if they cost less than its Jacobian.
 
@@ -337,7 +341,7 @@ def _find_products(
     Args:
         body: the circuit.
         batch: the rows; None without a batch.
-        given: for each input, whether it has a tangent.
+        has_tangent: for each input, whether it has a tangent.
 
     Returns:
         the products; None if the Jacobian costs less, if the engine does not support products, if
@@ -371,7 +375,7 @@ def _find_products(
     eqns = list(map(_use_single_pass, closed.jaxpr.eqns))
     single_pass = ClosedJaxpr(closed.jaxpr.replace(eqns=eqns), closed.consts)
     linearized = _linearize(
-        replace(body, closed=single_pass, make_differentiable_jaxpr=None), given, ""
+        replace(body, closed=single_pass, make_differentiable_jaxpr=None), has_tangent, ""
     )
 
     def make_product(build_jaxpr: Callable[[LinearizedJaxpr], ClosedJaxpr]) -> CircuitBody | None:
@@ -381,8 +385,12 @@ def _find_products(
             build_jaxpr: returns the jaxpr of the product (a VJP or JVP) of a linearized circuit.
         """
         product = build_product_circuit(build_jaxpr(linearized))
-        again = lambda: build_jaxpr(_linearize(body, given, ""))
-        return None if product is None else _make_derivative_body(body, product, again)
+        make_differentiable_jaxpr = lambda: build_jaxpr(_linearize(body, has_tangent, ""))
+        return (
+            None
+            if product is None
+            else _make_derivative_body(body, product, make_differentiable_jaxpr)
+        )
 
     one_sweep = not is_gradient or len(measurement_sets[0].measurements) == 1
     vjp_body = (
@@ -395,7 +403,7 @@ def _find_products(
         return None
     max_tangents = MeasureOperands.from_equation(measured[0]).params.aval.shape[-1] // _HESSIAN_COST
     return _LinearProducts(
-        body, batch, given, linearized.out_perturbed, vjp_body, jvp_body, max_tangents
+        body, batch, has_tangent, linearized.out_perturbed, vjp_body, jvp_body, max_tangents
     )
 
 

@@ -137,7 +137,7 @@ class TracedCall:
         return self.results.finish(values, total=total, is_accepted=is_accepted)
 
 
-def _can_runs_differ(once: ClosedJaxpr) -> bool:
+def _can_runs_differ_by_callbacks(once: ClosedJaxpr) -> bool:
     """Return whether two runs with equal mid-circuit outcomes may differ, due to callbacks.
 
     True if an equation with an effect has results. If so, rejected runs are repeated by
@@ -201,7 +201,7 @@ def trace_for_runtime(
         closed = vectorize_jaxpr(once.closed)
         postselects = once.postselects and not is_exact
         if postselects and not config.drops_shots:
-            differ = _can_runs_differ(closed)
+            differ = _can_runs_differ_by_callbacks(closed)
             outcomes = Outcomes.REPEATED_ANEW if differ else Outcomes.REPEATED
         if has_run_per_shot or postselects:
             closed = make_sampled_execution(closed, where, until_accepted=postselects)
@@ -367,7 +367,12 @@ class _CircuitTracer:
             results=results,
             plan=circuit.plan,
         )
-        values = [circuit.gates.flush().handle, *weights, *scores, *results.take_values()]
+        values = [
+            circuit.recorder.bind_pending_gates().handle,
+            *weights,
+            *scores,
+            *results.take_values(),
+        ]
         return _Variant(make_call, circuit.device, len(values), has_rows), values
 
     def _measure(

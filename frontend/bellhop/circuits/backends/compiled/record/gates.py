@@ -135,10 +135,10 @@ class GateList:
             and any(map(_is_complex, base.data))
         ):
             base = self._convert_complex_gate(base)
-        if base.name == "DiagonalQubitUnitary" and self._applies_phases(base):
+        if base.name == "DiagonalQubitUnitary" and self._should_apply_phases(base):
             self._append_diagonal(base, adjoint, controls)
             return
-        is_traced = any(map(is_dynamic, base.data)) or _is_operand(base)
+        is_traced = any(map(is_dynamic, base.data)) or _is_large_preparation(base)
         if base.name == "StatePrep" and not (self._is_first and not self.sequences):
             applies = False
         derivative = DerivativeKind.BY_PARAMETERS
@@ -360,7 +360,7 @@ class GateList:
             )
         )
 
-    def _applies_phases(self, diagonal: qml.operation.Operator) -> bool:
+    def _should_apply_phases(self, diagonal: qml.operation.Operator) -> bool:
         """Return whether to apply a diagonal matrix as one gate of phases.
 
         Otherwise it is decomposed into rotations. True in the engine, on four wires or more: the
@@ -469,8 +469,8 @@ def _encode_parameters(
     constants: list[float] = []
     is_complex = op.name in _GATES_WITH_COMPLEX_DATA
     for value in op.data:
-        if op.name == "StatePrep" and (is_dynamic(value) or _is_operand(op)):
-            return sequence.append_amplitudes(_amplitudes(value, real), bits), ()
+        if op.name == "StatePrep" and (is_dynamic(value) or _is_large_preparation(op)):
+            return sequence.append_amplitudes(_flatten_amplitudes(value, real), bits), ()
         if is_dynamic(value):
             taken = sequence.append_params(
                 _to_real_numbers(value, real, is_complex=is_complex), bits
@@ -489,7 +489,7 @@ def _encode_parameters(
     return tuple(slots), tuple(constants)
 
 
-def _is_operand(op: qml.operation.Operator) -> bool:
+def _is_large_preparation(op: qml.operation.Operator) -> bool:
     """Return whether an operation is a ``StatePrep`` of at least 512 amplitudes.
 
     Such amplitudes are an array of the program even if they are static; fewer static amplitudes are
@@ -498,7 +498,7 @@ def _is_operand(op: qml.operation.Operator) -> bool:
     return op.name == "StatePrep" and np.size(op.data[0]) >= _FEWEST_AMPLITUDES_OF_OPERAND
 
 
-def _amplitudes(value: Any, real: np.dtype) -> Any:
+def _flatten_amplitudes(value: Any, real: np.dtype) -> Any:
     """Flatten a state's amplitudes, and cast them to a dtype that the runtime supports."""
     array = jnp.ravel(value)
     return array if array.dtype.name in _TYPES_OF_AMPLITUDES else array.astype(real)

@@ -120,7 +120,7 @@ class LoopEnds:
         self.after[:0] = [gate.gate for gate in pair.inverse]
 
 
-def merge_loop_ends(step: TracedStep, place: int) -> tuple[TracedStep, LoopEnds]:
+def merge_loop_ends(step: TracedStep, handle_index: int) -> tuple[TracedStep, LoopEnds]:
     """Merge the last gate of a loop's body with the first gate of the next iteration.
 
     Only gates with constant parameters are merged. The first gate is applied before the loop
@@ -128,15 +128,15 @@ def merge_loop_ends(step: TracedStep, place: int) -> tuple[TracedStep, LoopEnds]
 
     Args:
         step: the traced iteration; it is not changed.
-        place: the index of the circuit's state handle among the inputs of its jaxpr, and among the
-            outputs.
+        handle_index: the index of the circuit's state handle among the inputs of its jaxpr, and
+            among the outputs.
 
     Returns:
         the iteration with merged gates, and the gates to apply before and after the loop. If
         nothing was merged, `step` itself and no gates.
     """
     jaxpr, ends = step.closed.jaxpr, LoopEnds()
-    start, end = jaxpr.invars[place], jaxpr.outvars[place]
+    start, end = jaxpr.invars[handle_index], jaxpr.outvars[handle_index]
     straight = [eqn for eqn in jaxpr.eqns if CircuitEquation(eqn).is_gates_once]
     first = next((eqn for eqn in straight if eqn.invars[0] is start), None)
     last = next((eqn for eqn in straight if eqn.outvars[0] is end), None)
@@ -305,10 +305,10 @@ class _GateLoop:
         used = [slot for gate in self._gates for slot in gate.gate.slots if slot >= 0]
         kept = [slot for slot in used if slot not in self._sums]
         sums = [slot for slot in used if slot in self._sums]
-        place = {slot: number for number, slot in enumerate(kept + sums)}
+        new_index = {slot: number for number, slot in enumerate(kept + sums)}
         run = self._sequence.copy_empty()
         for gate in self._gates:
-            run.gates.append(replace(gate.gate, slots=_move_slots(gate.gate.slots, place)))
+            run.gates.append(replace(gate.gate, slots=_renumber_slots(gate.gate.slots, new_index)))
         run.n_params = len(used)
         run.frequencies = bytearray(self._frequencies[slot] for slot in kept + sums)
         columns = [self._params[:, np.array(kept, np.int32)]]
@@ -316,12 +316,14 @@ class _GateLoop:
         return MergedLoop(self._before, run, jnp.concatenate(columns, axis=1), self._after)
 
 
-def _move_slots(slots: tuple[int, ...] | range, place: dict[int, int]) -> tuple[int, ...] | range:
+def _renumber_slots(
+    slots: tuple[int, ...] | range, new_index: dict[int, int]
+) -> tuple[int, ...] | range:
     """Renumber a gate's parameters.
 
     Args:
         slots: for each parameter of a gate, its index, or a negative number for a constant.
-        place: the new index of each old index.
+        new_index: the new index of each old index.
 
     Returns:
         the new slots; negative numbers are unchanged. A range, the slots of an array, stays a
@@ -329,5 +331,5 @@ def _move_slots(slots: tuple[int, ...] | range, place: dict[int, int]) -> tuple[
     """
     if isinstance(slots, range):
         is_constant = slots.start < 0
-        return slots if is_constant else array_slots(place[slots.start], len(slots))
-    return tuple(place[slot] if slot >= 0 else slot for slot in slots)
+        return slots if is_constant else array_slots(new_index[slots.start], len(slots))
+    return tuple(new_index[slot] if slot >= 0 else slot for slot in slots)

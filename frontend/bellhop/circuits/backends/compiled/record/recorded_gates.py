@@ -69,12 +69,12 @@ class GateState(NamedTuple):
     offset: Any
     dynamic_params: Any
 
-    def ensure_dynamic_params(self, count: DynamicParams) -> "GateState":
-        """Return a copy whose ``dynamic_params`` are `count` if they were None.
+    def ensure_dynamic_params(self, dynamic_params: DynamicParams) -> "GateState":
+        """Return this state, or a copy with `dynamic_params` if its own are None.
 
         They represent the gate parameters in loops with a dynamic trip count.
         """
-        return self._replace(dynamic_params=self.dynamic_params or count)
+        return self._replace(dynamic_params=self.dynamic_params or dynamic_params)
 
 
 class GateEquationRecorder:
@@ -92,7 +92,7 @@ class GateEquationRecorder:
 
     Attributes:
         passes: names of the compiler passes that merge gates.
-        session: a handle of the circuit, by which the runtime finds the circuit's data.
+        session_handle: a handle of the circuit, by which the runtime finds the circuit's data.
         amplitudes: the traced amplitudes of a state preparation as real numbers; else empty.
         amplitude_bits: for each of these numbers, the bits of its shift-rule frequencies.
         has_dynamic_count: whether the circuit has a loop with a dynamic trip count.
@@ -105,7 +105,7 @@ class GateEquationRecorder:
 
     def __init__(self, handle: Handle, passes: tuple[str, ...], *, keeps_matrices: bool) -> None:
         self.passes = passes
-        self.session = handle
+        self.session_handle = handle
         self._keeps_matrices = keeps_matrices
         self._state = self._start_state = GateState(
             handle, jnp.int32(0), DynamicParams.make_empty()
@@ -164,7 +164,7 @@ class GateEquationRecorder:
         A pending sequence has no equation yet, so that later gates can join it.
         """
         self.is_fresh = False
-        self._bind_pending()
+        self._bind_pending_sequence()
         self.pending = sequence
 
     @contextmanager
@@ -198,32 +198,32 @@ class GateEquationRecorder:
             else RepeatedSequence.from_sequence(merge_gates(run, self.passes))
         )
 
-    def bound_state(self) -> CompiledState:
+    def bind_and_get_state(self) -> CompiledState:
         """Bind the gates that have no equation yet, and return the state after them."""
-        return CompiledState(self.flush().handle)
+        return CompiledState(self.bind_pending_gates().handle)
 
-    def flush(self) -> GateState:
+    def bind_pending_gates(self) -> GateState:
         """Bind the gates that have no equation yet, and return the state after them.
 
         The state has the handle, the offset of the next parameter, and the parameters in loops with
         a dynamic trip count.
         """
-        self._bind_pending()
+        self._bind_pending_sequence()
         return self._state
 
-    def flush_carry(self) -> GateState:
+    def bind_and_get_carry(self) -> GateState:
         """Bind the gates that have no equation yet; return the values that a loop carries.
 
-        Conditionals carry them, too. They are the result of `flush`, but ``dynamic_params`` is None
-        if the circuit has no loop with a dynamic trip count so far.
+        Conditionals carry them, too. They are the result of `bind_pending_gates`, but
+        ``dynamic_params`` is None if the circuit has no loop with a dynamic trip count so far.
         """
-        now = self.flush()
+        now = self.bind_pending_gates()
         return now if self.has_dynamic_count else now._replace(dynamic_params=None)
 
     def get_unbound_carry(self) -> GateState:
         """Return the state before the pending gates, for loop iterations that do not read it.
 
-        Unlike `flush_carry`, this does not bind the pending gates as an equation.
+        Unlike `bind_and_get_carry`, this does not bind the pending gates as an equation.
         ``dynamic_params`` is None.
         """
         return self._state._replace(dynamic_params=None)
@@ -235,16 +235,16 @@ class GateEquationRecorder:
         """
         self._state = state.ensure_dynamic_params(self.dynamic_params)
 
-    def replace_handle(self, handle: Handle, count: DynamicParams | None = None) -> None:
+    def replace_handle(self, handle: Handle, dynamic_params: DynamicParams | None = None) -> None:
         """Set the handle of the current state, after an operation that is not a gate.
 
         Args:
             handle: the handle of the state, for instance after a measurement.
-            count: the gate parameters in loops with a dynamic trip count, after the operation; None
-                if they are unchanged.
+            dynamic_params: the gate parameters in loops with a dynamic trip count, after the
+                operation; None if they are unchanged.
         """
         self._state = self._state._replace(
-            handle=handle, dynamic_params=count or self.dynamic_params
+            handle=handle, dynamic_params=dynamic_params or self.dynamic_params
         )
 
     def append_params(self, params: Any, frequencies: np.ndarray) -> None:
@@ -339,11 +339,11 @@ class GateEquationRecorder:
                 self.bind_sequence(
                     repeated.sequence, params, wires, n_iterations * repeated.n_iterations
                 )
-                return self.flush_carry()
+                return self.bind_and_get_carry()
 
-        return apply, self.flush_carry()
+        return apply, self.bind_and_get_carry()
 
-    def _bind_pending(self) -> None:
+    def _bind_pending_sequence(self) -> None:
         """Bind the pending sequence, if there is one, as an equation.
 
         The circuit's passes merge its gates before that, unless it is the repeated sequence of a
@@ -401,7 +401,7 @@ class GateEquationRecorder:
         n = sequence.n_params if n_iterations is None else n_iterations * sequence.n_params
         if self.is_dynamic_count:
             self._state = self._state._replace(
-                dynamic_params=self.dynamic_params.add_params(self.session, params, n)
+                dynamic_params=self.dynamic_params.add_params(self.session_handle, params, n)
             )
             self.dynamic_frequencies |= functools.reduce(operator.or_, sequence.frequencies)
             return

@@ -101,7 +101,7 @@ class RuntimeCircuit(BackendCircuit):
         rows: the batch row whose gate parameters are used, by a traced index (broadcasting).
 
     Attributes:
-        gates: the recorder of the equations so far.
+        recorder: the recorder of the equations so far.
         postselects: whether a mid-circuit measurement so far postselects.
         groups: for each group of shots over which means are taken, the number of its shots; set
             before the circuit is measured.
@@ -122,7 +122,7 @@ class RuntimeCircuit(BackendCircuit):
         rows: TracedRow,
     ) -> None:
         super().__init__(wires, where, rows)
-        self.gates = GateEquationRecorder(
+        self.recorder = GateEquationRecorder(
             handle, device.passes, keeps_matrices=gate_set.keeps_matrices
         )
         self.device = device
@@ -153,7 +153,7 @@ class RuntimeCircuit(BackendCircuit):
                 Measuring the copy leaves this circuit unchanged.
         """
         other = copy.copy(self)
-        other.gates = copy.copy(self.gates)
+        other.recorder = copy.copy(self.recorder)
         other.treatment = treatment
         return other
 
@@ -167,7 +167,7 @@ class RuntimeCircuit(BackendCircuit):
             )
         for run in self._build_gate_list(operations).sequences:
             if isinstance(run, GateSequence):
-                self.gates.add_sequence(run)
+                self.recorder.add_sequence(run)
             else:
                 self.apply_control_flow(run)
 
@@ -188,7 +188,7 @@ class RuntimeCircuit(BackendCircuit):
         is_straight = gates.is_straight(ForLoop.MAX_UNROLLED_GATES)
         for run in gates.sequences if is_straight else ():
             assert isinstance(run, GateSequence)
-            self.gates.add_sequence(run)
+            self.recorder.add_sequence(run)
         return is_straight
 
     def _build_gate_list(self, operations: Sequence[Any], most: int | None = None) -> GateList:
@@ -203,12 +203,12 @@ class RuntimeCircuit(BackendCircuit):
             self.wires,
             self.where,
             rows=self.rows,
-            is_first=self.gates.is_fresh,
+            is_first=self.recorder.is_fresh,
             find_site=self.find_site,
             by_differences=DiffMethod.has_differences(self._plan.diff_method),
             in_engine=self.device.has_engine_of_any_size,
         )
-        if self.gates.is_fresh and self.gate_set.can_apply("StatePrep"):
+        if self.recorder.is_fresh and self.gate_set.can_apply("StatePrep"):
             operations = merge_preparations(operations)
         try:
             for op in operations:
@@ -240,7 +240,7 @@ class RuntimeCircuit(BackendCircuit):
         if isinstance(n_iterations, int):
             return self._run_static_loop(n_iterations, body, carried)
         return self._run_dynamic_loop(
-            TracedLoop.trace(self.gates, "for_loop", body, carried, jnp.asarray(0)),
+            TracedLoop.trace(self.recorder, "for_loop", body, carried, jnp.asarray(0)),
             lambda step, now: jax.lax.fori_loop(0, n_iterations, lambda i, x: step(x, i)[0], now),
             functools.partial(consume_iterations, n_iterations=n_iterations),
         )
@@ -257,7 +257,7 @@ class RuntimeCircuit(BackendCircuit):
         """
         goes_on = lambda now: condition(now[0])
         return self._run_dynamic_loop(
-            TracedLoop.trace(self.gates, "while_loop", body, carried),
+            TracedLoop.trace(self.recorder, "while_loop", body, carried),
             lambda step, now: jax.lax.while_loop(goes_on, lambda x: step(x)[0], now),
             functools.partial(consume_while_iterations, condition),
         )
@@ -280,8 +280,8 @@ class RuntimeCircuit(BackendCircuit):
         """
         if loop.gates is None:
             return self._run_traced_loop(loop, functools.partial(run, loop.step))
-        computed = loop.make_classical_body(self.gates.get_unbound_carry())
-        use, state = self.gates.make_block_consumer(loop.gates)
+        computed = loop.make_classical_body(self.recorder.get_unbound_carry())
+        use, state = self.recorder.make_block_consumer(loop.gates)
         return self._resume(
             run_in_blocks(body=computed, carried=loop.carried, use=use, state=state)
         )
@@ -295,12 +295,12 @@ class RuntimeCircuit(BackendCircuit):
         short with static wires, and no compiler pass needs the loop, it is unrolled. Any other loop
         becomes a ``scan``. The arguments are as in `for_loop`.
         """
-        gates = self.gates
+        recorder = self.recorder
         # The gates before the loop stay pending, since gates of the loop may join them.
-        with gates.hide_pending():
+        with recorder.hide_pending():
             number = jnp.asarray(0)
             loop = TracedLoop.trace(
-                gates, "for_loop", body, carried, number, n_iterations=n_iterations
+                recorder, "for_loop", body, carried, number, n_iterations=n_iterations
             )
         repeated = loop.gates
         if repeated is None:
@@ -308,35 +308,35 @@ class RuntimeCircuit(BackendCircuit):
             def scan_loop(now: Any) -> Any:
                 """Add the ``scan``; register the gate parameters of all its iterations."""
                 now, stacked = jax.lax.scan(loop.step, now, ForLoop.make_indices(n_iterations))
-                gates.append_params(jnp.ravel(stacked), np.tile(loop.frequencies, n_iterations))
+                recorder.append_params(jnp.ravel(stacked), np.tile(loop.frequencies, n_iterations))
                 return now
 
             return self._run_traced_loop(loop, scan_loop)
-        computed, first = loop.make_classical_body(gates.get_unbound_carry()), loop.carried
+        computed, first = loop.make_classical_body(recorder.get_unbound_carry()), loop.carried
         carried, (params, wires) = stack_iterations(computed, first, n_iterations)
         total = n_iterations * repeated.n_iterations
-        if not gates.passes:
+        if not recorder.passes:
             wires_of = lambda number: computed(first, number)[1][1]
             every = RepeatedSequence(repeated.sequence, jnp.ravel(params), jnp.ravel(wires), total)
             straight = unroll_loop(every, wires_of, n_iterations, self.device.qubits)
             if straight is None:
-                gates.set_pending(every)
+                recorder.set_pending(every)
             else:
-                gates.add_sequence(straight)
+                recorder.add_sequence(straight)
             return tuple(carried)
         # If the body is a loop itself and still one sequence of gates, no gates merged where inner
         # iterations meet.  The same gates meet between two outer iterations.
         merged = MergedLoop([], repeated.sequence, params, [])
-        if gates.should_merge_boundaries and repeated.n_iterations == 1:
+        if recorder.should_merge_boundaries and repeated.n_iterations == 1:
             merged = merge_iterations(repeated.sequence, params)
         for run in merged.before:
-            gates.add_sequence(run)
+            recorder.add_sequence(run)
         if merged.sequence.gates:
-            gates.set_pending(
+            recorder.set_pending(
                 RepeatedSequence(merged.sequence, jnp.ravel(merged.params), jnp.ravel(wires), total)
             )
         for run in merged.after:
-            gates.add_sequence(run)
+            recorder.add_sequence(run)
         return tuple(carried)
 
     def _run_traced_loop(self, loop: TracedLoop, run: Callable[[Any], Any]) -> tuple[Any, ...]:
@@ -349,9 +349,9 @@ class RuntimeCircuit(BackendCircuit):
             run: adds the loop: maps the pair of carried values and circuit state before it to the
                 pair after it.
         """
-        self.gates.add_sequence(GateSequence(gates=loop.ends.before))
-        carried = self._resume(run((loop.carried, self.gates.flush_carry())))
-        self.gates.add_sequence(GateSequence(gates=loop.ends.after))
+        self.recorder.add_sequence(GateSequence(gates=loop.ends.before))
+        carried = self._resume(run((loop.carried, self.recorder.bind_and_get_carry())))
+        self.recorder.add_sequence(GateSequence(gates=loop.ends.after))
         return carried
 
     def _resume(self, now: Any) -> tuple[Any, ...]:
@@ -361,12 +361,12 @@ class RuntimeCircuit(BackendCircuit):
             now: the pair of carried values and circuit state after the loop.
         """
         carried, state = now
-        self.gates.resume(state)
+        self.recorder.resume(state)
         return tuple(carried)
 
     def branch(self, branches: Branches) -> Any:
         """Record a conditional whose branches may apply gates; return its result."""
-        return record_branches(self.gates, branches)
+        return record_branches(self.recorder, branches)
 
     def mid_measure(
         self, label: Wire, *, reset: bool, postselect: int, site: str, is_joint: bool = False
@@ -388,15 +388,17 @@ class RuntimeCircuit(BackendCircuit):
             if is_known
             else WireMap.as_int32(wires.get_dynamic_qubit(label))
         )
-        gates = self.gates
-        handle, outcome = gates.bound_state().mid_measure(
+        recorder = self.recorder
+        handle, outcome = recorder.bind_and_get_state().mid_measure(
             wire, postselect=postselect, reset=reset, site=site
         )
-        count = gates.dynamic_params
-        if gates.is_dynamic_count:
-            count, handle, outcome = count.save_outcome(handle, gates.session, outcome)
-        gates.replace_handle(handle, count)
-        gates.is_fresh = False
+        dynamic_params = recorder.dynamic_params
+        if recorder.is_dynamic_count:
+            dynamic_params, handle, outcome = dynamic_params.save_outcome(
+                handle, recorder.session_handle, outcome
+            )
+        recorder.replace_handle(handle, dynamic_params)
+        recorder.is_fresh = False
         self.has_mid_circuit = True
         self.postselects |= postselect >= 0
         return outcome
@@ -416,9 +418,12 @@ class RuntimeCircuit(BackendCircuit):
             self._runs_in_engine &= measurement.is_in_engine
             result = measurement.result_aval(self.device)
             MemoryCheck(self.where).check_result(result.shape, result.dtype, self.device.qubits)
-        gates, state = self.gates, self.gates.bound_state()
-        params, amplitudes = gates.stack_params(), gates.amplitudes
-        frequencies, amplitude_bits = gates.stack_frequencies().tobytes(), gates.amplitude_bits
+        recorder, state = self.recorder, self.recorder.bind_and_get_state()
+        params, amplitudes = recorder.stack_params(), recorder.amplitudes
+        frequencies, amplitude_bits = (
+            recorder.stack_frequencies().tobytes(),
+            recorder.amplitude_bits,
+        )
         if self.has_run_per_shot:
             # All outcomes of an execution are differentiated together, by its score.
             params = amplitudes = jnp.zeros(0, Precision.real_type())
@@ -428,14 +433,14 @@ class RuntimeCircuit(BackendCircuit):
             n_values=sum(m.count_values(self.device) for m in request.measurements),
             n_params=len(frequencies + amplitude_bits),
             in_engine=self._runs_in_engine,
-            has_static_count=not gates.has_dynamic_count,
-            needs_rerun=self._is_replayed(),
+            has_static_count=not recorder.has_dynamic_count,
+            needs_rerun=self._needs_rerun(),
             has_shots=self.device.shots > 0,
-            may_change_norm=gates.may_change_norm,
+            may_change_norm=recorder.may_change_norm,
             device_has_adjoint=self.gate_set.has_adjoint,
         )
         differentiation = Differentiation.from_facts(
-            self.plan, facts, frequencies, gates.dynamic_frequencies, amplitude_bits
+            self.plan, facts, frequencies, recorder.dynamic_frequencies, amplitude_bits
         )
         handle, *values = state.measure(
             request.measurements,
@@ -445,9 +450,9 @@ class RuntimeCircuit(BackendCircuit):
             request.stack_matrices(),
             params,
             amplitudes,
-            None if self.has_run_per_shot else gates.perturbation,
+            None if self.has_run_per_shot else recorder.perturbation,
         )
-        gates.replace_handle(handle)
+        recorder.replace_handle(handle)
         return values
 
     def compute_score(self) -> list[Any]:
@@ -456,13 +461,13 @@ class RuntimeCircuit(BackendCircuit):
         The score is the scalar 0.0. Its tangent is the tangent of the logarithm of the outcomes'
         probability, by which means over shots are differentiated.
         """
-        gates, state = self.gates, self.gates.bound_state()
+        recorder, state = self.recorder, self.recorder.bind_and_get_state()
         if not self._supports_score():
             return []
         handle, score = state.score(
-            gates.stack_params(), gates.amplitudes, gates.perturbation, self.device
+            recorder.stack_params(), recorder.amplitudes, recorder.perturbation, self.device
         )
-        gates.replace_handle(handle)
+        recorder.replace_handle(handle)
         return [score]
 
     def _supports_score(self) -> bool:
@@ -472,7 +477,7 @@ class RuntimeCircuit(BackendCircuit):
         the engine, unitary gates and an exact ``diff_method``.
         """
         is_exact = self._plan.diff_method in _EXACT_METHODS
-        return is_exact and self._runs_in_engine and not self.gates.may_change_norm
+        return is_exact and self._runs_in_engine and not self.recorder.may_change_norm
 
     def can_share_runs(self) -> bool:
         """Return whether shots with equal mid-circuit outcomes may share an execution.
@@ -481,8 +486,8 @@ class RuntimeCircuit(BackendCircuit):
         postselection and loops with a dynamic trip count. Binds the gates that have no equation
         yet: call it last.
         """
-        self.gates.flush()  # Updates `may_change_norm`.
-        may_not = self.postselects or self.gates.has_dynamic_count
+        self.recorder.bind_pending_gates()  # Updates `may_change_norm`.
+        may_not = self.postselects or self.recorder.has_dynamic_count
         return not may_not and self._supports_score()
 
     @functools.cached_property
@@ -499,7 +504,7 @@ class RuntimeCircuit(BackendCircuit):
         """Whether the runtime executes the circuit once per shot."""
         return self.treatment is Outcomes.RUN_PER_SHOT
 
-    def _is_replayed(self) -> bool:
+    def _needs_rerun(self) -> bool:
         """Return whether derivatives must run the gates again.
 
         The adjoint method does not run them again. It is not available with shots, and with
@@ -510,17 +515,17 @@ class RuntimeCircuit(BackendCircuit):
             return self.device.shots > 0
         return not (self.treatment is Outcomes.ALL and self._runs_in_engine)
 
-    def sample(self, asked: Sequence[SampleRequest]) -> list[Any]:
+    def sample(self, requests: Sequence[SampleRequest]) -> list[Any]:
         """Sample the final state once; return an array for each requested result.
 
         Args:
-            asked: descriptions of the results, such as ``Samples()``. If each shot is an execution,
-                all of them are ``ShadowSnapshots``, or none is.
+            requests: descriptions of the results, such as ``Samples()``. If each shot is an
+                execution, all of them are ``ShadowSnapshots``, or none is.
         """
-        snapshots = [what for what in asked if isinstance(what, ShadowSnapshots)]
+        snapshots = [what for what in requests if isinstance(what, ShadowSnapshots)]
         if self.has_run_per_shot and snapshots:
             return [sample_one_shot_shadow(self, what) for what in snapshots]
-        return self.measure(MeasurementRequest.from_samples(asked))
+        return self.measure(MeasurementRequest.from_samples(requests))
 
     def average_over_groups(self, value: Any) -> Any:
         """Return this execution's contributions ``[groups, ...]`` to means of ``value``.
@@ -551,6 +556,6 @@ class RuntimeCircuit(BackendCircuit):
 
     def _shots_of_run(self) -> Any:
         """Measure which shots this execution represents: an array ``[shots]`` of 1 and 0."""
-        handle, found = self.gates.bound_state().measure_shots(self.device)
-        self.gates.replace_handle(handle)
+        handle, found = self.recorder.bind_and_get_state().measure_shots(self.device)
+        self.recorder.replace_handle(handle)
         return found

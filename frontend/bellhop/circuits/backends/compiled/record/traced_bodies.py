@@ -46,7 +46,7 @@ class TracedLoop(NamedTuple):
     @classmethod
     def trace(
         cls,
-        gates: GateEquationRecorder,
+        recorder: GateEquationRecorder,
         construct: str,
         body: Callable[..., Any],
         carried: tuple[Any, ...],
@@ -56,7 +56,7 @@ class TracedLoop(NamedTuple):
         """Trace one iteration of a loop.
 
         Args:
-            gates: the recorder of the circuit's gates. Pending gates are bound, and
+            recorder: the recorder of the circuit's gates. Pending gates are bound, and
                 ``has_dynamic_count`` is set for a dynamic trip count.
             construct: the name of the user's loop function, for errors.
             body: ``(carried, *others) -> carried``, which applies gates.
@@ -65,7 +65,7 @@ class TracedLoop(NamedTuple):
             n_iterations: the trip count; None if it is dynamic.
         """
         is_dynamic_count = n_iterations is None
-        most_apart = _count_max_separable(gates, n_iterations)
+        most_apart = _count_max_separable(recorder, n_iterations)
         frequencies = np.zeros(0, np.uint8)
         apart: RepeatedSequence | None = None
 
@@ -78,9 +78,9 @@ class TracedLoop(NamedTuple):
                 ``carried``, and a pair: the circuit's state after the gates, and their parameters.
             """
             nonlocal frequencies
-            state = gates.flush()
-            frequencies = gates.stack_frequencies()
-            return carried, (state, gates.stack_params())
+            state = recorder.bind_pending_gates()
+            frequencies = recorder.stack_frequencies()
+            return carried, (state, recorder.stack_params())
 
         def record_iteration(carried: tuple[Any, ...], state: GateState, *others: Any) -> Any:
             """Run the body; apply its gates, unless they are one sequence that can be separated.
@@ -99,16 +99,16 @@ class TracedLoop(NamedTuple):
             """
             nonlocal apart
             apart = None
-            with gates.trace_part(state, is_dynamic_count=is_dynamic_count):
+            with recorder.trace_part(state, is_dynamic_count=is_dynamic_count):
                 carried = body(carried, *others)
-                only = gates.get_only_sequence() if most_apart else None
+                only = recorder.get_only_sequence() if most_apart else None
                 if only is None or only.n_iterations > most_apart:
                     return flush_iteration(carried)
                 apart = only.drop_values()
                 return carried, (state, (only.params, only.wires))
 
-        gates.has_dynamic_count |= is_dynamic_count
-        state, first = gates.flush(), carried
+        recorder.has_dynamic_count |= is_dynamic_count
+        state, first = recorder.bind_pending_gates(), carried
         carried, run = trace_step(construct, record_iteration, first, state, *others, body=body)
         if apart is not None and run.has_effects:
             # An iteration's side effect comes after the gates of the iterations before it, so
@@ -123,17 +123,17 @@ class TracedLoop(NamedTuple):
                 Arguments and results are as of `record_iteration` for gates that are not separated.
                 """
                 carried, (_, (params, wires)) = classical(carried, state, *others)
-                with gates.trace_part(state, is_dynamic_count=is_dynamic_count):
+                with recorder.trace_part(state, is_dynamic_count=is_dynamic_count):
                     n = repeated.n_iterations
-                    gates.bind_sequence(repeated.sequence, params, wires, n if n > 1 else None)
+                    recorder.bind_sequence(repeated.sequence, params, wires, n if n > 1 else None)
                     return flush_iteration(carried)
 
             carried, run = trace_step(
                 construct, record_with_effects, first, state, *others, body=body
             )
         ends = LoopEnds()
-        if apart is None and gates.should_merge_boundaries:
-            run, ends = merge_loop_ends(run, place=len(jax.tree.leaves(carried)))
+        if apart is None and recorder.should_merge_boundaries:
+            run, ends = merge_loop_ends(run, handle_index=len(jax.tree.leaves(carried)))
 
         def step(now: tuple[Any, GateState], *others: Any) -> tuple[Any, Any]:
             """Run an iteration; the attribute ``step`` of the traced loop.
@@ -143,7 +143,7 @@ class TracedLoop(NamedTuple):
             """
             carried, state = now
             carried, (after, params) = run(
-                carried, state.ensure_dynamic_params(gates.dynamic_params), *others
+                carried, state.ensure_dynamic_params(recorder.dynamic_params), *others
             )
             return (
                 carried,
@@ -172,7 +172,7 @@ class TracedLoop(NamedTuple):
         return classical_body
 
 
-def _count_max_separable(gates: GateEquationRecorder, n_iterations: int | None) -> float:
+def _count_max_separable(recorder: GateEquationRecorder, n_iterations: int | None) -> float:
     """Return the largest trip count of an inner loop whose gates may be separated.
 
     Gates are separated from a body's classical computation so that one call of the runtime applies
@@ -187,45 +187,45 @@ def _count_max_separable(gates: GateEquationRecorder, n_iterations: int | None) 
         boundaries, as the length of its last block is dynamic.
     """
     if n_iterations is None:
-        return 0 if gates.should_merge_boundaries else math.inf
+        return 0 if recorder.should_merge_boundaries else math.inf
     return _MAX_ITERATIONS_PER_CALL // n_iterations if n_iterations > 1 else 0
 
 
-def record_branches(gates: GateEquationRecorder, branches: Branches) -> Any:
+def record_branches(recorder: GateEquationRecorder, branches: Branches) -> Any:
     """Add a conditional whose branches apply gates; return the chosen branch's result.
 
     The parameter vectors of the branches are padded with zeros to the length of the longest, so
     that the gates after the conditional have a static offset.
 
     Args:
-        gates: the recorder of the circuit's gates, which continues after the conditional.
+        recorder: the recorder of the circuit's gates, which continues after the conditional.
         branches: the traced index of the branch to run, and the branches as functions.
     """
     frequencies: list[np.ndarray] = []
-    before = gates.flush()
+    before = recorder.bind_pending_gates()
 
     def record_branch(branch: Callable[[], Any]) -> Step:
         """Return a function that runs a branch and records its gates."""
 
-        def run(handle: Handle, count: DynamicParams) -> tuple[Any, Any]:
+        def run(handle: Handle, dynamic_params: DynamicParams) -> tuple[Any, Any]:
             """Run the branch, separately from the circuit, and record its gates.
 
             The bits of its parameters' shift-rule frequencies are appended to ``frequencies``.
 
             Args:
                 handle: the handle of the state before the conditional.
-                count: the gate parameters in loops with a dynamic trip count, before the
+                dynamic_params: the gate parameters in loops with a dynamic trip count, before the
                     conditional.
 
             Returns:
                 the branch's result; and a triple: the handle after the branch, the parameters in
                 dynamic loops, and the vector of all other gate parameters of the branch.
             """
-            with gates.trace_part(before._replace(handle=handle, dynamic_params=count)):
+            with recorder.trace_part(before._replace(handle=handle, dynamic_params=dynamic_params)):
                 result = branch()
-                after = gates.flush()
-                frequencies.append(gates.stack_frequencies())
-                return result, (after.handle, after.dynamic_params, gates.stack_params())
+                after = recorder.bind_pending_gates()
+                frequencies.append(recorder.stack_frequencies())
+                return result, (after.handle, after.dynamic_params, recorder.stack_params())
 
         return run
 
@@ -237,23 +237,25 @@ def record_branches(gates: GateEquationRecorder, branches: Branches) -> Any:
     def pad_params(runner: Step) -> Step:
         """Return a traced branch that pads its vector of parameters with zeros."""
 
-        def run(handle: Handle, count: DynamicParams | None) -> tuple[Any, Any]:
+        def run(handle: Handle, dynamic_params: DynamicParams | None) -> tuple[Any, Any]:
             """Run the traced branch, and pad its parameters; the arguments are as of the branch."""
-            result, (handle, after, params) = runner(handle, count or gates.dynamic_params)
+            result, (handle, after, params) = runner(
+                handle, dynamic_params or recorder.dynamic_params
+            )
             params = jnp.pad(params, (0, n_params - params.shape[0]))
-            return result, (handle, count and after, params)
+            return result, (handle, dynamic_params and after, params)
 
         return run
 
     # Only after tracing the branches it is known whether there are dynamic-count parameters.
-    count = gates.flush_carry().dynamic_params
-    result, (handle, count, params) = jax.lax.switch(
-        branches.index, list(map(pad_params, runners)), before.handle, count
+    dynamic_params = recorder.bind_and_get_carry().dynamic_params
+    result, (handle, dynamic_params, params) = jax.lax.switch(
+        branches.index, list(map(pad_params, runners)), before.handle, dynamic_params
     )
-    gates.resume(GateState(handle, before.offset + jnp.int32(n_params), count))
+    recorder.resume(GateState(handle, before.offset + jnp.int32(n_params), dynamic_params))
     # An element of the vector is a parameter of any branch, so its frequencies are the union.
     shared = np.zeros(n_params, np.uint8)
     for branch_frequencies in frequencies:
         shared[: len(branch_frequencies)] |= branch_frequencies
-    gates.append_params(params, shared)
+    recorder.append_params(params, shared)
     return result
