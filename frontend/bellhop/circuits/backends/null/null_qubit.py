@@ -154,12 +154,16 @@ def run_null(call: Circuit, device: qml.devices.Device, wires: WireMap) -> Any:
         if tracker is not None:
             tracker.emit_end(list(filter(is_measurement, leaves)))
 
-        def copy(n_shots: int | None) -> Any:
+        def build_entry_result(n_shots: int | None) -> Any:
             """Return the result for one entry of the shot vector."""
             constants = [_make_constant_result(leaf, circuit, device, n_shots) for leaf in leaves]
             return jax.tree.unflatten(tree, constants)
 
-        results = tuple(map(copy, shots.copies)) if shots.is_vector else copy(shots.total or None)
+        results = (
+            tuple(map(build_entry_result, shots.copies))
+            if shots.is_vector
+            else build_entry_result(shots.total or None)
+        )
         return faults.raise_faults(results, circuit.fault), leaves, tree
 
     return call.trace_rows(run_row)

@@ -501,20 +501,20 @@ class CliffordCircuit(ProgramCircuit):
             "wires=...)."
         )
 
-    def sample(self, asked: Sequence[SampleRequest]) -> list[Any]:
+    def sample(self, requests: Sequence[SampleRequest]) -> list[Any]:
         """Sample all shots once, and compute each requested result from these samples.
 
         The first call stores the samples' mid-circuit and final outcomes in ``packed_outcomes``.
 
         Args:
-            asked: descriptions of the results, ``Frequencies`` or ``Samples``.
+            requests: descriptions of the results, ``Frequencies`` or ``Samples``.
 
         Returns:
             an array for each request: ``[groups, outcomes]`` for ``Frequencies``, ``[shots,
             qubits]`` for ``Samples``.
         """
         qubits: set[int] = set()
-        for request in asked:
+        for request in requests:
             assert not isinstance(request, ShadowSnapshots)
             if isinstance(request, Frequencies):
                 qubits.update(request.wires, request.signs)
@@ -540,5 +540,5 @@ class CliffordCircuit(ProgramCircuit):
             / np.array(request.groups)[:, None]
             if isinstance(request, Frequencies)
             else bits(range(len(self.wires)))
-            for request in asked
+            for request in requests
         ]

@@ -87,7 +87,7 @@ def run_on_python_device(call: Circuit, device: qml.devices.Device, _: WireMap) 
             operands.append(jax.random.key_data(make_random_key(*operands, row)))
         values = iter(call_circuit(function, operands))
 
-        def copy(group: Sequence[Any]) -> Any:
+        def build_entry_result(group: Sequence[Any]) -> Any:
             """Assemble the QNode's result for one entry of the shot vector.
 
             Args:
@@ -102,7 +102,7 @@ def run_on_python_device(call: Circuit, device: qml.devices.Device, _: WireMap) 
                 [next(finished) if is_measurement(leaf) else jnp.asarray(leaf) for leaf in leaves],
             )
 
-        copies = tuple(map(copy, results))
+        copies = tuple(map(build_entry_result, results))
         return copies if shots.is_vector else copies[0], leaves, tree
 
     return call.trace_rows(run_row)

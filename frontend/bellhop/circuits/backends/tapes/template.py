@@ -49,35 +49,35 @@ class TemplatePart:
     operands: tuple[int, ...]
 
     @classmethod
-    def from_object(cls, made: Any, operand: Callable[[Any], int]) -> "TemplatePart":
+    def from_object(cls, op_or_process: Any, operand: Callable[[Any], int]) -> "TemplatePart":
         """Convert an operation or measurement process to a part of a template.
 
         Args:
-            made: the object, with `WirePlaceholder` labels for traced wires.
+            op_or_process: the object, with `WirePlaceholder` labels for traced wires.
             operand: adds a traced array to the template's operands, and returns the operand's
                 index.
         """
-        operator, values = TracedOperator.partition(made, jax.Array)
+        operator, values = TracedOperator.partition(op_or_process, jax.Array)
         zeros = [np.zeros(value.shape, value.dtype) for value in values]
         return cls(operator.with_values(zeros), operator, tuple(map(operand, values)))
 
-    def with_values(self, values: Sequence[Any], free: Sequence[Any] = ()) -> Any:
+    def with_values(self, values: Sequence[Any], example_wires: Sequence[Any] = ()) -> Any:
         """Build the operation or measurement process from concrete values.
 
         A conditional with traced values becomes a `ConditionalOperation`.
 
         Args:
             values: the value of each operand of the template.
-            free: wire labels to use for traced wires, for an example tape; empty to use their
-                values.
+            example_wires: wire labels to use for traced wires, for an example tape; empty to use
+                their values.
 
         Raises:
             CircuitError: if the values of an operation's wires are not distinct.
         """
         if not self.operands:
-            return _map_wires(self.prototype, values, free)
+            return _map_wires(self.prototype, values, example_wires)
         filled = self.operator.with_values([values[number] for number in self.operands])
-        result = _map_wires(filled, values, free)
+        result = _map_wires(filled, values, example_wires)
         if isinstance(result, qml.ops.Conditional):
             return ConditionalOperation(result.meas_val, result.base)
         return result
@@ -125,19 +125,21 @@ class Template:
         """
         return self.make_tape(values, self.device_wires or ())
 
-    def make_tape(self, values: Sequence[Any], free: Sequence[Any] = ()) -> qml.tape.QuantumScript:
+    def make_tape(
+        self, values: Sequence[Any], example_wires: Sequence[Any] = ()
+    ) -> qml.tape.QuantumScript:
         """Build a tape from concrete values; map allocated wires to device wires.
 
         Args:
             values: the value of each operand.
-            free: wire labels to use for traced wires, for an example tape; empty to use their
-                values.
+            example_wires: wire labels to use for traced wires, for an example tape; empty to use
+                their values.
 
         Raises:
             CircuitError: if the values of an operation's wires are not distinct.
         """
-        operations = _select_operations(self.steps, values, free)
-        measurements = [each.with_values(values, free) for each in self.measured]
+        operations = _select_operations(self.steps, values, example_wires)
+        measurements = [each.with_values(values, example_wires) for each in self.measured]
         shots = self.shots.copies if self.shots.is_vector else self.shots.total or None
         tape = qml.tape.QuantumScript(operations, measurements, shots=shots)
         if not any(map(Allocations.is_allocation, tape.operations)):
@@ -183,69 +185,80 @@ class ConditionalOperation(qml.ops.Conditional):
 ConditionalOperation.__name__ = qml.ops.Conditional.__name__
 
 
-def _map_wires(made: Any, values: Sequence[Any], free: Sequence[Any]) -> Any:
+def _map_wires(op_or_process: Any, values: Sequence[Any], example_wires: Sequence[Any]) -> Any:
     """Replace the wire placeholders of an operation or measurement process by wire labels.
 
     Args:
-        made: the operation or measurement process; returned itself if it has no placeholders.
+        op_or_process: the operation or measurement process; returned itself if it has no
+            placeholders.
         values: the value of each operand of the template; a placeholder has the index of its
             operand.
-        free: wire labels to use instead of these values; empty to use the values.
+        example_wires: wire labels to use instead of these values; empty to use the values.
 
     Raises:
         CircuitError: if the wires of an operation are not distinct.
     """
-    placeholders = [wire for wire in made.wires if isinstance(wire, WirePlaceholder)]
+    placeholders = [wire for wire in op_or_process.wires if isinstance(wire, WirePlaceholder)]
     if not placeholders:
-        return made
-    if free:
-        wire_map = dict(zip(placeholders, (w for w in free if w not in made.wires), strict=False))
-        return made.map_wires(wire_map)
-    wire_map = {wire: int(values[wire.operand]) for wire in placeholders}
-    wires = [wire_map.get(wire, wire) for wire in made.wires]
-    if len(set(wires)) < len(wires) and not isinstance(made, qml.ops.CompositeOp):
-        raise CircuitError(
-            f"{getattr(made, 'name', type(made).__name__)} on wires {wires}: expected different "
-            "wires, got one of them twice. Pass different values for the traced wires."
+        return op_or_process
+    if example_wires:
+        wire_map = dict(
+            zip(
+                placeholders,
+                (w for w in example_wires if w not in op_or_process.wires),
+                strict=False,
+            )
         )
-    return made.map_wires(wire_map)
+        return op_or_process.map_wires(wire_map)
+    wire_map = {wire: int(values[wire.operand]) for wire in placeholders}
+    wires = [wire_map.get(wire, wire) for wire in op_or_process.wires]
+    if len(set(wires)) < len(wires) and not isinstance(op_or_process, qml.ops.CompositeOp):
+        raise CircuitError(
+            f"{getattr(op_or_process, 'name', type(op_or_process).__name__)} on wires {wires}: "
+            "expected different wires, got one of them twice. Pass different values for the traced "
+            "wires."
+        )
+    return op_or_process.map_wires(wire_map)
 
 
-def replace_dynamic_wires(made: Any, operand: Callable[[Any], int]) -> Any:
+def replace_dynamic_wires(op_or_process: Any, operand: Callable[[Any], int]) -> Any:
     """Replace the traced wires of an operation or measurement process by placeholders.
 
     Args:
-        made: the operation or measurement process; returned itself if it has no traced wires.
+        op_or_process: the operation or measurement process; returned itself if it has no traced
+            wires.
         operand: adds a traced wire to the template's operands, and returns the operand's index.
 
     Returns:
         a copy whose traced wires are `WirePlaceholder` objects.
     """
-    wire_map = {wire: WirePlaceholder(operand(wire)) for wire in made.wires if is_dynamic(wire)}
+    wire_map = {
+        wire: WirePlaceholder(operand(wire)) for wire in op_or_process.wires if is_dynamic(wire)
+    }
     if not wire_map:
-        return made
+        return op_or_process
     with qml.QueuingManager.stop_recording():
-        return made.map_wires(wire_map)
+        return op_or_process.map_wires(wire_map)
 
 
 def _select_operations(
-    steps: Sequence[Step], values: Sequence[Any], free: Sequence[Any]
+    steps: Sequence[Step], values: Sequence[Any], example_wires: Sequence[Any]
 ) -> list[Any]:
     """Build the operations of a template from concrete values.
 
     Args:
         steps: operations and conditionals. Of a conditional, only the chosen branch is built.
         values: the value of each operand of the template.
-        free: wire labels to use for traced wires; empty to use their values.
+        example_wires: wire labels to use for traced wires; empty to use their values.
     """
     operations = []
     for step in steps:
         if isinstance(step, BranchChoice):
             # An index out of range is clamped, as by ``jax.lax.switch``.
             number = min(max(int(values[step.index]), 0), len(step.branches) - 1)
-            operations += _select_operations(step.branches[number], values, free)
+            operations += _select_operations(step.branches[number], values, example_wires)
         else:
-            operations.append(step.with_values(values, free))
+            operations.append(step.with_values(values, example_wires))
     return operations
 
 

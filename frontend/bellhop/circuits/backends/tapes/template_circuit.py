@@ -75,7 +75,7 @@ class TemplateCircuit(TapeCircuit):
         with self.error_location(process):
             return self._make_part(process)
 
-    def _make_part(self, made: Any) -> TemplatePart:
+    def _make_part(self, op_or_process: Any) -> TemplatePart:
         """Convert an operation or measurement process to a part of the template.
 
         Its traced values and traced wires are added to `operands`.
@@ -83,15 +83,19 @@ class TemplateCircuit(TapeCircuit):
         Raises:
             CompileError: for a traced value that cannot be an operand.
         """
-        if isinstance(made, qml.ops.MidMeasure) and any(map(is_dynamic, made.wires)):
+        if isinstance(op_or_process, qml.ops.MidMeasure) and any(
+            map(is_dynamic, op_or_process.wires)
+        ):
             raise CompileError(
                 f"{self.where}: a mid-circuit measurement is on a traced wire, which is not "
                 "supported on devices that run in Python. Make the wire static, by "
                 "qjit(static_argnums=...), or use lightning.qubit."
             )
-        made = replace_dynamic_wires(made, self._add_wire_operand)
-        self._check_static(made if getattr(made, "obs", None) is None else made.obs)
-        return TemplatePart.from_object(made, self._add_operand)
+        op_or_process = replace_dynamic_wires(op_or_process, self._add_wire_operand)
+        self._check_static(
+            op_or_process if getattr(op_or_process, "obs", None) is None else op_or_process.obs
+        )
+        return TemplatePart.from_object(op_or_process, self._add_operand)
 
     def _add_wire_operand(self, wire: Wire) -> int:
         """Add the qubit index of a traced wire as an operand; return the operand's index.
@@ -107,26 +111,28 @@ class TemplateCircuit(TapeCircuit):
             )
         return self._add_operand(self.wires.get_dynamic_qubit(wire))
 
-    def _check_static(self, made: Any) -> None:
+    def _check_static(self, operator: Any) -> None:
         """Raise an error if an operation has traced values that a tape cannot take.
 
         Args:
-            made: an operation, or the observable of a measurement process.
+            operator: an operation, or the observable of a measurement process.
 
         Raises:
             CompileError: for a traced hyperparameter, or a mid-circuit outcome as a parameter.
         """
-        if any(map(is_dynamic, _list_inner_values(made))):
+        if any(map(is_dynamic, _list_inner_values(operator))):
             raise CompileError(
-                f"{self.where}: a hyperparameter of {_get_name(made)} is traced, which is not "
+                f"{self.where}: a hyperparameter of {_get_name(operator)} is traced, which is not "
                 "supported on devices that run in Python. Make the hyperparameter static: "
                 "qjit(static_argnums=...); or write gates instead."
             )
-        if any(isinstance(value, qml.ops.MeasurementValue) for value in getattr(made, "data", ())):
+        if any(
+            isinstance(value, qml.ops.MeasurementValue) for value in getattr(operator, "data", ())
+        ):
             raise CompileError(
-                f"{self.where}: a parameter of {_get_name(made)} is the outcome of a mid-circuit "
-                "measurement, which is not supported on devices that run in Python. Use "
-                "bellhop.cond with the outcome."
+                f"{self.where}: a parameter of {_get_name(operator)} is the outcome of a "
+                "mid-circuit measurement, which is not supported on devices that run in Python. "
+                "Use bellhop.cond with the outcome."
             )
 
     def _add_operand(self, value: Any) -> int:
@@ -237,8 +243,8 @@ def _list_inner_values(op: qml.operation.Operator) -> list[Any]:
     return values + [value for part in parts for value in _list_inner_values(part)]
 
 
-def _get_name(made: Any) -> str:
-    return getattr(made, "name", None) or type(made).__name__
+def _get_name(operator: Any) -> str:
+    return getattr(operator, "name", None) or type(operator).__name__
 
 
 def _has_traced_product(op: qml.operation.Operator) -> bool:
