@@ -36,8 +36,8 @@ def test_the_enumerations_are_those_of_the_file():
 
 
 def test_outcomes_for_an_order_of_differentiation():
-    assert [Outcomes.ALL.get_tree(order) for order in range(3)] == [1, 1, 2]
-    assert [Outcomes.SHARED_RUNS.get_tree(order) for order in range(3)] == [5, 5, 5]
+    assert [Outcomes.ALL.get_outcome_code(order) for order in range(3)] == [1, 1, 2]
+    assert [Outcomes.SHARED_RUNS.get_outcome_code(order) for order in range(3)] == [5, 5, 5]
 
 
 def test_the_header_has_the_table():

@@ -82,8 +82,8 @@ def _read_shots(qnode: qml.QNode) -> Shots:
     shots = qnode.shots
     if not shots.total_shots:
         return Shots()
-    copies = tuple(entry.shots for entry in shots.shot_vector for _ in range(entry.copies))
-    return Shots(copies, shots.has_partitioned_shots)
+    shot_vector = tuple(entry.shots for entry in shots.shot_vector for _ in range(entry.copies))
+    return Shots(shot_vector, shots.has_partitioned_shots)
 
 
 def _check_number_of_shots(qnode: qml.QNode, where: str) -> None:

@@ -94,11 +94,11 @@ class Answers(MeasurementSite, Protocol):
     def apply(self, operations: Sequence[Any], /) -> None:
         """Apply PennyLane operations that rotate wires into the basis of a measurement."""
 
-    def sample(self, asked: Sequence[SampleRequest], /) -> list[Any]:
+    def sample(self, requests: Sequence[SampleRequest], /) -> list[Any]:
         """Sample all shots once, and compute each requested result from this sample.
 
         Args:
-            asked: the requested results: objects that describe them, such as ``Samples()``.
+            requests: the requested results: objects that describe them, such as ``Samples()``.
 
         Returns:
             an array for each request, in order: ``[groups, outcomes]`` for ``Frequencies``,

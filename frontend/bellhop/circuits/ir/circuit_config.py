@@ -17,21 +17,21 @@ class Shots:
     """The shots of a circuit.
 
     Attributes:
-        copies: the number of shots of each entry of the shot vector; one entry for a single number
-            of shots, empty without shots.
+        shot_vector: the number of shots of each entry of the shot vector; one entry for a single
+            number of shots, empty without shots.
         is_vector: whether the user set a shot vector, which returns a tuple of results.
         ADVICE: remedy for missing shots, as the end of a sentence. Only QNodes have shots.
     """
 
     ADVICE: ClassVar[str] = "put @qml.set_shots(100) between @qjit and @qml.qnode"
 
-    copies: tuple[int, ...] = ()
+    shot_vector: tuple[int, ...] = ()
     is_vector: bool = False
 
     @property
     def total(self) -> int:
         """The total number of shots; 0 without shots."""
-        return sum(self.copies)
+        return sum(self.shot_vector)
 
 
 @dataclass(frozen=True)

@@ -344,16 +344,17 @@ class ShadowSnapshots(Measurement):
         wires: qubit indices of the measured wires.
         seed: the seed of the bases, which are then the same in each run; None to draw new bases in
             each run.
-        copies: the number of shots of each entry of the shot vector; the seed restarts for each.
-        recipes: the index at which the seeded bases (0, 1, 2 for X, Y, Z) begin in the
+        shot_vector: the number of shots of each entry of the shot vector; the seed restarts for
+            each.
+        bases_offset: the index at which the seeded bases (0, 1, 2 for X, Y, Z) begin in the
             ``MeasurementRequest``'s array of matrix entries; None without a seed: the runtime then
             draws the bases. ``MeasurementRequest.from_samples`` sets it.
     """
 
     wires: tuple[int, ...] = ()
     seed: int | None = None
-    copies: tuple[int, ...] = ()
-    recipes: int | None = None
+    shot_vector: tuple[int, ...] = ()
+    bases_offset: int | None = None
 
     kind = "snapshots"
     obstacle = (
@@ -370,11 +371,11 @@ class ShadowSnapshots(Measurement):
         """
         if self.seed is None:
             return None
-        generators = [np.random.RandomState(self.seed) for _ in self.copies]
+        generators = [np.random.RandomState(self.seed) for _ in self.shot_vector]
         return np.concatenate(
             [
                 generator.randint(0, 3, size=(shots, len(self.wires)))
-                for generator, shots in zip(generators, self.copies, strict=True)
+                for generator, shots in zip(generators, self.shot_vector, strict=True)
             ]
         )
 
@@ -385,12 +386,12 @@ class ShadowSnapshots(Measurement):
             the number of wires, the wires, and 0 without a seed; with a seed, the number of bases
             (shots times wires) and the index of the first basis in the runtime's array of numbers.
         """
-        if self.recipes is None:
+        if self.bases_offset is None:
             return (*_encode_list(self.wires), 0)
         return (
             *_encode_list(self.wires),
-            sum(self.copies) * len(self.wires),
-            first_matrix + self.recipes,
+            sum(self.shot_vector) * len(self.wires),
+            first_matrix + self.bases_offset,
         )
 
     def _get_shape(self, device: DeviceSpec) -> tuple[int, ...]:

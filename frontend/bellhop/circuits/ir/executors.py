@@ -118,7 +118,7 @@ class Outcomes(enum.Enum):
         """
         return self in (Outcomes.RUN_PER_SHOT, Outcomes.SHARED_RUNS)
 
-    def get_tree(self, derivative_order: int) -> int:
+    def get_outcome_code(self, derivative_order: int) -> int:
         """Return the integer by which the runtime knows this treatment of outcomes.
 
         It is the attribute ``tree`` of the handler ``bellhop_circuit_begin`` (``contract.toml``).

@@ -291,9 +291,9 @@ class ForLoop:
         constants: the loop-invariant operands of the body.
         carried: the initial carried values.
         length: the trip count: an int, or a tracer if it is dynamic.
-        is_nest: whether the loop can be unrolled with vectorized parameters: it nests other loops,
-            has a static trip count and no carried values, applies few gates, and computes their
-            parameters elementwise.
+        can_unroll: whether the loop can be unrolled with vectorized parameters: it nests other
+            loops, has a static trip count and no carried values, applies few gates, and computes
+            their parameters elementwise.
         MAX_UNROLLED_GATES: a loop with more gates is not unrolled: it compiles faster as a loop,
             and needs less memory.
     """
@@ -302,7 +302,7 @@ class ForLoop:
     constants: Sequence[Any]
     carried: tuple[Any, ...]
     length: Any
-    is_nest: bool
+    can_unroll: bool
 
     MAX_UNROLLED_GATES: ClassVar[int] = 512
 
@@ -331,9 +331,9 @@ class ForLoop:
 
     @classmethod
     def from_equation(cls, eqn: JaxprEqn, operands: Sequence[Any]) -> "ForLoop":
-        """Build the loop from a ``quantum_for_loop`` equation, and decide ``is_nest``.
+        """Build the loop from a ``quantum_for_loop`` equation, and decide ``can_unroll``.
 
-        If the loop can be unrolled (``is_nest``), integer constants that can be evaluated become
+        If the loop can be unrolled (``can_unroll``), integer constants that can be evaluated become
         NumPy arrays.
 
         Args:
@@ -352,12 +352,12 @@ class ForLoop:
         constants, carried = rest[:n], tuple(rest[n:])
         is_known = isinstance(length, int) and not carried
         loops = (inner.primitive is for_loop_p for inner in _iterate_gates(body.jaxpr))
-        is_nest = is_known and any(loops) and _can_unroll_body(body.jaxpr)
-        is_nest = is_nest and length * _count_min_gates(body.jaxpr) <= cls.MAX_UNROLLED_GATES
-        if is_nest:
+        can_unroll = is_known and any(loops) and _can_unroll_body(body.jaxpr)
+        can_unroll = can_unroll and length * _count_min_gates(body.jaxpr) <= cls.MAX_UNROLLED_GATES
+        if can_unroll:
             # With folded constants, the iterations' wires and parameters may be static.
             constants = list(map(fold_constant, constants))
-        return cls(body, constants, carried, length, is_nest)
+        return cls(body, constants, carried, length, can_unroll)
 
     @staticmethod
     def make_indices(n_iterations: int) -> Any:

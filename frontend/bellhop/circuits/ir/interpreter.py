@@ -134,7 +134,7 @@ class Interpreter(GateInterpreter):
         body: Callable[..., Any],
         carried: tuple[Any, ...],
         *,
-        is_nest: bool = False,
+        can_unroll: bool = False,
     ) -> tuple[Any, ...]:
         """Apply a for loop whose body applies gates; return the carried values after it.
 
@@ -143,8 +143,8 @@ class Interpreter(GateInterpreter):
             body: maps the carried values, a tuple, and the iteration's index to the next carried
                 values.
             carried: the carried values of the first iteration.
-            is_nest: whether the loop nests other loops and can be unrolled, see
-                ``ForLoop.is_nest``.
+            can_unroll: whether the loop nests other loops and can be unrolled, see
+                ``ForLoop.can_unroll``.
         """
 
     @abstractmethod
@@ -228,7 +228,7 @@ class Interpreter(GateInterpreter):
         def body(carried: tuple[Any, ...], number: Any) -> tuple[Any, ...]:
             return tuple(self.interpret(loop.body, *loop.constants, number, *carried))
 
-        return self.for_loop(loop.length, body, loop.carried, is_nest=loop.is_nest)
+        return self.for_loop(loop.length, body, loop.carried, can_unroll=loop.can_unroll)
 
     def _interpret_while_loop(self, eqn: JaxprEqn, *operands: Operand) -> Sequence[Any]:
         """Interpret a ``while`` equation whose body has gates by a call of `while_loop`.

@@ -32,23 +32,23 @@ class MeasurementRequest:
     matrices: list[Any] = field(default_factory=list)
 
     @classmethod
-    def from_samples(cls, asked: Sequence[SampleRequest]) -> "MeasurementRequest":
+    def from_samples(cls, requests: Sequence[SampleRequest]) -> "MeasurementRequest":
         """Build a request for results that are all computed from one sample.
 
         Args:
-            asked: the measurements. The bases of ``ShadowSnapshots`` with a seed are drawn here and
-                stored as a matrix.
+            requests: the measurements. The bases of ``ShadowSnapshots`` with a seed are drawn here
+                and stored as a matrix.
 
         Returns:
             a new request with the measurements in order; a ``ShadowSnapshots`` with a seed is
-            replaced by a copy with ``recipes``.
+            replaced by a copy with ``bases_offset``.
         """
         request = cls()
-        for measurement in asked:
+        for measurement in requests:
             bases = measurement.draw_bases() if isinstance(measurement, ShadowSnapshots) else None
             if isinstance(measurement, ShadowSnapshots) and bases is not None:
                 offset = request.add_matrix(jnp.asarray(bases))
-                measurement = replace(measurement, recipes=offset)
+                measurement = replace(measurement, bases_offset=offset)
             request.measurements.append(measurement)
         return request
 

@@ -75,14 +75,14 @@ class Results:
             )
         if not self.shots.total:
             return self._build_results(each)
-        ends = list(itertools.accumulate(self.shots.copies))
+        ends = list(itertools.accumulate(self.shots.shot_vector))
 
         def finish_copy(number: int) -> Any:
             """Compute the result for one entry of the shot vector.
 
             ``number`` is the index of the entry; 0 without a shot vector.
             """
-            shot_slice = slice(ends[number] - self.shots.copies[number], ends[number])
+            shot_slice = slice(ends[number] - self.shots.shot_vector[number], ends[number])
 
             def select_copy(statistic: Statistic, value: object) -> Any:
                 """Select this entry's samples, or its element on the axis of shot groups."""

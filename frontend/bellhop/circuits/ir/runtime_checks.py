@@ -192,7 +192,7 @@ class FaultRecorder:
             return fault
         number = self._add_location(_describe_location(subject, site))
         wires = jnp.stack(
-            [WireMap.as_int32(jnp.asarray(self._wires.get_qubit(label))) for label in labels]
+            [WireMap.clip_to_int32(jnp.asarray(self._wires.get_qubit(label))) for label in labels]
         )
         is_out = (wires < 0) | (wires >= len(self._wires))
         is_repeated = jnp.sum(wires[:, None] == wires, axis=1) > 1

@@ -117,7 +117,7 @@ class WireMap:
         return process.map_wires(lent) if lent else process
 
     @staticmethod
-    def as_int32(qubit: Any) -> Any:
+    def clip_to_int32(qubit: Any) -> Any:
         """Convert a traced qubit index to int32, clipped so that it stays out of range.
 
         An index that is too large for int32 becomes the largest int32, not a valid index.

@@ -49,7 +49,7 @@ class _ShadowProcess(Process):
         return {
             "wires": tuple(map(self._wires, self._get_labels())),
             "seed": seed,
-            "copies": self._answers.groups,
+            "shot_vector": self._answers.groups,
         }
 
 

@@ -88,7 +88,7 @@ class AllocationPass(CircuitPass):
         body: Callable[..., Any],
         carried: tuple[Any, ...],
         *,
-        is_nest: bool = False,
+        can_unroll: bool = False,
     ) -> tuple[Any, ...]:
         """Forward a for loop to the next interpreter.
 
@@ -99,7 +99,7 @@ class AllocationPass(CircuitPass):
             CompileError: if a wire that the body allocates is still allocated at its end.
         """
         body = self._allocations.enter_part()(body)
-        return super().for_loop(n_iterations, body, carried, is_nest=is_nest)
+        return super().for_loop(n_iterations, body, carried, can_unroll=can_unroll)
 
     def while_loop(
         self, condition: Callable[..., Any], body: Callable[..., Any], carried: tuple[Any, ...]

@@ -55,13 +55,13 @@ class CircuitPass(Interpreter):
         body: Callable[..., Any],
         carried: tuple[Any, ...],
         *,
-        is_nest: bool = False,
+        can_unroll: bool = False,
     ) -> tuple[Any, ...]:
         """Pass a for loop to the target; return the carried values after it.
 
         The arguments are as in `Interpreter.for_loop`.
         """
-        return self.target.for_loop(n_iterations, body, carried, is_nest=is_nest)
+        return self.target.for_loop(n_iterations, body, carried, can_unroll=can_unroll)
 
     def while_loop(
         self, condition: Callable[..., Any], body: Callable[..., Any], carried: tuple[Any, ...]

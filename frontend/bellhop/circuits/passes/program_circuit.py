@@ -179,7 +179,7 @@ class ProgramCircuit(BackendCircuit):
         body: Callable[..., Any],
         carried: tuple[Any, ...],
         *,
-        is_nest: bool = False,
+        can_unroll: bool = False,
     ) -> tuple[Any, ...]:
         """Add a for loop to the program, which also carries the circuit's gate state.
 
@@ -187,7 +187,7 @@ class ProgramCircuit(BackendCircuit):
             n_iterations: the trip count, an ``int``, or a tracer if it is dynamic.
             body: ``(carried, index) -> carried``, which applies the gates of one iteration.
             carried: the carried values of the first iteration, a tuple of arrays.
-            is_nest: not used.
+            can_unroll: not used.
 
         Returns:
             the carried values after the loop, without the gate state.

@@ -84,7 +84,7 @@ class TapeCircuit(BackendCircuit):
         self.steps += operations
 
     def for_loop(
-        self, n_iterations: int | Operand, body: Any, carried: PyTree, *, is_nest: bool = False
+        self, n_iterations: int | Operand, body: Any, carried: PyTree, *, can_unroll: bool = False
     ) -> Any:
         """Call a loop's body once per iteration, which appends its operations to the tape.
 
@@ -92,7 +92,7 @@ class TapeCircuit(BackendCircuit):
             n_iterations: the trip count, which must be an ``int``.
             body: ``(carried, index) -> carried``, which applies the gates of one iteration.
             carried: the carried values of the first iteration.
-            is_nest: not used.
+            can_unroll: not used.
 
         Returns:
             the carried values after the last iteration.

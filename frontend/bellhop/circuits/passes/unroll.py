@@ -62,7 +62,7 @@ class UnrollPass(CircuitPass):
         body: Callable[..., Any],
         carried: tuple[Any, ...],
         *,
-        is_nest: bool = False,
+        can_unroll: bool = False,
     ) -> tuple[Any, ...]:
         """Unroll nested loops with few gates; pass any other loop on.
 
@@ -75,7 +75,7 @@ class UnrollPass(CircuitPass):
         if self._nest is not None:
             self._nest.unroll(n_iterations, body)
             return ()
-        if is_nest and self._try_unroll_nest(n_iterations, body):
+        if can_unroll and self._try_unroll_nest(n_iterations, body):
             return ()
         return super().for_loop(n_iterations, body, carried)
 

@@ -187,7 +187,7 @@ class AveragingPass(Interpreter):
         body: Callable[..., Any],
         carried: tuple[Any, ...],
         *,
-        is_nest: bool = False,
+        can_unroll: bool = False,
     ) -> tuple[Any, ...]:
         """Unroll a for loop, or add it to the target with a `flush` after each iteration.
 
@@ -198,7 +198,7 @@ class AveragingPass(Interpreter):
             body: ``body(carried, index)`` applies gates to this pass, and returns the next carried
                 values. In an unrolled loop, ``index`` is a NumPy integer.
             carried: the initial carried values.
-            is_nest: passed to the target's ``for_loop``.
+            can_unroll: passed to the target's ``for_loop``.
 
         Returns:
             the carried values after the loop.
@@ -209,7 +209,7 @@ class AveragingPass(Interpreter):
             return carried
         self.flush()
         return self.target.for_loop(
-            n_iterations, self._append_flush(body), carried, is_nest=is_nest
+            n_iterations, self._append_flush(body), carried, can_unroll=can_unroll
         )
 
     def while_loop(

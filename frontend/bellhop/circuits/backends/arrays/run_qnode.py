@@ -169,7 +169,7 @@ class DrawnShots(NamedTuple):
     def make_empty(cls, shots: Shots) -> DrawnShots:
         """Return a placeholder: all shots in branch 0, total probability 1, and a zero key."""
         no_key = jax.random.wrap_key_data(jnp.zeros(2, jnp.uint32), impl="threefry2x32")
-        n_accepted = jnp.asarray(1.0 * np.array(shots.copies))
+        n_accepted = jnp.asarray(1.0 * np.array(shots.shot_vector))
         return cls(jnp.zeros(shots.total, jnp.uint32), jnp.ones(()), n_accepted, no_key)
 
 
@@ -237,7 +237,9 @@ def _trace_circuit(
         """
         nonlocal facts
         is_here = drawn.shot_branches == outcomes
-        branch_shots = BranchShots(drawn.key, is_here, drawn.total, shots.copies, drawn.n_accepted)
+        branch_shots = BranchShots(
+            drawn.key, is_here, drawn.total, shots.shot_vector, drawn.n_accepted
+        )
         on_branch = branch_shots if shots.total else None
         circuit = SimulatedCircuit(simulator, rows.get_row(row), faults, outcomes, on_branch, box)
         noise = NoisePass.from_config(circuit, config, outcomes)
@@ -381,8 +383,8 @@ def _run_on_simulator(call: Circuit, device: qml.devices.Device, wires: WireMap)
             total, _, *values = evaluate(branch, drawn)
         elif shots.total:
             branches, is_accepted = draw_branches(key, weights, shots.total, drops=drops)
-            none = jnp.zeros(len(shots.copies))
-            n_accepted = none.at[Frequencies.index_groups(shots.copies)].add(is_accepted)
+            none = jnp.zeros(len(shots.shot_vector))
+            n_accepted = none.at[Frequencies.index_groups(shots.shot_vector)].add(is_accepted)
             _, _, values = sum_branches(DrawnShots(branches, sum_of_weights, n_accepted, key))
         return results.finish(
             all_faults.raise_faults(check_draws(sum_of_weights, values), faults, weights),

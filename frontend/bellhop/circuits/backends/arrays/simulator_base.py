@@ -319,7 +319,7 @@ def move_dynamic_qubits_to_front(state: Any, qubits: Sequence[Any]) -> tuple[Any
     """
     n, base = state.ndim, state.shape[0]
     wires = [jnp.asarray(qubit) if is_dynamic(qubit) else jnp.int32(qubit) for qubit in qubits]
-    chosen = jnp.stack(list(map(WireMap.as_int32, wires)))
+    chosen = jnp.stack(list(map(WireMap.clip_to_int32, wires)))
     rank = jnp.arange(n).at[chosen].set(jnp.arange(len(qubits)) - len(qubits))
     weights = base ** (n - 1 - jnp.argsort(rank))
     digits = jnp.arange(state.size)[:, None] // base ** np.arange(n)[::-1] % base

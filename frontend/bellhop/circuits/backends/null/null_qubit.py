@@ -160,7 +160,7 @@ def run_null(call: Circuit, device: qml.devices.Device, wires: WireMap) -> Any:
             return jax.tree.unflatten(tree, constants)
 
         results = (
-            tuple(map(build_entry_result, shots.copies))
+            tuple(map(build_entry_result, shots.shot_vector))
             if shots.is_vector
             else build_entry_result(shots.total or None)
         )

@@ -279,7 +279,7 @@ class CliffordCircuit(ProgramCircuit):
         body: Callable[..., Any],
         carried: tuple[Any, ...],
         *,
-        is_nest: bool = False,
+        can_unroll: bool = False,
     ) -> tuple[Any, ...]:
         """Add a loop as a ``REPEAT`` block, or unrolled; return the final carried values.
 
@@ -290,7 +290,7 @@ class CliffordCircuit(ProgramCircuit):
             n_iterations: the trip count, which must be an ``int``.
             body: ``(carried, index) -> carried``, which applies the gates of one iteration.
             carried: the carried values of the first iteration, a tuple of arrays.
-            is_nest: not used.
+            can_unroll: not used.
 
         Raises:
             CompileError: for a dynamic trip count.

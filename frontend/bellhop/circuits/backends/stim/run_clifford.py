@@ -116,7 +116,7 @@ def run_clifford(call: Circuit, device: Any, wires: WireMap) -> Any:
                     rows,
                     faults,
                     record=record,
-                    shots=call.shots.copies,
+                    shots=call.shots.shot_vector,
                     key=key,
                     repeats=repeats,
                 )

@@ -68,7 +68,7 @@ def run_on_python_device(call: Circuit, device: qml.devices.Device, _: WireMap) 
         if hasattr(device, "c_dtype"):
             amplitude = np.dtype(device.c_dtype).itemsize
             MemoryCheck(where).check_state(template.n_wires, amplitude=amplitude)
-        groups = shots.copies or (None,)
+        groups = shots.shot_vector or (None,)
         results = [
             [find_result(process, device, template.n_wires, group, where) for process in processes]
             for group in groups

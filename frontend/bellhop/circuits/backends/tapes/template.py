@@ -140,7 +140,7 @@ class Template:
         """
         operations = _select_operations(self.steps, values, example_wires)
         measurements = [each.with_values(values, example_wires) for each in self.measured]
-        shots = self.shots.copies if self.shots.is_vector else self.shots.total or None
+        shots = self.shots.shot_vector if self.shots.is_vector else self.shots.total or None
         tape = qml.tape.QuantumScript(operations, measurements, shots=shots)
         if not any(map(Allocations.is_allocation, tape.operations)):
             return tape

@@ -169,14 +169,16 @@ class NoisePass(CircuitPass):
         body: Callable[..., Any],
         carried: tuple[Any, ...],
         *,
-        is_nest: bool = False,
+        can_unroll: bool = False,
     ) -> tuple[Any, ...]:
         """Forward a for loop to the next interpreter, and record the values that it carries.
 
         A condition that is computed from these values, which are tracers, may depend on mid-circuit
         outcomes. The arguments and the result are as in `Interpreter.for_loop`.
         """
-        return super().for_loop(n_iterations, self._record_carried(body), carried, is_nest=is_nest)
+        return super().for_loop(
+            n_iterations, self._record_carried(body), carried, can_unroll=can_unroll
+        )
 
     def while_loop(
         self, condition: Callable[..., Any], body: Callable[..., Any], carried: tuple[Any, ...]

@@ -328,7 +328,7 @@ class _GateEvaluator(GateInterpreter):
                 lambda number, carried: run(number, carried, NOTHING_SAVED)
             )
             at = lambda number: run(number, again(number, loop.carried), NOTHING_SAVED)
-        self._add_loop_action(loop.length, at, is_nest=loop.is_nest)
+        self._add_loop_action(loop.length, at, can_unroll=loop.can_unroll)
         return results
 
     def _interpret_while_loop(self, eqn: JaxprEqn, *operands: Operand) -> Sequence[Any]:
@@ -386,7 +386,7 @@ class _GateEvaluator(GateInterpreter):
         length: Any,
         evaluate_iteration: Callable[[Any], EvaluatedGates],
         *,
-        is_nest: bool = False,
+        can_unroll: bool = False,
     ) -> None:
         """Append an action that applies a loop with gates, forward or backwards.
 
@@ -394,7 +394,7 @@ class _GateEvaluator(GateInterpreter):
             length: the trip count, an ``int`` or a tracer.
             evaluate_iteration: maps the index of an iteration to its recomputed values and its
                 gates.
-            is_nest: whether the loop may be unrolled, as in `Interpreter.for_loop`.
+            can_unroll: whether the loop may be unrolled, as in `Interpreter.for_loop`.
         """
 
         def act(interpreter: Interpreter, backwards: bool) -> None:
@@ -406,7 +406,7 @@ class _GateEvaluator(GateInterpreter):
                 evaluate_iteration(number).apply(interpreter, backwards=backwards)
                 return ()
 
-            interpreter.for_loop(length, run_iteration, (), is_nest=is_nest)
+            interpreter.for_loop(length, run_iteration, (), can_unroll=can_unroll)
 
         self.actions.append(act)
 

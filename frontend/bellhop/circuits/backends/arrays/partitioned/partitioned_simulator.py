@@ -364,7 +364,9 @@ class PartitionedSimulator(PureSimulator):
                 "devices."
             )
         place_of = jnp.asarray(np.argsort(state.order), jnp.int32)
-        places = place_of[jnp.stack([WireMap.as_int32(jnp.asarray(qubit)) for qubit in qubits])]
+        places = place_of[
+            jnp.stack([WireMap.clip_to_int32(jnp.asarray(qubit)) for qubit in qubits])
+        ]
         on_places = op.map_wires(dict(zip(op.wires, range(k, k + n), strict=True)))
 
         def apply_on_shard(op: Any, part: Any, places: Operand) -> Any:

@@ -297,7 +297,7 @@ def _lower(
         qubits=device.qubits,
         shots=device.shots,
         record=choose_record_mode(closed) if body.derivative_order else 0,
-        tree=outcomes.get_tree(body.derivative_order),
+        tree=outcomes.get_outcome_code(body.derivative_order),
         seeded=is_drawn,
         rows=0 if batch is None else batch.size,
         engine=not body.obstacle,

@@ -196,7 +196,7 @@ def trace_for_runtime(
             spec.name,
             where,
             is_tree=is_exact,
-            n_groups=0 if has_run_per_shot else len(shots.copies),
+            n_groups=0 if has_run_per_shot else len(shots.shot_vector),
         )
         closed = vectorize_jaxpr(once.closed)
         postselects = once.postselects and not is_exact
@@ -209,7 +209,7 @@ def trace_for_runtime(
             closed = loop_over_shots(
                 closed,
                 once.results.statistics,
-                shots.copies,
+                shots.shot_vector,
                 inputs,
                 postselects=postselects,
                 has_score=once.has_score,
@@ -353,7 +353,7 @@ class _CircuitTracer:
         """
         shots = self.call.shots
         circuit.device = replace(self.device, shots=1 if circuit.has_run_per_shot else shots.total)
-        circuit.groups = (1,) if circuit.has_run_per_shot else shots.copies
+        circuit.groups = (1,) if circuit.has_run_per_shot else shots.shot_vector
         weights, scores, statistics = self._measure(circuit, leaves)
         results = Results(statistics, tree, shots, circuit.precision, self.call.where)
         has_rows = any(statistic.is_per_shot for statistic in statistics)
@@ -405,6 +405,6 @@ class _CircuitTracer:
                 ]
         scores = circuit.compute_score() if circuit.has_run_per_shot else []
         for score in scores:
-            fewest = min(shots.copies) if circuit.postselects else None
+            fewest = min(shots.shot_vector) if circuit.postselects else None
             statistics = forbid_unscored_derivatives(statistics, score, fewest)
         return weights, scores, statistics

@@ -211,7 +211,7 @@ class GateSequence:
         """Return the traced wires as one int32 vector."""
         if not self._wires:
             return jnp.zeros(0, jnp.int32)
-        return jnp.stack([WireMap.as_int32(wire) for wire in self._wires])
+        return jnp.stack([WireMap.clip_to_int32(wire) for wire in self._wires])
 
 
 def as_numbers(amplitudes: Any) -> Any:

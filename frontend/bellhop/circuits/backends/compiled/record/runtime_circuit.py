@@ -227,7 +227,7 @@ class RuntimeCircuit(BackendCircuit):
         body: Callable[..., Any],
         carried: tuple[Any, ...],
         *,
-        is_nest: bool = False,
+        can_unroll: bool = False,
     ) -> tuple[Any, ...]:
         """Record a for loop whose body applies gates; return the carried values after it.
 
@@ -235,7 +235,7 @@ class RuntimeCircuit(BackendCircuit):
             n_iterations: the trip count, an ``int``, or a tracer if it is dynamic.
             body: ``(carried, index) -> carried``, which applies the gates of one iteration.
             carried: the carried values of the first iteration, a tuple of arrays.
-            is_nest: not used.
+            can_unroll: not used.
         """
         if isinstance(n_iterations, int):
             return self._run_static_loop(n_iterations, body, carried)
@@ -386,7 +386,7 @@ class RuntimeCircuit(BackendCircuit):
         wire = (
             jnp.int32(wires(label))
             if is_known
-            else WireMap.as_int32(wires.get_dynamic_qubit(label))
+            else WireMap.clip_to_int32(wires.get_dynamic_qubit(label))
         )
         recorder = self.recorder
         handle, outcome = recorder.bind_and_get_state().mid_measure(
