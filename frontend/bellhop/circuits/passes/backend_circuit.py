@@ -70,12 +70,12 @@ class BackendCircuit(GateReceiver):
     def unrolls_nests(self) -> bool:
         """Whether nested loops that apply few gates are unrolled, by an `UnrollPass`.
 
-        False in this base class. A subclass that returns True also defines `apply_straight`, which
+        False in this base class. A subclass that returns True also defines `try_apply_gates`, which
         the pass calls.
         """
         return False
 
-    def apply_straight(self, operations: Sequence[Any]) -> bool:
+    def try_apply_gates(self, operations: Sequence[Any]) -> bool:
         """Apply operations if they are few gates without control flow.
 
         This base class does not implement it; it is called only if `unrolls_nests` is True.
@@ -92,7 +92,7 @@ class BackendCircuit(GateReceiver):
         for loop in another for loop.
         """
         is_needed = self.unrolls_nests and UnrollPass.is_needed(closed)
-        return UnrollPass(self, self.apply_straight) if is_needed else self
+        return UnrollPass(self, self.try_apply_gates) if is_needed else self
 
     @property
     def has_run_per_shot(self) -> bool:

@@ -53,7 +53,7 @@ def _changes_measured_wire(closed: ClosedJaxpr) -> bool:
             if _is_unknown(wires[0]) or wires[0] in measured:
                 return True
             measured.add(wires[0])
-        elif measured and any(_changes(op, measured) for op in _iterate_operations(eqn)):
+        elif measured and any(_may_change_wire(op, measured) for op in _iterate_operations(eqn)):
             return True
     return False
 
@@ -68,7 +68,7 @@ def _iterate_operations(eqn: JaxprEqn) -> Iterator[Any]:
                     yield from get_operations(each)
 
 
-def _changes(op: Any, measured: set[Any]) -> bool:
+def _may_change_wire(op: Any, measured: set[Any]) -> bool:
     """Return whether an operation is a gate that may change a measured wire.
 
     It may if one of its wires is traced, or is in ``measured`` and not a control wire.

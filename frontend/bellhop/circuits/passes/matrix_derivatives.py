@@ -139,12 +139,12 @@ def _make_pauli_angles(words: tuple[str, ...], name: str) -> Callable[[Any], Any
     """
 
     @jax.custom_jvp
-    def only_once(matrix: Any) -> Any:
+    def forbid_second_derivative(matrix: Any) -> Any:
         """Return the matrix; its differentiation raises an error."""
         return matrix
 
-    @only_once.defjvp
-    def _only_once_jvp(primals: Any, tangents: Any) -> Any:
+    @forbid_second_derivative.defjvp
+    def _forbid_second_derivative_jvp(primals: Any, tangents: Any) -> Any:
         """Raise the error for a second derivative."""
         raise CompileError(
             f"the transform {name} of a traced matrix is differentiated twice with shots, which is "
@@ -167,7 +167,7 @@ def _make_pauli_angles(words: tuple[str, ...], name: str) -> Callable[[Any], Any
             CompileError: when the tangent is differentiated again.
         """
         (matrix,), (tangent,) = primals, tangents
-        product = tangent @ jnp.conj(only_once(matrix)).T
+        product = tangent @ jnp.conj(forbid_second_derivative(matrix)).T
         paulis = np.stack([_compute_word_matrix(word) for word in words])
         traces = jnp.einsum("kij,ji->k", paulis.astype(product.dtype), product)
         angles = jnp.real(2j * traces) / matrix.shape[0]

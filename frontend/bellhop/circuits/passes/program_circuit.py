@@ -196,7 +196,9 @@ class ProgramCircuit(BackendCircuit):
             CompileError: if the body measures mid-circuit and the trip count is dynamic; a subclass
                 may raise it later.
         """
-        step = lambda state, iteration: self._run_part(state[0], body, state[1:], iteration)
+        step = lambda state, iteration: self._run_on_gate_state(
+            state[0], body, state[1:], iteration
+        )
         now, *rest = self._run_iterations(n_iterations, step, (self._gate_state, *carried))
         self._resume(now)
         if isinstance(n_iterations, int):
@@ -238,7 +240,7 @@ class ProgramCircuit(BackendCircuit):
             CompileError: if the body measures mid-circuit; a subclass may raise it later.
         """
         goes_on = lambda state: condition(state[1:])
-        step = lambda state: self._run_part(state[0], body, state[1:])
+        step = lambda state: self._run_on_gate_state(state[0], body, state[1:])
         now, *rest = run_while_loop(goes_on, step, (self._gate_state, *carried))
         self._resume(now)
         self._reject_outcomes("a while_loop")
@@ -260,7 +262,7 @@ class ProgramCircuit(BackendCircuit):
             """
 
             def run() -> Any:
-                results = self._run_part(before, lambda: (branch(),))
+                results = self._run_on_gate_state(before, lambda: (branch(),))
                 counts.append(self._n_part_outcomes)
                 return results
 
@@ -271,7 +273,9 @@ class ProgramCircuit(BackendCircuit):
         self.n_outcomes += max(counts)
         return result
 
-    def _run_part(self, before: Any, function: Callable[..., Any], *args: Any) -> tuple[Any, ...]:
+    def _run_on_gate_state(
+        self, before: Any, function: Callable[..., Any], *args: Any
+    ) -> tuple[Any, ...]:
         """Run a loop's body or a branch on a given gate state, and restore this circuit.
 
         Args:
@@ -305,7 +309,7 @@ class ProgramCircuit(BackendCircuit):
             results.
         """
         now = self._gate_state
-        return jax.make_jaxpr(lambda: self._run_part(now, function))()
+        return jax.make_jaxpr(lambda: self._run_on_gate_state(now, function))()
 
     def _reject_outcomes(self, construct: str) -> None:
         """Raise an error if the loop body that was traced last measures mid-circuit.

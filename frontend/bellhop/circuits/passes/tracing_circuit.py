@@ -279,7 +279,7 @@ class TracingCircuit:
         """
         self.flush_queue("for_loop")
         first, step = trace_step(
-            "for_loop", self._make_part(body), carried, jnp.asarray(0), body=body
+            "for_loop", self._wrap_in_own_queue(body), carried, jnp.asarray(0), body=body
         )
         leaves, tree = jax.tree.flatten(first)
 
@@ -298,7 +298,7 @@ class TracingCircuit:
             carried: the carried values of the first iteration.
         """
         self.flush_queue("while_loop")
-        first, step = trace_step("while_loop", self._make_part(body), carried, body=body)
+        first, step = trace_step("while_loop", self._wrap_in_own_queue(body), carried, body=body)
         return jax.lax.while_loop(
             lambda carried: self._evaluate_condition(condition, carried),
             lambda carried: step(carried)[0],
@@ -308,10 +308,10 @@ class TracingCircuit:
     def branch(self, branches: Branches) -> Any:
         """Append an equation for a conditional; return the result of the chosen branch."""
         self.flush_queue(branches.construct)
-        runners, _ = trace_branches(branches.map_functions(self._make_part))
+        runners, _ = trace_branches(branches.map_functions(self._wrap_in_own_queue))
         return jax.lax.switch(branches.index, runners)[0]
 
-    def _make_part(self, function: Callable[..., Any]) -> Callable[..., Any]:
+    def _wrap_in_own_queue(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """Wrap a loop's body or a branch so that its operations have a queue of their own.
 
         Returns:

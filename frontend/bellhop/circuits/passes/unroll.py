@@ -32,15 +32,15 @@ class UnrollPass(CircuitPass):
 
     Args:
         circuit: the backend's circuit, the next interpreter.
-        apply_straight: applies a list of operations if they are few gates without control flow;
+        try_apply_gates: applies a list of operations if they are few gates without control flow;
             returns whether it did.
     """
 
     def __init__(
-        self, circuit: GateReceiver, apply_straight: Callable[[Sequence[Any]], bool]
+        self, circuit: GateReceiver, try_apply_gates: Callable[[Sequence[Any]], bool]
     ) -> None:
         super().__init__(circuit)
-        self._apply_straight = apply_straight
+        self._try_apply_gates = try_apply_gates
         self._n_wires = len(circuit.labels())
         self._nest: _UnrolledNest | None = None
 
@@ -96,7 +96,7 @@ class UnrollPass(CircuitPass):
             nest.unroll(n_iterations, body)
         finally:
             self._nest = None
-        return nest.is_straight and self._apply_straight(nest.operations)
+        return nest.is_straight and self._try_apply_gates(nest.operations)
 
 
 class _UnrolledNest:

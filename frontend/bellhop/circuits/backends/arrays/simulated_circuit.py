@@ -120,7 +120,9 @@ class SimulatedCircuit(ProgramCircuit):
         state, *others = now
         super()._resume((jax.tree.map(mark_summable, state), *others))
 
-    def _run_part(self, before: Any, function: Callable[..., Any], *args: Any) -> tuple[Any, ...]:
+    def _run_on_gate_state(
+        self, before: Any, function: Callable[..., Any], *args: Any
+    ) -> tuple[Any, ...]:
         """Trace a loop's body or a branch, starting from the gate state `before`.
 
         Args:
@@ -132,7 +134,7 @@ class SimulatedCircuit(ProgramCircuit):
             the gate state at the end, with the state in the layout of `before`, followed by the
             results of `function`. The circuit's own state is unchanged.
         """
-        now, *results = super()._run_part(before, function, *args)
+        now, *results = super()._run_on_gate_state(before, function, *args)
         state, *others = now
         return ((self.simulator.canonicalize_carry(state, before[0]), *others), *results)
 

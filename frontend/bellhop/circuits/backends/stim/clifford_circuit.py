@@ -336,7 +336,7 @@ class CliffordCircuit(ProgramCircuit):
             with self._collect_steps() as steps:
                 # The number of outcomes per iteration is known after the first trace.
                 self._position = position + number * traced[1]
-                after = self._run_part(fault, body, tuple(carried), number)
+                after = self._run_on_gate_state(fault, body, tuple(carried), number)
             is_known = traced[1] == self._n_part_outcomes
             traced = steps, self._n_part_outcomes
             return after if is_known else iteration(state, number)
@@ -402,7 +402,7 @@ class CliffordCircuit(ProgramCircuit):
                 """Run the branch; append its lines and its number of outcomes to ``parts``."""
                 self._position = place
                 with self._collect_steps(obstacle) as steps:
-                    results = self._run_part(before, lambda: (function(),))
+                    results = self._run_on_gate_state(before, lambda: (function(),))
                 parts.append((steps, self._n_part_outcomes))
                 return results
 

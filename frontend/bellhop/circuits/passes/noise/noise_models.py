@@ -286,15 +286,15 @@ class _UnreadableWires:
     def __init__(self, error: CompileError) -> None:
         self._error = error
 
-    def _refuse(self, *_: object) -> Any:
+    def _raise_error(self, *_: object) -> Any:
         """Raise the error; operators and attributes of this object call this method."""
         raise self._error
 
-    __iter__ = __len__ = __getitem__ = __contains__ = __add__ = __radd__ = _refuse
-    __eq__ = __hash__ = _refuse
+    __iter__ = __len__ = __getitem__ = __contains__ = __add__ = __radd__ = _raise_error
+    __eq__ = __hash__ = _raise_error
 
     def __getattr__(self, name: str) -> Any:
-        self._refuse()
+        self._raise_error()
 
 
 def _hide_traced_wires(op: qml.operation.Operator, where: str) -> Any:

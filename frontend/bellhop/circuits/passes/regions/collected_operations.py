@@ -58,9 +58,9 @@ class _OperationCollector(Interpreter):
     def find_site(self, *_: object) -> str:
         return ""
 
-    def _leave_out(self, *_: object, **__: object) -> tuple[()]:
+    def _skip(self, *_: object, **__: object) -> tuple[()]:
         """Skip a loop, conditional or measurement; return no carried values."""
         return ()
 
     # Evaluated gates have no while loops and no measurements.
-    for_loop = branch = while_loop = mid_measure = _leave_out
+    for_loop = branch = while_loop = mid_measure = _skip

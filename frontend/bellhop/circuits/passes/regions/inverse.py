@@ -301,34 +301,38 @@ class _GateEvaluator(GateInterpreter):
             inputs = [*loop.constants, number, *carried]
             return evaluate_gates(loop.body, inputs, self.where, kept)
 
-        def once(carried: PyTree, number: Any, kept: Any) -> Any:
+        def scan_step(carried: PyTree, number: Any, kept: Any) -> Any:
             """Run one iteration for ``scan``: the next carried values, and the values to save."""
             results, made, _ = run(number, carried, kept)
             return tuple(self._require_saved(results)), (carried, made)
 
         if not (has_other_effects(eqn) or eqn.outvars):
-            at: Any = lambda number: run(number, ())
+            evaluate_iteration: Any = lambda number: run(number, ())
             results: Sequence[Any] = ()
         elif isinstance(loop.length, int):
             results, begins = self._save(
                 lambda kept: jax.lax.scan(
-                    lambda carried, number: once(carried, number, kept),
+                    lambda carried, number: scan_step(carried, number, kept),
                     loop.carried,
                     ForLoop.make_indices(loop.length),
                 )
             )
-            at = lambda number: run(number, *jax.tree.map(lambda every: every[number], begins))
+            evaluate_iteration = lambda number: run(
+                number, *jax.tree.map(lambda every: every[number], begins)
+            )
         else:
             results = self._save(
                 lambda kept: jax.lax.fori_loop(
-                    0, loop.length, lambda i, carried: once(carried, i, kept)[0], loop.carried
+                    0, loop.length, lambda i, carried: scan_step(carried, i, kept)[0], loop.carried
                 )
             )
             again = self._make_recompute(
                 lambda number, carried: run(number, carried, NOTHING_SAVED)
             )
-            at = lambda number: run(number, again(number, loop.carried), NOTHING_SAVED)
-        self._add_loop_action(loop.length, at, can_unroll=loop.can_unroll)
+            evaluate_iteration = lambda number: run(
+                number, again(number, loop.carried), NOTHING_SAVED
+            )
+        self._add_loop_action(loop.length, evaluate_iteration, can_unroll=loop.can_unroll)
         return results
 
     def _interpret_while_loop(self, eqn: JaxprEqn, *operands: Operand) -> Sequence[Any]:

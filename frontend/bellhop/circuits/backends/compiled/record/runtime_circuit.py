@@ -176,7 +176,7 @@ class RuntimeCircuit(BackendCircuit):
         """Whether nested loops with few gates are unrolled; False with compiler passes."""
         return not self.device.passes
 
-    def apply_straight(self, operations: Sequence[Any]) -> bool:
+    def try_apply_gates(self, operations: Sequence[Any]) -> bool:
         """Record operations, but only if they are few gates without control flow.
 
         At most ``ForLoop.MAX_UNROLLED_GATES`` are few.
