@@ -115,7 +115,7 @@ class Allocations:
                 self._deallocate(label, reset)
 
     @contextmanager
-    def enter_part(self) -> Iterator[None]:
+    def enter_block(self) -> Iterator[None]:
         """Enter the body of a loop or a branch for a ``with`` block.
 
         At the end of the block, the set of free wires is again the set before it, as the block is

@@ -127,7 +127,7 @@ def _decompose_power(op: qml.operation.Operator) -> Sequence[Any] | None:
     return decompose_traced_power(op)
 
 
-def find_parts(
+def get_pennylane_decomposition(
     op: qml.operation.Operator, depth: int = 0, *, of_base: bool = False
 ) -> Sequence[Any] | None:
     """Return PennyLane's decomposition of an operation, or None if it has none.

@@ -56,14 +56,14 @@ def _expand_evolutions(op: qml.operation.Operator) -> Any:
     if not op.data or _has_plain_data(kind) or op.pauli_rep is not None:
         return op
     if op._flatten()[0] is op.data or not any(
-        map(_has_hidden_data, jax.tree.leaves(op, is_leaf=_has_hidden_data))
+        map(_is_parametrized_evolution, jax.tree.leaves(op, is_leaf=_is_parametrized_evolution))
     ):
         return op
     with qml.QueuingManager.stop_recording():
         return jax.tree.map(
-            lambda leaf: _to_exponential(leaf) if _has_hidden_data(leaf) else leaf,
+            lambda leaf: _to_exponential(leaf) if _is_parametrized_evolution(leaf) else leaf,
             op,
-            is_leaf=_has_hidden_data,
+            is_leaf=_is_parametrized_evolution,
         )
 
 
@@ -73,7 +73,7 @@ def _has_plain_data(kind: Any) -> bool:
     return kind._flatten is qml.operation.Operator._flatten
 
 
-def _has_hidden_data(leaf: Any) -> bool:
+def _is_parametrized_evolution(leaf: Any) -> bool:
     """Return whether an object is an evolution whose generator has parameters."""
     return isinstance(leaf, qml.ops.Evolution) and bool(leaf.base.data)
 

@@ -98,7 +98,7 @@ class AllocationPass(CircuitPass):
         Raises:
             CompileError: if a wire that the body allocates is still allocated at its end.
         """
-        body = self._allocations.enter_part()(body)
+        body = self._allocations.enter_block()(body)
         return super().for_loop(n_iterations, body, carried, can_unroll=can_unroll)
 
     def while_loop(
@@ -111,7 +111,7 @@ class AllocationPass(CircuitPass):
         Raises:
             CompileError: if a wire that the body allocates is still allocated at its end.
         """
-        return super().while_loop(condition, self._allocations.enter_part()(body), carried)
+        return super().while_loop(condition, self._allocations.enter_block()(body), carried)
 
     def branch(self, branches: Branches) -> Any:
         """Forward a conditional to the next interpreter.
@@ -121,4 +121,4 @@ class AllocationPass(CircuitPass):
         Raises:
             CompileError: if a wire that a branch allocates is still allocated at its end.
         """
-        return super().branch(branches.map_functions(self._allocations.enter_part()))
+        return super().branch(branches.map_functions(self._allocations.enter_block()))

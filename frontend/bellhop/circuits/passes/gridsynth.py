@@ -22,7 +22,7 @@ import pennylane as qml
 from bellhop._pennylane.patches.rs_decomposition import decompose_value
 from bellhop.base.types import Operand, PyTree
 from bellhop.callbacks.pure_callback import pure_callback
-from bellhop.circuits.gates.decompositions import find_parts
+from bellhop.circuits.gates.decompositions import get_pennylane_decomposition
 from bellhop.circuits.gates.tape_control_flow import ControlFlow
 from bellhop.circuits.ir.precision import Precision
 from bellhop.circuits.ir.wires import is_dynamic
@@ -278,7 +278,7 @@ def _decompose_about_z(op: qml.operation.Operator, depth: int = 0) -> list[Any]:
         before = [gate(op.wires) for gate in _TO_Z[op.name]]
         after = [qml.adjoint(gate, lazy=False) for gate in reversed(before)]
         return [*before, qml.RZ(op.data[0], op.wires), *after]
-    parts = find_parts(op, depth)
+    parts = get_pennylane_decomposition(op, depth)
     if parts is None:
         raise CompileError(
             f"clifford_t_decomposition: PennyLane has no decomposition of {op.name} into "

@@ -17,8 +17,8 @@ from bellhop.circuits.backends.arrays.reversible_loops import run_reversibly, sh
 from bellhop.circuits.backends.arrays.shots import BranchShots
 from bellhop.circuits.backends.arrays.simulator_base import Simulator
 from bellhop.circuits.gates.decompositions import (
-    find_parts,
     find_rotation,
+    get_pennylane_decomposition,
     merge_preparations,
     unsupported_operation_error,
 )
@@ -201,7 +201,7 @@ class SimulatedCircuit(ProgramCircuit):
         elif self.simulator.can_apply(op):
             self._pending.append(op)
         else:
-            parts = find_parts(op, depth, of_base=has_traced_power(op))
+            parts = get_pennylane_decomposition(op, depth, of_base=has_traced_power(op))
             if parts is None:
                 raise unsupported_operation_error(op, self.where)
             for part in parts:

@@ -31,7 +31,7 @@ from bellhop.circuits.backends.stim.stim_gates import (
     find_pauli_product,
     find_preparation,
 )
-from bellhop.circuits.gates.decompositions import find_parts
+from bellhop.circuits.gates.decompositions import get_pennylane_decomposition
 from bellhop.circuits.gates.operation_kind import OperationKind
 from bellhop.circuits.ir.broadcasting import TracedRow
 from bellhop.circuits.ir.device_measurements import Frequencies, SampleRequest, ShadowSnapshots
@@ -137,7 +137,7 @@ class CliffordCircuit(ProgramCircuit):
             self._add_instructions(op, find_preparation(op))
         elif op.has_matrix and len(op.wires) <= MAX_MATRIX_WIRES:
             self._add_instructions(op, find_instructions(op))
-        elif (parts := find_parts(op, depth)) is not None:
+        elif (parts := get_pennylane_decomposition(op, depth)) is not None:
             for part in parts:
                 self._apply(part, depth + 1)
         else:

@@ -15,7 +15,7 @@ from bellhop.circuits.backends.tapes.template import (
     TemplatePart,
     replace_dynamic_wires,
 )
-from bellhop.circuits.gates.decompositions import find_parts
+from bellhop.circuits.gates.decompositions import get_pennylane_decomposition
 from bellhop.circuits.gates.operator_data import select_row
 from bellhop.circuits.gates.tape_control_flow import ControlFlow
 from bellhop.circuits.ir.broadcasting import TracedRow
@@ -66,7 +66,7 @@ class TemplateCircuit(TapeCircuit):
         elif (_has_inner_parameters(op) or _has_traced_product(op)) and op.has_decomposition:
             # PennyLane cannot bind new parameters inside such operations, and it does not
             # differentiate inverse or controlled products.
-            self.apply(find_parts(op) or ())
+            self.apply(get_pennylane_decomposition(op) or ())
         else:
             self.steps.append(self._make_part(select_row(op, self.rows)))
 

@@ -19,7 +19,7 @@ from pennylane.tape import make_qscript
 
 from bellhop.base.types import Wire
 from bellhop.circuits.gates.allocation import Allocations
-from bellhop.circuits.gates.decompositions import find_parts
+from bellhop.circuits.gates.decompositions import get_pennylane_decomposition
 from bellhop.circuits.gates.tape_control_flow import ControlFlow
 from bellhop.circuits.ir.circuit_config import CircuitConfig
 from bellhop.circuits.ir.wires import is_dynamic
@@ -270,7 +270,7 @@ def _decompose_template(op: qml.operation.Operator) -> Iterator[Any]:
     if ControlFlow.is_instance(op) or not op.has_decomposition or not is_template:
         yield op
         return
-    for part in find_parts(op) or ():
+    for part in get_pennylane_decomposition(op) or ():
         yield from _decompose_template(part)
 
 
