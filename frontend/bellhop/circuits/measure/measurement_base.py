@@ -253,7 +253,7 @@ def as_index(outcomes: Sequence[Any]) -> Any:
     return index
 
 
-def as_number(outcome: Any) -> Any:
+def bool_to_int(outcome: Any) -> Any:
     """Convert a boolean mid-circuit outcome to an integer.
 
     A traced expression of outcomes, which is not boolean, is returned unchanged.

@@ -25,7 +25,7 @@ from bellhop.circuits.measure.dynamic_wires import make_dynamic_wire_marginal
 from bellhop.circuits.measure.measurement_base import (
     Process,
     as_index,
-    as_number,
+    bool_to_int,
     check_outcomes,
 )
 from bellhop.circuits.measure.observables import find_terms
@@ -72,7 +72,7 @@ class ExpvalProcess(Process):
 
     def _make_outcome_statistic(self, outcomes: Sequence[Any]) -> Statistic:
         """Return the outcome as a float; its mean over executions is the expectation value."""
-        return Statistic(as_number(outcomes[0]).astype(float))
+        return Statistic(bool_to_int(outcomes[0]).astype(float))
 
 
 class VarProcess(Process):
@@ -101,7 +101,7 @@ class VarProcess(Process):
 
     def _make_outcome_statistic(self, outcomes: Sequence[Any]) -> Statistic:
         """Return the statistic of a variance, with the outcome and its square as moments."""
-        value = as_number(outcomes[0]).astype(float)
+        value = bool_to_int(outcomes[0]).astype(float)
         return Statistic.from_moments(value, value**2)
 
 

@@ -12,7 +12,7 @@ from bellhop.circuits.ir.device_measurements import Samples
 from bellhop.circuits.ir.precision import Precision
 from bellhop.circuits.ir.statistics import ExactValues, Statistic
 from bellhop.circuits.ir.wires import is_dynamic
-from bellhop.circuits.measure.measurement_base import Process, as_index, as_number
+from bellhop.circuits.measure.measurement_base import Process, as_index, bool_to_int
 from bellhop.circuits.measure.sampling import (
     DiagonalFactor,
     SamplingRounds,
@@ -146,7 +146,7 @@ class SampleProcess(_ShotProcess):
             ``[shots, outcomes]`` for a list.
         """
         several = isinstance(self.process.mv, list)
-        value = as_number(jnp.stack(outcomes) if several else outcomes[0])
+        value = bool_to_int(jnp.stack(outcomes) if several else outcomes[0])
         return Statistic(self._answers.broadcast_to_shots(value), is_per_shot=True)
 
 
@@ -175,8 +175,8 @@ class CountsProcess(_ShotProcess):
             diagonals = [make_computational_factor(self._get_labels())]
             values = np.arange(2 ** len(self._get_labels()))
         columns = self._find_columns([wire for diagonal in diagonals for wire in diagonal.wires])
-        take = rounds.counts(diagonals, [int(column) for column in columns])
-        return lambda answers: _make_value_counts_statistic(take(answers), values)
+        take = rounds.request_counts(diagonals, [int(column) for column in columns])
+        return lambda answers: _make_statistic_from_counts(take(answers), values)
 
     def _has_exact_frequencies(self) -> bool:
         """Return whether counts can be computed from frequencies, by multiplication and rounding.
@@ -191,7 +191,9 @@ class CountsProcess(_ShotProcess):
 
     def _make_bits_statistic(self, bits: Any) -> Statistic:
         """Make the statistic of the counts of basis states, from bits ``[shots, wires]``."""
-        return _make_counts_statistic(Samples.to_integers(bits), np.arange(2 ** bits.shape[1]))
+        return _make_statistic_from_samples(
+            Samples.to_integers(bits), np.arange(2 ** bits.shape[1])
+        )
 
     def _make_eigenvalue_statistic(
         self, coefficient: Operand, diagonals: Sequence[DiagonalFactor], bits: Any
@@ -211,7 +213,7 @@ class CountsProcess(_ShotProcess):
         """
         eigenvalues = self._compute_known_eigenvalues(coefficient, diagonals)
         columns = self._find_columns([wire for diagonal in diagonals for wire in diagonal.wires])
-        return _make_counts_statistic(Samples.to_integers(bits[:, columns]), eigenvalues)
+        return _make_statistic_from_samples(Samples.to_integers(bits[:, columns]), eigenvalues)
 
     def _compute_known_eigenvalues(
         self, coefficient: Operand, diagonals: Sequence[DiagonalFactor]
@@ -254,7 +256,7 @@ class CountsProcess(_ShotProcess):
                 "Use qml.sample of the expression, or qml.counts of the outcomes.",
             )
         index = self._answers.broadcast_to_shots(as_index(outcomes))
-        return _make_counts_statistic(index, np.arange(2 ** len(outcomes)))
+        return _make_statistic_from_samples(index, np.arange(2 ** len(outcomes)))
 
 
 def _find_distinct(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -266,7 +268,7 @@ def _find_distinct(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return np.unique(np.round(values, 12), return_inverse=True)
 
 
-def _make_value_counts_statistic(counts: Any, values: np.ndarray) -> Statistic:
+def _make_statistic_from_counts(counts: Any, values: np.ndarray) -> Statistic:
     """Make a statistic that adds up the counts of outcomes that have the same value.
 
     Args:
@@ -287,7 +289,7 @@ def _make_value_counts_statistic(counts: Any, values: np.ndarray) -> Statistic:
     return Statistic(counts, finish)
 
 
-def _make_counts_statistic(samples: Any, values: np.ndarray) -> Statistic:
+def _make_statistic_from_samples(samples: Any, values: np.ndarray) -> Statistic:
     """Make a statistic that counts how many shots gave each value.
 
     Args:

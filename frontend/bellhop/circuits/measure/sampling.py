@@ -290,7 +290,7 @@ class SamplingRounds:
         sizes = self._groups if groups is None else tuple(groups)
         return self._add_request(diagonals, Frequencies(tuple(wires), tuple(signs), sizes))
 
-    def counts(
+    def request_counts(
         self, diagonals: Sequence[DiagonalFactor], wires: Sequence[int]
     ) -> Callable[[SampledValues], Any]:
         """Request how many shots of each group have each outcome of some wires.

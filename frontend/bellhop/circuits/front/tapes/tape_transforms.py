@@ -55,7 +55,7 @@ _NEEDS_NUMPY: dict[str, Callable[[qml.tape.QuantumScript], bool]] = {
 }
 
 
-def _sum_in_program(transform: Any) -> Any:
+def _stack_sign_expand_results(transform: Any) -> Any:
     """Return a transform; a changed ``sign_expand`` sums the results of its tapes as one array.
 
     The changed transform stacks the results before PennyLane's postprocessing gets them. Any other
@@ -174,7 +174,7 @@ def call_on_tape(
     check_traced_wires(qnode.compile_pipeline, tape, where)
     transforms, is_folded = original.insert_folding()
     pipeline = CompilePipeline(QNodeTransforms(transforms).support_traced_angles())
-    in_program = QNodeTransforms(list(map(_sum_in_program, pipeline)))
+    in_program = QNodeTransforms(list(map(_stack_sign_expand_results, pipeline)))
     has_shots = bool(qnode.shots)
     pipeline = CompilePipeline(in_program.keep_matrix_derivatives(has_shots=has_shots))
     for name in original.names:
