@@ -238,20 +238,20 @@ def _find_spans(jaxpr: Jaxpr) -> list[_OutcomeSpan]:
     last_use.update((atom, end) for atom in jaxpr.outvars if not isinstance(atom, Literal))
     spans, equations, outcomes = [], [], []
     by_outcomes: set[Any] = set()
-    is_accepted = False
+    has_effects = False
     for number, eqn in enumerate(jaxpr.eqns):
         is_outcome = _OutcomeTag.is_tagging(eqn)
         given = (atom for atom in eqn.invars if not isinstance(atom, Literal))
         if _NextPositionTag.is_tagging(eqn) or not is_outcome and by_outcomes.isdisjoint(given):
             continue
         equations.append(eqn)
-        is_accepted |= bool(eqn.effects)
+        has_effects |= bool(eqn.effects)
         if is_outcome:
             outcomes.append(eqn)
             by_outcomes.add(eqn.outvars[0])
             continue
         by_outcomes.update(eqn.outvars)
-        if not _SummableTag.is_tagging(eqn) or is_accepted or len(outcomes) > MAX_OUTCOMES:
+        if not _SummableTag.is_tagging(eqn) or has_effects or len(outcomes) > MAX_OUTCOMES:
             continue
         if all(last_use.get(var, -1) <= number for var in by_outcomes.difference(eqn.outvars)):
             spans.append(_OutcomeSpan(equations, outcomes))
