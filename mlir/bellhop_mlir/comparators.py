@@ -86,7 +86,7 @@ class _Comparator:
         return found
 
     def _compute_expression(self, value: ir.Value) -> tuple[object, frozenset[int]]:
-        """Compute expression and elements of an operation's result for `expression`.
+        """Compute the pair that `expression` returns, for the result of an operation.
 
         Raises:
             VerificationError: for an operation that is not supported in keys.
@@ -109,9 +109,10 @@ class _Comparator:
         raise _refusal(f"stablehlo.{name} in a key")
 
     def verify_comparison(self, value: ir.Value, directions: tuple[str, ...]) -> object:
-        """Check that a value compares the same function of both elements; return it.
+        """Check that a value compares the same key of both elements; return the key.
 
-        A function of an element that is compared is a key, such as the element's absolute value.
+        A key is a function of one element, such as its absolute value: ``compare LT abs(left),
+        abs(right)`` is valid.
 
         Args:
             value: boolean value of the comparator that should be the result of a
@@ -119,7 +120,7 @@ class _Comparator:
             directions: allowed directions of the comparison, such as ``("LT", "GT")``.
 
         Returns:
-            the expression (see `expression`) that is compared, equal for both sides.
+            the key, as the expression that `expression` returns for both operands.
 
         Raises:
             VerificationError: if the value is not a comparison in such a direction, if it does not
@@ -147,10 +148,14 @@ class _Comparator:
     def verify_order(self, value: ir.Value) -> None:
         """Check that a comparator's value is a lexicographic order of the elements.
 
+        An order is ``lt``, a comparison LT or GT of one key, or ``or(lt, and(eq, rest))``, where
+        ``eq`` compares the same key EQ and ``rest`` is an order.
+
+        Args:
+            value: boolean value of the comparator, such as its result.
+
         Raises:
-            VerificationError: unless it is ``lt``, a comparison LT or GT of one key, or ``or(lt,
-                and(eq, rest))``, where ``eq`` compares the same key EQ and ``rest`` is such an
-                order again.
+            VerificationError: if the value is not an order.
         """
         while True:
             op = _get_producer(value)

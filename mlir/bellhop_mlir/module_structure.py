@@ -36,7 +36,7 @@ def is_own(op: ir.Operation) -> bool:
 def verify_structure(module: ir.Module, *, any_operation: bool) -> None:
     """Check the nesting of operations in an untrusted module.
 
-    The top level has only functions and declarations, each MLIR region has one block, and
+    The top level has only functions and declarations, an MLIR region has at most one block, and
     operations of Bellhop's dialects (``callback`` and ``quantum``) have no regions.
 
     Args:
@@ -44,9 +44,10 @@ def verify_structure(module: ir.Module, *, any_operation: bool) -> None:
         any_operation: whether the user trusts the file, so that a mesh may be at the top level.
 
     Raises:
-        VerificationError: for an operation other than a function at the top level, for a region
-            without a block or with several, for an operation of Bellhop's dialects with regions,
-            with successors or at the end of its block, and for more than 131 072 operations.
+        VerificationError: for an operation other than a function or declaration at the top level,
+            for an operation with successors, for a region with several blocks, for an empty block,
+            for an operation of Bellhop's dialects with regions or at the end of its block, and for
+            more than 131 072 operations.
     """
     top_level = _TOP_LEVEL_IF_TRUSTED if any_operation else _TOP_LEVEL
     for view in module.body.operations:
@@ -70,9 +71,10 @@ def verify_structure(module: ir.Module, *, any_operation: bool) -> None:
 
 
 def _verify_operation(op: ir.Operation) -> None:
-    """Check that an operation has no successors, and one block in each MLIR region.
+    """Check that an operation has no successors, and at most one block in each region.
 
-    Operations of Bellhop's dialects must have no regions, and must not end a block.
+    Blocks must not be empty. Operations of Bellhop's dialects must have no regions, and must not
+    end a block.
 
     Raises:
         VerificationError: if the operation breaks a rule.

@@ -136,8 +136,8 @@ def _verify_own_attributes(op: ir.Operation) -> None:
 
     Raises:
         VerificationError: for an attribute that is not in the operation's signature, for an
-            optional one of another type, and for a text with control characters, which reports
-            would print.
+            attribute of another type than in the signature, and for a string with control
+            characters, since reports print the strings.
     """
     types = find_attribute_types(op.name)
     for attribute in op.attributes:
@@ -163,8 +163,9 @@ def _verify_module_attributes(module: ir.Module, *, any_value: bool) -> None:
             Bellhop's passes set them and rely on them.
 
     Raises:
-        VerificationError: for such an attribute; unless ``any_value``, for an attribute that is not
-            in ``MODULE_ATTRIBUTES``, or that has another value.
+        VerificationError: for an attribute that starts with ``bellhop.``, unless it is a valid list
+            of circuits; without ``any_value``, also for an attribute that is not in
+            ``MODULE_ATTRIBUTES``, or that has another value.
     """
     attributes = module.operation.attributes
     for name in list(attributes):
@@ -269,8 +270,10 @@ def _verify_transform_lengths(op: ir.Operation) -> None:
 def _verify_composite(op: ir.Operation) -> None:
     """Check that XLA uses the decomposition of a ``stablehlo.composite``.
 
+    XLA ignores the decomposition of some composites whose names have a prefix such as ``chlo.``.
+
     Raises:
-        VerificationError: for a name that XLA treats as one of its operations.
+        VerificationError: for a name with such a prefix.
     """
     name = ir.StringAttr(op.attributes["name"]).value
     if name.startswith(_OPERATION_PREFIXES):
@@ -296,8 +299,8 @@ def _verify_operation(op: ir.Operation, *, any_element: bool) -> None:
 
     Raises:
         VerificationError: for a type that `_verify_type` does not allow, a ``callback.call`` of a
-            kind that only passes create, a ``callback.func`` with a nested module, or an
-            invalid table of gates.
+            kind that only passes create, a ``callback.func`` with a nested module, or gates
+            that `verify_gates` rejects.
     """
     name = op.name
     for type_ in _iterate_types(op):

@@ -24,8 +24,8 @@ def parse_pass(text: str) -> Pass:
     ``parse_pass("outline-scalars{size=2}")`` is ``OutlineScalars(size=2)``.
 
     Raises:
-        ValueError: for an unknown pass or option (the message lists the known ones), or a value of
-            another type.
+        ValueError: for a text of another form, for an unknown pass or option (the message lists the
+            known passes or options), or for an option's value of another type.
     """
     match = _PASS.match(text)
     if match is None:

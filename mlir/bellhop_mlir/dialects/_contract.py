@@ -36,8 +36,11 @@ CUSTOM_CALLS = frozenset(_CONTRACT)
 def find_custom_call(target: str) -> CustomCall:
     """Look up the signature of a custom call in ``runtime/contract.toml``.
 
+    Args:
+        target: name of the custom call, such as ``bellhop_tap``.
+
     Raises:
-        KeyError: if the contract has no custom call ``target``, such as ``bellhop_tap``.
+        KeyError: if the contract has no custom call of this name.
     """
     declared = _CONTRACT[target]
     operands, results = (

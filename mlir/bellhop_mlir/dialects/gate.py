@@ -156,7 +156,8 @@ def _describe_indices(count: int) -> str:
 class _CodeReader:
     """Reads the integers that encode gates, in order; raises an error for a bad value.
 
-    The integers are the attribute ``code`` of a ``quantum.gates`` or ``quantum.run``.
+    Args:
+        code: the integers: the attribute ``code`` of a ``quantum.gates`` or ``quantum.run``.
     """
 
     def __init__(self, code: Sequence[int]) -> None:
@@ -186,7 +187,7 @@ class _CodeReader:
         return self.read_below(len(self._code) - self._position, meaning)
 
     def take(self, count: int) -> tuple[int, ...]:
-        """Read the next ``count`` integers."""
+        """Read the next ``count`` integers; raise `VerificationError` if fewer are left."""
         if count > len(self._code) - self._position:
             remaining = len(self._code) - self._position
             self.fail(f"expected {count} more integers, got {remaining}")

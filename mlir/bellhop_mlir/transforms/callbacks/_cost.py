@@ -45,7 +45,11 @@ def make_cost_estimator(functions: Mapping[str, ir.Operation]) -> Callable[[ir.O
 
 
 class _CostEstimator:
-    """Estimates costs for `make_cost_estimator`, and remembers the costs of functions."""
+    """Estimates costs for `make_cost_estimator`, and remembers the costs of functions.
+
+    Args:
+        functions: the ``func.func`` operations of the module, by symbol.
+    """
 
     def __init__(self, functions: Mapping[str, ir.Operation]) -> None:
         self._functions = functions
@@ -54,7 +58,7 @@ class _CostEstimator:
     def estimate(self, op: ir.Operation) -> float:
         """Estimate the cost of an operation, with nested operations and callees.
 
-        The unit, and the operations of infinite cost, are as for `make_cost_estimator`.
+        The cost is a number of elementary operations, or infinite, as `make_cost_estimator` says.
         """
         name = op.name
         if name in ("func.call", "callback.accelerate", "stablehlo.composite"):
@@ -129,8 +133,8 @@ def _own_cost(op: ir.Operation) -> float:
 def _custom_call_cost(op: ir.Operation) -> float:
     """Estimate the cost of a ``stablehlo.custom_call``.
 
-    Nothing for JAX's annotations, cubic in the size of the largest matrix for LAPACK, infinite for
-    all other targets.
+    Zero for JAX's annotations, cubic in the size of the largest matrix for LAPACK, infinite for all
+    other targets.
     """
     target = string_attribute(op, "call_target_name")
     if target in _ANNOTATIONS:

@@ -102,9 +102,10 @@ class Schedule:
         in_progress: deque[int] = deque()
 
         def free(index: int) -> None:
-            """Add the users of a finished operation for which no other operand is missing.
+            """Add the users of a finished operation that can run now to the ready operations.
 
-            ``index`` is the index of the finished operation.
+            A user can run when all operations on which it depends have finished. ``index`` is the
+            index of the finished operation.
             """
             for user in self._users[index]:
                 needed[user] -= 1

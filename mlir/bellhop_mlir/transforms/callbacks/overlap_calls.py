@@ -72,8 +72,8 @@ class OverlapCalls(Pass):
     def apply(self, module: ir.Module) -> bool:
         """Let calls of callbacks and regions run during independent operations, in place.
 
-        Each call is split into its start and a wait for its results; the operations between them
-        are outlined to a function.
+        A call is split into its start and a wait for its results if another call or a long
+        computation can run in between; long computations are then outlined to functions.
 
         Returns:
             False if the module has no callback and no region with calls that can be split.

@@ -21,7 +21,7 @@ _CONDITIONALS = ("stablehlo.if", "stablehlo.case")
 class ThinCalls(Pass):
     """Make calls with the attribute ``bellhop.every`` only every n-th time.
 
-    The attribute is n. The program counts how often it reaches the call, and makes the first call.
+    The attribute is n. Of each n executions, the first makes the call.
 
     Before::
 
@@ -50,11 +50,12 @@ class ThinCalls(Pass):
             stablehlo.return %1, %w, %next
           }
 
-    A conditional around the call alone, such as the conditional of a log statement's ``when``, and
-    the conditional of the count become one. Each enclosing loop carries the count, each enclosing
-    conditional returns it, and the function begins with zero. Functions that hold marked calls are
-    inlined. In the condition of a loop, which returns only a boolean, the count starts at zero in
-    each iteration.
+    The count is the number of executions of the call to skip before the next call is made. Each
+    enclosing loop carries the count, each enclosing conditional returns it, and the function begins
+    with zero. In the condition of a loop, which returns only a boolean, the count starts at zero in
+    each iteration. A conditional that contains only the call, such as the conditional of a log
+    statement's ``when``, and the conditional of the count become one. Functions that hold marked
+    calls are inlined.
 
     Preconditions: marked calls take and return a token.
     """
@@ -103,7 +104,8 @@ def _count_call(call: ir.Operation) -> None:
     """Put a call into a conditional that runs it in every n-th execution only.
 
     The number n is the call's attribute ``bellhop.every``, which is removed. Loops and conditionals
-    around the call are rebuilt to carry a count of its executions.
+    around the call are rebuilt to carry a count: the number of executions of the call to skip
+    before the next call is made.
 
     Args:
         call: the ``callback.call``.
@@ -180,15 +182,16 @@ def _compare_equal(left: ir.Value, right: ir.Value) -> ir.Value:
 
 
 def _carry(op: ir.Operation, start: ir.Value, end: ir.Value) -> None:
-    """Carry a count through the loops and conditionals around an operation.
+    """Carry a call's count through the loops and conditionals around the call.
 
-    It is carried from the innermost block outwards to the function, or to the condition of a loop,
-    where it starts at zero.
+    The count is the number of executions of the call to skip before the next call is made. It is
+    carried from the call's block outwards to the function, or to the condition of a loop, where it
+    starts at zero.
 
     Args:
-        op: an operation of the innermost block.
-        start: placeholder for the count at the beginning of this block, a constant, whose uses are
-            replaced by the count.
+        op: the conditional around the call, which `_count_call` made.
+        start: placeholder for the count at the beginning of the block of ``op``, a constant, whose
+            uses are replaced by the count.
         end: the count at the end of this block.
     """
     while True:

@@ -33,9 +33,9 @@ class ConvertQuantumToRuntime(Pass):
     Calls that begin a circuit gain the attribute ``program``.
 
     Args:
-        program: key by which the runtime finds the program's table of callbacks, and by it the run
-            that a circuit belongs to, if the table is published to the whole process; 0 if it is
-            not published, but passed to each run.
+        program: for a program whose table of callbacks is published to the whole process, the
+            program's key in the table, by which the runtime finds the execution that a circuit
+            belongs to; 0 for programs that get the table as an operand.
 
     Preconditions: convert-callback-to-runtime ran before, which gives ``quantum.seed`` the
     program's table.

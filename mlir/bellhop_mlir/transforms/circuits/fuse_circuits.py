@@ -177,9 +177,9 @@ class _FusibleCircuit:
 
 
 def _find_only_user(value: ir.Value, name: str, block: ir.Block) -> ir.Operation | None:
-    """Return the operation that uses a value, if it is the only one and as expected.
+    """Return the only operation that uses a value, if it has a given name and block.
 
-    None if the value has no user or several uses, or if the operation's name is not ``name`` or its
+    None if the value has no use or several uses, or if the operation's name is not ``name`` or its
     block is not ``block``.
     """
     users = [use.owner.operation for use in value.uses]
@@ -204,7 +204,8 @@ def _has_elements(value: ir.Value) -> bool:
 def _is_straight(gates: ir.Operation) -> bool:
     """Return whether a ``quantum.gates`` is not a loop and has a constant offset.
 
-    The offset is the index of its first parameter among the circuit's differentiable parameters.
+    The offset is an operand: the index of the first parameter of these gates among the circuit's
+    differentiable parameters.
     """
     _, _, offset, _, *iterations = gates.operands
     return not iterations and constant_integer(offset) is not None

@@ -211,9 +211,9 @@ class _DeviceValueTracker:
     def _record_device_uses(self, function: ir.Operation, carried: Sequence[_Carry]) -> None:
         """Record which operands become handles, and transfer values of the host.
 
-        Operands of regions are recorded in ``_by_regions``, operands of loops and of their
-        terminators in ``_by_carries``. A value of the host that several regions of a block, or a
-        region in a loop, use is transferred once.
+        Uses by regions are recorded in ``_by_regions``, uses by loops and by the terminators of
+        their bodies in ``_by_carries``. A value of the host is transferred once for all regions of
+        a block that use it, and before a loop for the regions in the loop.
 
         Args:
             function: the ``func.func``.
@@ -224,10 +224,15 @@ class _DeviceValueTracker:
         resident = _find_carried_values(carried)
 
         def record_host_use(use: _Use, value: ir.Value, device: str) -> None:
-            """Add a use of a value of the host to ``together``, with the place of its transfer.
+            """Add a use of a host value to ``together``, with the place of the value's transfer.
 
-            The place is before the user, or before the outermost loop around the user that does not
-            define the value.
+            ``together`` lists the uses of each value on each device. The place is before the user,
+            or before the outermost loop around the user that does not define the value.
+
+            Args:
+                use: operation and index of the operand.
+                value: the value, which is on the host.
+                device: device of the region that uses the value.
             """
             op, _ = use
             loop = _find_outermost_loop(op, value)
@@ -424,11 +429,11 @@ class _DeviceValueTracker:
     def _pass_out_of_block(self, op: ir.Operation, handle: ir.Value) -> ir.Value:
         """Build a copy of a handle that is available only after a loop or conditional.
 
-        The release of the handle depends on the copy, and so cannot run earlier.
+        The release of the handle uses the copy, and so cannot run earlier. For this, the copy and
+        the loop or conditional are outlined to one function, which returns the copy when it ends.
 
         Args:
-            op: the loop or conditional that uses the handle; it is outlined to a function together
-                with the copy.
+            op: the loop or conditional that uses the handle.
             handle: the handle.
 
         Returns:

@@ -77,32 +77,40 @@ class RegionVariants:
         return name in self._declared
 
     def transfer(self, device: str, value: ir.Value, before: ir.Operation) -> ir.Value:
-        """Build a copy of a host value to a device; return the handle of the copy.
+        """Build a call that copies a host value to a device; return the copy's handle.
 
         Args:
             device: the device, as ``platform:id``.
             value: the value.
-            before: operation before which the copy is inserted.
+            before: operation before which the call is inserted.
         """
         return self._transfer(device, value, value.type, before, held=(), fetched=()).results[0]
 
     def add_shared_handle(
         self, device: str, handle: ir.Value, type_: ir.Type, before: ir.Operation
     ) -> ir.Value:
-        """Build a second handle of a value on a device, with its own owner.
+        """Build a call that returns a second handle of a value on a device.
 
-        The owner of each of the two handles releases it. ``type_`` is the type of the value, and
-        ``before`` the operation before which the new handle is made.
+        Each of the two handles must be released, and is valid until its own release.
+
+        Args:
+            device: the device, as ``platform:id``.
+            handle: the first handle.
+            type_: type of the value.
+            before: operation before which the call is inserted.
         """
         return self._transfer(device, handle, type_, before, held=(0,), fetched=()).results[0]
 
     def fetch(
         self, device: str, handle: ir.Value, type_: ir.Type, before: ir.Operation
     ) -> ir.Value:
-        """Build a copy of a value on a device to the host; return the copied value.
+        """Build a call that copies a value from a device to the host; return the copy.
 
-        ``type_`` is the type of the value, whose handle stays valid; ``before`` is the operation
-        before which the value is copied.
+        Args:
+            device: the device, as ``platform:id``.
+            handle: handle of the value, which stays valid.
+            type_: type of the value.
+            before: operation before which the call is inserted.
         """
         return self._transfer(device, handle, type_, before, held=(0,), fetched=(0,)).results[0]
 
@@ -172,8 +180,8 @@ class RegionVariants:
                 that is copied.
             held: indices of the operands that become handles.
             results: types of the variant's results.
-            places: the declaration's attributes ``held``, ``fetched`` and ``kept``, lists of
-                indices.
+            places: new values of the declaration's attributes ``held``, ``fetched`` and ``kept``,
+                lists of indices; attributes that are left out are copied.
 
         Returns:
             the symbol of the variant's declaration.
@@ -257,17 +265,19 @@ class RegionVariants:
         held: Sequence[int],
         fetched: Sequence[int],
     ) -> ir.Operation:
-        """Build a call of an identity function on a device, to copy a value to or from it.
+        """Build a call of an identity function that runs on a device; return the call.
 
-        The nested module with the function is made once for each device, type and kind of copy.
+        Its argument or its result is a handle, so the call copies an array to or from the device,
+        or makes a second handle. The nested module with the function is made once for each device,
+        type and kind of copy.
 
         Args:
             device: the device, as ``platform:id``.
-            value: the argument, a value or a handle.
-            type_: type of the value.
-            before: operation before which the region is called.
+            value: the argument, an array on the host or a handle.
+            type_: type of the array.
+            before: operation before which the call is inserted.
             held: ``(0,)`` if the argument is a handle, otherwise empty.
-            fetched: ``(0,)`` if the result is a value on the host, empty if it is a handle.
+            fetched: ``(0,)`` if the result is an array on the host, empty if it is a handle.
         """
         key = (device, type_, tuple(held), tuple(fetched))
         if key not in self._variants:

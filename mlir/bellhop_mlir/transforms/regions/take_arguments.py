@@ -38,8 +38,8 @@ class TakeArguments(Pass):
           %y = "callback.call"(%0, %1) {callee = @region_0, kind = "pure"} ...
 
     The program runs on the host: if it took an array on the region's device as an operand, the
-    array would be copied to the host and back.  Arguments that only regions use are dropped from
-    the operands.
+    array would be copied to the host and back.  After the passes, the frontend removes the
+    arguments of ``@main`` that have no uses left.
 
     Preconditions: keep-on-device ran before, and the declarations of regions still name their
     modules.
@@ -92,10 +92,14 @@ class TakeArguments(Pass):
 
 
 def _drop_unused(op: ir.Operation) -> bool:
-    """Drop unused results, with operands, of an op in ``_IDENTITY_OPERATIONS``.
+    """Drop the unused results, and their operands, of an operation that returns its operands.
+
+    Args:
+        op: an operation in ``_IDENTITY_OPERATIONS``; with an unused result it is replaced by one
+            without this result, or erased if it has no used result.
 
     Returns:
-        whether a result was unused; ``op`` is then replaced or, without used results, erased.
+        whether a result was unused.
     """
     used = [i for i, result in enumerate(op.results) if any(True for _ in result.uses)]
     if len(used) == len(op.results):

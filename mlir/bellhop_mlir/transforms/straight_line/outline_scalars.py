@@ -218,8 +218,8 @@ class _ScalarOperations:
 def _is_returned_element(op: ir.Operation) -> bool:
     """Return whether an operation was added by `_return_elements`.
 
-    Such an operation takes an element of an argument, which the function returns. The function was
-    outlined by this pass already.
+    Such an operation is in a function that this pass has outlined before, takes an element of an
+    argument, and only the function's ``return`` uses the element.
     """
     return (
         op.name in ("stablehlo.slice", "stablehlo.reshape")
