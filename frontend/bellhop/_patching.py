@@ -120,10 +120,11 @@ def replace_item(mapping: MutableMapping[Any, Any], key: Any, value: Any) -> Non
 
 
 def original(owner: Any, name: str) -> Any:
-    """Get the attribute of a library that a patch replaces.
+    """Get the attribute of a library that a patch is about to replace.
 
     Args:
         owner: module or class of the library.
+        name: name of the attribute.
 
     Returns:
         the attribute's present value, which an earlier patch may have replaced already.

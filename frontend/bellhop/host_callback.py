@@ -324,7 +324,8 @@ def _check_callable(name: str, function: Any) -> None:
     """Raise `TypeError` if the function that a user passed is not callable.
 
     Args:
-        name: the called function of this module, such as ``"id_tap"``.
+        name: the called function of this module, such as ``"id_tap"``, for the error.
+        function: the user's value.
     """
     if not callable(function):
         raise TypeError(

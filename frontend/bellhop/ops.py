@@ -77,11 +77,11 @@ def adjoint(fn: Any, lazy: bool = True) -> Any:
 
     @functools.wraps(fn)
     def inverse(*args: Any, **kwargs: Any) -> Any:
-        """Apply the adjoint of the operations that `fn` applies: the result of `adjoint`.
+        """Apply the adjoint of the operations that `fn` applies for these arguments.
 
-        In a compiled circuit, `fn` is called with the arguments while its operations are recorded;
-        operators among the arguments are not applied themselves. Elsewhere PennyLane's adjoint is
-        used.
+        `adjoint` returns this function. In a compiled circuit, the operations of `fn` are recorded,
+        and their adjoints are applied in reverse order; operators among the arguments are not
+        applied themselves. Elsewhere PennyLane's adjoint is used.
         """
         circuit = current_circuit()
         if circuit is None:
@@ -168,11 +168,11 @@ def ctrl(
 
     @functools.wraps(op)
     def controlled(*args: Any, **kwargs: Any) -> Any:
-        """Apply the controlled operations that `op` applies: the result of `ctrl`.
+        """Apply the operations that `op` applies for these arguments, each one controlled.
 
-        In a compiled circuit, `op` is called with the arguments while its operations are recorded.
-        Conditional flips of the control wires before and after them implement traced control
-        values. Elsewhere PennyLane's ``ctrl`` is used.
+        `ctrl` returns this function. In a compiled circuit, the operations of `op` are recorded and
+        then controlled; conditional flips of the control wires, before and after the operations,
+        implement traced control values. Elsewhere PennyLane's ``ctrl`` is used.
         """
         circuit = current_circuit()
         if circuit is None:

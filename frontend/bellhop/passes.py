@@ -310,8 +310,8 @@ def pauli_twirling(qnode: Any) -> Any:
 
     The Paulis are drawn when the program runs: for each call, each iteration of a loop and each row
     of a ``vmap``. With ``qjit(seed=...)`` every call draws the same Paulis; a device with a seed
-    gives a sequence of draws. For a noise model of ``qml.add_noise`` on ``default.mixed``, the
-    Paulis are gates.
+    gives a sequence of draws. A noise model of ``qml.add_noise`` on ``default.mixed`` may add noise
+    to the Paulis, as to other gates.
 
     Args:
         qnode: the QNode, which is not changed.

@@ -17,8 +17,8 @@ def assert_(test: Any, message: Callable[[], Any] | None = None) -> None:
 
     Args:
         test: the condition, a traced or a Python value.
-        message: returns the error's message; None for an error without message. It is called while
-            the program is traced.
+        message: returns the error's message; None for an error without message. It is called during
+            tracing, for a traced condition always and for any other condition if it is false.
 
     Raises:
         AssertionError: if a condition that is not traced is false.

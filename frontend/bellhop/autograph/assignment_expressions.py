@@ -24,7 +24,8 @@ def transform(node: ast.AST) -> Any:
     syntax tree `node`, and returns it.
 
     Raises:
-        AutoGraphError: for ``:=`` in ``and``, ``or`` or a conditional expression.
+        AutoGraphError: for ``:=`` in an operand of ``and`` or ``or``, or in ``a`` or ``b`` of
+            ``a if test else b``.
     """
     return _AssignmentExpressions().visit(node)
 
@@ -32,8 +33,8 @@ def transform(node: ast.AST) -> Any:
 class _AssignmentExpressions(ast.NodeTransformer):
     """Syntax tree visitor that rewrites ``while`` loops with ``:=`` in their conditions.
 
-    It raises `AutoGraphError` for ``:=`` in ``and``, ``or`` and conditional expressions, whose
-    parts AutoGraph makes functions later.
+    It raises `AutoGraphError` for ``:=`` in operands of ``and`` and ``or``, and in both values of a
+    conditional expression, which AutoGraph turns into functions later.
     """
 
     def visit_While(self, node: ast.While) -> Any:

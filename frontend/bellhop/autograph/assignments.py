@@ -170,8 +170,11 @@ class _Assignments(converter.Base):  # type: ignore[misc]
 
     ``x[i] = v`` and ``x[i] += v`` become calls of ``set_element`` and ``update_element``, whose
     result is stored in ``x``, since arrays of JAX are immutable. Before that, ``x = y = v`` is
-    split into two assignments, and elements that are unpacked to, ``a, x[i] = v``, get temporary
-    names. There is a visitor for each converted function.
+    split into two assignments, and in ``a, x[i] = v`` a temporary name replaces the element
+    ``x[i]``. There is a visitor for each converted function.
+
+    Args:
+        context: AutoGraph's context of the converted function.
     """
 
     def __init__(self, context: Any) -> None:

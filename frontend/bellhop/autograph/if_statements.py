@@ -218,7 +218,10 @@ class _IfStatement:
             """Make the function of branch 0 (`pred` is true) or branch 1 that `cond` traces."""
 
             def run() -> Any:
-                """Trace the branch; return the result of `_leaves` for each variable."""
+                """Trace the branch; return for each variable a list of its arrays, or None.
+
+                `_leaves` decides which arrays are returned, and None for variables without arrays.
+                """
                 # A circuit traces both branches a second time if one has a loop with a dynamic trip
                 # count.
                 del states[index:]
@@ -257,9 +260,9 @@ class _IfStatement:
             value: the variable's value after the branch.
 
         Returns:
-            the leaves of the value; for different measurements, the leaves of both branches'
-            values, with zeros for the other branch. None if the branch does not return the
-            variable, since it becomes `Unset` or has other leaves than arrays.
+            the leaves of the value. If the branches' values are different measurements, the leaves
+            of both values, with zeros in place of the other branch's. None if the branch does not
+            return the variable, since it becomes `Unset` or has other leaves than arrays.
         """
         if position in self.unset or not is_array_like(value):
             return None

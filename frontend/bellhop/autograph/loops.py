@@ -222,6 +222,7 @@ def _run_python_loop(
     """Run a ``for`` statement in Python, element by element.
 
     Args:
+        target: the iterable.
         extra_test: returns whether to continue, for loops with ``break`` or ``return``; or None.
         body: runs the body for one element.
         reason: why the statement is not compiled, a clause for errors.
@@ -283,9 +284,14 @@ def _compile_for_loop(
     if extra_test is None or elements.is_static:
 
         def guarded(i: Any, *leaves: Any) -> Any:
-            """Trace an iteration of a loop with static trip count, a no-op after a ``break``.
+            """Trace one iteration of the loop, which does nothing after a ``break``.
 
-            The carried arrays are returned in the form that `for_loop` expects.
+            Args:
+                i: index of the iteration.
+                *leaves: the loop-carried arrays before the iteration.
+
+            Returns:
+                the arrays after the iteration: a tuple; for one array the array, for none None.
             """
             if extra_test is None:
                 return unwrap_carry(tuple(iterate(i, leaves)))
@@ -332,6 +338,7 @@ def while_stmt(
 
     Args:
         test: returns the condition.
+        body: runs the body once.
         get_state: returns the values of the variables that the body assigns.
         set_state: sets their values.
         names: names of these variables.
@@ -485,7 +492,12 @@ def _define_variables(label: str, variables: Variables, values: State) -> State:
     """
 
     def define(name: str, define: object) -> Any:
-        """Return a variable's value, or `Unset` if it is missing."""
+        """Return a variable's value, or `Unset` if the value is missing.
+
+        Args:
+            name: the name of the variable.
+            define: its value before the loop, or AutoGraph's marker for a missing value.
+        """
         if not is_undefined(define) or isinstance(define, UndefinedReturnValue):
             return define
         error = (

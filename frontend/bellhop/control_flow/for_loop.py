@@ -105,7 +105,8 @@ def for_loop(
     def decorate(*given: Any) -> Callable[..., Any]:
         """Wrap ``body(i, *carried)`` in a function that runs the loop.
 
-        ``given`` is the body alone, else an error is raised.
+        Args:
+            *given: the body; any other arguments raise a `TypeError`.
         """
         body = get_decorated_body("for_loop", given, "@bellhop.for_loop(0, n, 1)")
         label = describe_derived_function("for_loop", body)
@@ -160,7 +161,7 @@ def _loop_index(iteration: Operand, bounds: Bounds) -> Any:
 def range_element(iteration: Operand, lower: Any, step: Any) -> Any:
     """Compute an element of a range: ``lower + iteration * step``.
 
-    A lower bound of 0 and a step of 1 emit no equations; for both, `iteration` is returned.
+    No equation is emitted for the addition of a static 0, or the multiplication by a static 1.
 
     Args:
         iteration: position of the element in the range, from 0; may be traced.

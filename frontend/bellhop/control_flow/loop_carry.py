@@ -75,6 +75,7 @@ def check_no_resizing(construct: str, allow_array_resizing: bool) -> None:
 
     Args:
         construct: name of the loop, for errors.
+        allow_array_resizing: the user's value of the option.
     """
     if allow_array_resizing:
         raise NotImplementedError(

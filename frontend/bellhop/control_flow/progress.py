@@ -83,9 +83,17 @@ def progress(over: Any, desc: str = "") -> Any:
 
 
 def track_progress(over: Any, desc: str = "") -> Any:
-    """Do the same as ``progress``, in code that autograph has converted.
+    """Show the progress of a loop in code that autograph has converted, like ``progress``.
 
-    For an iterable it returns a `TrackedIterable`, over which a compiled loop can iterate.
+    Converted code calls it in place of ``progress``.
+
+    Args:
+        over: number of iterations of the loop, or an iterable.
+        desc: text before the bar.
+
+    Returns:
+        a decorator of a loop body for a number; a `TrackedIterable`, over which a compiled loop can
+        iterate, for an iterable.
     """
     return _progress(over, desc, TrackedIterable)
 

@@ -40,7 +40,9 @@ def repeated_effects_error(where: str) -> DifferentiableCompileError:
 def remove_duplicate_effects(
     recomputed: ClosedJaxpr, first: ClosedJaxpr, where: str
 ) -> ClosedJaxpr:
-    """Remove calls with side effects from a jaxpr, if another jaxpr has executed them before.
+    """Remove the calls with side effects that another jaxpr has executed before.
+
+    Calls with side effects that ``first`` does not have are kept.
 
     Args:
         recomputed: jaxpr that recomputes values of ``first``.
@@ -65,7 +67,7 @@ def remove_effects(recomputed: ClosedJaxpr, where: str) -> ClosedJaxpr:
     """Remove all calls with side effects from a jaxpr that recomputes values.
 
     Args:
-        recomputed: jaxpr whose values, and effects, an earlier jaxpr has computed.
+        recomputed: jaxpr that recomputes values of an earlier jaxpr, which had the same effects.
         where: description of the derivative, for errors.
 
     Returns:

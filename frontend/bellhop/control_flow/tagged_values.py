@@ -35,11 +35,14 @@ class ValueTag:
     box: tuple[str, ...] = ()
 
     def tag(self, value: Any, *operands: Any) -> Any:
-        """Return a value, through an identity equation that has the rules of this tag.
+        """Bind the identity primitive with this tag to a value.
 
         Args:
             value: array or tracer.
             *operands: further operands for the rules.
+
+        Returns:
+            the value; if it is traced, a new tracer, which has the rules of this tag.
         """
         return tagged_p.bind(value, *operands, tag=self)
 

@@ -122,14 +122,14 @@ def trace_branches(branches: Branches, *others: Any) -> tuple[list[Step], list[A
     """Trace the branches of a conditional, promoting their results to common types.
 
     Args:
-        branches: the conditional, whose functions take ``others`` and return a pair: the branch's
-            result, and other results.
+        branches: the arguments of the conditional. Each of its functions takes ``others`` and
+            returns a pair: the branch's result, and other results, which are not promoted.
         others: example arguments, arrays.
 
     Returns:
-        the traced branches, functions of the same arguments with results of the same types; and the
-        types of each branch's other results. A branch's result is None if the results have no
-        leaves and different structures, as for branches that apply gates only.
+        the traced branches, which take ``others`` and return such pairs, with results of the same
+        types; and for each branch the types of its other results. A branch's result is None if the
+        results have no leaves and different structures, as for branches that apply gates only.
 
     Raises:
         TypeError: if structures or shapes of the results differ.
@@ -152,7 +152,7 @@ def trace_branches(branches: Branches, *others: Any) -> tuple[list[Step], list[A
 
         Args:
             closed: jaxpr of the branch.
-            out_tree: structure of the branch's pair of results.
+            out_tree: structure of the pair that the branch returns.
         """
 
         def run(*others: Any) -> tuple[Any, Any]:
@@ -186,11 +186,13 @@ def run_branch(
     """
 
     def check_result(name: str, branch: Callable[[], Any]) -> Callable[[], Any]:
-        """Wrap a branch to convert its result to arrays, and give it the name of the user's branch.
+        """Wrap a branch to convert its result to arrays, as `classical_result` does.
+
+        The wrapper has the name of the user's function, which JAX's errors show.
 
         Args:
             name: description of the branch, for errors.
-            branch: partial function without arguments.
+            branch: function without arguments, such as a partial of the user's function.
         """
         return set_function_name(
             getattr(branch, "func", branch),
@@ -204,10 +206,10 @@ def run_branch(
 
 
 def run_chosen_branch(branches: Branches) -> Any:
-    """Trace a conditional outside of circuits as ``lax.switch``; return the result.
+    """Trace a conditional outside of circuits as ``lax.switch``; return the branch's result.
 
     Args:
-        branches: the index and the branches, functions without arguments.
+        branches: the arguments of the conditional, whose functions take no arguments.
     """
     runners, _ = trace_branches(branches.map_functions(lambda branch: lambda: (branch(), ())))
     return jax.lax.switch(branches.index, runners)[0]
@@ -338,7 +340,8 @@ def check_same_structure(
         first_clause: subject and verb for the first tree, such as ``"the loop carries"``; for
             errors.
         first_tree: the first tree, with arrays or types as leaves.
-        second_clause: the same for the second tree, such as ``"the body returns"``.
+        second_clause: subject and verb for the second tree, such as ``"the body returns"``.
+        second_tree: the second tree.
 
     Raises:
         TypeError: if they differ.

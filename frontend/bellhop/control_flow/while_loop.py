@@ -79,7 +79,8 @@ def while_loop(
     def decorate(*given: Any) -> Callable[..., Any]:
         """Wrap ``body(*carried)`` in a function that runs the loop.
 
-        ``given`` is the body alone, else an error is raised.
+        Args:
+            *given: the body; any other arguments raise a `TypeError`.
         """
         body = get_decorated_body("while_loop", given, "@bellhop.while_loop(condition)")
         label = describe_derived_function("while_loop", body)
@@ -116,7 +117,14 @@ def while_loop(
                 return unwrap_carry(run(condition, run_body, init))
 
             def run_with_bar(carried: tuple[Any, ...]) -> tuple[Any, ...]:
-                """Trace one iteration and a progress update; also carry the iterations' count."""
+                """Trace one iteration, a progress update after it, and the count of iterations.
+
+                Args:
+                    carried: number of earlier iterations, and the user's carried values.
+
+                Returns:
+                    the number including this iteration, and the next carried values.
+                """
                 count, *before = carried
                 after = run_body(tuple(before))
                 bar.advance(after=after)

@@ -101,7 +101,17 @@ def make_loops_reversible(closed: ClosedJaxpr, where: str) -> ClosedJaxpr:
     patch_while_transpose(_transpose_with_fallback)
 
     def loop(eqn: JaxprEqn, *operands: Operand) -> Sequence[Any]:
-        """Emit a ``while`` equation again, with tagged carried values: a rule for `rewrite`."""
+        """Bind a ``while`` equation again, with a body that tags its carried values.
+
+        `rewrite` calls it in place of each ``while`` equation of the jaxpr.
+
+        Args:
+            eqn: the equation.
+            *operands: its operands.
+
+        Returns:
+            the results of the new equation.
+        """
         body, n_consts = eqn.params["body_jaxpr"], eqn.params["body_nconsts"]
 
         def step(*args: Any) -> list[Any]:
@@ -241,7 +251,15 @@ def _transpose(where: str, cotangents: Sequence[Any], *args: Any, **params: Any)
         return results[: len(values)], results[len(values) :]
 
     def reverse(residuals: list[Any], after: list[Any]) -> tuple[list[Any], list[Any]]:
-        """Transpose the linear part of an iteration; return cotangents of constants and values."""
+        """Transpose the linear part of an iteration.
+
+        Args:
+            residuals: residuals of the iteration.
+            after: cotangents of the linear carried values after the iteration.
+
+        Returns:
+            the cotangents of the linear constants, and of the linear carried values before it.
+        """
         undefined = [ad.UndefinedPrimal(aval) for aval in linear.in_avals[len(residuals) :]]
         found = transpose_jaxpr(linear, [*residuals, *undefined], after)[len(residuals) :]
         before = [_instantiate(ct, x.aval) for ct, x in zip(found, undefined, strict=True)]

@@ -27,6 +27,7 @@ def _single_device_memory(device: jax.Device, devices: Sequence[jax.Device]) -> 
     """Return the memory in bytes that one device may use.
 
     Args:
+        device: the device.
         devices: all devices in use; CPU devices of one process among them share its memory.
 
     Returns:

@@ -131,7 +131,7 @@ def _parse_device_name(name: str, where: str, option: str) -> jax.Device:
     """Find the device of this process that is named ``platform`` or ``platform:id``.
 
     Args:
-        name: for instance ``"gpu"``, which is its first device, or ``"gpu:1"``.
+        name: for instance ``"gpu"``, for the first GPU, or ``"gpu:1"``.
         where: name of the function that takes the name, for the error.
         option: name of its option, for the error.
 

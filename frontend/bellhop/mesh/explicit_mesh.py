@@ -18,9 +18,10 @@ from bellhop.base.types import Operand
 
 @contextlib.contextmanager
 def leave_mesh(arrays: Sequence[Any]) -> Iterator[list[Any]]:
-    """Trace a ``with`` block without explicit mesh axes and varying axes of values.
+    """Unset the current mesh for tracing in a ``with`` block, if it has explicit axes.
 
-    Inside of ``jax.shard_map``, the mesh itself stays set, for collective operations.
+    Inside of ``jax.shard_map``, the mesh stays set for collective operations, and JAX does not
+    track varying axes in the block.
 
     Args:
         arrays: arrays or types.

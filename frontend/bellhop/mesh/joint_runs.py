@@ -82,9 +82,10 @@ class JaxCallbackExceptions:
             self._runs = [each for each in self._runs if each is not raised]
 
     def call(self, function: Callable[[], None]) -> bool:
-        """Call a callback, unless a callback has raised; append its exception to lists.
+        """Call a callback, unless a callback has raised; collect its exception.
 
-        The lists are from `collect_exceptions`, of all executions that are in progress.
+        The exception is appended to the lists of all executions in progress, which
+        `collect_exceptions` has yielded.
 
         Args:
             function: calls the user's callback and stores its results.
@@ -131,7 +132,8 @@ def run_and_raise_at_end(
         the value that `run` returns.
 
     Raises:
-        BaseException: the first exception of a callback, with notes about other exceptions.
+        BaseException: if callbacks raised, the exception that `_combine_failures` chooses, with
+            notes about all other exceptions; otherwise an exception of `run`.
     """
     joint = None if table is None else JointRun(table, len(executable.local_devices()))
     error, result = None, None

@@ -57,7 +57,11 @@ def wrap_unvarying(function: Callable[..., Sequence[Any]]) -> Callable[..., list
         operands = [leaf for leaf, type_ in zip(leaves, types, strict=True) if type_.size]
 
         def evaluate_operands(*operands: Any) -> Sequence[Any]:
-            """Call the function; `operands` are the leaves that are not empty."""
+            """Call the wrapped function with its arguments, given their leaves.
+
+            Args:
+                *operands: the leaves with at least one element; empty arrays are created here.
+            """
             rest = iter(operands)
             all_leaves = [
                 next(rest) if type_.size else jnp.zeros(type_.shape, type_.dtype) for type_ in types

@@ -54,8 +54,14 @@ class NativeCallback(PureCallback[..., Any]):
     Args:
         symbol: the C function's address, and the types of its parameters that are known.
         result_type: type of the result, or ``MISSING`` to use the C type of the returned value.
-
-    The other arguments are options of ``native_callback``.
+        argument_types: dtype of each argument, as in ``native_callback``; None if not declared.
+        arrays: C parameters of an array: ``"pointer"``, ``"length"``, ``"shape"`` or ``"strides"``.
+        returns_value: whether the C function returns the result by value; None to decide by the
+            result's type.
+        elementwise: whether the function is called for each element of its arguments.
+        thread_safe: whether several threads may call the function at once.
+        keep_subnormals: whether the function computes with subnormal numbers.
+        has_side_effect: whether calls are made exactly once, in program order.
 
     Raises:
         ResultTypeError: if the result type is missing or does not fit the options.
@@ -451,8 +457,13 @@ class NativeCallback(PureCallback[..., Any]):
 def _can_cast(aval: Any, dtype: np.dtype) -> bool:
     """Return whether an argument may be cast to the dtype of a C parameter.
 
-    NumPy's safe casts are allowed, such as float32 to float64. A Python number, whose type is weak,
-    may also be cast to a smaller dtype of the same kind.
+    An array may be cast if NumPy calls the cast safe, such as float32 to float64. A Python number,
+    whose type is weak, may be cast to any dtype of the same kind, and if JAX promotes it to the
+    dtype, such as an integer to float32.
+
+    Args:
+        aval: type of the argument.
+        dtype: dtype of the C parameter.
     """
     if getattr(aval, "weak_type", False):
         return jnp.promote_types(aval.dtype, dtype) == dtype or aval.dtype.kind == dtype.kind

@@ -33,6 +33,9 @@ class Profile:
     makes this object. It records while its ``with`` block runs, which is possible once. Printing
     shows a table, sorted by total time.
 
+    Args:
+        limit: number of calls that are stored individually.
+
     Attributes:
         rows: one ``ProfileRow`` for each call site.
 

@@ -202,7 +202,8 @@ _lock = threading.Lock()
 def show_bars() -> None:
     """Read the state of all progress bars from the runtime, and redraw their lines.
 
-    New bars get a line; the lines of loops that have ended are closed.
+    New bars get a line; the lines of loops that have ended are closed. It is also called when the
+    process exits.
     """
     with _lock:
         events: list[tuple[int, bool, _BarState]] = []

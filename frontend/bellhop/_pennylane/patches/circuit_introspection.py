@@ -28,10 +28,10 @@ def patch_introspection(
     wrap_loop_tool: Callable[[Tool], Tool],
     wrap_tape_tool: Callable[[Tool], Tool],
 ) -> None:
-    """Make PennyLane functions such as ``qml.specs`` accept qjit functions.
+    """Replace PennyLane functions that do not support qjit functions or traced programs.
 
-    The functions are ``qml.specs``, ``construct_tape``, ``construct_batch``, ``estimate``,
-    ``iterative_qpe`` and ``execute``.
+    ``qml.specs``, ``construct_tape``, ``construct_batch`` and ``estimate`` then accept qjit
+    functions; ``iterative_qpe`` and ``execute`` work in traced programs.
 
     Args:
         wrap_circuit_tool: takes a function whose first argument is a circuit, such as

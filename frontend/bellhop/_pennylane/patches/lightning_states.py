@@ -80,17 +80,21 @@ def _separate_lightning_states(lightning: Any) -> None:
 
 @patch("methods of Lightning's devices", "concurrent calls have separate states")
 def _replace_methods(base: Any) -> None:
-    """Wrap the methods that run circuits, in present and future Lightning devices.
+    """Make methods that run circuits use a state vector of their own, in Lightning devices.
 
-    These are the base class ``LightningBase``, its present direct subclasses, and all subclasses
-    defined later.
+    `_wrap_method` wraps the methods of ``LightningBase``, of its present direct subclasses, and of
+    all subclasses defined later.
+
+    Args:
+        base: the class ``LightningBase``.
     """
     init_subclass = base.__init_subclass__.__func__
 
     def wrap_subclass(cls: type, **kwargs: Any) -> None:
-        """Wrap the methods of a new subclass of ``LightningBase``.
+        """Wrap the methods that run circuits in a new subclass of ``LightningBase``.
 
-        This function replaces ``LightningBase.__init_subclass__``, which it calls first.
+        Python calls it for each new subclass: it replaces ``LightningBase.__init_subclass__``, and
+        calls the original method first.
         """
         init_subclass(cls, **kwargs)
         _wrap_methods(cls, setattr)
@@ -101,7 +105,7 @@ def _replace_methods(base: Any) -> None:
 
 
 def _wrap_methods(device: type, set_method: Callable[[type, str, Any], None]) -> None:
-    """Wrap the methods that run circuits and that a device class itself defines.
+    """Apply `_wrap_method` to the methods that run circuits and that a class itself defines.
 
     Args:
         device: a class of Lightning devices.
