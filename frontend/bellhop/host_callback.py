@@ -66,7 +66,7 @@ class CallbackFlavor(enum.Enum):
 
 
 def _make_unsupported_rule(label: str, remedy: str) -> Callable[..., Any]:
-    """Make a transformation rule that raises an error, for the primitive of ``call``.
+    """Make a transformation rule that raises an error, for ``host_callback.call``.
 
     Args:
         label: name of the transformation in the error, such as ``"vmap"``.

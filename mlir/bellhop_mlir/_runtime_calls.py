@@ -32,8 +32,14 @@ class RuntimeCallBuilder:
     ) -> None:
         """Replace an operation by a typed-FFI ``stablehlo.custom_call``.
 
-        The operation is erased; the call has its result types and location. The other arguments are
-        as for `create`.
+        Args:
+            op: the operation, which is erased. The call has the same result types and location.
+            target: name of the custom call, a key of ``runtime/contract.toml``.
+            operands: the call's operands.
+            attributes: the call's attributes for the runtime, which become its ``backend_config``.
+            has_side_effect: whether XLA must keep the call: not drop, merge or hoist it.
+            aliases: pairs of the index of an operand and the index of the result that reuses its
+                memory.
         """
         results = self.create(
             target,

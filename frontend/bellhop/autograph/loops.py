@@ -169,7 +169,7 @@ def for_stmt(
     compiled.
 
     Args:
-        target: the iterable; AutoGraph's protocol calls it so.
+        target: the iterable; the name of the argument is AutoGraph's.
         extra_test: returns whether to continue, for loops with ``break`` or ``return``; or None.
         body: runs the body for one element.
         get_state: returns the values of the variables that the body assigns.

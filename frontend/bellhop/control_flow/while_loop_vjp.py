@@ -115,7 +115,11 @@ def make_loops_reversible(closed: ClosedJaxpr, where: str) -> ClosedJaxpr:
         body, n_consts = eqn.params["body_jaxpr"], eqn.params["body_nconsts"]
 
         def step(*args: Any) -> list[Any]:
-            """Run the loop's body after tagging its float and complex carried values."""
+            """Run the loop's body after tagging its float and complex carried values.
+
+            Args:
+                *args: constants of the body, and carried values before the iteration.
+            """
             consts, carried = _split(args, n_consts)
             is_differentiable = lambda array: jnp.issubdtype(array.dtype, jnp.inexact)
             carried = [_ReversibleTag(where).tag(x) if is_differentiable(x) else x for x in carried]
@@ -170,10 +174,11 @@ class _SplitLoop:
 
 
 def _transpose_with_fallback(transpose_with_jax: Callable[..., Any]) -> Callable[..., Any]:
-    """Make the transpose rule of ``while``, which calls JAX's rule for ordinary loops.
+    """Make the transpose rule of ``while``, which uses checkpoints or calls JAX's rule.
 
     Args:
-        transpose_with_jax: JAX's rule, which raises an error for most loops.
+        transpose_with_jax: JAX's rule, which raises an error for most loops. The new rule calls it
+            for loops that are neither tagged nor inside of `enable_while_transpose`.
     """
 
     def transpose(cotangents: Sequence[Any], *args: Any, **params: Any) -> list[Any]:
@@ -321,7 +326,12 @@ def _run_reversed(
 
     # A checkpoint has the index of an iteration and the carried values before it.
     def find_state(top: Any, checkpoints: list[Any]) -> list[Any]:
-        """Read the checkpoint at the index `top`: an iteration's index and carried values."""
+        """Read a checkpoint from the stack: an iteration's index, and the values before it.
+
+        Args:
+            top: index of the checkpoint.
+            checkpoints: the arrays of the stack.
+        """
         return [
             lax.dynamic_index_in_dim(stack, top, keepdims=False, allow_negative_indices=False)
             for stack in checkpoints
@@ -445,7 +455,11 @@ def _make_batched_body(cond: ClosedJaxpr, n_cond: int, body: ClosedJaxpr) -> Clo
     n_consts = len(body.in_avals) - len(body.out_avals)
 
     def step(*args: Any) -> list[Any]:
-        """Run the body, and select the previous carried values for finished elements."""
+        """Run the body, and select the previous carried values for finished elements.
+
+        Args:
+            *args: constants of the condition, constants of the body, and carried values.
+        """
         cond_consts, consts, carried = _split(args, n_cond, n_consts)
         (is_unfinished,) = eval_jaxpr(cond.jaxpr, cond.consts, *cond_consts, *carried)
         after = eval_jaxpr(body.jaxpr, body.consts, *consts, *carried)
@@ -466,7 +480,7 @@ def _select(chosen: Iterable[bool], values: Iterable[Any]) -> list[Any]:
 
 
 def _scatter_values(values: Iterable[Any], places: Sequence[bool]) -> list[Any]:
-    """List for each flag the next of `values` if the flag is True, else None.
+    """List for each flag in `places` the next of `values` if the flag is True, else None.
 
     The values ``a, b`` and flags ``[True, False, True]`` give ``[a, None, b]``.
     """

@@ -43,7 +43,10 @@ def vary_like(operands: Any, tree: Tree) -> Tree:
     axes, _ = _find_axes([jax.typeof(leaf) for leaf in jax.tree.leaves(operands)])
 
     def vary(leaf: object) -> Any:
-        """Make one array vary over those axes of the operands that it lacks."""
+        """Make one array vary over all axes over which an operand varies.
+
+        Arrays that do so already, and ``float0`` arrays, are returned unchanged.
+        """
         aval = jax.typeof(leaf)
         missing = tuple(axes - varying_axes(aval))
         if not missing or aval.dtype == jax.dtypes.float0:

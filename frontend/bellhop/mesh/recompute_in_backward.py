@@ -18,11 +18,11 @@ from bellhop.mesh.wire_axes import is_wire_axis
 
 
 def recompute_partitioned_states(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Apply ``jax.checkpoint`` to functions of circuits with partitioned states.
+    """Wrap a function to use ``jax.checkpoint`` if it runs circuits with partitioned states.
 
     A state is partitioned if each device has a part of the state vector. Reverse mode then runs
-    such circuits again, and the function's arguments are the only residuals. All other functions
-    are called unchanged.
+    the function again, and its arguments are the only residuals. Functions without such circuits
+    are differentiated as usual.
 
     Args:
         function: takes pytrees of tracers and static values, returns a pytree.

@@ -70,7 +70,12 @@ class Signature:
         """Yield the type of each result of an operation that `build` builds.
 
         If the signature has equal strings without ``?`` for a result and the operand with the same
-        index, the result has the type of this operand. ``given`` is ``results`` of `build`.
+        index, the result has the type of this operand.
+
+        Args:
+            operands: operands of the operation.
+            given: types of the results whose type the signature leaves open with ``?`` or ``...``,
+                in order.
         """
         types_given = iter(given)
         for index, form in enumerate(self.results):

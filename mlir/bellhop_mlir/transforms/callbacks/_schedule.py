@@ -149,8 +149,8 @@ def _group_circuits(
         uses: for each index, the indices of the operations that must run before.
 
     Returns:
-        for the first index of each group, its indices in order; for each index, the first index of
-        its group.
+        two dictionaries: the indices in each group, in order, by the first index of the group; and
+        for each index, the first index of its group.
     """
     begins = [i for i, op in enumerate(ops) if op.name == "quantum.begin"]
     home = {i: i for i in range(len(ops))}

@@ -70,7 +70,11 @@ class HoistCallbacks(Pass):
 
 
 def _inline_calling_functions(module: ir.Module, loops: list[ir.Operation]) -> bool:
-    """Inline the functions that call Python, directly or in callees, into ``loops``.
+    """Inline calls in loops of functions that call Python, directly or in callees.
+
+    Args:
+        module: the module.
+        loops: the ``stablehlo.while`` operations in which calls are inlined.
 
     Returns:
         whether a function was inlined.

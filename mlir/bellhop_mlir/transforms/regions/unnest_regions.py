@@ -188,8 +188,8 @@ class _RegionUnnester:
     def _outline_group(self, group: Sequence[ir.Operation], keeps_cheap: bool) -> None:
         """Move operations into one function that runs on the region's device.
 
-        Constants stay, as each region gets a copy, and tokens are joined by the program, as a
-        region takes one token.
+        Constants and ``stablehlo.after_all`` stay in the program: each region gets its own copy of
+        a constant, and takes only one token.
 
         Args:
             group: the operations, in program order.

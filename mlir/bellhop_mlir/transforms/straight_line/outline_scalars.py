@@ -122,6 +122,10 @@ class OutlineScalars(Pass):
     ) -> tuple[list[OperationGroup], list[OperationGroup]]:
         """Partition a block into groups: scalar operations to outline, and all others.
 
+        Args:
+            block: the block, which does not change.
+            is_scalar: returns whether an operation only computes a scalar.
+
         Returns:
             all groups in order; among them, the groups of scalar operations to outline, of at most
             ``size`` operations each. Inputs and outputs of the groups are still empty.
