@@ -83,7 +83,7 @@ def progress(over: Any, desc: str = "") -> Any:
 
 
 def track_progress(over: Any, desc: str = "") -> Any:
-    """Show the progress of a loop in code that autograph has converted, like ``progress``.
+    """Show the progress of a loop in converted code, like ``progress``.
 
     Converted code calls it in place of ``progress``.
 

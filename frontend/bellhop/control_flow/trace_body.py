@@ -206,7 +206,7 @@ def run_branch(
 
 
 def run_chosen_branch(branches: Branches) -> Any:
-    """Trace a conditional outside of circuits as ``lax.switch``; return the branch's result.
+    """Trace a conditional outside of circuits as ``lax.switch``; return its result.
 
     Args:
         branches: the arguments of the conditional, whose functions take no arguments.

@@ -174,7 +174,7 @@ class _SplitLoop:
 
 
 def _transpose_with_fallback(transpose_with_jax: Callable[..., Any]) -> Callable[..., Any]:
-    """Make the transpose rule of ``while``, which uses checkpoints or calls JAX's rule.
+    """Make a transpose rule of ``while`` that uses checkpoints or JAX's rule.
 
     Args:
         transpose_with_jax: JAX's rule, which raises an error for most loops. The new rule calls it
@@ -326,7 +326,7 @@ def _run_reversed(
 
     # A checkpoint has the index of an iteration and the carried values before it.
     def find_state(top: Any, checkpoints: list[Any]) -> list[Any]:
-        """Read a checkpoint from the stack: an iteration's index, and the values before it.
+        """Read a checkpoint: an iteration's index, and the carried values before it.
 
         Args:
             top: index of the checkpoint.
@@ -480,7 +480,7 @@ def _select(chosen: Iterable[bool], values: Iterable[Any]) -> list[Any]:
 
 
 def _scatter_values(values: Iterable[Any], places: Sequence[bool]) -> list[Any]:
-    """List for each flag in `places` the next of `values` if the flag is True, else None.
+    """List for each flag in `places` the next of `values` if it is True, else None.
 
     The values ``a, b`` and flags ``[True, False, True]`` give ``[a, None, b]``.
     """

@@ -18,7 +18,7 @@ from bellhop.mesh.wire_axes import is_wire_axis
 
 
 def recompute_partitioned_states(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap a function to use ``jax.checkpoint`` if it runs circuits with partitioned states.
+    """Wrap a function in ``jax.checkpoint`` if its circuits have partitioned states.
 
     A state is partitioned if each device has a part of the state vector. Reverse mode then runs
     the function again, and its arguments are the only residuals. Functions without such circuits

@@ -72,7 +72,7 @@ def _add_dialects(names: set[str]) -> set[str]:
 def _verify_with_location(
     verify_operation: Callable[[ir.Operation], None], op: ir.Operation
 ) -> None:
-    """Call ``verify_operation(op)``; add the location of ``op`` to its error, as a note."""
+    """Call ``verify_operation(op)``; add the location of ``op`` to errors as a note."""
     try:
         verify_operation(op)
     except VerificationError as error:

@@ -28,7 +28,7 @@ def patch_introspection(
     wrap_loop_tool: Callable[[Tool], Tool],
     wrap_tape_tool: Callable[[Tool], Tool],
 ) -> None:
-    """Replace PennyLane functions that do not support qjit functions or traced programs.
+    """Replace PennyLane functions that do not support qjit functions or traces.
 
     ``qml.specs``, ``construct_tape``, ``construct_batch`` and ``estimate`` then accept qjit
     functions; ``iterative_qpe`` and ``execute`` work in traced programs.

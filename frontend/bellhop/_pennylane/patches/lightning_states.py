@@ -80,7 +80,7 @@ def _separate_lightning_states(lightning: Any) -> None:
 
 @patch("methods of Lightning's devices", "concurrent calls have separate states")
 def _replace_methods(base: Any) -> None:
-    """Make methods that run circuits use a state vector of their own, in Lightning devices.
+    """Give each call of a Lightning device's methods its own state vector.
 
     `_wrap_method` wraps the methods of ``LightningBase``, of its present direct subclasses, and of
     all subclasses defined later.
@@ -105,7 +105,7 @@ def _replace_methods(base: Any) -> None:
 
 
 def _wrap_methods(device: type, set_method: Callable[[type, str, Any], None]) -> None:
-    """Apply `_wrap_method` to the methods that run circuits and that a class itself defines.
+    """Apply `_wrap_method` to a class's own methods that run circuits.
 
     Args:
         device: a class of Lightning devices.

@@ -224,7 +224,7 @@ class _DeviceValueTracker:
         resident = _find_carried_values(carried)
 
         def record_host_use(use: _Use, value: ir.Value, device: str) -> None:
-            """Add a use of a host value to ``together``, with the place of the value's transfer.
+            """Add a use of a host value to ``together``, with the place of its transfer.
 
             ``together`` lists the uses of each value on each device. The place is before the user,
             or before the outermost loop around the user that does not define the value.

@@ -92,11 +92,12 @@ class TakeArguments(Pass):
 
 
 def _drop_unused(op: ir.Operation) -> bool:
-    """Drop the unused results, and their operands, of an operation that returns its operands.
+    """Drop unused results, and their operands, of an identity operation.
 
     Args:
-        op: an operation in ``_IDENTITY_OPERATIONS``; with an unused result it is replaced by one
-            without this result, or erased if it has no used result.
+        op: an operation in ``_IDENTITY_OPERATIONS``, whose results are its operands. If it has
+            unused results, it is replaced by an operation without them, or erased if no result is
+            used.
 
     Returns:
         whether a result was unused.
