@@ -80,10 +80,10 @@ def _separate_lightning_states(lightning: Any) -> None:
 
 @patch("methods of Lightning's devices", "concurrent calls have separate states")
 def _replace_methods(base: Any) -> None:
-    """Give each call of a Lightning device's methods its own state vector.
+    """Give concurrent calls of a Lightning device's methods separate state vectors.
 
-    `_wrap_method` wraps the methods of ``LightningBase``, of its present direct subclasses, and of
-    all subclasses defined later.
+    `_wrap_method` wraps the methods that run circuits: in ``LightningBase``, in its present direct
+    subclasses, and in all subclasses defined later.
 
     Args:
         base: the class ``LightningBase``.
