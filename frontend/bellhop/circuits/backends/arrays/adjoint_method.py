@@ -18,9 +18,10 @@ from bellhop.callbacks.linear_map import LinearMap, zero_tangent
 def define_adjoint_derivative(
     function: Callable[..., Any], pullback: Callable[..., Sequence[Any]]
 ) -> Callable[..., Any]:
-    """Return `function` with a VJP that saves only the final state (adjoint method).
+    """Return `function` with a VJP by the adjoint method, without intermediate states.
 
-    Forward mode is unchanged: the JVP is JAX's JVP of `function`.
+    The backward pass starts at the final state, and recomputes earlier states. Forward mode is
+    unchanged: the JVP is JAX's JVP of `function`.
 
     Args:
         function: ``function(state, *arrays) -> final_state``, where the arrays are for instance
@@ -55,10 +56,14 @@ def define_adjoint_derivative(
         return list(pullback(after, *cotangents, *arrays))
 
     def jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
-        """JVP rule: return the final state, and its tangent as a linear equation.
+        """JVP rule: return the final state and its tangent.
 
-        Forward mode evaluates the equation (a `LinearMap`) by `pushforward`, and reverse mode
-        transposes it to `pullback`.
+        The tangent is the result of one linear equation (a `LinearMap`). Forward mode evaluates
+        the equation by `pushforward`; reverse mode transposes the equation by `pullback`.
+
+        Args:
+            primals: the initial state and all arrays.
+            tangents: a tangent for each primal.
         """
         after = run(*primals)
         saved = [after, *primals]

@@ -30,10 +30,11 @@ from bellhop.jaxprs.constant_eval import evaluate_static, find_deciding_inputs
 
 
 class _AveragedTag(ValueTag):
-    """Tag of the placeholder, False, of a mid-circuit outcome that a channel replaces.
+    """Tag of the constant False that replaces a mid-circuit outcome.
 
-    With a tag, each placeholder is a separate traced value. So `AveragingPass` can find the
-    outcomes on which the index of a conditional depends.
+    A channel replaces the measurement, so the outcome has no value. With a tag, the constant of
+    each outcome is a separate traced value, so `AveragingPass` can find the outcomes on which the
+    index of a conditional depends.
     """
 
 
@@ -75,10 +76,13 @@ class AveragingPass(Interpreter):
             self._queued.append(op)
 
     def _reset_wires(self, wires: Sequence[Any]) -> None:
-        """Queue the resets of some wires that `mid_measure` postponed.
+        """Queue the postponed resets of some wires.
+
+        `mid_measure` postpones the reset of a measured wire.
 
         Args:
-            wires: wire labels or tracers. A tracer may be any wire, so it causes all resets.
+            wires: wire labels or tracers. With a tracer, which may be any wire, all postponed
+                resets are queued.
         """
         labels = set(map(find_label, wires)) if self._postponed_resets else set()
         due = (
@@ -113,6 +117,10 @@ class AveragingPass(Interpreter):
             postselect: not used; circuits with postselection are not averaged.
             site: the user's ``file:line``.
             is_joint: not used.
+
+        Returns:
+            a traced False in place of the outcome, which has no meaning as a value. `branch` finds
+            the conditionals whose index is computed from it, and replaces them.
         """
         del postselect, is_joint
         self.apply([self._make_measurement(label, site, reset=False)])

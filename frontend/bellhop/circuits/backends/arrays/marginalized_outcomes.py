@@ -45,8 +45,9 @@ class _OutcomeTag(ValueTag):
 class _NextPositionTag(ValueTag):
     """Tag of the index of the next mid-circuit outcome, in the jaxpr of a circuit.
 
-    The operands of the tagging equation are the next index, the index of the present outcome, and
-    the present outcome. If the present outcome is summed over, the next one gets its index.
+    `read_outcome` makes the tagging equation when it reads an outcome. The operands are the index
+    of the next outcome, the index of the outcome that is read, and this outcome. If
+    `sum_over_outcomes` sums over this outcome, the next outcome gets its index.
     """
 
 
@@ -61,9 +62,9 @@ MAX_OUTCOMES = 12
 
 
 def read_outcome(outcomes: Any, position: Any) -> tuple[Any, Any]:
-    """Return one bit of `outcomes`, a mid-circuit outcome, and the index of the next bit.
+    """Read a mid-circuit outcome, a bit of `outcomes`; also return the next index.
 
-    Both are tagged, so that `sum_over_outcomes` finds them in the jaxpr.
+    Both results are tagged, so that `sum_over_outcomes` finds them in the jaxpr.
 
     Args:
         outcomes: traced unsigned integer, the outcomes of all mid-circuit measurements as bits.
@@ -77,11 +78,16 @@ def read_outcome(outcomes: Any, position: Any) -> tuple[Any, Any]:
 
 
 def mark_summable(state: Operand) -> Any:
-    """Tag a state, an array, at which `sum_over_outcomes` may sum over outcomes.
+    """Tag a state, so that `sum_over_outcomes` may sum over outcomes at this point.
 
-    The states for both values of a mid-circuit outcome are then added at this point, if only the
-    state depends on the outcome afterwards. So the remaining computation must be linear in the
-    state.
+    If only the state depends on a mid-circuit outcome after this point, the states for both values
+    of the outcome are added here. So the remaining computation must be linear in the state.
+
+    Args:
+        state: array of the state.
+
+    Returns:
+        the same state, as the result of the tagging equation.
     """
     return _SUMMABLE.tag(state)
 
@@ -121,7 +127,7 @@ def has_outcomes_in_while_loop(jaxpr: Jaxpr) -> bool:
 
 
 def count_outcomes(jaxpr: Jaxpr) -> int:
-    """Return the largest number of mid-circuit outcomes that an execution reads.
+    """Return the largest number of mid-circuit outcomes that a run of a jaxpr reads.
 
     Conditionals count their largest branch, loops with a static trip count all iterations, and
     loops with a dynamic trip count one iteration.
@@ -175,8 +181,8 @@ class _OutcomeSpan:
 def _replace_spans(jaxpr: Jaxpr, spans: Sequence[_OutcomeSpan]) -> list[JaxprEqn]:
     """Return a jaxpr's equations with each outcome span replaced by one equation.
 
-    The equation sums the state over the mid-circuit outcomes in the span. The index of a later
-    outcome does not count these outcomes any more.
+    Each new equation sums the state over the mid-circuit outcomes in its span. Since these outcomes
+    are not read from the circuit's input any more, later outcomes get lower indices.
     """
     ends = {span.equations[-1]: span for span in spans}
     inside = {eqn for span in spans for eqn in span.equations}

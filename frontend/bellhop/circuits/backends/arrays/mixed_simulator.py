@@ -55,6 +55,12 @@ class MixedSimulator(Simulator):
     The device's ``readout_prob`` is the probability that an outcome is read wrongly. This is a bit
     flip after the gates that rotate to the measured basis: it multiplies the expectation value of a
     word by a factor for each of its letters X, Y, Z.
+
+    Args:
+        device: PennyLane device, whose ``readout_prob`` is used if it has one.
+        wires: maps wire labels to qubits.
+        where: the QNode and its line, for errors.
+        dtype: real dtype of the state.
     """
 
     base = 4
@@ -92,11 +98,12 @@ class MixedSimulator(Simulator):
         """Return whether an operation can be applied without decomposing it.
 
         True for gates that have a matrix, for channels, for preparations of a density matrix and
-        for operations without effect, such as a global phase. False for a gate, a channel or a
-        density matrix with a batch of parameters.
+        for operations without effect, such as a global phase. An operation with a batch of
+        parameters gives False, or raises the `CompileError`.
 
         Raises:
-            CompileError: for a channel with a batch of parameters.
+            CompileError: if a parameter of a channel is an array, such as a batch, and PennyLane
+                expects a number.
             ValueError: if static parameters of a channel are invalid.
         """
         if not has_scalar_parameters(op):
@@ -198,7 +205,7 @@ class MixedSimulator(Simulator):
         operators = get_kraus_operators(op, self.where)
 
         def apply(pauli_values: Operand) -> Any:
-            """Return one column ``[4**wires]`` after the Kraus operators, for `jax.vmap`."""
+            """Apply the Kraus operators to one column ``[4**wires]``, for `jax.vmap`."""
             before = from_pauli_basis(pauli_values.reshape((4,) * k), k)
             after = sum(operator @ before @ operator.conj().T for operator in operators)
             return jnp.real(to_pauli_basis(after, k)).reshape(-1)
@@ -218,6 +225,7 @@ class MixedSimulator(Simulator):
 
         Args:
             state: expectation values of Pauli words, array ``[4] * qubits``.
+            observable: a Hermitian operator of PennyLane.
             has_square: whether to compute the second moment.
 
         Returns:

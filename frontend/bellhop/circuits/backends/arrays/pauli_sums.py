@@ -189,6 +189,10 @@ def _make_basis_indices(n_qubits: int) -> Any:
 
 
 def _apply_signs(share: Operand, numbers: Any, mask: Any) -> Any:
-    """Return `share` for each index, negated if it has an odd number of a mask's bits."""
+    """Return `share`, negated where an index has an odd number of the bits of `mask`.
+
+    `numbers` are indices of basis states, and `mask` has the qubits with Z. So this multiplies
+    `share` by the diagonal of a product of Z.
+    """
     parity = jax.lax.population_count(numbers & mask) & 1
     return jnp.where(parity == 1, -share, share)

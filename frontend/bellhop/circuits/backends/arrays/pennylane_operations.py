@@ -24,9 +24,8 @@ def is_supported_by_pennylane(op: Any) -> bool:
     """Return whether PennyLane applies an operation without decomposing it.
 
     True for operations with a matrix that ``default.qubit`` applies directly. False for operations
-    with a batch of parameters. Operations with a power (`qml.pow`) that has a traced exponent or
-    parameter are only applied directly if they, without adjoint and controls, have no
-    decomposition.
+    with a batch of parameters. False also for operations with a traced power (`has_traced_power`)
+    that can be decomposed, since their matrix is not differentiable everywhere.
     """
     if op.batch_size is not None:
         # The rows of a batch are applied one by one.

@@ -289,9 +289,9 @@ class PureSimulator(Simulator):
             state: the state at the end of the circuit.
             name: the user's measurement, such as ``state``, for errors.
             is_mixture: whether the circuit ends in a mixture of several branches.
-            is_divided: whether the result is later divided by the state's probability. It is
-                multiplied by the square root of the probability here, so that it ends up
-                normalized.
+            is_divided: whether the caller later divides the result by the state's probability. Then
+                the result is multiplied by the square root of the probability, so that the quotient
+                is normalized.
 
         Raises:
             CompileError: for a mixture.

@@ -76,7 +76,7 @@ def _choose_simulator(device: Any, n_qubits: int, call: Circuit) -> Any:
 
     Returns:
         `MixedSimulator` for ``default.mixed`` and for a density matrix; else the result of
-        `choose_pure_simulator`. It is called with ``(device, wires, where, dtype)``.
+        `choose_pure_simulator`. Both are called with ``(device, wires, where, dtype)``.
     """
     # The plan knows the treatment of outcomes before the trace only for a density matrix.
     if device.name == "default.mixed" or call.plan.outcomes is Outcomes.ALL:
@@ -230,6 +230,8 @@ def _trace_circuit(
         Args:
             outcomes: unsigned integer, a bit for each mid-circuit outcome of the branch.
             drawn: the assignment of shots to branches.
+            row: traced index of the batch row.
+            *inputs: the quantum function's arguments that are arrays.
 
         Returns:
             the branch's probability, its fault (for run-time errors), and the arrays of its
@@ -315,7 +317,7 @@ def _run_on_simulator(call: Circuit, device: qml.devices.Device, wires: WireMap)
         offer_device_seed(device)
 
     def check_draws(total: Operand, values: Any) -> Any:
-        """Return values, with a run-time error if they are drawn and `total` is NaN.
+        """Return random values, or raise an error at run time if `total` is NaN.
 
         Args:
             total: scalar, the sum of the probabilities from which outcomes are drawn.
@@ -420,10 +422,14 @@ def _cast_dtype(value: Operand, before: Any, after: Any) -> Any:
 
 
 def _check_outcome_count(n_outcomes: int, simulator: Simulator) -> None:
-    """Raise a `CompileError` if more than `MAX_OUTCOMES` outcomes are needed at once.
+    """Raise a `CompileError` if a circuit has too many mid-circuit outcomes.
 
     All combinations of outcomes are evaluated, so their number doubles with each outcome.
-    `simulator` names the QNode and the device in the error.
+
+    Args:
+        n_outcomes: number of outcomes, at most `MAX_OUTCOMES`. Outcomes over which a mixed state
+            was summed before the end of the circuit do not count.
+        simulator: names the QNode and the device in the error.
     """
     if n_outcomes > MAX_OUTCOMES:
         # A density matrix sums over an outcome that the rest of the circuit does not use.

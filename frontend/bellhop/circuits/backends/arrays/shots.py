@@ -63,19 +63,22 @@ class BranchShots:
     def sample(
         self, simulator: Simulator, state: Any, requests: Sequence[SampleRequest]
     ) -> list[Any]:
-        """Sample the final state of this branch, once for all requests.
+        """Sample the final state of this branch, and compute the requested results.
 
         Each call draws from a new PRNG key, derived from `key` and the number of earlier calls.
 
         Args:
+            simulator: implements measurements of the state.
             state: the branch's final state.
-            requests: the requests; either all are `ShadowSnapshots` or none is. Each snapshot
-                request draws its own samples, all other requests share the same samples.
+            requests: the results to compute. Either all are classical shadows
+                (`ShadowSnapshots`), each of which draws its own samples; or none is, and all
+                requests share the same samples.
 
         Returns:
-            a list with one array per request: for `Frequencies` ``[groups, outcomes]`` and for
-            `ShadowMeans` ``[groups, words]``, which only count shots of this branch; bits ``[shots,
-            qubits]`` for `Samples`; ``[shots, 2, wires]`` for `ShadowSnapshots`.
+            a list with one array per request. `Frequencies` give ``[groups, outcomes]`` and
+            `ShadowMeans` ``[groups, words]``; both only count shots of this branch. `Samples` give
+            bits ``[shots, qubits]``, and other `ShadowSnapshots` ``[shots, 2, wires]``; both have a
+            row for every shot, to be masked for shots of other branches (`mask_other_branches`).
         """
         self._rounds += 1
         key = jax.random.fold_in(self.key, self._rounds)
@@ -120,7 +123,7 @@ class BranchShots:
     def mask_other_branches(self, samples: Any) -> Any:
         """Return samples ``[shots, ...]`` with zeros for shots of other branches.
 
-        The sum over branches has all shots.
+        So the sum over all branches has the sample of each shot.
         """
         is_here = self.is_in_branch.reshape(-1, *[1] * (samples.ndim - 1))
         return jnp.where(is_here, samples, jnp.zeros_like(samples))
@@ -149,7 +152,9 @@ class BranchShots:
         """Draw a classical shadow: each shot measures the wires in its own Pauli bases.
 
         Args:
+            simulator: implements measurements of the state.
             state: the branch's final state.
+            key: PRNG key for bases and outcomes.
             request: the wires, and the seed of the bases if the user chose it.
 
         Returns:
@@ -197,8 +202,10 @@ def draw_branches(key: Any, weights: Any, shots: int, *, drops: bool) -> tuple[A
     A branch is one combination of mid-circuit outcomes.
 
     Args:
+        key: PRNG key.
         weights: ``[branches]``, the probability of each branch. Their sum may be less than one,
             because of postselection.
+        shots: number of shots to assign.
         drops: whether each shot is dropped with the missing probability ``1 - sum(weights)``; False
             distributes all shots over the branches.
 

@@ -236,10 +236,14 @@ class SimulatedCircuit(ProgramCircuit):
         return outcome == 1
 
     def _raise_or_defer(self, error: CompileError) -> None:
-        """Raise an error for outcomes in a loop with a dynamic trip count, unless mixed.
+        """Raise an error, or store it if the simulator can represent mixed states.
 
-        With a mixed state, the error is stored in `unbounded_outcomes`: it is only raised if the
-        circuit cannot be rewritten to sum over the outcomes in each iteration.
+        A mixed state can be summed over mid-circuit outcomes in each iteration. So the caller
+        raises the error, which is stored in `unbounded_outcomes`, only if outcomes remain after
+        the circuit is rewritten in this way.
+
+        Args:
+            error: the error for outcomes in a loop with a dynamic trip count.
         """
         if not self.simulator.is_mixed:
             raise error
@@ -283,7 +287,7 @@ class SimulatedCircuit(ProgramCircuit):
         return [self._guard(statistic, obstacle, is_single) for statistic in statistics]
 
     def _guard(self, statistic: Statistic, obstacle: str, is_single: bool) -> Statistic:
-        """Return a result whose differentiation raises an error if it has no derivative.
+        """Make a result raise an error on differentiation, if it has no derivative.
 
         In a circuit that is executed once with random mid-circuit outcomes, each result raises
         `obstacle`. Otherwise, values of shots raise the error for samples, and measured results
@@ -321,7 +325,11 @@ class SimulatedCircuit(ProgramCircuit):
         return Outcomes.DRAWN_ONCE_ERROR if is_single else ""
 
     def _zero_other_branches(self) -> None:
-        """Set the state to zero if a bit of `outcomes` is set that no measurement reads."""
+        """Set the state to zero if this branch repeats another branch.
+
+        A bit of `outcomes` that no measurement read does not matter. So a branch in which such a
+        bit is one repeats the branch in which it is zero.
+        """
         # Branches that differ only in unused bits are the same; count the one with zeros.
         is_branch = self.outcomes >> self._position.astype(jnp.uint32) == 0
         self.state = jax.tree.map(lambda x: jnp.where(is_branch, x, 0), self.state)

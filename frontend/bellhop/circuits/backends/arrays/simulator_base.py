@@ -221,6 +221,11 @@ class Simulator(ABC):
     def sample(self, state: Any, key: Operand, shots: int) -> tuple[Any, Any]:
         """Draw samples of all qubits in the computational basis.
 
+        Args:
+            state: the state to sample.
+            key: PRNG key for the samples.
+            shots: number of samples.
+
         Returns:
             bits ``[shots, qubits]``, and the probability of each sample ``[shots]``, which JAX can
             differentiate.
@@ -297,7 +302,9 @@ def draw_outcomes(key: Operand, probabilities: Any, shots: int) -> Any:
     """Draw the index of an outcome for each shot, ``[shots]``.
 
     Args:
+        key: PRNG key.
         probabilities: ``[outcomes]``, nonnegative weights, which need not sum to one.
+        shots: number of outcomes to draw.
     """
     ends = jnp.cumsum(probabilities)
     places = jax.random.uniform(key, (shots,), ends.dtype) * ends[-1]

@@ -57,8 +57,8 @@ def evaluate_with_differences(
             the function's results and their tangents, sums of results at shifted inputs.
 
         Raises:
-            DifferentiableCompileError: if a complex input is differentiated, or the function has no
-                derivative at all.
+            DifferentiableCompileError: if a complex input is differentiated, or if a part of the
+                function raises this error when JAX differentiates it.
         """
         perturbed = [
             number

@@ -116,9 +116,9 @@ class DeviceWires:
     def exchange_qubits(self, rows: Any, placement: ExchangePlacement) -> Any:
         """Exchange device qubits with local qubits, for some columns of this device's shard.
 
-        Device qubits are the bits of the device's index. Call it in a function of `map_shards`. It
-        is a `jax.lax.all_to_all`, or a `jax.lax.ppermute` if the same qubits are device qubits
-        before and after.
+        Device qubits are the bits of the device's index. Call this method in a function of
+        `map_shards`. The exchange is a `jax.lax.all_to_all`; if the same qubits are device qubits
+        before and after, and only change their order, it is a `jax.lax.ppermute`.
 
         Args:
             rows: array ``[components * 2**incoming, columns]``. The most significant part of a

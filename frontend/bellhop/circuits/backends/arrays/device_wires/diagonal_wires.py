@@ -96,7 +96,7 @@ def _find_diagonal_positions(op: qml.operation.Operator) -> tuple[int, ...]:
 
 
 def _is_diagonal(matrix: np.ndarray, n_wires: int, position: int) -> bool:
-    """Return whether a matrix is diagonal on the wire at `position` (0 is the first)."""
+    """Return whether a matrix on `n_wires` is diagonal on the wire at `position`."""
     by_wire = np.moveaxis(
         matrix.reshape((2,) * 2 * n_wires), (position, n_wires + position), (0, 1)
     )

@@ -297,7 +297,8 @@ class _PendingGates:
     def _find_remaining(self, devices: int) -> int:
         """Return the pending gates that cannot be applied, as a bit mask.
 
-        `devices` is the bit mask of the wires that index devices.
+        A gate cannot be applied if it is not diagonal on a wire that indexes devices (the bit mask
+        `devices`), or if it depends on such a gate.
         """
         waiting = rest = self.gates
         stopped = 0

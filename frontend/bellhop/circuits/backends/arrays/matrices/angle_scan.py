@@ -162,9 +162,9 @@ class AngleScan:
     ) -> Iterator[_Block | None]:
         """Yield an operation as a block, or the blocks of the gates in its decomposition.
 
-        A block is a matrix that is constant or a function of one angle (`_make_block`). For a gate
-        whose matrix has neither form, None is yielded if it has no decomposition, or if it results
-        from three decompositions.
+        A block is a matrix that is constant or a function of one angle (`_make_block`). A gate
+        whose matrix has neither form is decomposed, at most three times in succession. If a gate
+        cannot be decomposed (further), None is yielded in its place.
 
         Args:
             op: a gate, channel or other operation with a matrix.
@@ -187,6 +187,10 @@ class AngleScan:
         """Return the matrix of an operation as a block: constant, or a function of one angle.
 
         The coefficients are cached by the structure and the constant parameters of the operation.
+
+        Args:
+            op: a gate, channel or other operation with a matrix.
+            qubits: the qubits of `op`.
 
         Returns:
             the block; None if the matrix is neither constant nor a linear combination of 1 and the
@@ -290,6 +294,7 @@ def _compute_matrices(blocks: Sequence[_Block], dtype: np.dtype) -> Any:
 
     Args:
         blocks: blocks on equally many qubits, with all five terms (`_pad_block`).
+        dtype: real dtype of the result.
     """
     tables: dict[bytes, int] = {}
     numbers = [tables.setdefault(block.coefficients.tobytes(), len(tables)) for block in blocks]

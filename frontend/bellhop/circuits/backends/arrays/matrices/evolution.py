@@ -95,9 +95,10 @@ class Evolution:
     """Multiplies a state by a sequence of matrices, with a choice of derivative.
 
     If the state is partitioned over devices, the sequence also has exchanges, which change the
-    qubits that are bits of the device's index. The instance has the qubits of all matrices. The
-    matrices themselves are operands, stacked in *tables*: for each entry of `repeats` and, in it,
-    for each number of qubits (`count_sizes`), one array ``[n_repeats, matrices, rows, columns]``.
+    qubits that are bits of the device's index. The instance stores the qubits on which each matrix
+    acts. The matrices themselves are arguments of `apply`, stacked in *tables*: each entry of
+    `repeats` has, for each number of qubits of its matrices (in the order of `count_sizes`), one
+    array ``[n_repeats, matrices, rows, columns]``.
     `MatrixSequence` makes an instance for consecutive matrices with the same kind of derivative.
 
     Attributes:
@@ -306,6 +307,9 @@ class Evolution:
     def _select_block(self, matrix: Operand, placement: MatrixPlacement) -> Any:
         """Return the block of a matrix that multiplies this device's shard.
 
+        A matrix that acts on device qubits (bits of the device's index) is diagonal on them, so it
+        has one block for each value of these qubits.
+
         Args:
             matrix: array ``[rows, rows]``, diagonal along the mesh axes `placement.axes`; returned
                 unchanged if there are none.
@@ -396,9 +400,9 @@ class Evolution:
 
 
 def _unstack(table: PyTree) -> list[Any]:
-    """Split arrays along the first axis into a list of pytrees, one per row.
+    """Split a pytree of arrays along their first axis into a list of pytrees.
 
-    It is one equation, whose transpose concatenates.
+    Each array is split by one equation, whose transpose is one concatenation.
     """
     leaves, structure = jax.tree.flatten(table)
     split = [jax.lax.split(leaf, [1] * len(leaf)) for leaf in leaves]

@@ -62,11 +62,15 @@ def find_repeats(steps: Sequence[Step]) -> list[RepeatedSteps[Step]]:
 
 
 def _find_periods(steps: Sequence[Hashable]) -> tuple[list[int], list[int]]:
-    """Find the repetition that saves most steps, for each index where it may start.
+    """Find for each index the repetition that starts there and saves most steps.
+
+    A loop only needs the steps of the first repetition, and saves the steps of all further ones.
+    For instance ``a b a b c`` gives the periods ``[2, 0, 0, 0, 0]``, and the same numbers of saved
+    steps.
 
     Returns:
-        for each index, the period (length of one repetition), and the number of saved steps, which
-        is the period times the number of further repetitions. Both are zero where nothing repeats.
+        for each index, the period (length of one repetition), and the number of saved steps: the
+        period times the number of further repetitions. Both are zero where nothing repeats.
     """
     numbers = {step: number for number, step in enumerate(dict.fromkeys(steps))}
     sequence = np.array([numbers[step] for step in steps])

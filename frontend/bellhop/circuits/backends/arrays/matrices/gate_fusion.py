@@ -101,6 +101,7 @@ def multiply_blocks(
     Args:
         blocks: at least one block; all have equally many qubits.
         base: number of entries per qubit: 2 for amplitudes, 4 for Pauli expectation values.
+        dtype: dtype of the products.
         gather_matrices: ``gather_matrices(n_qubits, entries)`` stacks traced matrices on `n_qubits`
             qubits, given as indices, to an array ``[matrices, rows, columns]``.
 

@@ -86,7 +86,10 @@ class MatrixRows:
     def contract(self, one: Operand, other: Operand) -> Any:
         """Return the inner products between the rows of two states.
 
-        Both are arrays ``[components, base**n_qubits]``.
+        Args:
+            one: array ``[components, base**n_qubits]``; for the cotangent of a matrix, the
+                cotangent of the state after the matrix.
+            other: array of the same shape; for the cotangent of a matrix, the state before it.
 
         Returns:
             ``rows_of_one @ rows_of_other.T``, a square array of size ``components *
@@ -111,20 +114,20 @@ class MatrixRows:
 
 
 class _Tiles:
-    """A state as tiles of columns, which a loop reads, changes and writes back.
+    """Splits a state into tiles of columns, which a loop reads, changes and writes back.
 
-    A tile fits into a cache. The state is reshaped to `shape`, with an axis for each group of
-    neighbouring qubits.
+    A tile fits into a cache. An instance has shapes only: the state is an argument of each method,
+    after the caller reshaped it to have an axis for each group of neighbouring qubits.
 
     Args:
         rows: the qubits that become rows.
-        shape: shape of the state, which may have leading batch axes.
+        shape: the original shape of the state, ``[*batch, components, base**n_qubits]``.
         max_tile_size: largest number of scalars of a tile with more than one column, in a state
             without batch axes.
 
     Attributes:
         n_tiles: number of tiles; 1 for a state that is not split.
-        shape: shape to which the caller reshapes the state for all methods.
+        shape: the shape to which the caller reshapes the state.
     """
 
     def __init__(self, rows: MatrixRows, shape: tuple[int, ...], max_tile_size: int) -> None:
@@ -240,15 +243,23 @@ def _step_backwards(
 ) -> list[Any]:
     """Implement the primitive of `MatrixRows.step_backwards`, tile by tile.
 
-    Arguments and results are as of this method, with leading batch axes. A tile has at most
-    `max_tile_size` scalars if it has more than one column.
+    Args:
+        inverse: the transposed matrix, array ``[*batch, size, size]``.
+        state: the state after the matrix, array ``[*batch, components, base**qubits]``.
+        cotangent: the cotangent of this state.
+        rows: the qubits on which the matrix acts.
+        max_tile_size: largest number of scalars of a tile; a tile of one column may be larger.
+
+    Returns:
+        the state before the matrix, the cotangent of that state, and the cotangent of the matrix.
     """
     tiles = _Tiles(rows, state.shape, max_tile_size)
 
     def step(number: Operand, carried: Any) -> Any:
-        """Undo the gate for one tile; the body of the loop over tiles.
+        """Undo the matrix for the tile with index `number`, in the loop over tiles.
 
-        `carried` is state, cotangent, and the cotangent of the matrix, summed over earlier tiles.
+        `carried` has the state, its cotangent, and the cotangent of the matrix, summed over earlier
+        tiles. Returns the new `carried`.
         """
         state, cotangent, total = carried
         before, after = (

@@ -188,14 +188,14 @@ class MatrixSequence:
         devices: tuple[int, ...],
         order: tuple[int, ...],
     ) -> list[Placement]:
-        """Extend fused matrices to equally many qubits, and return where they act.
+        """Add qubits to small fused blocks; return the qubits on which each block acts.
 
-        Qubits are added to a block (product of matrices) of fewer than `max_qubits` qubits, so that
-        all blocks can be multiplied together.
+        A block (product of matrices) on fewer than `max_qubits` qubits gets more qubits, on which
+        its matrix is the identity. So all blocks can be multiplied together.
 
         Args:
-            steps: blocks, and exchanges of qubits between devices, in order; this changes the
-                blocks' `qubits`.
+            steps: blocks, and exchanges of qubits between devices, in order. The attribute `qubits`
+                of the blocks is changed.
             devices: the qubits that index devices before the first step.
             order: the qubits of each shard, in order, before the first step.
 

@@ -43,6 +43,7 @@ def should_scan(dtype: np.dtype, size: int) -> bool:
     True for small states in double precision on a TPU, where compile time matters most.
 
     Args:
+        dtype: real dtype of the state.
         size: number of entries of the state, ``base**qubits``.
     """
     return trace_state().platform == "tpu" and dtype == np.float64 and size <= _MAX_SIZE
@@ -119,10 +120,10 @@ class MatrixScan:
 
 
 def _add_derivatives(compute_matrix: Callable[..., Any]) -> Callable[..., Any]:
-    """Vectorize a function from parameters to a matrix, like `jax.vmap`, with another JVP rule.
+    """Apply `jax.vmap` to a function, with a JVP rule that saves its derivatives.
 
-    The rule computes the derivatives of all matrices by their parameters before it multiplies them
-    by tangents, so that reverse mode saves them. With JAX's own JVP, the backward pass would
+    The JVP rule computes the derivatives of all matrices by their parameters before it multiplies
+    them by tangents, so that reverse mode saves them. With JAX's own JVP, the backward pass would
     compute sines and cosines of the parameters again. `OperationMatrices` calls this function as
     `vectorize`.
 
@@ -131,8 +132,8 @@ def _add_derivatives(compute_matrix: Callable[..., Any]) -> Callable[..., Any]:
 
     Returns:
         a function of stacked parameters, arrays ``[operations, ...]``, which returns matrices
-        ``[operations, rows, columns]``. If a parameter is complex or not a scalar, it is plain
-        `jax.vmap`.
+        ``[operations, rows, columns]``. If a parameter is complex or not a scalar, the function has
+        JAX's own JVP.
     """
     compute_all = jax.vmap(compute_matrix)
 

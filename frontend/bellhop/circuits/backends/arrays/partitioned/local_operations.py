@@ -47,7 +47,7 @@ def apply_to_all_shards(
     computed = list(filter(is_dynamic, parameters))
 
     def run_on_shard(part: Any, computed: Sequence[Any], *others: Any) -> Any:
-        """Rebuild the operation with its traced parameters; return `apply` of a shard."""
+        """Rebuild the operation from its traced parameters, and apply it to a shard."""
         next_values = iter(computed)
         values = [next(next_values) if is_dynamic(value) else value for value in parameters]
         return apply(replace_parameters(op, values), part, *others)

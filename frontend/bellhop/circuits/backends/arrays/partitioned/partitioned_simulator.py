@@ -217,9 +217,15 @@ class PartitionedSimulator(PureSimulator):
     ) -> PartitionedState:
         """Convert a state to the pytree that loops and conditionals carry.
 
-        All iterations and branches must carry the same type, so the static fields are made equal:
-        the state gets the device qubits and the qubit order of `like`, if it is given, and
-        `is_zero` becomes False.
+        All iterations and branches must carry the same type, so the static fields are made equal.
+
+        Args:
+            state: the state before the loop or conditional, or at the end of its body.
+            like: the state at the beginning of the body; or None.
+
+        Returns:
+            the state with the device qubits and the qubit order of `like`, if there is one, and
+            with `is_zero` set to False.
         """
         if like is not None:
             state = self._reorder(state, like.devices, like.local)
@@ -231,9 +237,10 @@ class PartitionedSimulator(PureSimulator):
         devices: tuple[int, ...],
         local: tuple[int, ...] | None = None,
     ) -> PartitionedState:
-        """Exchange and transpose the qubits of a state to a given layout.
+        """Exchange and transpose the qubits of a state; return it in the new layout.
 
         Args:
+            state: the state in any layout.
             devices: the new device qubits: for each mesh axis, the qubit that is this bit of the
                 device's index.
             local: the new order of the local qubits; None for any order.
@@ -298,9 +305,10 @@ class PartitionedSimulator(PureSimulator):
     def can_apply(self, op: Any) -> bool:
         """Return whether an operation can be applied without decomposing it.
 
-        An operation that has a decomposition must also fit into a shard, unless it has a traced
-        matrix: apart from wires on which it is diagonal, such as controls, it may have at most the
-        number of wires of a shard.
+        PennyLane must be able to apply the operation. If it has a decomposition, it must also fit
+        into a shard: it may have at most as many wires as a shard has qubits, not counting wires
+        on which it is diagonal, such as controls. Operations with a traced matrix need not fit,
+        since PennyLane cannot decompose them.
         """
         if not super().can_apply(op):
             return False
@@ -397,7 +405,8 @@ class PartitionedSimulator(PureSimulator):
         """Return the sum over all devices of ``function(shard, *whole)``.
 
         Args:
-            function: called on each device, returns an array.
+            function: called on each device with its shard of the amplitudes; returns an array.
+            state: the state, a `PartitionedState`.
             *whole: arrays that are replicated on all devices.
         """
         run = self.devices.map_shards(
@@ -443,9 +452,11 @@ class PartitionedSimulator(PureSimulator):
         order = [*kept, *(qubit for qubit in state.local if qubit not in kept)]
 
         def compute_marginal(part: Any) -> Any:
-            """Return this device's part of the probabilities, array ``[2**axes, 2**kept]``.
+            """Return this shard's contribution to the probabilities of `qubits`.
 
-            Only the row of this device's index along `axes` is nonzero.
+            The result is a matrix: a row for each value of the measured device qubits (bits of the
+            device's index), a column for each value of the measured local qubits. The shard has
+            one value of the device qubits, so all other rows are zero.
             """
             squares = jnp.sum(part**2, axis=0, keepdims=True)
             rows = permute_qubits(squares, state.local, order, self.base).reshape(
@@ -461,6 +472,11 @@ class PartitionedSimulator(PureSimulator):
     def sample(self, state: Any, key: Operand, shots: int) -> tuple[Any, Any]:
         """Draw samples of all qubits in the computational basis.
 
+        Args:
+            state: the state to sample.
+            key: PRNG key for the samples.
+            shots: number of samples.
+
         Returns:
             bits ``[shots, qubits]``, and the probability of each sample ``[shots]``, which JAX can
             differentiate.
@@ -468,7 +484,11 @@ class PartitionedSimulator(PureSimulator):
         return self._draw_samples(state, jax.random.uniform(key, (shots,), self.dtype))
 
     def _draw_samples(self, state: Any, uniform: Operand) -> tuple[Any, Any]:
-        """Draw a sample of all qubits for each uniform random number ``[shots]``.
+        """Draw a sample of all qubits for each of some random numbers.
+
+        Args:
+            state: the state to sample.
+            uniform: ``[shots]``, uniform random numbers between zero and one.
 
         Returns:
             bits ``[shots, qubits]``, and the probability of each sample ``[shots]``, which JAX can

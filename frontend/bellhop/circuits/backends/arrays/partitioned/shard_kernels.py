@@ -90,6 +90,7 @@ def apply_to_leading_qubits(
         shard: array ``[2, entries]``, amplitudes on this device.
         positions: traced integers ``[n]``, distinct positions among device qubits (first) and local
             qubits.
+        devices: the mesh over which the state is partitioned.
 
     Returns:
         the new shard, in the same shape.
@@ -114,6 +115,7 @@ def _swap_qubits(shard: Any, local: int, position: Operand, devices: DeviceWires
         shard: array ``[2, entries]``.
         local: position of the first qubit in the shard.
         position: traced position of the other qubit among device qubits (first) and local qubits.
+        devices: the mesh over which the state is partitioned.
     """
     k, n_local = len(devices.axes), shard.shape[1].bit_length() - 1
 
@@ -179,7 +181,10 @@ def apply_words_to_shard(
         groups[word.find_mask("XY", k)][word.phase_power % 2 == 1].append(number)
 
     def apply_words(some: Sequence[int]) -> Any:
-        """Sum the words with indices `some`, as far as they act on local qubits of the shard."""
+        """Apply the sum of the words with indices `some` to the shard.
+
+        Letters on device qubits are left out, and coefficients include their signs.
+        """
         return apply_pauli_sum(
             [local_words[number] for number in some], shard, shares[np.array(some)]
         )
