@@ -87,9 +87,10 @@ class CircuitFacts:
     def is_sweep_cheaper(self) -> bool:
         """Whether the adjoint method costs at most as much as parameter shifts.
 
-        It needs a pass through the circuit for each value (one pass for all expectation values),
-        and parameter shifts need two executions for each parameter. If a plugin's adjoint method
-        does not differentiate all measurements, only the engine's adjoint method is considered.
+        True if the adjoint methods of plugins differentiate all measurements (expectation values):
+        then one pass through the circuit is enough. For other measurements, only the engine's
+        adjoint method counts (False if it cannot be used). It needs one pass for each value, and
+        parameter shifts need two executions for each parameter.
         """
         # A sweep gives all means of a plugin at once.
         are_means = self.offers_jacobian(Executor.PLUGIN)
@@ -326,7 +327,10 @@ def find_second_order_obstacle(measurements: Sequence[Measurement]) -> str:
 def _find_measurement_obstacle(
     measurements: Sequence[Measurement], not_by_engine: tuple[str, str]
 ) -> str:
-    """Return the error message for measurements that only the adjoint method may differentiate.
+    """Return the error message for measurements that cannot be differentiated; else "".
+
+    Call it where the adjoint method of Bellhop's engine cannot be used, so that measurements which
+    only this method differentiates, such as a state, have no derivative.
 
     Args:
         measurements: the measurements.
@@ -335,7 +339,7 @@ def _find_measurement_obstacle(
 
     Returns:
         the message for the first measurement that only the engine's adjoint method differentiates,
-        or no method; empty if there is none.
+        or no method differentiates; empty if other methods differentiate all measurements.
     """
     where, remedy = not_by_engine
     for measurement in measurements:

@@ -62,7 +62,7 @@ class _OutcomeTable(NamedTuple):
     """A value that depends on nothing but mid-circuit outcomes and constants.
 
     Attributes:
-        outcomes: the numbers of the outcomes on which it depends.
+        outcomes: the outcomes on which it depends, each numbered in the order of measurement.
         values: the value for each combination of these outcomes (0 or 1), in the order of
             ``itertools.product``: the last outcome varies fastest.
     """
@@ -74,7 +74,8 @@ class _OutcomeTable(NamedTuple):
         """Return the value for one combination of outcomes.
 
         Args:
-            combination: for each outcome's number 0 or 1. It may have more outcomes than the table.
+            combination: maps the number of each outcome to its value, 0 or 1. It may have more
+                outcomes than the table.
         """
         bits = "".join(str(combination[number]) for number in self.outcomes)
         return self.values[int(bits, 2)]
@@ -160,8 +161,9 @@ class OutcomeAverages(GateInterpreter):
     def _interpret_part(self, closed: ClosedJaxpr, *inputs: Any) -> None:
         """Interpret the body of a loop, or a branch.
 
-        ``is_possible`` is cleared if it returns a value that depends on outcomes. Wires that are
-        reset after their measurement no longer hold the outcome where the part begins and ends.
+        ``is_possible`` is cleared if the body or branch returns a value that depends on outcomes.
+        Wires that are reset after their measurement no longer hold the outcome at its beginning and
+        at its end.
         """
         self._forget_reset_outcomes()
         self._reject_tables(self.interpret(closed, *inputs))
@@ -251,8 +253,11 @@ class OutcomeAverages(GateInterpreter):
     def _interpret_region(self, eqn: JaxprEqn, *operands: Any) -> list[Any]:
         """Interpret the adjoint of a function, or a function with control wires.
 
-        ``is_possible`` is cleared if it measures. The control wires count as changed, so they no
-        longer hold outcomes.
+        ``is_possible`` is cleared if the function measures. The control wires count as changed, so
+        they no longer hold outcomes.
+
+        Returns:
+            an empty list: the equation has no results.
         """
         self._reject_tables(operands)
         body, controls = eqn.params["body"], eqn.params["controls"]
@@ -266,9 +271,9 @@ class OutcomeAverages(GateInterpreter):
     def _interpret_for_loop(self, eqn: JaxprEqn, *operands: Any) -> Sequence[Any]:
         """Interpret a loop: each iteration if it is unrolled, else one iteration for all.
 
-        Without unrolling, carried values are unknown, and the iteration's numbers of outcomes and
-        operations count as often as the trip count. ``is_possible`` is cleared if a loop with a
-        dynamic trip count measures.
+        Without unrolling, carried values are unknown. The outcomes and operations of the iteration
+        are counted once, or multiplied by the trip count if it is static. ``is_possible`` is
+        cleared if a loop with a dynamic trip count measures.
 
         Returns:
             the carried values after the loop; None for unknown values.
@@ -294,7 +299,7 @@ class OutcomeAverages(GateInterpreter):
         return unknown
 
     def _interpret_while_loop(self, eqn: JaxprEqn, *operands: Any) -> Sequence[Any]:
-        """Interpret one iteration of a ``while`` loop for all, with unknown carried values.
+        """Interpret a ``while`` loop: one iteration, whose carried values are unknown.
 
         ``is_possible`` is cleared if the loop measures, or has effects other than gates.
 

@@ -201,9 +201,14 @@ class CliffordCircuit(ProgramCircuit):
     def _format_operand(self, value: Any) -> str:
         """Add a traced number to the program's operands; return its placeholder ``$i``.
 
-        A ``REPEAT`` block must not have operands. There, the iterations are noted to differ, so
-        that the loop is unrolled instead, and the placeholder is "$". In a branch, an operand
-        raises a `CompileError`.
+        A ``REPEAT`` block must not have operands. While the lines of such a block are collected,
+        nothing is added and "$" is returned; later the block is discarded and the loop unrolled.
+
+        Args:
+            value: tracer of a wire's index or of a probability.
+
+        Raises:
+            CompileError: in a branch of a conditional, which must not have operands either.
         """
         if self._is_repeated:
             self._has_varying_iterations = True
@@ -259,8 +264,8 @@ class CliffordCircuit(ProgramCircuit):
     def _collect_steps(self, obstacle: CompileError | None = None) -> Iterator[list[Any]]:
         """Collect the Stim lines of the ``with`` block in a new list, which is yielded.
 
-        In the block, outcomes from before the block count as traced values: they do not control
-        Paulis.
+        In the ``with`` block, outcomes of earlier measurements count as any other traced values:
+        they cannot control Paulis.
 
         Args:
             obstacle: the error to raise if a line needs a traced operand; None to allow operands.
@@ -322,7 +327,10 @@ class CliffordCircuit(ProgramCircuit):
         traced: tuple[list[Any], int] = [], 0
 
         def iteration(state: tuple[Any, ...], number: Any) -> tuple[Any, ...]:
-            """Trace one iteration, and trace it again if its number of outcomes was unknown.
+            """Trace one iteration of the loop, and store its Stim lines in ``traced``.
+
+            The number of outcomes per iteration is only known after tracing. If it differs from
+            the number that was assumed, the iteration is traced again with the right number.
 
             Args:
                 state: the circuit's fault (its first invalid wire), then the loop's carried values.

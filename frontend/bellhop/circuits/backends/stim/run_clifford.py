@@ -165,6 +165,8 @@ def _measure(call: Circuit, circuit: CliffordCircuit, leaves: Sequence[Any], tre
     Args:
         circuit: the circuit after its last gate. Its ``treatment``, ``is_at_end``, ``needs_tapes``
             and ``packed_outcomes`` are set.
+        leaves: the leaves of the quantum function's result, such as measurement processes.
+        tree: the tree structure of this result.
 
     Returns:
         the object that computes the QNode's result; without statistics if a measurement is not
@@ -211,8 +213,8 @@ def _evaluate_all_shots(closed: ClosedJaxpr) -> tuple[list[Any], list[bool]] | N
     def evaluate_equation(eqn: JaxprEqn, *operands: Any) -> Sequence[Any]:
         """Evaluate an equation once, unless an operand depends on the record of a shot.
 
-        The results are stored in ``once``. If an operand depends on the record, the results are
-        `_PER_SHOT`.
+        The results are stored in ``once``. If an operand depends on the record, the equation is not
+        evaluated, and the placeholder `_PER_SHOT` is returned for each result.
         """
         if any(operand is _PER_SHOT for operand in operands):
             return [_PER_SHOT] * len(eqn.outvars)

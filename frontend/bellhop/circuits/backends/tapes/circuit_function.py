@@ -291,6 +291,7 @@ class CircuitFunction:
         """Call ``qml.execute`` on this function's device.
 
         Args:
+            tapes: the tapes to execute.
             options: keyword arguments of ``qml.execute``; the QNode's ``execute_kwargs`` override
                 them.
 
@@ -302,10 +303,10 @@ class CircuitFunction:
         return self._execute_on_device(tapes, options)
 
     def _applies_transforms(self) -> bool:
-        """Return whether `_apply_transforms` must compute measurements of the circuit.
+        """Return whether to compute the circuit's results by `_apply_transforms`.
 
-        True if a measurement is a user's ``MeasurementTransform``, and the device would reject it,
-        as PennyLane's devices do, except for the facade of legacy devices.
+        True if a measurement is a user's ``MeasurementTransform`` and the device would reject it.
+        PennyLane's devices reject such measurements, except for the facade of legacy devices.
         """
         device = type(self.device)
         is_of_pennylane = device.__module__.startswith("pennylane")

@@ -140,7 +140,7 @@ def call_circuit(function: CircuitFunction, operands: Sequence[Any]) -> list[Any
 def _make_derivative_target(
     target: CallbackTarget, function: CircuitFunction, lead: tuple[int, ...]
 ) -> CallbackTarget:
-    """Return a copy of a callback's description, for a function that also returns derivatives.
+    """Copy a callback's description for a function that also returns derivatives.
 
     Args:
         target: the description of the call without the new derivatives.

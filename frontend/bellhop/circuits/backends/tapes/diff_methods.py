@@ -80,7 +80,7 @@ def choose_method(circuit: CircuitFunction, order: int, operands: Collection[int
 
 
 def _check_observables(circuit: CircuitFunction, operands: Collection[int]) -> None:
-    """Raise an error if a circuit is differentiated by the matrix of an observable.
+    """Raise an error for a derivative with respect to the matrix of an observable.
 
     PennyLane has no derivative of an expectation value with respect to a matrix.
 
@@ -89,7 +89,7 @@ def _check_observables(circuit: CircuitFunction, operands: Collection[int]) -> N
         operands: indices of the circuit's operands with respect to which it is differentiated.
 
     Raises:
-        DifferentiableCompileError: names the measurement.
+        DifferentiableCompileError: names the first such observable.
     """
     for part in circuit.template.measured:
         for number in {*part.operands} & {*operands}:
@@ -103,16 +103,17 @@ def _check_observables(circuit: CircuitFunction, operands: Collection[int]) -> N
 
 
 def _check_shift_rules(circuit: CircuitFunction, operands: Collection[int]) -> None:
-    """Raise an error if a circuit is differentiated by an operation without shift rule.
+    """Raise an error for a derivative by a parameter of a gate without shift rule.
 
-    PennyLane would take its second derivative by finite differences of finite differences.
+    Call it for derivatives of second or higher order, which PennyLane would compute by finite
+    differences of finite differences.
 
     Args:
         circuit: the function that executes the circuit.
         operands: indices of the circuit's operands with respect to which it is differentiated.
 
     Raises:
-        DifferentiableCompileError: names the first such operation.
+        DifferentiableCompileError: names the first operation without parameter-shift rule.
     """
     for part in circuit.template.parts:
         if getattr(part.prototype, "grad_method", None) == "F" and not set(operands).isdisjoint(
@@ -129,9 +130,13 @@ def _check_shift_rules(circuit: CircuitFunction, operands: Collection[int]) -> N
 def _check_hadamard(circuit: CircuitFunction, order: int) -> None:
     """Raise an error if PennyLane's ``hadamard`` cannot differentiate a circuit.
 
+    Args:
+        circuit: the function that executes the circuit.
+        order: the order of the derivative, 1 for a first derivative.
+
     Raises:
-        DifferentiableCompileError: for a variance, and for a second derivative unless the mode is a
-            "direct" mode.
+        DifferentiableCompileError: for a variance, and for a second or higher derivative unless the
+            ``mode`` in the QNode's ``gradient_kwargs`` is a "direct" mode.
     """
     if any(isinstance(r.process, qml.measurements.VarianceMP) for r in circuit.results):
         raise _make_error(

@@ -50,7 +50,7 @@ class TemplateCircuit(TapeCircuit):
         self._n_operands = 0
 
     def apply(self, operations: Sequence[Any]) -> None:
-        """Append operations to the template; apply control flow in them."""
+        """Append operations to the template; run the control flow among them."""
         for op in operations:
             with self.error_location(op):
                 self._apply(op)
@@ -58,8 +58,9 @@ class TemplateCircuit(TapeCircuit):
     def _apply(self, op: qml.operation.Operator) -> None:
         """Append one operation to the template.
 
-        An operation is decomposed if PennyLane cannot bind new values to all of its parameters, and
-        a `ControlFlow` operation is applied.
+        An operation is decomposed if PennyLane cannot bind new values to all of its parameters or
+        cannot differentiate it. For a `ControlFlow` operation, which is a loop or conditional in a
+        decomposition, the operations in it are appended.
         """
         if ControlFlow.is_instance(op):
             self.apply_control_flow(op)
@@ -183,9 +184,13 @@ class TemplateCircuit(TapeCircuit):
         every = {number: struct for each in structs for number, struct in each.items()}
 
         def fill_operands(runner: Callable[[], tuple[Any, Any]]) -> Callable[[], tuple[Any, Any]]:
-            """Return a traced branch that also returns zeros for the other branches' operands.
+            """Wrap a traced branch, so that it returns the operands of all branches.
 
-            So all branches return the same types, as ``jax.lax.switch`` requires.
+            The operands of the other branches are zeros. So all branches return the same types, as
+            ``jax.lax.switch`` requires.
+
+            Args:
+                runner: runs the branch; returns its result and its own operands by index.
             """
 
             def run() -> tuple[Any, Any]:
