@@ -141,8 +141,8 @@ class AveragingPass(Interpreter):
     def branch(self, branches: Any) -> Any:
         """Replace a conditional on mid-circuit outcomes by controlled gates.
 
-        For each combination of the outcomes that decide, the gates of the chosen branch are queued,
-        with the measured wires as controls. Any other conditional is added to the target, after a
+        The gates of the branch that each combination of outcomes chooses are queued, with the
+        measured wires as controls. Any other conditional is added to the target, after a
         `flush`; each of its branches ends with a `flush`.
 
         Args:
@@ -223,7 +223,16 @@ class AveragingPass(Interpreter):
     def while_loop(
         self, condition: Callable[..., Any], body: Callable[..., Any], carried: tuple[Any, ...]
     ) -> tuple[Any, ...]:
-        """Add a while loop to the target, with a `flush` after each iteration."""
+        """Add a while loop to the target, with a `flush` after each iteration.
+
+        Args:
+            condition: maps the carried values to whether another iteration runs.
+            body: applies the gates of one iteration; maps the carried values to the next ones.
+            carried: the initial carried values.
+
+        Returns:
+            the carried values after the loop.
+        """
         self.flush()
         return self.target.while_loop(condition, self._append_flush(body), carried)
 

@@ -93,6 +93,7 @@ class PureSimulator(Simulator):
         """Apply one operation on static or dynamic qubits with PennyLane.
 
         Args:
+            op: the operation to apply.
             qubits: the index of the qubit of each of the operation's wires, static or traced.
             state: real array ``[2, 2**n]``.
         """

@@ -188,6 +188,7 @@ class Simulator(ABC):
         """Apply an operation on many or dynamic qubits, or without a small matrix.
 
         Args:
+            op: the operation to apply.
             qubits: the index of the qubit of each of the operation's wires, static or traced.
             state: the state before the operation.
 

@@ -378,7 +378,7 @@ class Evolution:
         assert devices is not None
 
         def exchange_tiles(place: ExchangePlacement, state: Operand) -> Any:
-            """Exchange qubits of this device's shard in a loop over tiles."""
+            """Exchange qubits of the shard `state` as `place` says, in a loop over tiles."""
             rows = MatrixRows(self.base, len(place.initial_order), place.positions)
             max_tile_size = max(_MIN_TILE_SIZE, state.size // _MAX_TILES)
             return rows.map_tiles(

@@ -372,8 +372,9 @@ def _backwards_jvp(
     """JVP rule of `MatrixRows.step_backwards`, for derivatives of derivatives.
 
     Args:
-        primals: the inverse matrix, the state after it, and the cotangent of that state.
+        primals: the transposed matrix, the state after the matrix, and this state's cotangent.
         tangents: a tangent or symbolic zero for each primal.
+        rows: the qubits on which the matrix acts.
 
     Returns:
         the three results of `step_backwards`, and their tangents.

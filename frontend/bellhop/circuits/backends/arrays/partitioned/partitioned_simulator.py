@@ -328,6 +328,7 @@ class PartitionedSimulator(PureSimulator):
         The returned state may have other device qubits (bits of the device's index).
 
         Args:
+            op: the operation to apply.
             qubits: the index of the qubit of each of the operation's wires, static or traced.
             state: the state before the operation.
 
